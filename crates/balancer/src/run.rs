@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::object::{AddressPool, Lease, Namespace, Node, ObjectKey, Resource, Service};
 use client::election::Ending;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
-use controllers::queue::{BackOff, Queue};
+use reconcile::queue::{BackOff, Queue};
 use tokio::sync::mpsc::Receiver;
 use tokio::task::{Id, JoinError, JoinSet};
 
@@ -153,7 +153,7 @@ impl Balancer {
             Some(event) = self.nodes.events.recv() => Some(News::Node(event)),
             Some(event) = self.leases.recv() => Some(News::Lease(event)),
             Some(event) = self.services.events.recv() => Some(News::Service(event)),
-            () = controllers::queue::sleep_until(wake) => None,
+            () = reconcile::sleep_until(wake) => None,
         };
         if let Some(news) = news {
             self.take(news);

@@ -1,5 +1,5 @@
-//! Runs the controllers alone, against the cluster of a kubeconfig, until Ctrl-C:
-//! `cargo run -p controllers --example run -- KUBECONFIG [CONTROLLERS]`, CONTROLLERS as for `--controllers`.
+//! Runs the controllers against the cluster of a kubeconfig until Ctrl-C: `cargo run -p controllers --example
+//! run -- KUBECONFIG [CONTROLLERS]`, with CONTROLLERS as for `--controllers`.
 
 use std::error::Error;
 use std::path::Path;

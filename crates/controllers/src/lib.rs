@@ -1,39 +1,62 @@
-//! The controllers: from what is there to what should be there, written back to the API.
+//! The controllers: they reconcile the desired state in the API with the observed state, and write the difference.
 //!
-//! One loop ([`run()`]) owns the caches ([`world`]) and turns watch events into keys to look at. What a key needs
-//! is computed by pure functions ([`endpointslice::reconcile()`], [`endpoints::reconcile()`],
-//! [`mirroring::reconcile()`]); the writes are made by tasks, one per key at a time, so that a
-//! slow answer holds up nobody else. Beside it run those that share no caches with the others, each in a loop of the
-//! same frame ([`keeper`]): [`deployment`], [`replicaset`], [`scheduler`], [`garbage`], [`service_cidr`],
-//! [`node_lifecycle`], [`node_ipam`], [`certificates`], [`token_cleaner`] and [`backends`].
+//! - [`run()`] starts the selected controllers ([`Selection`]) and drains them at shutdown.
+//! - `endpointslice`, `endpoints` and `mirroring` are pure functions from cached objects to writes. They share caches
+//!   (`caches`) and a driver with a queue for each (`endpoint_controllers`).
+//! - All other controllers have private caches. Each is a [`reconcile::Reconciler`] and runs in [`reconcile::run`].
+//!
+//! # Example
+//!
+//! Run two controllers against the cluster of a kubeconfig until Ctrl-C:
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! use client::{Client, Config};
+//! use controllers::{Environment, Options, Selection, run};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let client = Client::new(Config::from_kubeconfig(Path::new("admin.kubeconfig"))?)?;
+//! let options = Options {
+//!     controllers: Selection::parse(&["endpointslice-controller", "endpoints-controller"])?,
+//!     ..Options::default()
+//! };
+//! let interrupted = async { tokio::signal::ctrl_c().await.unwrap_or_default() };
+//! run(Environment::new(client), options, interrupted).await;
+//! # Ok(())
+//! # }
+//! ```
 
 pub mod backends;
+pub(crate) mod caches;
 pub mod certificates;
-pub mod deployment;
-pub mod endpoints;
+pub(crate) mod deployment;
+mod endpoint_controllers;
+pub(crate) mod endpoints;
 pub mod endpointslice;
-pub mod events;
-pub mod garbage;
-mod keeper;
-mod malformed;
+mod environment;
+pub(crate) mod garbage_collector;
+mod malformed_object;
 mod metrics;
-pub mod mirroring;
+pub(crate) mod mirroring;
 pub mod node_ipam;
 pub mod node_lifecycle;
-mod owned;
-mod owners;
-pub mod queue;
-pub mod replicaset;
-pub mod run;
-pub mod scheduler;
+mod options;
+mod owned_objects;
+mod owner_cache;
+pub(crate) mod replicaset;
+pub(crate) mod scheduler;
 pub mod selection;
-pub mod service_cidr;
+pub(crate) mod service_cidr;
+mod start;
 mod status;
-pub mod token_cleaner;
-pub mod world;
+pub(crate) mod token_cleaner;
+mod topology_mode;
 mod write;
 
+pub use environment::Environment;
 pub use metrics::Metrics;
-pub use run::{Environment, Options, run};
+pub use options::Options;
 pub use selection::{Controller, Selection};
+pub use start::run;
 pub use status::serve_status;

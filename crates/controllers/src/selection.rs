@@ -1,49 +1,52 @@
-//! Which controllers run, chosen as upstream's `--controllers` does.
+//! The selection of controllers, as in upstream's `--controllers`.
 
 use std::collections::BTreeSet;
 
-/// A controller that can be switched on and off by itself.
+/// The scheduler's name in earlier versions, which `--controllers` still accepts.
+const FORMER_SCHEDULER_NAME: &str = "pod-placement-controller";
+
+/// A controller that can be enabled and disabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Controller {
     /// EndpointSlices of Services with a selector.
     EndpointSlice,
     /// Endpoints of Services with a selector.
     Endpoints,
-    /// EndpointSlices of Endpoints that somebody else writes.
+    /// EndpointSlices that mirror manually written Endpoints.
     EndpointSliceMirroring,
-    /// A Node for Pods that have none; for clusters without a scheduler.
-    PodPlacement,
-    /// Deletion of what lost its owners, and owners that go after their dependents or without them.
+    /// Scheduling of Pods in clusters without kube-scheduler.
+    Scheduler,
+    /// Deletion of objects without owners; foreground and orphan deletion.
     GarbageCollector,
     /// Finalizers and conditions of ServiceCIDRs.
     ServiceCidr,
-    /// Nodes that fall silent, and what runs on them.
+    /// Conditions and taints of Nodes without heartbeats.
     NodeLifecycle,
-    /// Health of addresses that are no Pods, in slices made for them.
+    /// Health checks of non-Pod backends.
     BackendHealth,
     /// ReplicaSets of Deployments.
     Deployment,
     /// Pods of ReplicaSets.
     ReplicaSet,
-    /// Ranges for the Pods of Nodes.
+    /// Pod CIDRs of Nodes.
     NodeIpam,
-    /// Approval of certificates for machines that join.
+    /// Approval of certificates for joining nodes.
     CertificateApproving,
-    /// Signing of what was approved.
+    /// Signing of approved certificates.
     CertificateSigning,
-    /// Removal of requests for certificates that are over.
+    /// Deletion of expired certificate signing requests.
     CertificateCleaner,
-    /// Removal of bootstrap tokens that have expired.
+    /// Deletion of expired bootstrap tokens.
     TokenCleaner,
 }
 
 impl Controller {
-    /// All of them.
+    /// All controllers.
     pub const ALL: [Self; 15] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
-        Self::PodPlacement,
+        Self::Scheduler,
         Self::GarbageCollector,
         Self::ServiceCidr,
         Self::NodeLifecycle,
@@ -57,13 +60,13 @@ impl Controller {
         Self::TokenCleaner,
     ];
 
-    /// The name on the command line; upstream's where upstream has the controller.
+    /// Returns the name on the command line; upstream's where upstream has the controller.
     pub fn name(self) -> &'static str {
         match self {
             Self::EndpointSlice => "endpointslice-controller",
             Self::Endpoints => "endpoints-controller",
             Self::EndpointSliceMirroring => "endpointslice-mirroring-controller",
-            Self::PodPlacement => "pod-placement-controller",
+            Self::Scheduler => "scheduler",
             Self::GarbageCollector => "garbage-collector-controller",
             Self::ServiceCidr => "service-cidr-controller",
             Self::NodeLifecycle => "node-lifecycle-controller",
@@ -80,13 +83,21 @@ impl Controller {
 }
 
 impl Controller {
-    /// The name of the controller's queue in metrics; upstream's where upstream has the queue.
+    /// Finds a controller by its name or a former name.
+    fn find(name: &str) -> Option<Self> {
+        if name == FORMER_SCHEDULER_NAME {
+            return Some(Self::Scheduler);
+        }
+        Self::ALL.into_iter().find(|controller| controller.name() == name)
+    }
+
+    /// Returns the name of the work queue in metrics; upstream's where upstream has the queue.
     pub(crate) fn queue_name(self) -> &'static str {
         match self {
             Self::EndpointSlice => "endpoint_slice",
             Self::Endpoints => "endpoint",
             Self::EndpointSliceMirroring => "endpoint_slice_mirroring",
-            Self::PodPlacement => "pod_placement",
+            Self::Scheduler => "pod_placement",
             Self::GarbageCollector => "garbage_collector_attempt_to_delete",
             Self::ServiceCidr => "servicecidrs",
             Self::NodeLifecycle => "node_lifecycle_controller",
@@ -94,7 +105,7 @@ impl Controller {
             Self::Deployment => "deployment",
             Self::ReplicaSet => "replicaset",
             Self::NodeIpam => "cidrallocator_node",
-            // One queue has the work of the three.
+            // The three share one queue.
             Self::CertificateApproving | Self::CertificateSigning | Self::CertificateCleaner => "certificate",
             Self::TokenCleaner => "token_cleaner",
         }
@@ -111,14 +122,17 @@ impl Default for Selection {
     }
 }
 
-/// A word in a selection that names no controller.
+/// A name in a selection that is not a controller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is not a controller; there are {known}", known = Controller::ALL.map(Controller::name).join(", "))]
+#[error("unknown controller {0:?}; expected {known}", known = Controller::ALL.map(Controller::name).join(", "))]
 pub struct UnknownController(String);
 
 impl Selection {
-    /// Reads a list of `name` (runs), `-name` (does not run) and `*` (all that are not named run).
-    /// A name's first mention counts.
+    /// Parses a list of `name` (enabled), `-name` (disabled) and `*` (all others enabled). The first mention
+    /// of a name counts.
+    ///
+    /// # Errors
+    /// Returns [`UnknownController`] for a name that is not a controller.
     pub fn parse<S: AsRef<str>>(words: &[S]) -> Result<Self, UnknownController> {
         let mut chosen = BTreeSet::new();
         let mut named = BTreeSet::new();
@@ -129,8 +143,7 @@ impl Selection {
                 continue;
             }
             let name = word.strip_prefix('-').unwrap_or(word);
-            let controller = Controller::ALL.into_iter().find(|c| c.name() == name);
-            let controller = controller.ok_or_else(|| UnknownController(word.to_owned()))?;
+            let controller = Controller::find(name).ok_or_else(|| UnknownController(word.to_owned()))?;
             if named.insert(controller) && !word.starts_with('-') {
                 chosen.insert(controller);
             }
@@ -141,22 +154,22 @@ impl Selection {
         Ok(Self(chosen))
     }
 
-    /// Whether the controller runs.
+    /// Returns true if the controller is enabled.
     pub fn contains(&self, controller: Controller) -> bool {
         self.0.contains(&controller)
     }
 
-    /// Whether any of these runs.
+    /// Returns true if any of the controllers is enabled.
     pub fn contains_any(&self, controllers: &[Controller]) -> bool {
         controllers.iter().any(|controller| self.contains(*controller))
     }
 
-    /// How many run.
+    /// Returns the number of enabled controllers.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether none runs.
+    /// Returns true if no controller is enabled.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -1,25 +1,26 @@
-//! Single requests, typed.
+//! Typed requests to the API.
 
 use api::object::{ObjectKey, ObjectMeta, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
+use reconcile::events::api_version;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Creates an object; returns it as the server has it.
+/// Creates an object; returns it as the server stored it.
 pub(crate) async fn create<T: Resource + Serialize>(client: &Client, object: &T) -> Result<T, ClientError> {
     let path = T::collection(Some(&object.metadata().namespace));
     exchange(client, Method::POST, path, object).await
 }
 
-/// Replaces an object of the resourceVersion that it carries; returns it as the server has it.
+/// Replaces an object with this resourceVersion; returns it as the server stored it.
 pub(crate) async fn replace<T: Resource + Serialize>(client: &Client, object: &T) -> Result<T, ClientError> {
     let path = path_of::<T>(&object.metadata().key());
     exchange(client, Method::PUT, path, object).await
 }
 
-/// Sends an object and reads the answer as one. There are many writes, and some are large: they go from the object to
-/// bytes and back without a tree in between.
+/// Sends an object and reads the response as one. Writes are frequent and may be large, so the object is
+/// serialized without an intermediate JSON tree.
 async fn exchange<T: Resource + Serialize>(
     client: &Client,
     method: Method,
@@ -30,11 +31,11 @@ async fn exchange<T: Resource + Serialize>(
         Ok(body) => body,
         Err(source) => return Err(ClientError::Decode { path, source }),
     };
-    let answer = client.send(method, &path, JSON, body.into()).await?;
-    serde_json::from_slice(&answer).map_err(|source| ClientError::Decode { path, source })
+    let response = client.send(method, &path, JSON, body.into()).await?;
+    serde_json::from_slice(&response).map_err(|source| ClientError::Decode { path, source })
 }
 
-/// An object with what says of which kind it is.
+/// An object with its `kind` and `apiVersion`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Typed<'a, T> {
@@ -54,15 +55,7 @@ impl<'a, T: Resource> Typed<'a, T> {
     }
 }
 
-/// The word of `apiVersion` of a kind.
-pub(crate) fn api_version<T: Resource>() -> String {
-    match T::GROUP {
-        "" => T::VERSION.to_owned(),
-        group => format!("{group}/{}", T::VERSION),
-    }
-}
-
-/// Deletes an object of this UID, if nobody wrote it since; one that is gone already is as good.
+/// Deletes the object with this UID and resourceVersion. An object that is deleted already is no error.
 pub(crate) async fn delete<T: Resource>(client: &Client, meta: &ObjectMeta) -> Result<(), ClientError> {
     let preconditions = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
@@ -73,20 +66,20 @@ pub(crate) async fn delete<T: Resource>(client: &Client, meta: &ObjectMeta) -> R
     }
 }
 
-/// Writes a merge patch of an object's status; returns the object as the server has it.
+/// Patches the status of an object; returns the object as the server stored it.
 pub(crate) async fn patch_status<T: Resource>(
     client: &Client,
     object: &T,
     patch: &Value,
 ) -> Result<T, ClientError> {
     let path = format!("{}/status", path_of::<T>(&object.metadata().key()));
-    let answer = client
+    let response = client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(patch))
         .await?;
-    decode(path, answer)
+    decode(path, response)
 }
 
-/// Reads an object as it is at the server; `None` if there is none.
+/// Reads an object; `None` if it does not exist.
 pub(crate) async fn read<T: Resource>(client: &Client, key: &ObjectKey) -> Result<Option<T>, ClientError> {
     match client.get(&path_of::<T>(key)).await {
         Ok(object) => Ok(Some(object)),
@@ -95,14 +88,14 @@ pub(crate) async fn read<T: Resource>(client: &Client, key: &ObjectKey) -> Resul
     }
 }
 
-/// Some objects, and the revision at which they were all.
+/// Objects of a list, with its revision.
 #[derive(Debug)]
 pub(crate) struct Listed<T> {
     pub(crate) items: Vec<T>,
     pub(crate) revision: u64,
 }
 
-/// Reads the objects of a namespace that a label selector chooses, as they are at the server.
+/// Lists the objects of a namespace that match a label selector.
 pub(crate) async fn list<T: Resource>(
     client: &Client,
     namespace: &str,
@@ -113,7 +106,7 @@ pub(crate) async fn list<T: Resource>(
     list_at(client, &path).await
 }
 
-/// Reads the objects of all namespaces, or without one, that a label selector chooses, as they are at the server.
+/// Lists the objects of all namespaces that match a label selector.
 pub(crate) async fn list_all<T: Resource>(
     client: &Client,
     label_selector: &str,
@@ -123,7 +116,7 @@ pub(crate) async fn list_all<T: Resource>(
     list_at(client, &path).await
 }
 
-/// Reads the objects of all namespaces that a field selector chooses, as they are at the server.
+/// Lists the objects of all namespaces that match a field selector.
 pub(crate) async fn list_by_field<T: Resource>(
     client: &Client,
     field_selector: &str,
@@ -152,19 +145,19 @@ async fn list_at<T: Resource>(client: &Client, path: &str) -> Result<Listed<T>, 
     })
 }
 
-/// The path of an object; what is in no namespace has an empty one in its key.
+/// Returns the path of an object. Cluster-scoped objects have an empty namespace in their key.
 pub(crate) fn path_of<T: Resource>(key: &ObjectKey) -> String {
     let namespace = Some(&*key.namespace).filter(|namespace| !namespace.is_empty());
     format!("{}/{}", T::collection(namespace), key.name)
 }
 
-/// Reads an answer as the object that it is.
-pub(crate) fn decode<T: Resource>(path: String, answer: Value) -> Result<T, ClientError> {
-    serde_json::from_value(answer).map_err(|source| ClientError::Decode { path, source })
+/// Decodes a response.
+pub(crate) fn decode<T: Resource>(path: String, response: Value) -> Result<T, ClientError> {
+    serde_json::from_value(response).map_err(|source| ClientError::Decode { path, source })
 }
 
-/// What the server said was wrong, without what was asked.
-pub(crate) fn told(error: &ClientError) -> String {
+/// Returns the message of a status without the request.
+pub(crate) fn status_message(error: &ClientError) -> String {
     match error {
         ClientError::Status { status, .. } => status.message.clone(),
         other => other.to_string(),

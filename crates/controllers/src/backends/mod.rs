@@ -1,12 +1,13 @@
-//! Addresses that are no Pods behind a Service: a database, a virtual machine. Each is declared by an EndpointSlice of
-//! the Service, with a probe as an annotation; this controller asks the probes and keeps what came of it in the
-//! slice's conditions.
+//! Health checks of non-Pod backends of a Service, for example a database or a virtual machine.
 //!
-//! The slice is all that is kept, so backends outlive every restart, and whoever likes manifests better than `portolan
-//! backend add` applies one. Its managed-by label is its own, for which the other controllers leave it alone, and
-//! its owner is the Service, with which it goes.
+//! An EndpointSlice of the Service declares the backends, and an annotation holds the probe. The controller
+//! probes each endpoint and writes the result to the endpoint's conditions.
+//!
+//! The slice holds the complete state, so backends survive restarts and can be declared by a manifest instead
+//! of `portolan backend add`. Its managed-by label keeps the other controllers away. The Service owns the
+//! slice and is deleted with it.
 
-mod keeper;
+mod controller;
 mod run;
 mod write;
 
@@ -17,24 +18,27 @@ use probe::definition::Probe;
 
 pub use run::run;
 
-/// Value of the managed-by label on slices whose endpoints are checked here.
+/// Value of the managed-by label on slices that this controller checks.
 pub const MANAGED_BY: &str = "backend-health.portolan.dev";
-/// The annotation with the probe of a slice's endpoints: JSON, in the form of a container's `readinessProbe`. A slice
-/// without it is not checked.
+/// Annotation with the probe of a slice's endpoints, as JSON in the form of a container's `readinessProbe`. A
+/// slice without it is not checked.
 pub const PROBE_ANNOTATION: &str = "portolan.dev/readiness-probe";
 
-/// Why the endpoints of a slice are not checked. Only another annotation helps.
+/// The error of an invalid probe annotation. A retry does not help; the annotation must change.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckError {
-    /// It is no probe.
+    /// The annotation is not a probe in JSON.
     #[error("metadata.annotations[{PROBE_ANNOTATION}]: expected a readinessProbe as JSON: {0}")]
     Form(#[from] serde_json::Error),
-    /// It says nothing that can be asked from here.
+    /// The annotation has no handler, several, or one that only works inside a Pod.
     #[error("metadata.annotations[{PROBE_ANNOTATION}]: expected one of httpGet, tcpSocket and grpc")]
     Handler,
 }
 
-/// How the endpoints of a slice are checked, if they are.
+/// Reads the probe of a slice; `None` if the slice has none.
+///
+/// # Errors
+/// See [`CheckError`].
 pub fn probe_of(slice: &EndpointSlice) -> Result<Option<Probe>, CheckError> {
     let Some(text) = slice.metadata.annotations.get(PROBE_ANNOTATION) else {
         return Ok(None);
@@ -51,7 +55,7 @@ pub fn probe_of(slice: &EndpointSlice) -> Result<Option<Probe>, CheckError> {
     Ok(Some(probe))
 }
 
-/// The address by which an endpoint is known, and asked: proxies use the first, too.
+/// Returns the first address of an endpoint, which identifies it and is the one that proxies use.
 fn address_of(endpoint: &Endpoint) -> Option<&Arc<str>> {
     endpoint.addresses.first()
 }

@@ -1,25 +1,26 @@
-//! The controller: what it watches, what it asks, and its keeper.
+//! Watches and jobs of the backend health controller.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use client::Query;
 use probe::Target;
+use reconcile::now;
+use reconcile::watches;
 
 use super::MANAGED_BY;
-use super::keeper::{Answer, Backends, Job, Subject};
+use super::controller::{BackendHealthController, Job, JobOutput, Subject};
 use super::write;
 use crate::endpointslice::MANAGED_BY_LABEL;
-use crate::keeper;
-use crate::run::{Environment, now};
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Checks backends until `shutdown` resolves; questions and writes under way are finished first.
+/// Checks backends until `shutdown` resolves, then waits for probes and writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let tls = match trust::client_config_without_verification() {
         Ok(tls) => Arc::new(tls),
         Err(error) => {
-            tracing::error!(%error, "backends are not checked");
+            tracing::error!(%error, "TLS configuration failed; backends are not checked");
             return;
         }
     };
@@ -27,10 +28,12 @@ pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
         label_selector: format!("{MANAGED_BY_LABEL}={MANAGED_BY}"),
         ..Query::default()
     };
-    let (sender, changes) = keeper::changes();
-    keeper::forward(&environment, query, sender, |event| event);
-    let meter = environment.metrics.queue(Controller::BackendHealth.queue_name());
-    let carry_out = |_: Subject, job: Job| {
+    let (sender, changes) = watches::channel();
+    watches::forward(&environment.client, query, sender, |event| event);
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::BackendHealth.queue_name());
+    let run_job = |_: Subject, job: Job| {
         let (environment, tls) = (environment.clone(), Arc::clone(&tls));
         async move {
             match job {
@@ -39,17 +42,24 @@ pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
                         address: Some(address),
                         ports: &[],
                     };
-                    let asked = probe::ask(&probe, target, &tls).await;
-                    Ok(Answer::Checked {
-                        asked,
-                        answered_at: now(),
+                    let probed = probe::ask(&probe, target, &tls).await;
+                    Ok(JobOutput::Probed {
+                        probed,
+                        finished_at: now(),
                     })
                 }
-                Job::Write { slice, findings } => write::carry_out(&environment, &slice, findings)
+                Job::Write { slice, findings } => write::execute(&environment, &slice, findings)
                     .await
-                    .map(Answer::Written),
+                    .map(JobOutput::Written),
             }
         }
     };
-    keeper::run(Backends::default(), changes, meter, carry_out, shutdown).await;
+    reconcile::run(
+        BackendHealthController::default(),
+        changes,
+        queue_metrics,
+        run_job,
+        shutdown,
+    )
+    .await;
 }

@@ -1,18 +1,18 @@
-//! Writing what was found of a slice's endpoints.
+//! Writes of probe results.
 
 use api::object::{EndpointSlice, ObjectKey, Resource, Service};
 use client::{ClientError, MERGE_PATCH};
 use http::Method;
+use reconcile::events::{Finding, Notice, ObjectReference};
 use serde_json::json;
 
-use crate::events::{Finding, Notice, Regarding, post};
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::decode;
 
-/// Writes the endpoints of `slice`, and says what has changed on its Service; what the server has then, nothing if the
-/// slice is gone. Somebody else's write since it was read is a conflict.
-pub(super) async fn carry_out(
+/// Writes the endpoints of `slice` and records `findings` as Events on its Service; returns the slice after
+/// the write, `None` if it is deleted. A write by another client since the read is a conflict.
+pub(super) async fn execute(
     environment: &Environment,
     slice: &EndpointSlice,
     findings: Vec<Finding>,
@@ -27,12 +27,12 @@ pub(super) async fn carry_out(
         "metadata": {"uid": meta.uid, "resourceVersion": meta.resource_version},
         "endpoints": slice.endpoints,
     });
-    let answer = environment
+    let response = environment
         .client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await;
-    let written = match answer {
-        Ok(answer) => decode(path, answer)?,
+    let written = match response {
+        Ok(response) => decode(path, response)?,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
@@ -44,10 +44,10 @@ pub(super) async fn carry_out(
         let service = ObjectKey::new(&meta.namespace, &owner.name);
         let notice = Notice {
             component: Controller::BackendHealth.name(),
-            regarding: Regarding::service(service, owner.uid.clone()),
+            regarding: ObjectReference::service(service, owner.uid.clone()),
             findings,
         };
-        post(environment.clone(), notice).await;
+        environment.events.record_notice(notice).await;
     }
     Ok(Some(Box::new(written)))
 }

@@ -1,4 +1,4 @@
-//! The cluster's authority, which signs what was approved: each signer what it stands for and nothing else.
+//! The cluster CA, which signs approved requests under the rules of each signer.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,63 +14,63 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
-use super::recognise::{are_usages_of_client, are_usages_of_server, part_of};
+use super::recognize::{are_usages_of_client, are_usages_of_server, part_of};
 use super::{pem_of, request_of};
 
-/// Why an authority cannot be used. The files have to be mended.
+/// The error of CA files. A retry does not help; the files must change.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// A file cannot be read.
+    /// A file is not readable.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which one.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// It is no certificate or no key.
-    #[error("{} and {} are not the certificate and key of an authority: {source}", certificate.display(), key.display())]
+    /// The files are not a CA certificate with its key.
+    #[error("expected a CA certificate in {} and its private key in {}: {source}", certificate.display(), key.display())]
     Unusable {
-        /// The certificate.
+        /// The certificate file.
         certificate: PathBuf,
-        /// The key.
+        /// The key file.
         key: PathBuf,
-        /// What is wrong.
+        /// The parse error.
         source: rcgen::Error,
     },
 }
 
-/// Why a request is not signed, which no retry mends.
+/// The error of a request that cannot be signed. A retry does not help.
 #[derive(Debug, thiserror::Error)]
 pub enum SignError {
-    /// It cannot be read.
+    /// The PKCS #10 request is invalid.
     #[error(transparent)]
     Request(#[from] RequestError),
-    /// The signer does not stand for such a certificate.
-    #[error("the signer {signer} {wants}")]
+    /// The request violates the rules of its signer.
+    #[error("signer {signer} {rule}")]
     NotPermitted {
-        /// Which signer.
+        /// The signer name.
         signer: String,
-        /// What it signs.
-        wants: &'static str,
+        /// The rule of the signer.
+        rule: &'static str,
     },
-    /// The key is of a kind that cannot be signed.
-    #[error("the certificate cannot be made: {0}")]
+    /// The key type is not supported.
+    #[error("certificate creation failed: {0}")]
     Issue(#[from] rcgen::Error),
 }
 
-/// The certificates and keys of the cluster's authorities.
+/// The certificates and keys of the cluster CAs.
 pub struct Authority {
     issuer: Issuer<'static, KeyPair>,
-    /// The authority of agents as servers; the other one if there is none.
+    /// CA of kubelet serving certificates; `issuer` signs them if there is none.
     kubelet_serving_issuer: Option<Issuer<'static, KeyPair>>,
-    /// How long certificates are good at most.
+    /// Upper bound of the validity of certificates.
     duration: Duration,
 }
 
 impl std::fmt::Debug for Authority {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key is secret.
+        // The key is a secret, so it is omitted.
         f.debug_struct("Authority")
             .field("duration", &self.duration)
             .finish_non_exhaustive()
@@ -78,7 +78,7 @@ impl std::fmt::Debug for Authority {
 }
 
 impl Authority {
-    /// Reads certificate and key, PEM. What is signed is good for `duration` at most.
+    /// Reads a CA certificate and its key in PEM. Signed certificates are valid for at most `duration`.
     ///
     /// # Errors
     /// See [`AuthorityError`].
@@ -90,7 +90,7 @@ impl Authority {
         })
     }
 
-    /// Signs agents as servers with an authority of their own, which no client of the API trusts.
+    /// Reads a separate CA for kubelet serving certificates, which no client of the API trusts.
     ///
     /// # Errors
     /// See [`AuthorityError`].
@@ -101,7 +101,7 @@ impl Authority {
         })
     }
 
-    /// Whether one of our signers is asked.
+    /// Returns true if this controller handles the signer of the request.
     pub fn signs(object: &CertificateSigningRequest) -> bool {
         let ours = [
             CLIENT_SIGNER,
@@ -112,7 +112,8 @@ impl Authority {
         ours.contains(&object.spec.signer_name.as_str())
     }
 
-    /// The certificate that a request asks for, PEM; a client's of a Node's machine carries the Node's `incarnation`.
+    /// Signs a request; returns the certificate in PEM. A client certificate of a node carries the Node's
+    /// `incarnation`.
     ///
     /// # Errors
     /// See [`SignError`].
@@ -123,9 +124,9 @@ impl Authority {
         now: Timestamp,
     ) -> Result<String, SignError> {
         let request = request_of(object)?;
-        check(object, &request).map_err(|wants| SignError::NotPermitted {
+        check(object, &request).map_err(|rule| SignError::NotPermitted {
             signer: object.spec.signer_name.clone(),
-            wants,
+            rule,
         })?;
         let pem = String::from_utf8_lossy(&pem_of(object)).into_owned();
         let mut signing = CertificateSigningRequestParams::from_pem(&pem)?;
@@ -142,7 +143,8 @@ impl Authority {
         Ok(signing.signed_by(issuer)?.pem())
     }
 
-    /// What the certificate says: what was asked for and checked, and nothing that came along with it.
+    /// Builds the certificate from the checked fields of the request. Extensions of the request are not
+    /// copied.
     fn params(
         &self,
         object: &CertificateSigningRequest,
@@ -173,16 +175,16 @@ impl Authority {
                 "client auth" => params
                     .extended_key_usages
                     .push(ExtendedKeyUsagePurpose::ClientAuth),
-                // The signers check that there are no others.
+                // `check` rejects all other usages.
                 _ => {}
             }
         }
         params.use_authority_key_identifier_extension = true;
-        let asked = object
+        let requested = object
             .spec
             .expiration_seconds
             .and_then(|seconds| u64::try_from(seconds).ok());
-        let duration = asked.map_or(self.duration, |seconds| {
+        let duration = requested.map_or(self.duration, |seconds| {
             self.duration.min(Duration::from_secs(seconds))
         });
         let at = |time: i64| {
@@ -195,7 +197,7 @@ impl Authority {
     }
 }
 
-/// Reads certificate and key of an authority, PEM.
+/// Reads a CA certificate and its key in PEM.
 fn issuer(certificate: &Path, key: &Path) -> Result<Issuer<'static, KeyPair>, AuthorityError> {
     let read = |path: &Path| {
         std::fs::read_to_string(path).map_err(|source| AuthorityError::Read {
@@ -213,10 +215,10 @@ fn issuer(certificate: &Path, key: &Path) -> Result<Issuer<'static, KeyPair>, Au
         })
 }
 
-/// What each signer stands for (upstream's rules); else what is wanted.
+/// Checks a request against the rules of its signer (upstream's); returns the violated rule.
 fn check(object: &CertificateSigningRequest, request: &Request) -> Result<(), &'static str> {
     let usages = &object.spec.usages;
-    let (fits, wants) = match object.spec.signer_name.as_str() {
+    let (fits, rule) = match object.spec.signer_name.as_str() {
         NODE_CLIENT_SIGNER => (
             request.node_name().is_some() && request.has_no_names() && are_usages_of_client(usages),
             "signs system:node:NAME of the group system:nodes, without further names, for digital signature and \
@@ -243,5 +245,5 @@ fn check(object: &CertificateSigningRequest, request: &Request) -> Result<(), &'
             "signs one user, of one group at most, without further names, for digital signature and client auth",
         ),
     };
-    fits.then_some(()).ok_or(wants)
+    fits.then_some(()).ok_or(rule)
 }

@@ -1,5 +1,5 @@
-//! The Node of a machine that joins. It is made, or marked anew, before the certificate is signed: so the name is taken
-//! from then on, one machine alone gets it, and certificates of machines that had the name before count no longer
+//! The Node object of a joining node. It is created, or annotated, before the certificate is signed. This
+//! reserves the name for one host and revokes the certificates of earlier hosts with that name
 //! ([`Incarnation`]).
 
 use api::certificates::condition::APPROVED;
@@ -13,52 +13,52 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::decide::APPROVED_REASON;
-use super::objection::{Objection, object_to_joining};
-use super::recognise::{joining_node, requester};
+use super::objection::{Objection, check_joining};
+use super::recognize::{joining_node, requester};
 use super::request_of;
 use crate::write::read;
 
-/// How the name of a machine that joins is taken.
+/// The action that reserves the name of a joining node.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// It is: the certificate may be signed.
-    Held,
-    /// By making the Node.
+    /// The name is reserved; the certificate can be signed.
+    Owned,
+    /// Create the Node.
     Create,
-    /// By marking the Node, as long as it is of this resourceVersion.
+    /// Annotate the Node with this resourceVersion.
     Mark(String),
-    /// Not at all.
+    /// Another host has the name.
     Refused(Objection),
 }
 
-/// How the approved request of a machine that joins takes its name. Pure.
+/// Decides how an approved request reserves its node name. Pure.
 pub(super) fn claim(request: &CertificateSigningRequest, present: Option<&Node>) -> Claim {
     let Some(node) = present else {
         return Claim::Create;
     };
     let is_of_request = |annotation| node.metadata.annotations.get(annotation) == Some(&request.metadata.uid);
     if is_of_request(INCARNATION) {
-        return Claim::Held;
+        return Claim::Owned;
     }
-    // An earlier version of the signer took the name, and did not get further.
+    // An earlier version of the signer reserved the name and was interrupted.
     if is_of_request(JOINED_BY_REQUEST) {
         return Claim::Mark(node.metadata.resource_version.clone());
     }
-    // A person who approves a request has the last word about the name.
+    // A manual approval overrides the protection of the name.
     let is_approved_by_hand = request
         .condition(APPROVED)
         .is_some_and(|condition| condition.reason != APPROVED_REASON);
-    match object_to_joining(request, node) {
+    match check_joining(request, node) {
         Some(objection) if !is_approved_by_hand => Claim::Refused(objection),
         _ => Claim::Mark(node.metadata.resource_version.clone()),
     }
 }
 
-/// Takes the name of the machine that joins with a request; the objection, if another machine has it.
+/// Reserves the node name of a joining node; returns an objection if another host has the name.
 ///
 /// # Errors
-/// If the API does not answer, or another writer was quicker: another try finds out.
-pub(super) async fn take_name(
+/// Returns the error of the request, which may be a conflict with another writer. A retry resolves it.
+pub(super) async fn claim_name(
     client: &Client,
     request: &CertificateSigningRequest,
     node_name: &str,
@@ -71,7 +71,7 @@ pub(super) async fn take_name(
         INCARNATION: request.metadata.uid,
     });
     let (method, path, media_type, body): (_, _, _, Value) = match claim(request, node.as_ref()) {
-        Claim::Held => return Ok(None),
+        Claim::Owned => return Ok(None),
         Claim::Refused(objection) => return Ok(Some(objection)),
         Claim::Create => {
             let node = json!({"apiVersion": Node::VERSION, "kind": Node::KIND,
@@ -88,34 +88,34 @@ pub(super) async fn take_name(
     tracing::info!(
         node = node_name,
         request = request.metadata.name,
-        "name of a Node taken"
+        "node name reserved"
     );
     Ok(None)
 }
 
-/// The incarnation that the certificate of a request carries; `None` if it is of no Node's machine, or there is no Node
-/// yet. The objection, if the Node is not any more the one whose machine made the request.
+/// Returns the incarnation for the certificate of a request; `None` if the request is not of a node, or the Node does
+/// not exist yet. Returns an objection if the Node was replaced since the request was made.
 ///
 /// # Errors
-/// If the API does not answer.
+/// Returns the error of the read.
 pub(super) async fn carried_incarnation(
     client: &Client,
     request: &CertificateSigningRequest,
 ) -> Result<Result<Option<Incarnation>, Objection>, ClientError> {
-    let Some(node_name) = request_of(request).ok().and_then(|asked| node_name(&asked)) else {
+    let Some(node_name) = request_of(request).ok().and_then(|parsed| node_name(&parsed)) else {
         return Ok(Ok(None));
     };
     let node = read::<Node>(client, &ObjectKey::new("", &node_name)).await?;
     Ok(incarnation_for(request, &node_name, node.as_ref()))
 }
 
-/// The Node to whose machine a certificate would belong.
-fn node_name(asked: &Request) -> Option<String> {
-    let identity = NodeIdentity::of(asked.common_name()?, &asked.organizations)?;
+/// Returns the Node that a certificate identifies.
+fn node_name(request: &Request) -> Option<String> {
+    let identity = NodeIdentity::of(request.common_name()?, &request.organizations)?;
     Some(identity.node_name.to_owned())
 }
 
-/// The incarnation that a certificate for the machine of `present` carries. Pure.
+/// Returns the incarnation for a certificate of the Node `present`. Pure.
 pub(super) fn incarnation_for(
     request: &CertificateSigningRequest,
     node_name: &str,
@@ -124,15 +124,15 @@ pub(super) fn incarnation_for(
     let current = present.map(Incarnation::of_node);
     let joined_by = present.and_then(|node| node.metadata.annotations.get(INCARNATION));
     if joining_node(request).is_some() {
-        // Since the name was taken, another machine may have replaced this one.
-        let is_held = joined_by == Some(&request.metadata.uid);
-        return match is_held {
-            true => Ok(current),
-            false => Err(Objection::NameTaken(node_name.to_owned())),
+        // Another host may have replaced this one since the name was reserved.
+        return if joined_by == Some(&request.metadata.uid) {
+            Ok(current)
+        } else {
+            Err(Objection::NameTaken(node_name.to_owned()))
         };
     }
     if requester(request) != Some(node_name) {
-        // People alone approve it.
+        // Such a request requires a manual approval.
         return Ok(current);
     }
     let proved = request
@@ -142,11 +142,12 @@ pub(super) fn incarnation_for(
         .and_then(|values| values.first());
     let is_of_current = match proved {
         Some(written) => current.as_ref() == Some(&Incarnation::written(written)),
-        // The certificate that proved the requester carries none; those of a machine that joined do.
+        // The sender's certificate has no incarnation. Certificates of joined nodes have one.
         None => joined_by.is_none(),
     };
-    match is_of_current {
-        true => Ok(current),
-        false => Err(Objection::AnotherIncarnation(node_name.to_owned())),
+    if is_of_current {
+        Ok(current)
+    } else {
+        Err(Objection::AnotherIncarnation(node_name.to_owned()))
     }
 }

@@ -1,4 +1,4 @@
-//! Carrying out: asking whether somebody may have what they ask for, and writing decisions and certificates down.
+//! Approval and signing: authorization checks and writes of the results.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -15,103 +15,105 @@ use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::claim::{carried_incarnation, take_name};
-use super::keeper::Answer;
-use super::objection::{Objection, Others, Reserved, object_to_joining, object_to_serving};
-use super::recognise::joining_node;
-use super::{Authority, Purpose, Recognised};
-use crate::run::Environment;
+use super::claim::{carried_incarnation, claim_name};
+use super::controller::JobOutput;
+use super::objection::{ForeignAddresses, Objection, Reserved, check_joining, check_serving};
+use super::recognize::joining_node;
+use super::{Authority, Purpose, RecognizedRequest};
+use crate::environment::Environment;
 use crate::write::{list_all, read};
 
-/// How soon a request is looked at again whose Node may not have said yet which addresses it has.
+/// Delay before a retry for a Node that has not reported its addresses yet.
 const NOT_ITS_ADDRESS_PERIOD: Duration = Duration::from_secs(1);
-/// How soon one is whose sender may not have it: roles change seldom.
+/// Delay before a retry for a sender without permission. Roles change rarely.
 const NOT_PERMITTED_PERIOD: Duration = Duration::from_secs(60);
-/// What a decision says that this program made.
+/// Reason of approvals by this controller.
 pub(super) const APPROVED_REASON: &str = "AutoApproved";
 const DENIED_REASON: &str = "AutoDenied";
 const FAILED_REASON: &str = "SignerValidationFailure";
-/// Decides about a request. What may not be had is left to people, and looked at again.
+
+/// Approves a request if its sender has the permission and no objection exists. Other requests stay pending.
 pub(super) async fn decide(
     environment: &Environment,
     request: CertificateSigningRequest,
-    recognised: Recognised,
+    recognized: RecognizedRequest,
     reserved: &Reserved,
-) -> Result<Answer, ClientError> {
+) -> Result<JobOutput, ClientError> {
     let client = &environment.client;
-    if !is_permitted(client, &request, recognised.purpose.permission()).await? {
+    if !is_permitted(client, &request, recognized.purpose.permission()).await? {
         tracing::warn!(
             request = request.metadata.name,
             user = request.spec.username,
-            permission = recognised.purpose.permission(),
-            "the certificate is not approved: whoever asks may not have it"
+            permission = recognized.purpose.permission(),
+            "request pending; its sender lacks the permission"
         );
-        return Ok(Answer::Undecided(NOT_PERMITTED_PERIOD));
+        return Ok(JobOutput::Undecided(NOT_PERMITTED_PERIOD));
     }
-    let objection = match reserved.object_to_name(&recognised.node) {
+    let objection = match reserved.check_name(&recognized.node) {
         Some(objection) => Some(objection),
-        None => objection(client, &request, &recognised, reserved).await?,
+        None => objection(client, &request, &recognized, reserved).await?,
     };
     let (kind, reason, message) = match objection {
-        Some(objection) if objection.may_pass() => {
-            tracing::debug!(request = request.metadata.name, %objection, "not approved yet");
-            return Ok(Answer::Undecided(NOT_ITS_ADDRESS_PERIOD));
+        Some(objection) if objection.is_temporary() => {
+            tracing::debug!(request = request.metadata.name, %objection, "request pending");
+            return Ok(JobOutput::Undecided(NOT_ITS_ADDRESS_PERIOD));
         }
         Some(objection) => (DENIED, DENIED_REASON, objection.to_string()),
-        None => (APPROVED, APPROVED_REASON, recognised.purpose.message().to_owned()),
+        None => (APPROVED, APPROVED_REASON, recognized.purpose.message().to_owned()),
     };
     tracing::info!(
         request = request.metadata.name,
         user = request.spec.username,
         decision = kind,
-        message
+        message,
+        "request decided"
     );
     let mut body = body(&request);
     push_condition(environment, &mut body, kind, reason, &message);
     write(client, &request, "approval", &body).await?;
-    Ok(Answer::Done)
+    Ok(JobOutput::Done)
 }
 
-/// What speaks against a request, as the cluster is now.
+/// Returns the objection to a request in the current state of the cluster.
 async fn objection(
     client: &Client,
     request: &CertificateSigningRequest,
-    recognised: &Recognised,
+    recognized: &RecognizedRequest,
     reserved: &Reserved,
 ) -> Result<Option<Objection>, ClientError> {
-    match &recognised.purpose {
+    match &recognized.purpose {
         Purpose::Joining => {
-            let node = read::<Node>(client, &ObjectKey::new("", &recognised.node)).await?;
-            Ok(node.and_then(|node| object_to_joining(request, &node)))
+            let node = read::<Node>(client, &ObjectKey::new("", &recognized.node)).await?;
+            Ok(node.and_then(|node| check_joining(request, &node)))
         }
         Purpose::Serving(addresses) => {
-            let others = Others {
+            let foreign = ForeignAddresses {
                 nodes: list_all::<Node>(client, "").await?.items,
                 api_servers: api_servers(client).await?,
                 service_cidrs: service_cidrs(client).await?,
             };
-            Ok(object_to_serving(&recognised.node, addresses, &others, reserved))
+            Ok(check_serving(&recognized.node, addresses, &foreign, reserved))
         }
         Purpose::Renewing | Purpose::Part(_) => Ok(None),
     }
 }
 
-/// Signs an approved request, or writes down why not. The certificate of a machine that joins is signed once the name is
-/// the machine's.
+/// Signs an approved request, or records the reason of a failure. The certificate of a joining node is signed
+/// after its name is reserved.
 pub(super) async fn sign(
     environment: &Environment,
     object: CertificateSigningRequest,
     authority: &Authority,
 ) -> Result<(), ClientError> {
     let mut body = body(&object);
-    let refusal = match joining_node(&object) {
+    let objection = match joining_node(&object) {
         Some(node_name) => {
             let now = environment.clock.now();
-            take_name(&environment.client, &object, &node_name, now).await?
+            claim_name(&environment.client, &object, &node_name, now).await?
         }
         None => None,
     };
-    let incarnation = match refusal {
+    let incarnation = match objection {
         Some(objection) => Err(objection),
         None => carried_incarnation(&environment.client, &object).await?,
     };
@@ -123,21 +125,21 @@ pub(super) async fn sign(
     match signed {
         Ok(certificate) => body["status"]["certificate"] = json!(STANDARD.encode(certificate)),
         Err(reason) => {
-            tracing::warn!(request = object.metadata.name, reason, "certificate not signed");
+            tracing::warn!(request = object.metadata.name, reason, "signing failed");
             push_condition(environment, &mut body, FAILED, FAILED_REASON, &reason);
         }
     }
     write(&environment.client, &object, "status", &body).await
 }
 
-/// The ranges of Services' cluster IPs.
+/// Returns the ranges of all ServiceCIDRs.
 async fn service_cidrs(client: &Client) -> Result<Vec<IpNet>, ClientError> {
     let all = list_all::<ServiceCidr>(client, "").await?.items;
     let ranges = all.iter().flat_map(|range| &range.spec.cidrs);
     Ok(ranges.filter_map(|range| range.parse().ok()).collect())
 }
 
-/// The addresses of the API servers.
+/// Returns the addresses of the API servers.
 async fn api_servers(client: &Client) -> Result<BTreeSet<IpAddr>, ClientError> {
     let endpoints = read::<Endpoints>(client, &ObjectKey::new("default", "kubernetes")).await?;
     let subsets = endpoints.into_iter().flat_map(|endpoints| endpoints.subsets);
@@ -145,7 +147,7 @@ async fn api_servers(client: &Client) -> Result<BTreeSet<IpAddr>, ClientError> {
     Ok(addresses.filter_map(|address| address.ip.parse().ok()).collect())
 }
 
-/// Whether whoever asks may `create` that of the requests.
+/// Returns true if the sender of a request may `create` the subresource `permission`.
 async fn is_permitted(
     client: &Client,
     object: &CertificateSigningRequest,
@@ -164,17 +166,17 @@ async fn is_permitted(
         "resourceAttributes": {"group": GROUP, "resource": "certificatesigningrequests",
                                "subresource": permission, "verb": "create"}}});
     let path = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
-    let answer = client.request(Method::POST, path, JSON, Some(&review)).await?;
-    let review: Review = serde_json::from_value(answer).map_err(|source| ClientError::Decode {
+    let response = client.request(Method::POST, path, JSON, Some(&review)).await?;
+    let review: Review = serde_json::from_value(response).map_err(|source| ClientError::Decode {
         path: path.to_owned(),
         source,
     })?;
     Ok(review.status.allowed)
 }
 
-/// The object as it was read: whoever wrote it since is not written over.
+/// Returns the request as it was read; its resourceVersion turns a foreign write into a conflict.
 fn body(object: &CertificateSigningRequest) -> Value {
-    // A view that was read from JSON is JSON.
+    // Serialization cannot fail: the object was deserialized from JSON.
     let mut body = serde_json::to_value(object).unwrap_or_default();
     body["apiVersion"] = json!(format!("{GROUP}/v1"));
     body["kind"] = json!(CertificateSigningRequest::KIND);
@@ -200,7 +202,7 @@ async fn write(
     let collection = CertificateSigningRequest::collection(None);
     let path = format!("{collection}/{}/{subresource}", object.metadata.name);
     match client.request(Method::PUT, &path, JSON, Some(body)).await {
-        // It is gone, or news of it is on its way.
+        // The request is deleted or outdated; the watch delivers the change.
         Err(error) if !error.is_not_found() && !error.is_conflict() => Err(error),
         _ => Ok(()),
     }

@@ -1,16 +1,20 @@
-//! Requests for certificates: those of machines that join and of their parts are approved by themselves
-//! ([`recognise()`], [`Objection`]), what is approved is signed ([`Authority`]), and what is over is removed
-//! ([`lapse()`]). Upstream's rules, and with them some of ours: a name that a Node has is not given away, parts get the
-//! user of their own node alone, and agents are signed as servers for addresses that are theirs alone, by an authority of
-//! their own.
+//! Certificate signing requests.
+//!
+//! - Requests of joining nodes and of node components are approved ([`recognize()`], [`Objection`]).
+//! - Approved requests are signed ([`Authority`]).
+//! - Expired requests are deleted ([`retention()`]).
+//!
+//! The rules are upstream's, with additions. The name of an existing Node is protected. A component receives
+//! only the user of its own node. Kubelet serving certificates are limited to the node's own addresses and
+//! signed by a separate CA.
 
 mod authority;
 mod claim;
+mod controller;
 mod decide;
-mod keeper;
-mod lapse;
 mod objection;
-mod recognise;
+mod recognize;
+mod retention;
 mod run;
 
 use std::sync::Arc;
@@ -21,28 +25,28 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use authority::{Authority, AuthorityError, SignError};
-pub use lapse::{Lapse, lapse};
-pub use objection::{Objection, Others, Reserved, object_to_joining, object_to_serving};
-pub use recognise::{Purpose, Recognised, recognise};
+pub use objection::{ForeignAddresses, Objection, Reserved, check_joining, check_serving};
+pub use recognize::{Purpose, RecognizedRequest, recognize};
+pub use retention::{Retention, retention};
 pub use run::run;
 
-/// How long certificates are good if nobody asks for less (`--cluster-signing-duration`).
+/// Validity of certificates unless the request asks for less (`--cluster-signing-duration`).
 pub const SIGNING_DURATION: Duration = Duration::from_secs(365 * 24 * 3600);
 
-/// What the controllers of certificates do, each of which can be switched off.
+/// Settings of the certificate controllers, each of which can be disabled.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// Whether requests of machines and their parts are approved.
+    /// Approve requests of nodes and their components.
     pub approves: bool,
-    /// Whether requests that are over are removed.
+    /// Delete expired requests.
     pub cleans: bool,
-    /// Who signs what is approved; nobody does if there is none.
+    /// The CA that signs approved requests; `None` disables signing.
     pub authority: Option<Arc<Authority>>,
-    /// Names and addresses that no machine gets.
+    /// Names and addresses that no node may use.
     pub reserved: Reserved,
 }
 
-/// The PKCS #10 request of an object.
+/// Parses the PKCS #10 request of an object.
 fn request_of(
     object: &CertificateSigningRequest,
 ) -> Result<api::certificates::Request, api::certificates::RequestError> {

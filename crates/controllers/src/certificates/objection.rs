@@ -1,4 +1,4 @@
-//! What speaks against a request of a machine. Pure.
+//! Checks of the names and addresses in requests of nodes. Pure.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,58 +7,58 @@ use api::certificates::{Incarnation, NodeNameError, REPLACES_NODE, check_node_na
 use api::object::{CertificateSigningRequest, Node};
 use ipnet::IpNet;
 
-/// Why a machine does not get a certificate that it may ask for.
+/// The reason that denies a node a certificate which its sender may request.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Objection {
-    /// The name is none of a machine.
+    /// The node name is invalid.
     #[error(transparent)]
     Name(#[from] NodeNameError),
-    /// Another machine has the name.
+    /// Another host has the name.
     #[error(
         "a Node named {0:?} exists; join with another --node-name, remove the Node first (`portolan leave` on its machine, or \
          `kubectl delete node`), or join with a token of `portolan token create --replace {0}`"
     )]
     NameTaken(String),
-    /// Another machine has joined under the name since the request was made, or the Node was removed.
+    /// Another host has joined under the name since the request was made, or the Node was deleted.
     #[error("the Node {0:?} was removed or replaced after the request was made; join again")]
     AnotherIncarnation(String),
-    /// Not yet: the agent has not made its Node.
-    #[error("there is no Node {0:?}")]
+    /// The Node does not exist yet: the agent has not created it. Temporary.
+    #[error("Node {0:?} does not exist yet")]
     NoNode(String),
-    /// Not yet: the Node has not said that it has the address. It will, if it has.
-    #[error("the Node {node} does not say that {address} is its address")]
+    /// The Node has not reported the address. Temporary.
+    #[error("Node {node:?} has not reported the address {address}")]
     NotItsAddress {
         /// The Node.
         node: String,
         /// The address.
         address: IpAddr,
     },
-    /// The address is none at which a machine alone is reached.
+    /// The address does not identify a single host.
     #[error("{address} is {what}")]
     UnusableAddress {
         /// The address.
         address: IpAddr,
-        /// What it is.
+        /// The kind of address.
         what: &'static str,
     },
-    /// The address is another's.
-    #[error("{address} is an address of {owner}, too")]
+    /// The address belongs to another host.
+    #[error("{address} also belongs to {owner}")]
     AddressTaken {
         /// The address.
         address: IpAddr,
-        /// Whose else.
+        /// The other owner.
         owner: String,
     },
 }
 
 impl Objection {
-    /// Whether it may pass by itself.
-    pub fn may_pass(&self) -> bool {
+    /// Returns true if the objection may disappear without a change of the request.
+    pub fn is_temporary(&self) -> bool {
         matches!(self, Self::NotItsAddress { .. } | Self::NoNode(_))
     }
 }
 
-/// The names and addresses by which clients know the API servers, and the cluster's zone: no machine gets them.
+/// Names and addresses of the API servers, and the cluster domain. No node may use them.
 #[derive(Clone, Debug, Default)]
 pub struct Reserved {
     names: Vec<String>,
@@ -67,7 +67,7 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// What the API server's certificate is good for, as text, and the domain of the cluster.
+    /// Reserves the subject alternative names of the API server certificate, and the cluster domain.
     pub fn new(serving_names: &[String], cluster_domain: &str) -> Self {
         let (addresses, names): (Vec<_>, Vec<_>) = serving_names
             .iter()
@@ -84,8 +84,8 @@ impl Reserved {
         self.addresses.contains(&address)
     }
 
-    /// What speaks against the name of a machine.
-    pub fn object_to_name(&self, name: &str) -> Option<Objection> {
+    /// Checks a node name against the reserved names.
+    pub fn check_name(&self, name: &str) -> Option<Objection> {
         let servers = self.names.iter().map(String::as_str);
         check_node_name(name, &self.cluster_domain, servers)
             .err()
@@ -93,9 +93,9 @@ impl Reserved {
     }
 }
 
-/// What speaks against a machine that joins under a name which `present` has: everything but a token that was made to
-/// replace this very incarnation of the Node.
-pub fn object_to_joining(request: &CertificateSigningRequest, present: &Node) -> Option<Objection> {
+/// Checks a request to join under the name of the Node `present`. Only a token that was created to replace
+/// this incarnation of the Node passes.
+pub fn check_joining(request: &CertificateSigningRequest, present: &Node) -> Option<Objection> {
     let may_replace = request.spec.extra.get(REPLACES_NODE).is_some_and(|replaced| {
         let [name, written] = replaced.as_slice() else {
             return false;
@@ -105,22 +105,22 @@ pub fn object_to_joining(request: &CertificateSigningRequest, present: &Node) ->
     (!may_replace).then(|| Objection::NameTaken(present.metadata.name.clone()))
 }
 
-/// The addresses that are others'.
+/// Addresses that a node may not claim because they belong to others.
 #[derive(Clone, Debug, Default)]
-pub struct Others {
-    /// All Nodes, the one that asks among them.
+pub struct ForeignAddresses {
+    /// All Nodes, including the requesting one.
     pub nodes: Vec<Node>,
-    /// The API servers', beside those of [`Reserved`].
+    /// Addresses of API servers beyond those of [`Reserved`].
     pub api_servers: BTreeSet<IpAddr>,
-    /// The ranges of Services' cluster IPs.
+    /// Ranges of all ServiceCIDRs.
     pub service_cidrs: Vec<IpNet>,
 }
 
-/// What speaks against a Node's agent serving at `addresses`: they are its own, and nobody else's.
-pub fn object_to_serving(
+/// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to nothing else.
+pub fn check_serving(
     name: &str,
     addresses: &[IpAddr],
-    others: &Others,
+    foreign: &ForeignAddresses,
     reserved: &Reserved,
 ) -> Option<Objection> {
     let has = |node: &Node, address: IpAddr| {
@@ -132,21 +132,21 @@ pub fn object_to_serving(
                 .is_ok_and(|own: IpAddr| own.to_canonical() == address)
         })
     };
-    let Some(own) = others.nodes.iter().find(|node| node.metadata.name == name) else {
+    let Some(own) = foreign.nodes.iter().find(|node| node.metadata.name == name) else {
         return Some(Objection::NoNode(name.to_owned()));
     };
-    addresses.iter().copied().find_map(|asked| {
-        let address = asked.to_canonical();
-        if let Some(what) = unusable(address, &others.service_cidrs) {
+    addresses.iter().copied().find_map(|requested| {
+        let address = requested.to_canonical();
+        if let Some(what) = unusable(address, &foreign.service_cidrs) {
             return Some(Objection::UnusableAddress { address, what });
         }
-        let another = others
+        let another = foreign
             .nodes
             .iter()
             .find(|node| node.metadata.name != name && has(node, address));
-        let is_of_server = others.api_servers.contains(&address) || reserved.has_address(address);
+        let is_of_server = foreign.api_servers.contains(&address) || reserved.has_address(address);
         let owner = match another {
-            Some(another) => Some(format!("the Node {}", another.metadata.name)),
+            Some(another) => Some(format!("Node {:?}", another.metadata.name)),
             None => is_of_server.then(|| "an API server".to_owned()),
         };
         if let Some(owner) = owner {
@@ -157,7 +157,7 @@ pub fn object_to_serving(
     })
 }
 
-/// Why no machine is reached at an address, or not it alone.
+/// Returns the reason why an address does not identify a single host.
 fn unusable(address: IpAddr, service_cidrs: &[IpNet]) -> Option<&'static str> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
@@ -168,9 +168,7 @@ fn unusable(address: IpAddr, service_cidrs: &[IpNet]) -> Option<&'static str> {
         _ if address.is_unspecified() => Some("the unspecified address"),
         _ if address.is_multicast() => Some("a multicast address"),
         _ if is_link_local => Some("a link-local address"),
-        _ if service_cidrs.iter().any(|range| range.contains(&address)) => {
-            Some("in a range of Services' cluster IPs")
-        }
+        _ if service_cidrs.iter().any(|range| range.contains(&address)) => Some("in a Service CIDR"),
         _ => None,
     }
 }

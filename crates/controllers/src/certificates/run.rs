@@ -1,32 +1,37 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the certificate controller.
 
 use std::future::Future;
 
 use api::object::CertificateSigningRequest;
 use client::Query;
+use reconcile::watches;
 
 use super::Settings;
+use super::controller::{CertificateController, Job, JobOutput};
 use super::decide::{decide, sign};
-use super::keeper::{Answer, Job, Requests};
-use crate::keeper;
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::delete;
 
-/// Looks after requests for certificates until `shutdown` resolves; writes under way are finished first.
+/// Handles certificate signing requests until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {
-    let (sender, changes) = keeper::changes();
-    keeper::forward::<CertificateSigningRequest, _>(&environment, Query::default(), sender, |event| event);
-    let requests = Requests::new(settings.clone(), environment.clock.clone());
-    let meter = environment
+    let (sender, changes) = watches::channel();
+    watches::forward::<CertificateSigningRequest, _>(
+        &environment.client,
+        Query::default(),
+        sender,
+        |event| event,
+    );
+    let requests = CertificateController::new(settings.clone(), environment.clock.clone());
+    let queue_metrics = environment
         .metrics
-        .queue(Controller::CertificateApproving.queue_name());
-    let carry_out = |_: String, job: Job| {
+        .register_queue(Controller::CertificateApproving.queue_name());
+    let run_job = |_: String, job: Job| {
         let (environment, settings) = (environment.clone(), settings.clone());
         async move {
             match job {
-                Job::Decide(request, recognised) => {
-                    return decide(&environment, *request, recognised, &settings.reserved).await;
+                Job::Decide(request, recognized) => {
+                    return decide(&environment, *request, recognized, &settings.reserved).await;
                 }
                 Job::Sign(request) => {
                     if let Some(authority) = &settings.authority {
@@ -37,8 +42,8 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
                     delete::<CertificateSigningRequest>(&environment.client, &request.metadata).await?;
                 }
             }
-            Ok(Answer::Done)
+            Ok(JobOutput::Done)
         }
     };
-    keeper::run(requests, changes, meter, carry_out, shutdown).await;
+    reconcile::run(requests, changes, queue_metrics, run_job, shutdown).await;
 }

@@ -21,7 +21,7 @@ fn ip(text: &str) -> IpAddr {
     text.parse().unwrap()
 }
 
-/// A request for a user of groups, good for names, asked for by somebody.
+/// Returns a request for a user with groups and names, sent by `sender`.
 fn object(signer: &str, user: &str, groups: &[&str], names: &[&str], by: &str) -> CertificateSigningRequest {
     let mut params = CertificateParams::default();
     params.distinguished_name = rcgen::DistinguishedName::new();
@@ -72,8 +72,8 @@ const NODES: &[&str] = &["system:nodes"];
 const TOKEN: &str = "system:bootstrap:abcdef";
 
 #[test]
-fn machines_are_recognised_by_names_usages_and_groups() {
-    let purpose = |object: &CertificateSigningRequest| recognise(object).map(|found| found.purpose);
+fn node_requests_are_recognized_by_names_usages_and_groups() {
+    let purpose = |object: &CertificateSigningRequest| recognize(object).map(|found| found.purpose);
     let joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     assert_eq!(purpose(&joining), Some(Purpose::Joining));
     let renewing = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1");
@@ -99,9 +99,9 @@ fn machines_are_recognised_by_names_usages_and_groups() {
 }
 
 #[test]
-fn what_differs_is_for_people() {
+fn other_requests_need_manual_approval() {
     let strangers = [
-        // Another Node's name.
+        // Name of another Node.
         object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n2"),
         object(
             NODE_SERVING_SIGNER,
@@ -110,7 +110,7 @@ fn what_differs_is_for_people() {
             &["n1"],
             "system:node:n2",
         ),
-        // No group, another one.
+        // No group, and a wrong one.
         object(NODE_CLIENT_SIGNER, "system:node:n1", &[], &[], TOKEN),
         object(
             NODE_CLIENT_SIGNER,
@@ -120,7 +120,7 @@ fn what_differs_is_for_people() {
             TOKEN,
         ),
         object(NODE_CLIENT_SIGNER, "system:node:", NODES, &[], TOKEN),
-        // Names that a client does not need, none where a server needs some, another's.
+        // Unneeded names of a client, missing names of a server, and foreign names.
         object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &["n1"], TOKEN),
         object(
             NODE_SERVING_SIGNER,
@@ -136,7 +136,7 @@ fn what_differs_is_for_people() {
             &["kubernetes"],
             "system:node:n1",
         ),
-        // Users with more rights, and askers who are no Nodes.
+        // Privileged users, and senders that are no Nodes.
         object(
             NODE_PART_SIGNER,
             "system:kube-controller-manager",
@@ -144,7 +144,8 @@ fn what_differs_is_for_people() {
             &[],
             "system:node:n1",
         ),
-        // Parts: the user that all nodes shared, another node's, another part's group, a further group, no agent.
+        // Components: the former shared user, another node's, another component's group, an extra group, a
+        // sender that is no agent.
         object(
             NODE_PART_SIGNER,
             "system:portolan-edge",
@@ -190,11 +191,11 @@ fn what_differs_is_for_people() {
         object(CLIENT_SIGNER, "system:node:n1", NODES, &[], "system:node:n1"),
     ];
     for stranger in strangers {
-        assert_eq!(recognise(&stranger), None, "{:?}", stranger.spec);
+        assert_eq!(recognize(&stranger), None, "{:?}", stranger.spec);
     }
     let mut usages = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     usages.spec.usages.push("server auth".to_owned());
-    assert_eq!(recognise(&usages), None);
+    assert_eq!(recognize(&usages), None);
 }
 
 fn node(name: &str, addresses: &[&str]) -> Node {
@@ -210,31 +211,27 @@ fn node(name: &str, addresses: &[&str]) -> Node {
 }
 
 #[test]
-fn refuses_the_name_of_a_node_that_exists() {
+fn rejects_the_name_of_an_existing_node() {
     let mut joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     let present = node("n1", &[]);
     let taken = Some(Objection::NameTaken("n1".to_owned()));
-    assert_eq!(object_to_joining(&joining, &present), taken);
+    assert_eq!(check_joining(&joining, &present), taken);
     let replaces = |name: &str, incarnation: &str| {
         let words = vec![name.to_owned(), incarnation.to_owned()];
         std::collections::BTreeMap::from([(REPLACES_NODE.to_owned(), words)])
     };
     let own = Incarnation::new("uid-n1", "").to_string();
     joining.spec.extra = replaces("n1", &own);
-    assert_eq!(object_to_joining(&joining, &present), None);
+    assert_eq!(check_joining(&joining, &present), None);
     let another = Incarnation::new("uid-n1", "request-1").to_string();
     for (name, incarnation) in [("n2", &own), ("n1", &another)] {
         joining.spec.extra = replaces(name, incarnation);
-        assert_eq!(
-            object_to_joining(&joining, &present),
-            taken,
-            "{name} {incarnation}"
-        );
+        assert_eq!(check_joining(&joining, &present), taken, "{name} {incarnation}");
     }
 }
 
 #[test]
-fn one_request_alone_takes_a_name() {
+fn a_node_name_is_reserved_for_one_request() {
     let mut first = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     first.metadata.uid = "request-1".to_owned();
     let mut second = first.clone();
@@ -247,7 +244,7 @@ fn one_request_alone_takes_a_name() {
     assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
     let annotations = &mut present.metadata.annotations;
     annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
-    assert_eq!(claim(&first, Some(&present)), Claim::Held);
+    assert_eq!(claim(&first, Some(&present)), Claim::Owned);
     assert!(matches!(claim(&second, Some(&present)), Claim::Refused(_)));
     second.status.conditions.push(CertificateSigningRequestCondition {
         kind: condition::APPROVED.to_owned(),
@@ -271,7 +268,7 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
     annotations.insert(INCARNATION.to_owned(), "request-1".to_owned());
     let current = Incarnation::new("uid-n1", "request-1");
     assert_eq!(bound(&request, &present), Ok(Some(current.clone())));
-    // Another machine has replaced it before the certificate was signed.
+    // Another host replaced the Node before the certificate was signed.
     let mut replaced = present.clone();
     let annotations = &mut replaced.metadata.annotations;
     annotations.insert(INCARNATION.to_owned(), "request-2".to_owned());
@@ -285,7 +282,7 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
     assert_eq!(bound(&renewing, &present), Ok(Some(current)));
     assert_eq!(bound(&renewing, &replaced), stale);
     assert_eq!(incarnation_for(&renewing, "n1", None), stale);
-    // The machine joined with an earlier version.
+    // The host joined with an earlier version.
     renewing.spec.extra.clear();
     let of_earlier_version = Ok(Some(Incarnation::new("uid-n1", "")));
     assert_eq!(bound(&renewing, &node("n1", &[])), of_earlier_version);
@@ -293,7 +290,7 @@ fn binds_a_certificate_to_the_incarnation_of_its_requester() {
 }
 
 #[test]
-fn a_certificate_of_a_client_carries_its_incarnation() {
+fn client_certificates_carry_the_incarnation() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority(directory.path());
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
@@ -315,11 +312,11 @@ fn a_certificate_of_a_client_carries_its_incarnation() {
 }
 
 #[test]
-fn refuses_names_of_api_servers_and_of_the_zone() {
+fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
     let names = ["lb.example.com", "192.0.2.4"].map(str::to_owned);
     let reserved = Reserved::new(&names, "cluster.example");
-    assert_eq!(reserved.object_to_name("n1"), None);
-    assert_eq!(reserved.object_to_name("n1.example.com"), None);
+    assert_eq!(reserved.check_name("n1"), None);
+    assert_eq!(reserved.check_name("n1.example.com"), None);
     for name in [
         "kubernetes",
         "localhost",
@@ -336,15 +333,15 @@ fn refuses_names_of_api_servers_and_of_the_zone() {
         "",
     ] {
         assert!(
-            matches!(reserved.object_to_name(name), Some(Objection::Name(_))),
+            matches!(reserved.check_name(name), Some(Objection::Name(_))),
             "{name}"
         );
     }
 }
 
 #[test]
-fn an_agent_serves_at_addresses_that_are_its_alone() {
-    let others = Others {
+fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
+    let foreign = ForeignAddresses {
         nodes: vec![
             node(
                 "n1",
@@ -358,11 +355,11 @@ fn an_agent_serves_at_addresses_that_are_its_alone() {
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
     let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
-    let ask = |name: &str, address: &str| object_to_serving(name, &[ip(address)], &others, &reserved);
+    let ask = |name: &str, address: &str| check_serving(name, &[ip(address)], &foreign, &reserved);
     assert_eq!(ask("n1", "192.0.2.1"), None);
-    assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.may_pass()));
+    assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.is_temporary()));
     assert_eq!(
-        object_to_serving("n9", &[], &others, &reserved),
+        check_serving("n9", &[], &foreign, &reserved),
         Some(Objection::NoNode("n9".to_owned()))
     );
     for (name, address) in [
@@ -395,18 +392,18 @@ fn an_agent_serves_at_addresses_that_are_its_alone() {
 }
 
 #[test]
-fn what_is_signed_is_what_was_asked_for_and_no_longer_than_that() {
+fn certificates_match_their_request_and_its_validity() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority(directory.path());
     let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-    let mut asked = object(
+    let mut requested = object(
         NODE_SERVING_SIGNER,
         "system:node:n1",
         NODES,
         &["n1", "192.0.2.1"],
         "system:node:n1",
     );
-    let signed = authority.sign(&asked, None, now).unwrap();
+    let signed = authority.sign(&requested, None, now).unwrap();
     let block = Pem::iter_from_buffer(signed.as_bytes()).next().unwrap().unwrap();
     let certificate = block.parse_x509().unwrap();
     assert_eq!(
@@ -427,26 +424,29 @@ fn what_is_signed_is_what_was_asked_for_and_no_longer_than_that() {
         certificate.validity().not_after.timestamp(),
         now.as_second() + 86_400
     );
-    asked.spec.expiration_seconds = Some(600);
-    let short = authority.sign(&asked, None, now).unwrap();
+    requested.spec.expiration_seconds = Some(600);
+    let short = authority.sign(&requested, None, now).unwrap();
     let block = Pem::iter_from_buffer(short.as_bytes()).next().unwrap().unwrap();
     let end = block.parse_x509().unwrap().validity().not_after.timestamp();
     assert_eq!(end, now.as_second() + 600);
-    asked.status.certificate = STANDARD.encode(&short);
-    asked.metadata.creation_timestamp = Some(now.to_string());
-    let over = |seconds| lapse(&asked, now + SignedDuration::from_secs(seconds));
+    requested.status.certificate = STANDARD.encode(&short);
+    requested.metadata.creation_timestamp = Some(now.to_string());
+    let over = |seconds| retention(&requested, now + SignedDuration::from_secs(seconds));
     assert_eq!(
         (over(599), over(600)),
-        (Lapse::In(SignedDuration::from_secs(1)), Lapse::Over)
+        (
+            Retention::Remaining(SignedDuration::from_secs(1)),
+            Retention::Expired
+        )
     );
 }
 
 #[test]
-fn a_signer_signs_nothing_else_even_if_it_is_approved() {
+fn signers_reject_approved_requests_that_violate_their_rules() {
     let directory = tempfile::tempdir().unwrap();
     let authority = authority(directory.path());
     let now = Timestamp::UNIX_EPOCH;
-    for asked in [
+    for requested in [
         object(
             NODE_CLIENT_SIGNER,
             "kubernetes-admin",
@@ -457,7 +457,7 @@ fn a_signer_signs_nothing_else_even_if_it_is_approved() {
         object(NODE_PART_SIGNER, "system:node:n1", NODES, &[], "ann"),
         object(CLIENT_SIGNER, "ann", &["one"], &["kubernetes"], "ann"),
     ] {
-        let refused = authority.sign(&asked, None, now).unwrap_err();
+        let refused = authority.sign(&requested, None, now).unwrap_err();
         assert!(matches!(refused, SignError::NotPermitted { .. }), "{refused}");
     }
     assert!(
@@ -475,24 +475,27 @@ fn a_signer_signs_nothing_else_even_if_it_is_approved() {
 }
 
 #[test]
-fn requests_go_some_time_after_they_were_decided() {
+fn requests_expire_after_their_retention() {
     let created: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
     let mut object = CertificateSigningRequest::default();
     object.metadata.creation_timestamp = Some(created.to_string());
     let hours = |object: &CertificateSigningRequest, hours| {
-        lapse(object, created + SignedDuration::from_hours(hours))
+        retention(object, created + SignedDuration::from_hours(hours))
     };
-    assert!(matches!(hours(&object, 23), Lapse::In(_)));
-    assert_eq!(hours(&object, 24), Lapse::Over);
+    assert!(matches!(hours(&object, 23), Retention::Remaining(_)));
+    assert_eq!(hours(&object, 24), Retention::Expired);
     object.status.conditions.push(CertificateSigningRequestCondition {
         kind: condition::DENIED.to_owned(),
         status: "True".to_owned(),
         last_update_time: Some("2026-01-01T01:00:00Z".to_owned()),
         ..CertificateSigningRequestCondition::default()
     });
-    assert_eq!(hours(&object, 1), Lapse::In(SignedDuration::from_hours(1)));
-    assert_eq!(hours(&object, 2), Lapse::Over);
-    // Approved and waiting for its signer.
+    assert_eq!(
+        hours(&object, 1),
+        Retention::Remaining(SignedDuration::from_hours(1))
+    );
+    assert_eq!(hours(&object, 2), Retention::Expired);
+    // Approved and not signed.
     object.status.conditions[0].kind = condition::APPROVED.to_owned();
-    assert!(matches!(hours(&object, 2), Lapse::In(_)));
+    assert!(matches!(hours(&object, 2), Retention::Remaining(_)));
 }

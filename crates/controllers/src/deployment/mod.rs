@@ -1,38 +1,38 @@
-//! Deployments: a ReplicaSet for each template that they ever had, and as many Pods of the newest as are wanted.
+//! Deployments: one ReplicaSet for each template, and the desired number of Pods of the newest.
 //!
-//! [`reconcile()`] says which step is next, from the Deployment and its ReplicaSets; each step is written and taken
-//! into the caches before the next one is looked for. What decides how far a rolling update may go counts
-//! cautiously: a ReplicaSet has the Pods that it is to have or says that it has, whichever is more, and of those
-//! that are available no more than it is to have, and none while its controller has not seen that. So whatever the ReplicaSets' own controller has done meanwhile, there
-//! are never more Pods than wanted and `maxSurge`, and never fewer available ones because of a roll-out.
+//! [`reconcile::reconcile()`] computes the next step from a Deployment and its ReplicaSets. Each step is written and
+//! applied to the caches before the next one is computed.
+//!
+//! The bounds of a rolling update are computed conservatively. A ReplicaSet counts with the larger of its
+//! desired and its reported Pods. Its available Pods count up to its desired Pods, and not at all while its
+//! controller has not observed its spec. So the total never exceeds the desired Pods and `maxSurge`, and a
+//! rollout never reduces availability below its bound, whatever the ReplicaSet controller does in the
+//! meantime.
 
 mod bounds;
-mod keeper;
+mod controller;
 mod naming;
 pub mod reconcile;
 mod revisions;
 mod rolling;
+mod rollout;
 mod run;
 mod scaling;
 mod status;
 mod write;
 
 pub use bounds::Bounds;
-pub use naming::template_hash;
-pub use reconcile::{Inputs, Outcome, Step, reconcile};
 pub use run::run;
 
-pub use crate::owned::Claim;
-
-/// The label that tells the Pods of one template from those of another.
+/// Label that separates the Pods of different templates.
 pub const HASH_LABEL: &str = "pod-template-hash";
-/// The annotation with the number of a template, counted up.
+/// Annotation with the revision of a template.
 pub const REVISION: &str = "deployment.kubernetes.io/revision";
-/// The annotation with the numbers that a template had earlier.
+/// Annotation with the earlier revisions of a template.
 const REVISION_HISTORY: &str = "deployment.kubernetes.io/revision-history";
-/// The annotation of a ReplicaSet with the replicas of its Deployment.
+/// Annotation of a ReplicaSet with the replicas of its Deployment.
 const DESIRED_REPLICAS: &str = "deployment.kubernetes.io/desired-replicas";
-/// The annotation of a ReplicaSet with the most Pods that its Deployment may have.
+/// Annotation of a ReplicaSet with the upper bound of its Deployment's Pods.
 const MAX_REPLICAS: &str = "deployment.kubernetes.io/max-replicas";
-/// A limit or deadline that stands for none.
+/// Value of a limit or deadline that means unlimited.
 const UNLIMITED: i64 = i32::MAX as i64;

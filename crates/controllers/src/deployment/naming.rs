@@ -1,4 +1,4 @@
-//! Names of ReplicaSets: the Deployment's, and a hash of the template.
+//! Names of ReplicaSets: the name of the Deployment and a hash of the template.
 
 use api::object::ReplicaSet;
 use api::tree::{child, clear};
@@ -6,16 +6,16 @@ use serde_json::{Map, Value, json};
 
 use super::HASH_LABEL;
 
-/// Letters of hashes, as upstream has them: no vowels, so that no words come about.
+/// Upstream's alphabet of hashes. It has no vowels, so that hashes contain no words.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// A text for a template that other templates do not have, but for chance; `collisions` is how often chance struck.
-/// It stays the same as long as this program computes it so: a template is found again by comparison, not by its hash.
+/// Returns a hash that identifies a template; `collisions` varies it after a collision. Templates are
+/// compared by content, so the hash need not be stable across versions.
 pub fn template_hash(template: &Value, collisions: i64) -> String {
     let mut template = template.clone();
     template.sort_all_objects();
     let text = format!("{template}{collisions}");
-    // FNV-1a of 32 bits.
+    // FNV-1a, 32 bits.
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {
         (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193)
     });
@@ -26,12 +26,12 @@ pub fn template_hash(template: &Value, collisions: i64) -> String {
         .collect()
 }
 
-/// Whether a ReplicaSet makes its Pods from a template, the label with the hash left aside.
-pub(super) fn is_of(set: &ReplicaSet, template: &Value) -> bool {
+/// Returns true if a ReplicaSet has this template, apart from the hash label.
+pub(super) fn has_template(set: &ReplicaSet, template: &Value) -> bool {
     without_hash(&set.spec.template) == without_hash(template)
 }
 
-/// A template without the label with the hash. Labels that are absent and none are the same.
+/// Returns the template without the hash label. Absent and empty labels are equal.
 fn without_hash(template: &Value) -> Value {
     let mut template = template.clone();
     if let Some(metadata) = template.get_mut("metadata") {
@@ -48,7 +48,7 @@ fn without_hash(template: &Value) -> Value {
     template
 }
 
-/// A label selector, or the labels of a template's metadata, with the label of a hash.
+/// Returns a label selector, or the metadata of a template, with the hash label added.
 pub(super) fn with_hash(tree: &Value, labels: &str, hash: &str) -> Value {
     let mut tree = tree.clone();
     if !tree.is_object() {

@@ -1,335 +1,182 @@
-//! What is to be done about a Deployment: a pure function from it and its ReplicaSets.
+//! The next step of a Deployment: a pure function of the Deployment and its ReplicaSets.
 
 use std::time::Duration;
 
 use api::object::{Deployment, ObjectMeta, ReplicaSet};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
-use super::bounds::{Bounds, is_rolling, is_seen};
-use super::naming::{is_of, template_hash, with_hash};
-use super::revisions::{
-    Annotations, desired_replicas, news_for_newest, news_of_size, next_revision, revision_of,
-};
-use super::status::{Depth, Said, said};
-use super::{HASH_LABEL, UNLIMITED, rolling, scaling};
-use crate::owned::{Claim, claims, read_selector, reference_to};
+use super::bounds::{is_observed, is_rolling};
+use super::rollout::{NewReplicaSet, ReplicaSetChange, Rollout};
+use super::status::{StatusDetail, StatusUpdate, status_update};
+use super::{rolling, scaling};
+use crate::owned_objects::{Claim, claims, read_selector};
 
-/// How long until the server is asked again whether old Pods are gone.
+/// Interval between lists of old Pods.
 const OLD_PODS_PERIOD: Duration = Duration::from_secs(1);
 
-/// What is known of the Pods of old templates that no ReplicaSet counts any more.
+/// Pods of old templates that no ReplicaSet counts any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OldPods {
-    /// Nobody has asked.
+    /// Not listed yet.
     Unknown,
     /// Some have not ended.
     Running,
-    /// None is there.
+    /// All have ended.
     Gone,
 }
 
-/// Everything that decides about a Deployment.
+/// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// It.
+    /// The Deployment.
     pub deployment: &'a Deployment,
-    /// The ReplicaSets that it owns, and those of its namespace that nobody owns and its selector chooses.
+    /// The ReplicaSets that it owns, and the matching ReplicaSets of its namespace without an owner.
     pub sets: &'a [&'a ReplicaSet],
-    /// What the server said of Pods of old templates; asked for by [`Step::LookForOldPods`].
+    /// Result of [`Step::ListOldPods`].
     pub old_pods: OldPods,
     /// The time of day.
     pub now: Timestamp,
 }
 
-/// The next write. After each the Deployment is looked at again.
+/// The next write. The Deployment is reconciled again after each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// ReplicaSets become its own, or cease to be.
+    /// Adopt or release ReplicaSets.
     Claim(Vec<Claim>),
-    /// A ReplicaSet for a new template.
-    Create(Box<NewSet>),
-    /// ReplicaSets change, in this order.
-    Change(Vec<SetChange>),
-    /// Old ReplicaSets are deleted that nobody will go back to.
+    /// Create a ReplicaSet for a new template.
+    Create(Box<NewReplicaSet>),
+    /// Change ReplicaSets, in this order.
+    Change(Vec<ReplicaSetChange>),
+    /// Delete old ReplicaSets beyond the revision history limit.
     Delete(Vec<ObjectMeta>),
-    /// The server is asked for Pods of old templates, labelled with other hashes than this.
-    LookForOldPods(String),
-    /// Status and revision become these.
-    Say(Box<Said>),
+    /// List the Pods of old templates, whose hash differs from this one.
+    ListOldPods(String),
+    /// Update status and revision.
+    UpdateStatus(Box<StatusUpdate>),
 }
 
-/// A ReplicaSet to be made.
-#[derive(Clone, Debug, PartialEq)]
-pub struct NewSet {
-    /// The object.
-    pub object: Value,
-    /// The name.
-    pub name: String,
-    /// Pods that it is to have.
-    pub replicas: i64,
-    /// The number of its template.
-    pub revision: i64,
-}
-
-/// A change of a ReplicaSet.
-#[derive(Clone, Debug, PartialEq)]
-pub struct SetChange {
-    /// It, as it was when this was decided.
-    pub meta: ObjectMeta,
-    /// Pods that it has to have before and after, if that changes.
-    pub replicas: Option<(i64, i64)>,
-    /// How long its Pods have to be ready from now on, if that changes.
-    pub min_ready_seconds: Option<i64>,
-    /// Annotations that it gets.
-    pub annotations: Annotations,
-}
-
-/// What to do.
+/// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// The next write, if any is due.
+pub struct Decision {
+    /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
-    /// When to look again though nothing has changed.
-    pub again_after: Option<Duration>,
+    /// Delay of the next reconciliation without a change.
+    pub requeue_after: Option<Duration>,
 }
 
-/// A Deployment and its ReplicaSets, sorted out.
-pub(super) struct Scene<'a> {
-    pub(super) deployment: &'a Deployment,
-    pub(super) bounds: Bounds,
-    /// The ReplicaSet of the template that is wanted, if there is one.
-    pub(super) newest: Option<&'a ReplicaSet>,
-    /// All others, the one that was created first first.
-    pub(super) old: Vec<&'a ReplicaSet>,
-}
-
-/// Decides about a Deployment.
-pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+/// Computes the next step of a Deployment.
+pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let deployment = inputs.deployment;
     let Some(selector) = read_selector(&deployment.spec.selector) else {
-        // The server lets none in that cannot be read.
-        return Outcome::default();
+        // Validation rejects such a selector.
+        return Decision::default();
     };
     let claims = claims(deployment, &selector, inputs.sets.iter().map(|set| &set.metadata));
     if !claims.is_empty() {
         return next(Step::Claim(claims));
     }
-    let scene = Scene::of(deployment, inputs.sets);
-    let (step, depth, again_after) = match deployment.metadata.deletion_timestamp {
-        Some(_) => (None, Depth::Counts, None),
-        None => rolled_out(inputs, &scene),
+    let rollout = Rollout::of(deployment, inputs.sets);
+    let (step, detail, requeue_after) = match deployment.metadata.deletion_timestamp {
+        Some(_) => (None, StatusDetail::Counts, None),
+        None => rollout_step(inputs, &rollout),
     };
     if let Some(step) = step {
         return next(step);
     }
-    let said = said(&scene, depth, inputs.now);
-    if said.is_news(deployment) {
-        return next(Step::Say(Box::new(said)));
+    let update = status_update(&rollout, detail, inputs.now);
+    if update.differs_from(deployment) {
+        return next(Step::UpdateStatus(Box::new(update)));
     }
-    let deadline = said.deadline_in(deployment, inputs.now);
-    Outcome {
+    let deadline = update.deadline_after(deployment, inputs.now);
+    Decision {
         step: None,
-        again_after: again_after.into_iter().chain(deadline).min(),
+        requeue_after: requeue_after.into_iter().chain(deadline).min(),
     }
 }
 
-fn next(step: Step) -> Outcome {
-    Outcome {
+fn next(step: Step) -> Decision {
+    Decision {
         step: Some(step),
-        again_after: None,
+        requeue_after: None,
     }
 }
 
-/// The next step towards what is wanted; if there is none, how much is to be said, and when to look again.
-fn rolled_out(inputs: &Inputs<'_>, scene: &Scene<'_>) -> (Option<Step>, Depth, Option<Duration>) {
-    if let Some(change) = scene.annotated() {
-        return (Some(Step::Change(vec![change])), Depth::Counts, None);
+/// Returns the next step of the rollout, the detail of the status, and the delay of the next reconciliation.
+fn rollout_step(
+    inputs: &Inputs<'_>,
+    rollout: &Rollout<'_>,
+) -> (Option<Step>, StatusDetail, Option<Duration>) {
+    if let Some(change) = rollout.annotate_newest() {
+        return (Some(Step::Change(vec![change])), StatusDetail::Counts, None);
     }
-    let is_paused = scene.deployment.spec.paused;
-    if is_paused || scene.is_scaled() {
-        let step = scaling::scaled(scene).map(Step::Change);
-        let step = step.or_else(|| is_paused.then(|| scene.cleaned_up()).flatten());
+    let is_paused = rollout.deployment.spec.paused;
+    if is_paused || rollout.is_scaled() {
+        let step = scaling::scale(rollout).map(Step::Change);
+        let step = step.or_else(|| {
+            is_paused
+                .then(|| rollout.excess_sets().map(Step::Delete))
+                .flatten()
+        });
         if is_paused || step.is_some() {
-            return (step, Depth::Counts, None);
+            return (step, StatusDetail::Counts, None);
         }
     }
-    let (step, again_after) = match is_rolling(scene.deployment) {
-        true => (rolling_step(scene), None),
-        false => recreating_step(inputs, scene),
+    let (step, requeue_after) = if is_rolling(rollout.deployment) {
+        (rolling_step(rollout), None)
+    } else {
+        recreate_step(inputs, rollout)
     };
-    let is_complete = scene.is_complete();
-    let step = step.or_else(|| is_complete.then(|| scene.cleaned_up()).flatten());
-    (step, Depth::RollOut, again_after)
+    let is_complete = rollout.is_complete();
+    let step = step.or_else(|| {
+        is_complete
+            .then(|| rollout.excess_sets().map(Step::Delete))
+            .flatten()
+    });
+    (step, StatusDetail::Progress, requeue_after)
 }
 
-fn rolling_step(scene: &Scene<'_>) -> Option<Step> {
-    let Some(newest) = scene.newest else {
-        return Some(scene.created(rolling::room(scene).unwrap_or(0).min(scene.bounds.wanted)));
+fn rolling_step(rollout: &Rollout<'_>) -> Option<Step> {
+    let Some(newest) = rollout.newest else {
+        let room = rolling::surge_room(rollout).unwrap_or(0);
+        return Some(create_step(rollout, room.min(rollout.bounds.desired)));
     };
-    let changes = rolling::grown(scene, newest).or_else(|| rolling::shrunk(scene, newest));
+    let changes = rolling::grow_newest(rollout, newest).or_else(|| rolling::shrink_old(rollout, newest));
     changes.map(Step::Change)
 }
 
-/// All old Pods end before the first new one begins.
-fn recreating_step(inputs: &Inputs<'_>, scene: &Scene<'_>) -> (Option<Step>, Option<Duration>) {
-    let active = scene.old.iter().filter(|set| set.spec.replicas > 0);
-    let ended: Vec<SetChange> = active.map(|set| scene.resized(set, 0)).collect();
+fn create_step(rollout: &Rollout<'_>, replicas: i64) -> Step {
+    Step::Create(Box::new(rollout.new_replica_set(replicas)))
+}
+
+/// Stops all old Pods before the first new one starts (strategy `Recreate`).
+fn recreate_step(inputs: &Inputs<'_>, rollout: &Rollout<'_>) -> (Option<Step>, Option<Duration>) {
+    let active = rollout.old.iter().filter(|set| set.spec.replicas > 0);
+    let ended: Vec<ReplicaSetChange> = active.map(|set| rollout.resize(set, 0)).collect();
     if !ended.is_empty() {
         return (Some(Step::Change(ended)), None);
     }
-    let is_whole = scene
+    let is_whole = rollout
         .newest
-        .is_some_and(|newest| newest.spec.replicas == scene.bounds.wanted);
+        .is_some_and(|newest| newest.spec.replicas == rollout.bounds.desired);
     if is_whole {
         return (None, None);
     }
     let has_pods = |set: &&ReplicaSet| {
-        !is_seen(set) || set.status.replicas > 0 || set.status.terminating_replicas.unwrap_or(0) > 0
+        !is_observed(set) || set.status.replicas > 0 || set.status.terminating_replicas.unwrap_or(0) > 0
     };
-    if scene.old.iter().any(has_pods) {
-        // Their controller tells when they are gone.
+    if rollout.old.iter().any(has_pods) {
+        // The watch reports the end of the old Pods.
         return (None, None);
     }
     match inputs.old_pods {
-        OldPods::Unknown => (Some(Step::LookForOldPods(scene.newest_hash())), None),
+        OldPods::Unknown => (Some(Step::ListOldPods(rollout.newest_hash())), None),
         OldPods::Running => (None, Some(OLD_PODS_PERIOD)),
         OldPods::Gone => {
-            let step = match scene.newest {
-                None => scene.created(scene.bounds.wanted),
-                Some(newest) => Step::Change(vec![scene.resized(newest, scene.bounds.wanted)]),
+            let step = match rollout.newest {
+                None => create_step(rollout, rollout.bounds.desired),
+                Some(newest) => Step::Change(vec![rollout.resize(newest, rollout.bounds.desired)]),
             };
             (Some(step), None)
         }
-    }
-}
-
-impl<'a> Scene<'a> {
-    fn of(deployment: &'a Deployment, sets: &[&'a ReplicaSet]) -> Self {
-        let is_own = |set: &&&ReplicaSet| {
-            let controller = set.metadata.controller();
-            controller.is_some_and(|controller| controller.uid == deployment.metadata.uid)
-        };
-        let mut own: Vec<&ReplicaSet> = sets.iter().filter(is_own).copied().collect();
-        own.sort_by_key(|set| (&set.metadata.creation_timestamp, &set.metadata.name));
-        let at = own.iter().position(|set| is_of(set, &deployment.spec.template));
-        let newest = at.map(|at| own.remove(at));
-        Self {
-            deployment,
-            bounds: Bounds::of(deployment),
-            newest,
-            old: own,
-        }
-    }
-
-    /// All ReplicaSets.
-    pub(super) fn all(&self) -> impl Iterator<Item = &'a ReplicaSet> {
-        self.old.iter().copied().chain(self.newest)
-    }
-
-    /// A change of how many Pods a ReplicaSet is to have, with what it has to say of that.
-    pub(super) fn resized(&self, set: &ReplicaSet, replicas: i64) -> SetChange {
-        SetChange {
-            meta: set.metadata.clone(),
-            replicas: (replicas != set.spec.replicas).then_some((set.spec.replicas, replicas)),
-            min_ready_seconds: None,
-            annotations: news_of_size(self.bounds, &set.metadata.annotations),
-        }
-    }
-
-    /// What the newest ReplicaSet has to say of its Deployment, if it does not.
-    fn annotated(&self) -> Option<SetChange> {
-        let newest = self.newest?;
-        let revision = next_revision(&self.old);
-        let annotations = news_for_newest(self.deployment, &newest.metadata.annotations, revision);
-        let wanted = self.deployment.spec.min_ready_seconds;
-        let min_ready_seconds = (wanted != newest.spec.min_ready_seconds).then_some(wanted);
-        let is_news = !annotations.is_empty() || min_ready_seconds.is_some();
-        is_news.then(|| SetChange {
-            meta: newest.metadata.clone(),
-            replicas: None,
-            min_ready_seconds,
-            annotations,
-        })
-    }
-
-    /// Whether somebody changed how many Pods there should be since the ReplicaSets were told.
-    fn is_scaled(&self) -> bool {
-        let active = self.all().filter(|set| set.spec.replicas > 0);
-        active
-            .filter_map(desired_replicas)
-            .any(|desired| desired != self.bounds.wanted)
-    }
-
-    /// Whether all that is wanted is there, and nothing else, by what the status says.
-    fn is_complete(&self) -> bool {
-        let (status, wanted) = (&self.deployment.status, self.bounds.wanted);
-        status.updated_replicas == wanted
-            && status.replicas == wanted
-            && status.available_replicas == wanted
-            && status.observed_generation >= self.deployment.metadata.generation
-    }
-
-    /// The hash of the template that is wanted.
-    fn newest_hash(&self) -> String {
-        let collisions = self.deployment.status.collision_count.unwrap_or(0);
-        let known = self.newest.and_then(|set| set.metadata.labels.get(HASH_LABEL));
-        known
-            .cloned()
-            .unwrap_or_else(|| template_hash(&self.deployment.spec.template, collisions))
-    }
-
-    /// A ReplicaSet for the template that is wanted.
-    fn created(&self, replicas: i64) -> Step {
-        let spec = &self.deployment.spec;
-        let meta = &self.deployment.metadata;
-        let hash = self.newest_hash();
-        let name = format!("{}-{hash}", meta.name);
-        let mut template = spec.template.clone();
-        template["metadata"] = with_hash(&template["metadata"], "labels", &hash);
-        let revision = next_revision(&self.old);
-        let none = Default::default();
-        let mut annotations = news_for_newest(self.deployment, &none, revision);
-        annotations.extend(news_of_size(self.bounds, &none));
-        let object = json!({
-            "apiVersion": "apps/v1",
-            "kind": "ReplicaSet",
-            "metadata": {
-                "name": name,
-                "namespace": meta.namespace,
-                "labels": template["metadata"]["labels"],
-                "annotations": annotations,
-                "ownerReferences": [reference_to(self.deployment)],
-            },
-            "spec": {
-                "replicas": replicas,
-                "minReadySeconds": spec.min_ready_seconds,
-                "selector": with_hash(&spec.selector, "matchLabels", &hash),
-                "template": template,
-            },
-        });
-        Step::Create(Box::new(NewSet {
-            object,
-            name,
-            replicas,
-            revision,
-        }))
-    }
-
-    /// The old ReplicaSets beyond those that are kept.
-    fn cleaned_up(&self) -> Option<Step> {
-        let limit = self
-            .deployment
-            .spec
-            .revision_history_limit
-            .filter(|limit| *limit != UNLIMITED)?;
-        let mut old: Vec<&ReplicaSet> = self.old.clone();
-        old.retain(|set| set.metadata.deletion_timestamp.is_none());
-        let excess = old.len().saturating_sub(usize::try_from(limit).unwrap_or(0));
-        old.sort_by_key(|set| revision_of(set));
-        let is_idle = |set: &&ReplicaSet| set.status.replicas == 0 && set.spec.replicas == 0 && is_seen(set);
-        let doomed = old.into_iter().take(excess).filter(is_idle);
-        let doomed: Vec<ObjectMeta> = doomed.map(|set| set.metadata.clone()).collect();
-        (!doomed.is_empty()).then_some(Step::Delete(doomed))
     }
 }
 

@@ -1,25 +1,32 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the Deployment controller.
 
 use std::future::Future;
 
 use client::Query;
+use reconcile::watches;
 
-use super::keeper::{Change, Deployments};
-use super::write::carry_out;
-use crate::keeper;
-use crate::run::Environment;
+use super::controller::{Change, DeploymentController};
+use super::write::execute;
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Rolls out what Deployments want until `shutdown` resolves; writes under way are finished first.
+/// Rolls out Deployments until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
-    let (sender, changes) = keeper::changes();
-    keeper::forward_with_revision(&environment, Query::default(), sender.clone(), Change::Deployment);
-    keeper::forward_with_revision(&environment, Query::default(), sender, Change::Set);
-    let deployments = Deployments::new(environment.clock.clone());
-    let meter = environment.metrics.queue(Controller::Deployment.queue_name());
-    let carry_out = |_, job| {
+    let (sender, changes) = watches::channel();
+    watches::forward_with_revision(
+        &environment.client,
+        Query::default(),
+        sender.clone(),
+        Change::Deployment,
+    );
+    watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Set);
+    let deployments = DeploymentController::new(environment.clock.clone());
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::Deployment.queue_name());
+    let run_job = |_, job| {
         let environment = environment.clone();
-        async move { carry_out(&environment, job).await }
+        async move { execute(&environment, job).await }
     };
-    keeper::run(deployments, changes, meter, carry_out, shutdown).await;
+    reconcile::run(deployments, changes, queue_metrics, run_job, shutdown).await;
 }

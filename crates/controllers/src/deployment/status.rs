@@ -1,4 +1,4 @@
-//! What is said about a Deployment: counts, and how its roll-out goes.
+//! The status of a Deployment: counts, and the progress of its rollout.
 
 use std::time::Duration;
 
@@ -6,48 +6,48 @@ use api::object::{Deployment, DeploymentStatus, ProgressCondition, ReplicaSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::reconcile::Scene;
 use super::revisions::revision_of;
+use super::rollout::Rollout;
 use super::{REVISION, UNLIMITED};
 
 const AVAILABLE: &str = "Available";
 const PROGRESSING: &str = "Progressing";
 const REPLICA_FAILURE: &str = "ReplicaFailure";
-/// The reason of a roll-out that is done.
+/// Reason of a complete rollout.
 const DONE: &str = "NewReplicaSetAvailable";
-/// The reason of one that takes too long.
+/// Reason of a rollout that exceeded its deadline.
 const TIMED_OUT: &str = "ProgressDeadlineExceeded";
 const PAUSED: &str = "DeploymentPaused";
 
-/// How much is to be said.
+/// The parts of the status to update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Depth {
-    /// How many Pods there are: nothing is rolled out.
+pub(super) enum StatusDetail {
+    /// Numbers of Pods only: no rollout is in progress.
     Counts,
-    /// And how the roll-out goes.
-    RollOut,
+    /// Numbers of Pods and the progress of the rollout.
+    Progress,
 }
 
-/// What a Deployment has to say.
+/// The desired status and revision of a Deployment.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Said {
-    /// Its status.
+pub struct StatusUpdate {
+    /// The status.
     pub status: DeploymentStatus,
-    /// The number of its newest template, if there is a ReplicaSet of it.
+    /// Revision of the newest template, if its ReplicaSet exists.
     pub revision: Option<i64>,
 }
 
-impl Said {
-    /// Whether the Deployment says something else.
-    pub(super) fn is_news(&self, deployment: &Deployment) -> bool {
+impl StatusUpdate {
+    /// Returns true if the Deployment has another status or revision.
+    pub(super) fn differs_from(&self, deployment: &Deployment) -> bool {
         let revision = self.revision.map(|revision| revision.to_string());
         let is_renumbered =
             revision.is_some() && deployment.metadata.annotations.get(REVISION) != revision.as_ref();
         self.status != deployment.status || is_renumbered
     }
 
-    /// When it has to be looked at again whether the roll-out takes too long.
-    pub(super) fn deadline_in(&self, deployment: &Deployment, now: Timestamp) -> Option<Duration> {
+    /// Returns the delay until the progress deadline has to be checked.
+    pub(super) fn deadline_after(&self, deployment: &Deployment, now: Timestamp) -> Option<Duration> {
         let deadline = deadline(deployment)?;
         let progressing = condition(&self.status.conditions, PROGRESSING)?;
         let is_over = matches!(&*progressing.reason, DONE | TIMED_OUT | PAUSED);
@@ -55,19 +55,20 @@ impl Said {
             return None;
         }
         let left = deadline - time_since(progressing, now);
-        // A second more, as times are said in whole seconds.
+        // Timestamps have whole seconds, so wait one second longer.
         let wait = left.max(SignedDuration::ZERO) + SignedDuration::from_secs(1);
         Duration::try_from(wait).ok()
     }
 
-    /// The merge patch that makes the Deployment, as it was read, say this.
+    /// Returns the merge patch from the Deployment as it was read.
     pub(super) fn patch(&self, deployment: &Deployment) -> Value {
-        // What is zero or empty is left out, as the reference writes it.
+        // Zero and empty values are omitted, as the reference writes them.
         let count = |number: i64| if number == 0 { Value::Null } else { number.into() };
         let status = &self.status;
-        let conditions = match status.conditions.is_empty() {
-            true => Value::Null,
-            false => json!(status.conditions),
+        let conditions = if status.conditions.is_empty() {
+            Value::Null
+        } else {
+            json!(status.conditions)
         };
         let mut metadata = json!({
             "uid": deployment.metadata.uid,
@@ -93,31 +94,31 @@ impl Said {
     }
 }
 
-/// What a Deployment has to say.
-pub(super) fn said(scene: &Scene<'_>, depth: Depth, now: Timestamp) -> Said {
-    let deployment = scene.deployment;
-    let mut status = counted(scene, now);
+/// Computes the status of a Deployment.
+pub(super) fn status_update(rollout: &Rollout<'_>, detail: StatusDetail, now: Timestamp) -> StatusUpdate {
+    let deployment = rollout.deployment;
+    let mut status = count_replicas(rollout, now);
     note_pause(&mut status.conditions, deployment, now);
-    if depth == Depth::RollOut {
-        note_progress(&mut status, scene, now);
-        note_failures(&mut status.conditions, scene);
-    } else if scene.newest.is_some() {
-        note_found(&mut status.conditions, scene, now);
+    if detail == StatusDetail::Progress {
+        note_progress(&mut status, rollout, now);
+        note_failures(&mut status.conditions, rollout);
+    } else if rollout.newest.is_some() {
+        note_existing(&mut status.conditions, rollout, now);
     }
-    Said {
+    StatusUpdate {
         status,
-        revision: scene.newest.map(revision_of).filter(|revision| *revision > 0),
+        revision: rollout.newest.map(revision_of).filter(|revision| *revision > 0),
     }
 }
 
-/// What a Deployment says right after its ReplicaSet was made, or could not be.
-pub(super) fn said_of_creation(
+/// Computes the status after the creation of a ReplicaSet, or after its failure.
+pub(super) fn status_after_creation(
     deployment: &Deployment,
     revision: Option<i64>,
     name: &str,
     error: Option<&str>,
     now: Timestamp,
-) -> Said {
+) -> StatusUpdate {
     let mut status = deployment.status.clone();
     let (is_true, reason, message) = match error {
         None => (
@@ -128,42 +129,43 @@ pub(super) fn said_of_creation(
         Some(error) => (false, "ReplicaSetCreateError", error.to_owned()),
     };
     if deadline(deployment).is_some() {
-        let word = if is_true { "True" } else { "False" };
+        let status_text = if is_true { "True" } else { "False" };
         set(
             &mut status.conditions,
-            new(PROGRESSING, word, reason, message, now),
+            new(PROGRESSING, status_text, reason, message, now),
         );
     }
-    Said { status, revision }
+    StatusUpdate { status, revision }
 }
 
-fn counted(scene: &Scene<'_>, now: Timestamp) -> DeploymentStatus {
-    let deployment = scene.deployment;
-    let sum = |count: fn(&ReplicaSet) -> i64| scene.all().map(count).sum::<i64>();
+fn count_replicas(rollout: &Rollout<'_>, now: Timestamp) -> DeploymentStatus {
+    let deployment = rollout.deployment;
+    let sum = |count: fn(&ReplicaSet) -> i64| rollout.all().map(count).sum::<i64>();
     let available = sum(|set| set.status.available_replicas);
-    let terminating = scene.all().filter_map(|set| set.status.terminating_replicas);
+    let terminating = rollout.all().filter_map(|set| set.status.terminating_replicas);
     let mut conditions = deployment.status.conditions.clone();
-    let condition = match available >= scene.bounds.available_min() {
-        true => (
+    let condition = if available >= rollout.bounds.available_min() {
+        (
             "True",
             "MinimumReplicasAvailable",
             "Deployment has minimum availability.",
-        ),
-        false => (
+        )
+    } else {
+        (
             "False",
             "MinimumReplicasUnavailable",
             "Deployment does not have minimum availability.",
-        ),
+        )
     };
-    let (word, reason, message) = condition;
+    let (status_text, reason, message) = condition;
     set(
         &mut conditions,
-        new(AVAILABLE, word, reason, message.to_owned(), now),
+        new(AVAILABLE, status_text, reason, message.to_owned(), now),
     );
     DeploymentStatus {
         observed_generation: deployment.metadata.generation,
         replicas: sum(|set| set.status.replicas),
-        updated_replicas: scene.newest.map_or(0, |set| set.status.replicas),
+        updated_replicas: rollout.newest.map_or(0, |set| set.status.replicas),
         ready_replicas: sum(|set| set.status.ready_replicas),
         available_replicas: available,
         unavailable_replicas: (sum(|set| set.spec.replicas) - available).max(0),
@@ -191,10 +193,10 @@ fn note_pause(conditions: &mut Vec<ProgressCondition>, deployment: &Deployment, 
     }
 }
 
-/// A template that was rolled out before anybody looked is known to be there.
-fn note_found(conditions: &mut Vec<ProgressCondition>, scene: &Scene<'_>, now: Timestamp) {
-    let is_new = deadline(scene.deployment).is_some() && condition(conditions, PROGRESSING).is_none();
-    if let Some(newest) = scene.newest.filter(|_| is_new) {
+/// Sets the condition Progressing for a ReplicaSet that existed before the first sync.
+fn note_existing(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>, now: Timestamp) {
+    let is_new = deadline(rollout.deployment).is_some() && condition(conditions, PROGRESSING).is_none();
+    if let Some(newest) = rollout.newest.filter(|_| is_new) {
         let message = format!("Found new replica set \"{}\"", newest.metadata.name);
         set(
             conditions,
@@ -203,25 +205,25 @@ fn note_found(conditions: &mut Vec<ProgressCondition>, scene: &Scene<'_>, now: T
     }
 }
 
-fn note_progress(status: &mut DeploymentStatus, scene: &Scene<'_>, now: Timestamp) {
-    let deployment = scene.deployment;
+fn note_progress(status: &mut DeploymentStatus, rollout: &Rollout<'_>, now: Timestamp) {
+    let deployment = rollout.deployment;
     let Some(deadline) = deadline(deployment) else {
         status
             .conditions
             .retain(|condition| condition.kind != PROGRESSING);
         return;
     };
-    note_found(&mut status.conditions, scene, now);
+    note_existing(&mut status.conditions, rollout, now);
     let before = condition(&status.conditions, PROGRESSING).cloned();
     let is_done = before.as_ref().is_some_and(|before| before.reason == DONE);
     if is_done && status.replicas == status.updated_replicas {
         return;
     }
-    let subject = match scene.newest {
+    let subject = match rollout.newest {
         Some(newest) => format!("ReplicaSet \"{}\"", newest.metadata.name),
         None => format!("Deployment \"{}\"", deployment.metadata.name),
     };
-    if is_complete(status, scene) {
+    if is_complete(status, rollout) {
         let message = format!("{subject} has successfully progressed.");
         set(
             &mut status.conditions,
@@ -230,7 +232,7 @@ fn note_progress(status: &mut DeploymentStatus, scene: &Scene<'_>, now: Timestam
     } else if has_moved(&deployment.status, status) {
         let message = format!("{subject} is progressing.");
         let mut condition = new(PROGRESSING, "True", "ReplicaSetUpdated", message, now);
-        // The deadline begins anew with each progress, so the time is written even if nothing else changes.
+        // Progress restarts the deadline, so the time is written even if nothing else changes.
         if let Some(before) = before.filter(|before| before.status == "True") {
             condition.last_transition_time = before.last_transition_time;
         }
@@ -250,12 +252,12 @@ fn note_progress(status: &mut DeploymentStatus, scene: &Scene<'_>, now: Timestam
     }
 }
 
-fn is_complete(status: &DeploymentStatus, scene: &Scene<'_>) -> bool {
-    let wanted = scene.bounds.wanted;
-    status.updated_replicas == wanted && status.replicas == wanted && status.available_replicas == wanted
+fn is_complete(status: &DeploymentStatus, rollout: &Rollout<'_>) -> bool {
+    let desired = rollout.bounds.desired;
+    status.updated_replicas == desired && status.replicas == desired && status.available_replicas == desired
 }
 
-/// Whether there is more of the new or less of the old.
+/// Returns true if there are more new or fewer old Pods than before.
 fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
     let old = |status: &DeploymentStatus| status.replicas - status.updated_replicas;
     now.updated_replicas > before.updated_replicas
@@ -264,13 +266,13 @@ fn has_moved(before: &DeploymentStatus, now: &DeploymentStatus) -> bool {
         || now.available_replicas > before.available_replicas
 }
 
-/// That Pods cannot be made is said by the ReplicaSet; by the newest first.
-fn note_failures(conditions: &mut Vec<ProgressCondition>, scene: &Scene<'_>) {
+/// Copies the ReplicaFailure condition of the newest ReplicaSet that has one.
+fn note_failures(conditions: &mut Vec<ProgressCondition>, rollout: &Rollout<'_>) {
     let failure = |set: &ReplicaSet| condition(&set.status.conditions, REPLICA_FAILURE).cloned();
-    let found = scene
+    let found = rollout
         .newest
         .and_then(failure)
-        .or_else(|| scene.old.iter().find_map(|set| failure(set)));
+        .or_else(|| rollout.old.iter().find_map(|set| failure(set)));
     match found {
         Some(failure) => set(
             conditions,
@@ -283,13 +285,13 @@ fn note_failures(conditions: &mut Vec<ProgressCondition>, scene: &Scene<'_>) {
     }
 }
 
-/// The longest time without progress; `None` if it may take for ever.
+/// Returns the progress deadline; `None` if it is unlimited.
 fn deadline(deployment: &Deployment) -> Option<SignedDuration> {
     let seconds = deployment.spec.progress_deadline_seconds?;
     (seconds != UNLIMITED).then(|| SignedDuration::from_secs(seconds))
 }
 
-/// For how long a condition has said nothing new.
+/// Returns the age of a condition's last update.
 fn time_since(condition: &ProgressCondition, now: Timestamp) -> SignedDuration {
     let time = condition
         .last_update_time
@@ -314,16 +316,16 @@ fn new(kind: &str, status: &str, reason: &str, message: String, now: Timestamp) 
     }
 }
 
-/// Sets a condition, unless it says the same already; the time of its last change stays if its status does.
-fn set(conditions: &mut Vec<ProgressCondition>, mut wanted: ProgressCondition) {
-    if let Some(known) = condition(conditions, &wanted.kind) {
-        if known.status == wanted.status && known.reason == wanted.reason {
+/// Sets a condition, unless status and reason are the same. The transition time changes only with the status.
+fn set(conditions: &mut Vec<ProgressCondition>, mut desired: ProgressCondition) {
+    if let Some(known) = condition(conditions, &desired.kind) {
+        if known.status == desired.status && known.reason == desired.reason {
             return;
         }
-        if known.status == wanted.status {
-            wanted.last_transition_time = known.last_transition_time.clone();
+        if known.status == desired.status {
+            desired.last_transition_time = known.last_transition_time.clone();
         }
     }
-    conditions.retain(|condition| condition.kind != wanted.kind);
-    conditions.push(wanted);
+    conditions.retain(|condition| condition.kind != desired.kind);
+    conditions.push(desired);
 }

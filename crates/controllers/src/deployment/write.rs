@@ -1,45 +1,47 @@
-//! Carrying out steps on Deployments and their ReplicaSets.
+//! Writes of Deployments and their ReplicaSets.
 
 use api::object::{Deployment, ObjectKey, ReplicaSet, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
+use reconcile::events::Finding;
 use serde_json::json;
 
 use super::HASH_LABEL;
-use super::naming::is_of;
-use super::reconcile::{Inputs, NewSet, OldPods, SetChange, Step, reconcile};
-use super::status::{Said, said_of_creation};
-use crate::events::{Finding, tell};
-use crate::owned::read_selector;
-use crate::owners::{self, read_anew, write_claims};
+use super::naming::has_template;
+use super::reconcile::{Inputs, OldPods, Step, reconcile};
+use super::rollout::{NewReplicaSet, ReplicaSetChange};
+use super::status::{StatusUpdate, status_after_creation};
+use crate::environment::Environment;
+use crate::owned_objects::read_selector;
+use crate::owner_cache::{self, read_current, write_claims};
 use crate::replicaset::ReplicaPod;
-use crate::run::Environment;
 use crate::selection::Controller;
-use crate::write::{decode, delete, list, patch_status, path_of, read, told};
+use crate::write::{decode, delete, list, patch_status, path_of, read, status_message};
 
-/// What is to be done about a Deployment.
+/// A step of a Deployment.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// It, as it was known.
+    /// The Deployment as it was cached.
     pub(super) deployment: Deployment,
-    /// What is known of Pods of old templates.
+    /// Result of the last list of old Pods.
     pub(super) old_pods: OldPods,
-    /// What is next. None if it is open what an earlier job did: then what is there is read before that is decided.
+    /// The step; `None` if the effect of an earlier job is unknown. Then the objects are read before the next
+    /// decision.
     pub(super) step: Option<Step>,
 }
 
-/// What became of it.
+/// The result of a job.
 #[derive(Debug, Default)]
-pub(super) struct Answer {
-    /// What the server said of the Deployment and its ReplicaSets.
-    pub(super) said: owners::Answer<Deployment, ReplicaSet>,
-    /// What the server said of Pods of old templates, if it was asked, and for which generation of the Deployment.
+pub(super) struct JobOutput {
+    /// State of the Deployment and its ReplicaSets in the responses.
+    pub(super) server_state: owner_cache::ServerState<Deployment, ReplicaSet>,
+    /// Result of a list of old Pods, with the generation of the Deployment.
     pub(super) old_pods: Option<(i64, OldPods)>,
 }
 
-/// Carries out a job. After an error it is open what of it was done.
-pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Answer, ClientError> {
-    let mut answer = Answer::default();
+/// Runs a job. After an error the effect of its writes is unknown.
+pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOutput, ClientError> {
+    let mut output = JobOutput::default();
     let Job {
         mut deployment,
         old_pods,
@@ -48,65 +50,66 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     let step = match step {
         Some(step) => step,
         None => {
-            let read = read_anew(&environment.client, &deployment, |now| &now.spec.selector);
+            let read = read_current(&environment.client, &deployment, |now| &now.spec.selector);
             let Some((now, listed)) = read.await? else {
-                answer.said.is_gone = true;
-                return Ok(answer);
+                output.server_state.is_deleted = true;
+                return Ok(output);
             };
             deployment = now;
-            answer.said.owner = Some(Box::new(deployment.clone()));
-            let outcome = reconcile(&Inputs {
+            output.server_state.owner = Some(Box::new(deployment.clone()));
+            let decision = reconcile(&Inputs {
                 deployment: &deployment,
                 sets: &listed.items.iter().collect::<Vec<_>>(),
                 old_pods,
                 now: environment.clock.now(),
             });
-            answer.said.listed = Some(listed);
-            match outcome.step {
+            output.server_state.listed = Some(listed);
+            match decision.step {
                 Some(step) => step,
-                None => return Ok(answer),
+                None => return Ok(output),
             }
         }
     };
     match step {
         Step::Claim(claims) => {
             let claimed = write_claims(&environment.client, &deployment, claims).await?;
-            answer.said = owners::Answer {
-                listed: answer.said.listed,
+            output.server_state = owner_cache::ServerState {
+                listed: output.server_state.listed,
                 ..claimed
             };
         }
-        Step::Create(new) => create(environment, &deployment, *new, &mut answer).await?,
+        Step::Create(new) => create(environment, &deployment, *new, &mut output).await?,
         Step::Change(changes) => {
             for change in changes {
-                let set = change_set(environment, &deployment, change).await?;
-                answer.said.objects.push(set);
+                let set = patch_replica_set(environment, &deployment, change).await?;
+                output.server_state.objects.push(set);
             }
         }
-        Step::Delete(doomed) => {
-            for meta in doomed {
+        Step::Delete(excess_sets) => {
+            for meta in excess_sets {
                 delete::<ReplicaSet>(&environment.client, &meta).await?;
-                answer.said.gone.push(meta);
+                output.server_state.deleted.push(meta);
             }
         }
-        Step::LookForOldPods(hash) => {
-            let old_pods = look_for_old_pods(&environment.client, &deployment, &hash).await?;
-            answer.old_pods = Some((deployment.metadata.generation, old_pods));
+        Step::ListOldPods(hash) => {
+            let old_pods = list_old_pods(&environment.client, &deployment, &hash).await?;
+            output.old_pods = Some((deployment.metadata.generation, old_pods));
         }
-        Step::Say(said) => {
-            let said = patch_status(&environment.client, &deployment, &said.patch(&deployment)).await?;
-            answer.said.owner = Some(Box::new(said));
+        Step::UpdateStatus(update) => {
+            let update = patch_status(&environment.client, &deployment, &update.patch(&deployment)).await?;
+            output.server_state.owner = Some(Box::new(update));
         }
     }
-    Ok(answer)
+    Ok(output)
 }
 
-/// Makes a ReplicaSet, and says so. If the name is taken by another one, the next try is made under another name.
+/// Creates a ReplicaSet and records an Event. If another ReplicaSet has the name, the next attempt uses
+/// another name.
 async fn create(
     environment: &Environment,
     deployment: &Deployment,
-    new: NewSet,
-    answer: &mut Answer,
+    new: NewReplicaSet,
+    output: &mut JobOutput,
 ) -> Result<(), ClientError> {
     let client = &environment.client;
     let path = ReplicaSet::collection(Some(&deployment.metadata.namespace));
@@ -114,44 +117,53 @@ async fn create(
     let set: ReplicaSet = match client.request(Method::POST, &path, JSON, Some(&new.object)).await {
         Ok(created) => decode(path, created)?,
         Err(error) if error.is_conflict() => {
-            return find_taken(client, deployment, name, answer, error).await;
+            return resolve_name_conflict(client, deployment, name, output, error).await;
         }
-        // Where all is about to go nothing can be created, and need not be.
+        // A terminating namespace accepts no new objects and needs none.
         Err(error) if error.is_namespace_terminating() => return Ok(()),
         Err(error) => {
-            let message = format!("Failed to create new replica set \"{name}\": {}", told(&error));
+            let message = format!(
+                "Failed to create new replica set \"{name}\": {}",
+                status_message(&error)
+            );
             let finding = Finding::warning("ReplicaSetCreateError", message.clone());
-            tell(environment, Controller::Deployment, deployment, vec![finding]).await;
-            let said = said_of_creation(deployment, None, name, Some(&message), now);
-            if said.is_news(deployment)
-                && let Err(error) = patch_status(client, deployment, &said.patch(deployment)).await
+            environment
+                .events
+                .record(Controller::Deployment.name(), deployment, vec![finding])
+                .await;
+            let update = status_after_creation(deployment, None, name, Some(&message), now);
+            if update.differs_from(deployment)
+                && let Err(error) = patch_status(client, deployment, &update.patch(deployment)).await
             {
-                tracing::debug!(%error, "the status of a Deployment that failed is said at the next try");
+                tracing::debug!(%error, "status update failed; retry follows");
             }
             return Err(error);
         }
     };
-    answer.said.objects.push(set);
+    output.server_state.objects.push(set);
     if new.replicas > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {}", new.replicas);
         let finding = Finding::normal("ScalingReplicaSet", message);
-        tell(environment, Controller::Deployment, deployment, vec![finding]).await;
+        environment
+            .events
+            .record(Controller::Deployment.name(), deployment, vec![finding])
+            .await;
     }
-    let said = said_of_creation(deployment, Some(new.revision), name, None, now);
-    // One that is made again, since somebody deleted it, may have been told before.
-    if said.is_news(deployment) {
-        let said = patch_status(client, deployment, &said.patch(deployment)).await?;
-        answer.said.owner = Some(Box::new(said));
+    let update = status_after_creation(deployment, Some(new.revision), name, None, now);
+    // A ReplicaSet that is created again after its deletion may leave the status unchanged.
+    if update.differs_from(deployment) {
+        let update = patch_status(client, deployment, &update.patch(deployment)).await?;
+        output.server_state.owner = Some(Box::new(update));
     }
     Ok(())
 }
 
-/// The name of a ReplicaSet is taken: by the one that was to be made, which is well, or by another one.
-async fn find_taken(
+/// Handles a name that exists: either the ReplicaSet is the desired one, or the hash collides.
+async fn resolve_name_conflict(
     client: &Client,
     deployment: &Deployment,
     name: &str,
-    answer: &mut Answer,
+    output: &mut JobOutput,
     error: ClientError,
 ) -> Result<(), ClientError> {
     let key = ObjectKey::new(&deployment.metadata.namespace, name);
@@ -162,28 +174,28 @@ async fn find_taken(
         .metadata
         .controller()
         .is_some_and(|controller| controller.uid == deployment.metadata.uid);
-    if is_own && is_of(&taken, &deployment.spec.template) {
-        answer.said.objects.push(taken);
+    if is_own && has_template(&taken, &deployment.spec.template) {
+        output.server_state.objects.push(taken);
         return Ok(());
     }
     let mut status = deployment.status.clone();
     status.collision_count = Some(status.collision_count.unwrap_or(0) + 1);
-    let said = Said {
+    let update = StatusUpdate {
         status,
         revision: None,
     };
-    let said = patch_status(client, deployment, &said.patch(deployment)).await?;
-    answer.said.owner = Some(Box::new(said));
+    let update = patch_status(client, deployment, &update.patch(deployment)).await?;
+    output.server_state.owner = Some(Box::new(update));
     Ok(())
 }
 
-/// Changes a ReplicaSet, and tells how many Pods it is to have.
-async fn change_set(
+/// Changes a ReplicaSet and records an Event about its size.
+async fn patch_replica_set(
     environment: &Environment,
     deployment: &Deployment,
-    change: SetChange,
+    change: ReplicaSetChange,
 ) -> Result<ReplicaSet, ClientError> {
-    let SetChange {
+    let ReplicaSetChange {
         meta,
         replicas,
         min_ready_seconds,
@@ -201,24 +213,26 @@ async fn change_set(
     }
     let path = path_of::<ReplicaSet>(&meta.key());
     let client = &environment.client;
-    let answer = client
+    let response = client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await?;
     if let Some((before, after)) = replicas {
-        let way = if after > before { "up" } else { "down" };
-        let message = format!("Scaled {way} replica set {} from {before} to {after}", meta.name);
+        let direction = if after > before { "up" } else { "down" };
+        let message = format!(
+            "Scaled {direction} replica set {} from {before} to {after}",
+            meta.name
+        );
         let finding = Finding::normal("ScalingReplicaSet", message);
-        tell(environment, Controller::Deployment, deployment, vec![finding]).await;
+        environment
+            .events
+            .record(Controller::Deployment.name(), deployment, vec![finding])
+            .await;
     }
-    decode(path, answer)
+    decode(path, response)
 }
 
-/// Whether Pods of old templates have not ended; those of the newest have the label of this hash.
-async fn look_for_old_pods(
-    client: &Client,
-    deployment: &Deployment,
-    hash: &str,
-) -> Result<OldPods, ClientError> {
+/// Returns whether Pods of old templates have ended. Pods of the newest template have the label `hash`.
+async fn list_old_pods(client: &Client, deployment: &Deployment, hash: &str) -> Result<OldPods, ClientError> {
     let Some(selector) = read_selector(&deployment.spec.selector) else {
         return Ok(OldPods::Gone);
     };

@@ -1,12 +1,12 @@
-//! How much Endpoints may hold (EPC-11).
+//! The capacity of Endpoints (EPC-11).
 
 use api::object::{EndpointAddress, EndpointSubset};
 
-/// Most addresses in one Endpoints object: it is one object to every watcher, whatever its size.
+/// Upper bound of addresses in one Endpoints object, which every watcher receives as a whole.
 pub(super) const ADDRESSES_MAX: usize = 1_000;
 
-/// Leaves out what is too much, each subset in proportion, those that are not ready first. Returns
-/// whether anything was left out.
+/// Removes addresses beyond the capacity, from each subset in proportion, and not ready ones first. Returns
+/// true if it removed any.
 pub(super) fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     let ready: usize = subsets.iter().map(|subset| subset.addresses.len()).sum();
     let not_ready: usize = subsets
@@ -29,7 +29,7 @@ pub(super) fn truncate(subsets: &mut Vec<EndpointSubset>) -> bool {
     true
 }
 
-/// Shortens one list of each subset to its share of `room`, rounded up while there is any.
+/// Truncates one list of each subset to its share of `room`, rounded up as long as room is left.
 fn shorten(
     subsets: &mut [EndpointSubset],
     total: usize,

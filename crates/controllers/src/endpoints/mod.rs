@@ -1,4 +1,4 @@
-//! Endpoints for Services with a selector (FEATURES EPC), for clients that do not read EndpointSlices.
+//! Endpoints of Services with a selector (EPC), for clients that do not read EndpointSlices.
 
 mod capacity;
 pub mod reconcile;
@@ -6,13 +6,13 @@ pub mod repack;
 mod write;
 
 pub use reconcile::{EndpointsWrite, Inputs, reconcile};
-pub(crate) use write::{Written, carry_out};
+pub(crate) use write::{WriteResult, execute};
 
-/// Label that names who manages Endpoints (EPC-09).
+/// Label with the manager of Endpoints (EPC-09).
 pub const MANAGED_BY_LABEL: &str = "endpoints.kubernetes.io/managed-by";
-/// Value of the managed-by label on Endpoints of this controller; upstream's own.
+/// Value of the managed-by label on Endpoints of this controller; upstream's.
 pub const MANAGED_BY: &str = "endpoint-controller";
-/// Annotation on Endpoints that leave addresses out (EPC-11).
+/// Annotation on truncated Endpoints (EPC-11).
 pub const OVER_CAPACITY: &str = "endpoints.kubernetes.io/over-capacity";
-/// Annotation on Endpoints that serve leader election, and no Service (EPC-13, EPM-02).
+/// Annotation on Endpoints that serve leader election instead of a Service (EPC-13, EPM-02).
 pub const LEADER_ANNOTATION: &str = "control-plane.alpha.kubernetes.io/leader";

@@ -1,4 +1,4 @@
-//! What the Endpoints of a Service should become: a pure function from the world to a write.
+//! The Endpoints of a Service: a pure function of the caches.
 
 use std::net::IpAddr;
 
@@ -9,39 +9,39 @@ use api::object::{
 use super::capacity::truncate;
 use super::repack::repack;
 use super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
+use crate::caches::PodFacts;
 use crate::endpointslice::endpoint::{endpoint_of, is_candidate, ports_of};
 use crate::endpointslice::slice::address_types;
 use crate::endpointslice::{HEADLESS_LABEL, TRIGGER_TIME};
-use crate::world::PodFacts;
 
-/// Everything that decides about the Endpoints of one Service.
+/// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
     /// The Service; it has a selector and is not of type ExternalName (EPC-01).
     pub service: &'a Service,
-    /// The Pods that its selector chooses.
+    /// The Pods that match its selector.
     pub pods: &'a [&'a PodFacts],
-    /// The Endpoints of the Service's name, if there are any.
+    /// The existing Endpoints with the name of the Service.
     pub current: Option<&'a Endpoints>,
-    /// Time of the change that is being written, RFC 3339 (EPC-10).
+    /// Time of the change that causes the write, RFC 3339 (EPC-10).
     pub trigger_time: Option<&'a str>,
 }
 
-/// One write.
+/// A write of Endpoints.
 #[derive(Clone, Debug, PartialEq)]
 pub enum EndpointsWrite {
-    /// Endpoints where none are.
+    /// Create Endpoints.
     Create(Endpoints),
-    /// Another content; carries the resourceVersion that it replaces.
+    /// Replace Endpoints with this resourceVersion.
     Update(Endpoints),
-    /// Endpoints to remove, if nobody wrote them since.
+    /// Delete Endpoints, unless another client has written them since.
     Delete(ObjectMeta),
 }
 
-/// Computes the write that brings the Endpoints of a Service to what its Pods say; `None` if they say it
-/// already (EPC-12).
+/// Computes the write that brings the Endpoints of a Service to their desired state; `None` if they are in it
+/// (EPC-12).
 pub fn reconcile(inputs: &Inputs<'_>) -> Option<EndpointsWrite> {
     let mut subsets = subsets_of(inputs);
-    let truncated = truncate(&mut subsets);
+    let is_truncated = truncate(&mut subsets);
     let labels = labels_of(inputs.service);
     let Some(current) = inputs.current else {
         let service = &inputs.service.metadata;
@@ -50,36 +50,41 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Option<EndpointsWrite> {
             namespace: service.namespace.clone(),
             ..ObjectMeta::default()
         };
-        let metadata = annotated(metadata, labels, truncated, inputs.trigger_time);
+        let metadata = annotated(metadata, labels, is_truncated, inputs.trigger_time);
         return Some(EndpointsWrite::Create(Endpoints { metadata, subsets }));
     };
-    let says_so = current
+    let over_capacity = current
         .metadata
         .annotations
         .get(OVER_CAPACITY)
         .map(String::as_str);
-    let same = current.metadata.labels == labels
-        && says_so == truncated.then_some("truncated")
+    let is_current = current.metadata.labels == labels
+        && over_capacity == is_truncated.then_some("truncated")
         && repack(current.subsets.clone()) == subsets;
-    if same {
+    if is_current {
         return None;
     }
-    let metadata = annotated(current.metadata.clone(), labels, truncated, inputs.trigger_time);
+    let metadata = annotated(
+        current.metadata.clone(),
+        labels,
+        is_truncated,
+        inputs.trigger_time,
+    );
     Some(EndpointsWrite::Update(Endpoints { metadata, subsets }))
 }
 
 fn annotated(
     mut metadata: ObjectMeta,
     labels: Labels,
-    truncated: bool,
+    is_truncated: bool,
     trigger_time: Option<&str>,
 ) -> ObjectMeta {
     metadata.labels = labels;
-    let wanted = [
+    let desired = [
         (TRIGGER_TIME, trigger_time),
-        (OVER_CAPACITY, truncated.then_some("truncated")),
+        (OVER_CAPACITY, is_truncated.then_some("truncated")),
     ];
-    for (key, value) in wanted {
+    for (key, value) in desired {
         match value {
             Some(value) => metadata.annotations.insert(key.to_owned(), value.to_owned()),
             None => metadata.annotations.remove(key),
@@ -88,7 +93,7 @@ fn annotated(
     metadata
 }
 
-/// The Service's labels and our own (EPC-09).
+/// Returns the labels of the Service and the managed-by label (EPC-09).
 fn labels_of(service: &Service) -> Labels {
     let mut labels = service.metadata.labels.clone();
     labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
@@ -103,7 +108,7 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
     let publishes = inputs.service.spec.publish_not_ready_addresses;
     let mut subsets = Vec::new();
     for pod in inputs.pods {
-        // Terminating Pods only if readiness does not matter (EPC-03).
+        // Terminating Pods count only if the Service publishes addresses that are not ready (EPC-03).
         if !is_candidate(pod) || (pod.is_terminating && !publishes) {
             continue;
         }
@@ -114,7 +119,7 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
             .into_iter()
             .filter_map(port_of)
             .collect();
-        // No ports at all is what a headless Service without ports asks for (EPC-07), and nobody else.
+        // A subset without ports is valid only for a headless Service without ports (EPC-07).
         let is_portless = inputs.service.spec.ports.is_empty() && inputs.service.spec.is_headless();
         if ports.is_empty() && !is_portless {
             continue;
@@ -123,16 +128,17 @@ fn subsets_of(inputs: &Inputs<'_>) -> Vec<EndpointSubset> {
             ports,
             ..EndpointSubset::default()
         };
-        match publishes || pod.is_ready {
-            true => subset.addresses.push(address),
-            false => subset.not_ready_addresses.push(address),
+        if publishes || pod.is_ready {
+            subset.addresses.push(address)
+        } else {
+            subset.not_ready_addresses.push(address)
         }
         subsets.push(subset);
     }
     repack(subsets)
 }
 
-/// The Pod as an address of the Service's first family (EPC-02, EPC-05).
+/// Returns the Pod as an address of the Service's first family (EPC-02, EPC-05).
 fn address_of(pod: &PodFacts, service: &Service) -> Option<EndpointAddress> {
     let family = *address_types(service).first()?;
     let endpoint = endpoint_of(pod, service, family, None)?;

@@ -4,21 +4,22 @@ use std::collections::{BTreeMap, HashMap};
 
 use api::object::{EndpointAddress, EndpointSubset, SubsetPort};
 
-/// Which addresses serve a port, by their place in the list of all, and whether each is ready.
+/// The addresses that serve a port, by their index in the list of all, with their readiness.
 type Servers = BTreeMap<usize, bool>;
 
-/// Regroups subsets so that each address and port appears once: ports that the same addresses serve
-/// share a subset. An address that is both ready and not ready for a port is not ready for it. Subsets,
+/// Regroups subsets so that each pair of address and port appears once, and ports with the same addresses
+/// share a subset. An address that is both ready and not ready for a port counts as not ready. Subsets,
 /// addresses and ports are sorted.
 pub fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
     let mut addresses: Vec<EndpointAddress> = Vec::new();
-    let mut places: HashMap<(String, String), usize> = HashMap::new();
+    let mut indices: HashMap<(String, String), usize> = HashMap::new();
     // `None` stands for addresses without ports.
     let mut by_port: BTreeMap<Option<SubsetPort>, Servers> = BTreeMap::new();
     for subset in subsets {
-        let ports: Vec<Option<SubsetPort>> = match subset.ports.is_empty() {
-            true => vec![None],
-            false => subset.ports.into_iter().map(Some).collect(),
+        let ports: Vec<Option<SubsetPort>> = if subset.ports.is_empty() {
+            vec![None]
+        } else {
+            subset.ports.into_iter().map(Some).collect()
         };
         let ready = subset.addresses.into_iter().map(|address| (address, true));
         let not_ready = subset
@@ -26,14 +27,14 @@ pub fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
             .into_iter()
             .map(|address| (address, false));
         for (address, ready) in ready.chain(not_ready) {
-            let place = *places.entry(identity(&address)).or_insert_with(|| {
+            let index = *indices.entry(identity(&address)).or_insert_with(|| {
                 addresses.push(address);
                 addresses.len() - 1
             });
             for port in &ports {
                 let servers = by_port.entry(port.clone()).or_default();
                 servers
-                    .entry(place)
+                    .entry(index)
                     .and_modify(|known| *known &= ready)
                     .or_insert(ready);
             }
@@ -47,16 +48,16 @@ pub fn repack(subsets: Vec<EndpointSubset>) -> Vec<EndpointSubset> {
         .into_iter()
         .map(|(servers, ports)| subset_of(&servers, ports, &addresses))
         .collect();
-    // Each port is in one subset only, so that the ports tell two subsets apart.
+    // Each port is in one subset, so the ports order the subsets.
     packed.sort_by(|a, b| a.ports.cmp(&b.ports));
     packed
 }
 
 fn subset_of(servers: &Servers, mut ports: Vec<SubsetPort>, addresses: &[EndpointAddress]) -> EndpointSubset {
-    let of = |wanted: bool| {
-        let chosen = servers.iter().filter(|(_, ready)| **ready == wanted);
+    let of = |desired: bool| {
+        let chosen = servers.iter().filter(|(_, ready)| **ready == desired);
         let mut chosen: Vec<EndpointAddress> = chosen
-            .filter_map(|(place, _)| addresses.get(*place).cloned())
+            .filter_map(|(index, _)| addresses.get(*index).cloned())
             .collect();
         chosen.sort_by_cached_key(identity);
         chosen
@@ -69,7 +70,7 @@ fn subset_of(servers: &Servers, mut ports: Vec<SubsetPort>, addresses: &[Endpoin
     }
 }
 
-/// What makes an address the same address: itself, and the object behind it.
+/// Returns the identity of an address: the IP and the UID of its target.
 fn identity(address: &EndpointAddress) -> (String, String) {
     let uid = address.target_ref.as_ref().map(|target| target.uid.clone());
     (address.ip.clone(), uid.unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Carrying out writes on Endpoints.
+//! Writes of Endpoints.
 
 use api::object::{Endpoints, ObjectMeta};
 use client::{Client, ClientError};
@@ -6,23 +6,27 @@ use client::{Client, ClientError};
 use super::EndpointsWrite;
 use crate::write;
 
-/// What a write made of Endpoints.
+/// The result of a write.
 #[derive(Debug)]
-pub(crate) enum Written {
-    /// The server has these now.
-    Now(Endpoints),
-    /// These are gone.
-    Gone(ObjectMeta),
+pub(crate) enum WriteResult {
+    /// The Endpoints after the write.
+    Current(Endpoints),
+    /// The Endpoints are deleted.
+    Deleted(ObjectMeta),
 }
 
-/// Makes the write.
-pub(crate) async fn carry_out(client: &Client, write: EndpointsWrite) -> Result<Written, ClientError> {
+/// Executes a write.
+pub(crate) async fn execute(client: &Client, write: EndpointsWrite) -> Result<WriteResult, ClientError> {
     match write {
-        EndpointsWrite::Create(endpoints) => write::create(client, &endpoints).await.map(Written::Now),
-        EndpointsWrite::Update(endpoints) => write::replace(client, &endpoints).await.map(Written::Now),
+        EndpointsWrite::Create(endpoints) => {
+            write::create(client, &endpoints).await.map(WriteResult::Current)
+        }
+        EndpointsWrite::Update(endpoints) => {
+            write::replace(client, &endpoints).await.map(WriteResult::Current)
+        }
         EndpointsWrite::Delete(meta) => {
             write::delete::<Endpoints>(client, &meta).await?;
-            Ok(Written::Gone(meta))
+            Ok(WriteResult::Deleted(meta))
         }
     }
 }

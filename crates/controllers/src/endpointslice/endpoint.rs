@@ -1,4 +1,4 @@
-//! One Pod as an endpoint: its addresses, conditions and ports.
+//! A Pod as an endpoint: addresses, conditions and ports.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use api::object::{
     AddressType, Endpoint, EndpointConditions, EndpointPort, IntOrString, Service, ServicePort, TargetRef,
 };
 
-use crate::world::PodFacts;
+use crate::caches::PodFacts;
 
-/// Whether the Pod may be an endpoint at all: it runs, or is about to, and has an address (EPS-05).
+/// Returns true if the Pod can be an endpoint: it has not ended, and has an address (EPS-05).
 pub fn is_candidate(pod: &PodFacts) -> bool {
     !pod.is_finished && !pod.addresses.is_empty()
 }
 
-/// The Pod as an endpoint of `service`, or `None` without an address of the family (EPS-06, EPS-07).
+/// Returns the Pod as an endpoint of `service`; `None` if it has no address of the family (EPS-06, EPS-07).
 pub fn endpoint_of(
     pod: &PodFacts,
     service: &Service,
@@ -48,7 +48,8 @@ pub fn endpoint_of(
     })
 }
 
-/// The ports at which the Pod serves the Service; a named port that the Pod lacks is left out (EPS-09).
+/// Returns the ports at which the Pod serves the Service. A named port that the Pod lacks is omitted
+/// (EPS-09).
 pub fn ports_of(pod: &PodFacts, service: &Service) -> Vec<EndpointPort> {
     let ports = service.spec.ports.iter().filter_map(|port| {
         let number = port_number(pod, port)?;
@@ -67,15 +68,15 @@ fn addresses_of(pod: &PodFacts, family: AddressType) -> Vec<Arc<str>> {
     pod.addresses.iter().filter(of_family).cloned().collect()
 }
 
-/// The number behind `targetPort`: itself, or the container port of that name and protocol, in
-/// containers first, then in restartable init containers (EPC-06).
+/// Resolves `targetPort`: a number, or the name of a container port with the same protocol. Containers
+/// precede restartable init containers (EPC-06).
 fn port_number(pod: &PodFacts, port: &ServicePort) -> Option<u16> {
     let name = match &port.target_port {
         IntOrString::Int(0) => return Some(port.port),
         IntOrString::Int(number) => return u16::try_from(*number).ok(),
         IntOrString::String(name) => name,
     };
-    let is_meant = |p: &&crate::world::pods::NamedPort| *p.name == **name && p.protocol == port.protocol;
+    let is_meant = |p: &&crate::caches::pods::NamedPort| *p.name == **name && p.protocol == port.protocol;
     pod.ports.iter().find(is_meant).map(|p| p.number)
 }
 

@@ -1,4 +1,4 @@
-//! Services, Pods and slices that tests of reconciling share, and a server that holds slices.
+//! Services, Pods and slices for tests, and a model of a server that stores slices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,10 +6,10 @@ use api::object::{EndpointSlice, Pod, Service};
 use serde_json::{Value, json};
 
 use super::{Inputs, SliceWrite, reconcile};
-use crate::world::PodFacts;
-use crate::world::interner::Interner;
+use crate::caches::PodFacts;
+use crate::caches::interner::Interner;
 
-/// Nodes with a zone of the same name, and the CPUs of each in thousandths.
+/// Nodes with a zone of the same name, and their CPUs in thousandths.
 pub(super) const ZONES: [(&str, u64); 3] = [("a", 4_000), ("b", 2_000), ("c", 2_000)];
 
 pub(crate) fn service(spec: Value) -> Service {
@@ -70,7 +70,7 @@ pub(super) fn writes(
     reconcile(&inputs).writes
 }
 
-/// What a server would hold after the writes.
+/// Returns the slices on the server after the writes.
 pub(crate) fn applied(slices: &[EndpointSlice], writes: Vec<SliceWrite>, round: usize) -> Vec<EndpointSlice> {
     let mut by_name: BTreeMap<String, EndpointSlice> = slices
         .iter()
@@ -105,7 +105,7 @@ pub(super) fn endpoints(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bo
     all.collect()
 }
 
-pub(super) fn wanted(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
+pub(super) fn desired(pods: &[Pod]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
     let of = |pod: &Pod| {
         let port = pod.spec.containers[0].ports[0].container_port;
         let ready = pod.is_ready() && !pod.is_terminating();

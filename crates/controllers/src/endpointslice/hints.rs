@@ -1,13 +1,13 @@
-//! For whom an endpoint is meant: `trafficDistribution` (EPS-16, EPS-17).
+//! Topology hints for `trafficDistribution` (EPS-16, EPS-17).
 //!
-//! Hints follow from the endpoint alone, so they are part of what is wanted, and a slice whose hints are
-//! wrong or no longer asked for (EPS-20) is one that changed.
+//! Hints depend on the endpoint alone, so they are part of the desired endpoint. A slice with outdated hints
+//! (EPS-20) is a changed slice.
 
 use std::sync::Arc;
 
 use api::object::{Endpoint, EndpointHints, HintName, Service};
 
-/// The hints of an endpoint of `service`; only ready ones have any.
+/// Returns the hints of an endpoint of `service`; only ready endpoints have hints.
 pub(super) fn of(endpoint: &Endpoint, service: &Service) -> Option<EndpointHints> {
     let to_nodes = match service.spec.traffic_distribution.as_deref()? {
         "PreferSameNode" => true,

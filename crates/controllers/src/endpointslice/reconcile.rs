@@ -1,123 +1,56 @@
-//! What a Service's slices should become: a pure function from the world to the writes.
+//! The slices of a Service: a pure function of the caches.
 
 use std::collections::BTreeMap;
 
-use api::object::{AddressType, EndpointSlice, ObjectMeta, Service};
+use api::object::{AddressType, EndpointSlice};
 
 use super::endpoint::{endpoint_of, is_candidate, ports_of};
 use super::hints;
+use super::inputs::Inputs;
 use super::packing::{PortSet, pack};
 use super::slice::{address_types, identity, is_owned, ports_key};
-use super::topology::{self, ZoneCpus, is_auto};
+use super::slice_changes::{SliceChanges, SliceWrite};
+use super::topology;
 use super::writes::Writes;
-use crate::events::Finding;
-use crate::world::PodFacts;
+use crate::topology_mode::is_auto;
 
-/// Everything that decides about the slices of one Service.
-pub struct Inputs<'a> {
-    /// The Service; it has a selector and is not of type ExternalName.
-    pub service: &'a Service,
-    /// The Pods that its selector chooses.
-    pub pods: &'a [&'a PodFacts],
-    /// The zone of each known Node, by the Node's name.
-    pub node_zones: &'a dyn Fn(&str) -> Option<Option<String>>,
-    /// The CPUs of the zones, for Services in topology mode Auto.
-    pub zone_cpus: &'a ZoneCpus,
-    /// The slices labelled with the Service's name and this controller's managed-by value.
-    pub slices: &'a [&'a EndpointSlice],
-    /// Most endpoints in one slice (EPS-11).
-    pub endpoints_per_slice_max: usize,
-    /// Time of the change that is being written, RFC 3339 (EPS-04).
-    pub trigger_time: Option<&'a str>,
-}
-
-/// One write.
-#[derive(Clone, Debug, PartialEq)]
-pub enum SliceWrite {
-    /// A new slice; the server makes its name from `generateName`.
-    Create(EndpointSlice),
-    /// Another content for a slice; carries the resourceVersion that it replaces.
-    Update(EndpointSlice),
-    /// A slice to remove, if nobody wrote it since.
-    Delete(ObjectMeta),
-}
-
-/// What is counted of a reconcile (EPS-27).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Endpoints that come into slices.
-    pub added: usize,
-    /// Endpoints that leave slices.
-    pub removed: usize,
-    /// Endpoints that are wanted.
-    pub endpoints: usize,
-    /// Slices that there are afterwards.
-    pub slices: usize,
-    /// Slices that there would be if all were as full as may be.
-    pub slices_desired: usize,
-}
-
-impl Counts {
-    /// Adds what is counted of another Service.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.endpoints += other.endpoints;
-        self.slices += other.slices;
-        self.slices_desired += other.slices_desired;
-    }
-
-    /// Takes away what was added.
-    pub(crate) fn subtract(&mut self, other: &Self) {
-        self.endpoints -= other.endpoints;
-        self.slices -= other.slices;
-        self.slices_desired -= other.slices_desired;
-    }
-}
-
-/// What to do.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// The writes, in the order in which no endpoint that stays is missing for a moment.
-    pub writes: Vec<SliceWrite>,
-    /// Pods that were left out because their Node is not known (yet); look again later (EPS-08).
-    pub pods_without_node: Vec<String>,
-    /// What the owner of the Service should know (EPS-19).
-    pub findings: Vec<Finding>,
-    /// What is counted of it.
-    pub counts: Counts,
-}
-
-/// Computes the writes that bring the slices of a Service to what its Pods say.
-pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
-    // What is in a slice that is being deleted is on its way out, and must get a place elsewhere.
+/// Computes the writes that bring the slices of a Service to their desired state.
+pub fn reconcile(inputs: &Inputs<'_>) -> SliceChanges {
+    // Endpoints of a slice that is being deleted need another slice.
     let is_live = |slice: &&EndpointSlice| slice.metadata.deletion_timestamp.is_none();
     let slices: Vec<&EndpointSlice> = inputs.slices.iter().copied().filter(is_live).collect();
     let inputs = &Inputs {
         slices: &slices,
         ..*inputs
     };
-    let mut outcome = Outcome::default();
+    let mut changes = SliceChanges::default();
     let families = address_types(inputs.service);
-    let mut plan = Writes::default();
+    let mut writes = Writes::default();
     for slice in inputs.slices {
         if !is_owned(slice, inputs.service) || !families.contains(&slice.address_type) {
-            plan.delete(slice);
+            writes.delete(slice);
         }
     }
     for &family in &families {
-        reconcile_family(inputs, family, &mut plan, &mut outcome);
+        reconcile_family(inputs, family, &mut writes, &mut changes);
     }
-    outcome.counts = plan.counts;
-    outcome.writes = plan.finish(inputs);
-    outcome.counts.slices = slices_after(inputs.slices.len(), &outcome.writes);
-    outcome
+    changes.counts = writes.counts;
+    changes.writes = writes.finish(inputs);
+    changes.counts.slices = slices_after(inputs.slices.len(), &changes.writes);
+    changes
 }
 
-fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes, outcome: &mut Outcome) {
-    let mut sets = desired_sets(inputs, family, &mut outcome.pods_without_node);
+fn reconcile_family(
+    inputs: &Inputs<'_>,
+    family: AddressType,
+    writes: &mut Writes,
+    changes: &mut SliceChanges,
+) {
+    let mut sets = desired_sets(inputs, family, &mut changes.pods_without_node);
     if is_auto(inputs.service) {
         let endpoints = sets.values_mut().flat_map(|set| set.desired.values_mut());
         let finding = topology::assign(endpoints, inputs.slices, family, inputs.zone_cpus);
-        outcome.findings.push(finding);
+        changes.findings.push(finding);
     }
     let mut existing: BTreeMap<String, Vec<&EndpointSlice>> = BTreeMap::new();
     for slice in inputs.slices {
@@ -136,12 +69,12 @@ fn reconcile_family(inputs: &Inputs<'_>, family: AddressType, plan: &mut Writes,
     }
     for (key, slices) in &existing {
         if !sets.contains_key(key) {
-            slices.iter().for_each(|slice| plan.delete(slice));
+            slices.iter().for_each(|slice| writes.delete(slice));
         }
     }
     for (key, set) in sets {
         let slices = existing.get(&key).map(Vec::as_slice).unwrap_or_default();
-        pack(inputs, family, set, slices, plan);
+        pack(inputs, family, set, slices, writes);
     }
 }
 

@@ -1,14 +1,14 @@
-//! What a slice of a Service looks like, whatever is in it.
+//! Metadata, families and keys of slices.
 
 use api::object::{
     AddressType, Endpoint, EndpointPort, EndpointSlice, Labels, ObjectMeta, OwnerReference,
     SERVICE_NAME_LABEL, Service,
 };
 
-use super::reconcile::Inputs;
+use super::inputs::Inputs;
 use super::{HEADLESS_LABEL, MANAGED_BY, MANAGED_BY_LABEL};
 
-/// A slice of the Service without endpoints.
+/// Returns an empty slice of the Service.
 pub(super) fn new_slice(inputs: &Inputs<'_>, family: AddressType, ports: Vec<EndpointPort>) -> EndpointSlice {
     let service = &inputs.service.metadata;
     EndpointSlice {
@@ -32,15 +32,15 @@ pub(super) fn new_slice(inputs: &Inputs<'_>, family: AddressType, ports: Vec<End
     }
 }
 
-/// The metadata of a slice that takes over another content.
-pub(super) fn merged(old: &EndpointSlice, wanted: &EndpointSlice) -> ObjectMeta {
+/// Returns the metadata of a slice that receives new contents.
+pub(super) fn merged(old: &EndpointSlice, desired: &EndpointSlice) -> ObjectMeta {
     ObjectMeta {
-        labels: wanted.metadata.labels.clone(),
+        labels: desired.metadata.labels.clone(),
         ..old.metadata.clone()
     }
 }
 
-/// The Service's labels, except those that slices have a meaning of their own for, and ours (EPS-03).
+/// Returns the labels of the Service without reserved ones, and the labels of this controller (EPS-03).
 pub(super) fn labels_of(service: &Service) -> Labels {
     let reserved = [SERVICE_NAME_LABEL, MANAGED_BY_LABEL, HEADLESS_LABEL];
     let mut labels = service.metadata.labels.clone();
@@ -60,7 +60,7 @@ pub(super) fn is_owned(slice: &EndpointSlice, service: &Service) -> bool {
         .is_some_and(|owner| owner.kind == "Service" && owner.uid == service.metadata.uid)
 }
 
-/// The families in which a Service has slices (EPS-01).
+/// Returns the address families of a Service's slices (EPS-01).
 pub(crate) fn address_types(service: &Service) -> Vec<AddressType> {
     let of = |family: &String| {
         if family == "IPv6" {
@@ -72,7 +72,7 @@ pub(crate) fn address_types(service: &Service) -> Vec<AddressType> {
     if !service.spec.ip_families.is_empty() {
         return service.spec.ip_families.iter().map(of).collect();
     }
-    // Objects from before dual stack: the cluster IP tells.
+    // Objects from before dual stack have no families; the cluster IP decides.
     let is_v6 = service.spec.cluster_ip.contains(':');
     vec![if is_v6 {
         AddressType::IPv6
@@ -81,7 +81,7 @@ pub(crate) fn address_types(service: &Service) -> Vec<AddressType> {
     }]
 }
 
-/// What makes an endpoint the same endpoint, whatever its conditions.
+/// Returns the identity of an endpoint, independent of its conditions.
 pub(super) fn identity(endpoint: &Endpoint) -> String {
     let target = endpoint.target_ref.as_ref();
     format!(
@@ -92,7 +92,7 @@ pub(super) fn identity(endpoint: &Endpoint) -> String {
     )
 }
 
-/// A port set as a map key, in one order whatever the ports' own (EPS-09).
+/// Returns a port set as a map key, independent of the order of ports (EPS-09).
 pub(crate) fn ports_key(ports: &[EndpointPort]) -> String {
     let mut keys: Vec<String> = ports
         .iter()

@@ -1,36 +1,35 @@
-//! Topology mode Auto (EPS-18): endpoints are shared out among the zones in proportion to the CPUs of
-//! their nodes, so that traffic stays in its zone and no zone's endpoints are overloaded.
+//! Topology mode Auto (EPS-18): distributes endpoints over zones in proportion to the CPUs of their Nodes, so
+//! that traffic stays in its zone and no zone is overloaded.
 
 use std::collections::{BTreeMap, HashMap};
 
-use api::object::{AddressType, Endpoint, EndpointHints, EndpointSlice, HintName, Service};
+use api::object::{AddressType, Endpoint, EndpointHints, EndpointSlice, HintName};
+use reconcile::events::Finding;
 
 use super::slice::identity;
-use crate::events::Finding;
+use crate::topology_mode::ZoneCpus;
 
-/// How much more than its share a zone's endpoints may carry (EPS-18).
+/// Largest overload of a zone's endpoints, as a fraction of their share (EPS-18).
 const OVERLOAD_MAX: f64 = 0.2;
 
-/// Annotation that asks for topology mode Auto.
-pub const TOPOLOGY_MODE: &str = "service.kubernetes.io/topology-mode";
-/// Its older name, which wins where both are set.
-pub const TOPOLOGY_AWARE_HINTS: &str = "service.kubernetes.io/topology-aware-hints";
-
-/// Allocatable CPU of the ready nodes by zone, in thousandths of a CPU; control plane nodes do not count.
-/// `None` if a node does not say its zone or its CPUs: then nothing can be shared out.
-pub type ZoneCpus = Option<BTreeMap<String, u64>>;
-
-/// Whether the Service asks for topology mode Auto, whatever its `trafficDistribution`.
-pub fn is_auto(service: &Service) -> bool {
-    let annotations = &service.metadata.annotations;
-    let mode = annotations
-        .get(TOPOLOGY_AWARE_HINTS)
-        .or_else(|| annotations.get(TOPOLOGY_MODE));
-    mode.is_some_and(|mode| mode == "Auto" || mode == "auto")
+/// The reason that endpoints cannot be distributed over zones, with upstream's text.
+#[derive(Debug, thiserror::Error)]
+enum DistributionError {
+    #[error("Insufficient Node information: allocatable CPU or zone not specified on one or more nodes")]
+    NodeInformation,
+    #[error("Nodes only ready in one zone")]
+    SingleZone,
+    #[error("Insufficient number of endpoints ({total} endpoints, {zones} zones)")]
+    TooFewEndpoints { total: usize, zones: usize },
+    #[error(
+        "Minimum allocation of required endpoints exceeds overload threshold ({total} endpoints, {zones} zones)"
+    )]
+    Overload { total: usize, zones: usize },
+    #[error("One or more endpoints do not have a zone specified")]
+    EndpointWithoutZone,
 }
 
-/// Gives every ready endpoint of a family a hint for one zone, or none of them any; returns which, and
-/// why (EPS-19).
+/// Sets the hint of every ready endpoint of a family, or of none; returns the finding (EPS-19).
 pub(super) fn assign<'a>(
     endpoints: impl Iterator<Item = &'a mut Endpoint>,
     slices: &[&EndpointSlice],
@@ -38,58 +37,58 @@ pub(super) fn assign<'a>(
     cpus: &ZoneCpus,
 ) -> Finding {
     let ready = endpoints.filter(|endpoint| endpoint.conditions.ready == Some(true));
-    match share_out(ready.collect(), slices, cpus) {
+    match distribute(ready.collect(), slices, cpus) {
         Ok(()) => Finding {
             is_warning: false,
             reason: "TopologyAwareHintsEnabled",
             message: format!("Topology Aware Hints has been enabled, addressType: {family:?}"),
         },
-        Err(why) => Finding::warning(
+        Err(reason) => Finding::warning(
             "TopologyAwareHintsDisabled",
-            format!("{why}, addressType: {family:?}"),
+            format!("{reason}, addressType: {family:?}"),
         ),
     }
 }
 
-fn share_out(
+fn distribute(
     mut endpoints: Vec<&mut Endpoint>,
     slices: &[&EndpointSlice],
     cpus: &ZoneCpus,
-) -> Result<(), String> {
-    let mut home: BTreeMap<String, usize> = BTreeMap::new();
+) -> Result<(), DistributionError> {
+    let mut by_zone: BTreeMap<String, usize> = BTreeMap::new();
     for endpoint in &endpoints {
-        *home.entry(zone_of(endpoint)).or_default() += 1;
+        *by_zone.entry(zone_of(endpoint)).or_default() += 1;
     }
-    let quotas = quotas(endpoints.len(), &home, cpus)?;
-    if home.contains_key("") {
-        return Err("One or more endpoints do not have a zone specified".to_owned());
+    let quotas = quotas(endpoints.len(), &by_zone, cpus)?;
+    if by_zone.contains_key("") {
+        return Err(DistributionError::EndpointWithoutZone);
     }
     let quota = |zone: &str| quotas.get(zone).copied().unwrap_or(0);
-    let mut giving: BTreeMap<String, usize> = home.clone();
-    giving
+    let mut surplus: BTreeMap<String, usize> = by_zone.clone();
+    surplus
         .iter_mut()
         .for_each(|(zone, count)| *count = count.saturating_sub(quota(zone)));
-    let mut receiving = quotas.clone();
-    for (zone, count) in &mut receiving {
-        *count = count.saturating_sub(home.get(zone).copied().unwrap_or(0));
+    let mut deficit = quotas.clone();
+    for (zone, count) in &mut deficit {
+        *count = count.saturating_sub(by_zone.get(zone).copied().unwrap_or(0));
     }
-    // Those that serve another zone already go on doing so; then whoever comes first.
+    // Endpoints that serve another zone already keep it; the others follow in order.
     let hinted = hinted_zones(slices);
     let mut assigned: Vec<Option<String>> = vec![None; endpoints.len()];
     for only_as_before in [true, false] {
         for (endpoint, assigned) in endpoints.iter().zip(&mut assigned) {
             let from = zone_of(endpoint);
-            let left = giving.get(&from).copied().unwrap_or(0);
+            let left = surplus.get(&from).copied().unwrap_or(0);
             if assigned.is_some() || left == 0 {
                 continue;
             }
             let before = hinted.get(&identity(endpoint)).map(String::as_str);
-            let fits = |(zone, places): &(&String, &mut usize)| {
-                **places > 0 && (!only_as_before || before == Some(zone.as_str()))
+            let fits = |(zone, free): &(&String, &mut usize)| {
+                **free > 0 && (!only_as_before || before == Some(zone.as_str()))
             };
-            if let Some((zone, places)) = receiving.iter_mut().find(fits) {
-                *places -= 1;
-                giving.insert(from, left - 1);
+            if let Some((zone, free)) = deficit.iter_mut().find(fits) {
+                *free -= 1;
+                surplus.insert(from, left - 1);
                 *assigned = Some(zone.clone());
             }
         }
@@ -104,27 +103,22 @@ fn share_out(
     Ok(())
 }
 
-/// How many endpoints each zone gets: first as many as it needs not to be overloaded, then those that are
-/// left in proportion, where there is a choice to a zone that has endpoints to spare.
+/// Returns the number of endpoints for each zone: first the minimum that prevents an overload, then the rest
+/// in proportion. Among equals a zone with surplus endpoints is preferred.
 fn quotas(
     total: usize,
-    home: &BTreeMap<String, usize>,
+    by_zone: &BTreeMap<String, usize>,
     cpus: &ZoneCpus,
-) -> Result<BTreeMap<String, usize>, String> {
+) -> Result<BTreeMap<String, usize>, DistributionError> {
     let Some(cpus) = cpus.as_ref().filter(|cpus| !cpus.is_empty()) else {
-        return Err(
-            "Insufficient Node information: allocatable CPU or zone not specified on one or more nodes"
-                .to_owned(),
-        );
+        return Err(DistributionError::NodeInformation);
     };
     let zones = cpus.len();
     if zones < 2 {
-        return Err("Nodes only ready in one zone".to_owned());
+        return Err(DistributionError::SingleZone);
     }
     if total < zones {
-        return Err(format!(
-            "Insufficient number of endpoints ({total} endpoints, {zones} zones)"
-        ));
+        return Err(DistributionError::TooFewEndpoints { total, zones });
     }
     let all_cpus: u64 = cpus.values().sum();
     let share = |zone: &str| {
@@ -135,18 +129,16 @@ fn quotas(
     let mut quotas: BTreeMap<String, usize> = cpus.keys().map(|zone| (zone.clone(), minimum(zone))).collect();
     let needed: usize = quotas.values().sum();
     if needed > total {
-        return Err(format!(
-            "Minimum allocation of required endpoints exceeds overload threshold ({total} endpoints, {zones} zones)"
-        ));
+        return Err(DistributionError::Overload { total, zones });
     }
     for _ in needed..total {
-        let wish = |zone: &String, quota: usize| {
+        let demand = |zone: &String, quota: usize| {
             let missing = share(zone) - quota as f64;
-            let stays = missing > 0.0 && home.get(zone).is_some_and(|home| *home > quota);
+            let stays = missing > 0.0 && by_zone.get(zone).is_some_and(|by_zone| *by_zone > quota);
             (stays, missing)
         };
         let chosen = quotas.iter_mut().max_by(|(a, quota_a), (b, quota_b)| {
-            let (a, b) = (wish(a, **quota_a), wish(b, **quota_b));
+            let (a, b) = (demand(a, **quota_a), demand(b, **quota_b));
             a.0.cmp(&b.0).then(a.1.total_cmp(&b.1))
         });
         if let Some((_, quota)) = chosen {
@@ -160,7 +152,7 @@ fn zone_of(endpoint: &Endpoint) -> String {
     endpoint.zone.as_deref().unwrap_or_default().to_owned()
 }
 
-/// The zone that each endpoint has a hint for, as the slices are now.
+/// Returns the hinted zone of each endpoint in the current slices.
 fn hinted_zones(slices: &[&EndpointSlice]) -> HashMap<String, String> {
     let endpoints = slices.iter().flat_map(|slice| &slice.endpoints);
     endpoints

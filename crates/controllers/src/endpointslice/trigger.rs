@@ -1,4 +1,4 @@
-//! When the change happened that a write answers to (EPS-25): consumers measure latency from it.
+//! Trigger times (EPS-25): the time of the change that causes a write, from which consumers measure latency.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -6,64 +6,63 @@ use std::sync::Arc;
 use api::object::{ObjectKey, Service};
 use jiff::Timestamp;
 
-use crate::world::PodFacts;
+use crate::caches::PodFacts;
 
-/// Remembers, for each Service, the state that was last written for.
+/// The state of each Service at its last write.
 #[derive(Debug, Default)]
 pub struct TriggerTimes {
-    services: HashMap<ObjectKey, Seen>,
+    services: HashMap<ObjectKey, ServiceState>,
 }
 
 #[derive(Debug)]
-struct Seen {
+struct ServiceState {
     service_created: Option<Timestamp>,
-    /// Names of Pods, in their order, and since when each was as ready as it is.
+    /// Names of Pods in their order, with the last transition of their readiness.
     pods: Box<[(Arc<str>, Timestamp)]>,
-    /// The earliest change that no write has answered to, because it failed.
-    owed: Option<Timestamp>,
+    /// The earliest change without a successful write.
+    unwritten: Option<Timestamp>,
 }
 
 impl TriggerTimes {
-    /// The time of the earliest change since what was written last for this Service, whose Pods are sorted by name: its own
-    /// creation at first sight, afterwards the transition of a Pod's readiness. `None` if no change has a
-    /// time of its own.
+    /// Returns the time of the earliest change since the last write: the creation of a new Service, or the
+    /// readiness transition of a Pod. `pods` are sorted by name. Returns `None` if no change has a timestamp.
     pub fn advance(&mut self, service: &Service, pods: &[&PodFacts]) -> Option<Timestamp> {
         let created = service.metadata.creation_timestamp.as_ref();
         let created: Option<Timestamp> = created.and_then(|time| time.parse().ok());
         let timed = |pod: &&PodFacts| Some((Arc::clone(&pod.name), pod.ready_since?));
-        let now = Seen {
+        let now = ServiceState {
             service_created: created,
             pods: pods.iter().filter_map(timed).collect(),
-            owed: created,
+            unwritten: created,
         };
         let key = service.metadata.key();
-        let Some(seen) = self.services.get_mut(&key) else {
+        let Some(state) = self.services.get_mut(&key) else {
             self.services.insert(key, now);
             return created;
         };
         let before = |name: &Arc<str>| {
-            let place = seen.pods.binary_search_by(|(known, _)| known.cmp(name)).ok()?;
-            seen.pods.get(place).map(|(_, since)| *since)
+            let place = state.pods.binary_search_by(|(known, _)| known.cmp(name)).ok()?;
+            state.pods.get(place).map(|(_, since)| *since)
         };
         let changed = now.pods.iter();
         let changed = changed.filter(|(name, since)| before(name).is_none_or(|before| before < *since));
         let earliest = changed.map(|(_, since)| *since).min();
-        let is_other_service = seen.service_created != created;
-        let all = [earliest, created.filter(|_| is_other_service), seen.owed];
-        let owed = all.into_iter().flatten().min();
-        *seen = Seen { owed, ..now };
-        owed
+        let is_other_service = state.service_created != created;
+        let all = [earliest, created.filter(|_| is_other_service), state.unwritten];
+        let unwritten = all.into_iter().flatten().min();
+        *state = ServiceState { unwritten, ..now };
+        unwritten
     }
 
-    /// All changes of a Service that were told of are written.
+    /// Notes that all changes of a Service are written.
     pub fn written(&mut self, service: &ObjectKey) {
-        if let Some(seen) = self.services.get_mut(service) {
-            seen.owed = None;
+        if let Some(state) = self.services.get_mut(service) {
+            state.unwritten = None;
         }
     }
 
-    /// Forgets a Service that is gone.
-    pub fn forget(&mut self, service: &ObjectKey) {
+    /// Removes a deleted Service.
+    pub fn remove(&mut self, service: &ObjectKey) {
         self.services.remove(service);
     }
 }

@@ -1,40 +1,40 @@
-//! Carrying out writes on slices.
+//! Writes of slices.
 
 use api::object::{EndpointSlice, ObjectMeta};
 use client::{Client, ClientError};
 
-use super::SliceWrite;
-use crate::world::Slices;
+use super::slice_changes::SliceWrite;
+use crate::caches::SliceCache;
 use crate::write;
 
-/// What became of a round of writes.
+/// The result of a series of writes.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
-    /// Slices as the server has them now.
+    /// Slices after their writes.
     pub(crate) written: Vec<EndpointSlice>,
-    /// How many of these are new.
+    /// Number of created slices among them.
     pub(crate) created: usize,
-    /// Slices that are gone.
+    /// Deleted slices.
     pub(crate) deleted: Vec<ObjectMeta>,
-    /// The first failure, which ended the round.
+    /// The first error, which ended the series.
     pub(crate) error: Option<ClientError>,
 }
 
 impl Report {
-    /// Writes the outcome through to the cache; returns the failure.
-    pub(crate) fn take_into(self, slices: &mut Slices) -> Option<ClientError> {
+    /// Applies the result to the cache; returns the error.
+    pub(crate) fn apply_to(self, slices: &mut SliceCache) -> Option<ClientError> {
         for slice in self.written {
-            slices.answered(slice);
+            slices.apply_response(slice);
         }
         for meta in &self.deleted {
-            slices.deleted(meta);
+            slices.confirm_deletion(meta);
         }
         self.error
     }
 }
 
-/// Makes the writes in their order and stops at the first failure.
-pub(crate) async fn carry_out(client: &Client, writes: Vec<SliceWrite>) -> Report {
+/// Executes the writes in order and stops at the first error.
+pub(crate) async fn execute(client: &Client, writes: Vec<SliceWrite>) -> Report {
     let mut report = Report::default();
     for write in writes {
         if let Err(error) = one(client, write, &mut report).await {

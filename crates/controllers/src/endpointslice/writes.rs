@@ -1,30 +1,31 @@
-//! The writes of a Service's slices, collected and matched up.
+//! Collection of a Service's slice writes, with reuse of slices.
 
 use api::object::EndpointSlice;
 
 use super::TRIGGER_TIME;
-use super::reconcile::{Counts, Inputs, SliceWrite};
+use super::inputs::Inputs;
 use super::slice::{is_owned, merged};
+use super::slice_changes::{Counts, SliceWrite};
 
-/// The writes of all families, before deletions and creations are matched up.
+/// The writes of all families before reuse.
 #[derive(Default)]
 pub(super) struct Writes {
     pub(super) creates: Vec<EndpointSlice>,
     pub(super) updates: Vec<EndpointSlice>,
     pub(super) deletes: Vec<EndpointSlice>,
-    /// What is counted of them; the slices that there are come last.
+    /// Counts for metrics; the number of slices is added last.
     pub(super) counts: Counts,
 }
 
 impl Writes {
-    /// Deletes a slice, or uses it again for another content.
+    /// Deletes a slice, unless it can be reused.
     pub(super) fn delete(&mut self, slice: &EndpointSlice) {
         self.counts.removed += slice.endpoints.len();
         self.deletes.push(slice.clone());
     }
 
-    /// A slice to delete is re-used for one to create, if type and owner allow it (EPS-13); beyond that,
-    /// a Service that is being deleted gets no new slices (EPS-15).
+    /// Returns the writes. A slice to delete is reused for one to create if type and owner allow it (EPS-13).
+    /// A Service that is being deleted gets no new slices (EPS-15).
     pub(super) fn finish(mut self, inputs: &Inputs<'_>) -> Vec<SliceWrite> {
         let mut kept = Vec::new();
         for slice in self.deletes {
@@ -35,10 +36,10 @@ impl Writes {
                 .position(|c| reusable && c.address_type == slice.address_type);
             match place {
                 Some(index) => {
-                    let wanted = self.creates.swap_remove(index);
+                    let desired = self.creates.swap_remove(index);
                     self.updates.push(EndpointSlice {
-                        metadata: merged(&slice, &wanted),
-                        ..wanted
+                        metadata: merged(&slice, &desired),
+                        ..desired
                     });
                 }
                 None => kept.push(slice),
@@ -66,23 +67,23 @@ impl Writes {
             .creates
             .into_iter()
             .map(|slice| SliceWrite::Create(stamp(slice)));
-        // Endpoints appear before they vanish, so that no moment has fewer than there are.
+        // Creations come before deletions, so that no endpoint is missing in between.
         creates.chain(updates).chain(deletes).collect()
     }
 
-    /// A family without endpoints keeps exactly one empty slice (EPS-10): the first of those that would
-    /// go, or a new one.
-    pub(super) fn keep_placeholder(&mut self, wanted: EndpointSlice, slices: &[&EndpointSlice]) {
+    /// Keeps exactly one empty slice for a family without endpoints (EPS-10): the first that would be
+    /// deleted, or a new one.
+    pub(super) fn keep_placeholder(&mut self, desired: EndpointSlice, slices: &[&EndpointSlice]) {
         let kept = slices.iter().find(|slice| {
             slice.ports.is_empty()
                 && slice.endpoints.is_empty()
-                && slice.metadata.labels == wanted.metadata.labels
+                && slice.metadata.labels == desired.metadata.labels
         });
         match kept {
             Some(kept) => self
                 .deletes
                 .retain(|slice| slice.metadata.name != kept.metadata.name),
-            None => self.creates.push(wanted),
+            None => self.creates.push(desired),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Metrics of the EndpointSlice mirroring controller (EPM-13).
+//! Metrics of the EndpointSliceMirroring controller (EPM-13).
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -37,8 +37,8 @@ impl Default for MirroringMetrics {
 }
 
 impl MirroringMetrics {
-    /// Counts what a sync of Endpoints found. Those of which nothing is mirrored are forgotten.
-    pub(crate) fn synced(&mut self, key: &ObjectKey, counts: Counts) {
+    /// Records the counts of a sync. Endpoints without mirrored slices are removed.
+    pub(crate) fn observe_changes(&mut self, key: &ObjectKey, counts: Counts) {
         if counts.is_nothing() {
             self.mirrored.remove(key);
             return;
@@ -50,12 +50,12 @@ impl MirroringMetrics {
         self.mirrored.insert(key.clone(), counts);
     }
 
-    /// Counts the time that a sync took, its writes among it.
-    pub(crate) fn took(&mut self, duration: Duration) {
+    /// Records the duration of a sync, including its writes.
+    pub(crate) fn observe_sync(&mut self, duration: Duration) {
         self.sync_duration.observe(duration.as_secs_f64());
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn reset_gauges(&mut self) {
         self.mirrored.clear();
     }
 

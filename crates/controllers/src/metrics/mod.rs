@@ -1,33 +1,31 @@
 //! Metrics of the controllers, with the names and help texts of upstream (EPS-27, EPM-13).
 //!
-//! They outlive the caches and the queues, which each term as leader creates afresh.
+//! They outlive the caches and the queues, which each term as leader creates again.
 
 mod mirroring;
-mod queues;
 mod slices;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use jiff::Timestamp;
+use reconcile::metrics::{QueueMetrics, QueueRegistry};
 use telemetry::{Histogram, MetricType, MetricsText};
 use tokio::sync::watch;
 
 use crate::endpointslice::Report;
 
 pub(crate) use mirroring::MirroringMetrics;
-pub(crate) use queues::Meter;
-pub(crate) use slices::{Ending, SliceMetrics};
+pub(crate) use slices::{SliceMetrics, SyncResult};
 
-/// Everything that is counted.
+/// The metrics of all controllers.
 #[derive(Debug, Default)]
 pub struct Metrics {
     values: Mutex<Values>,
-    queues: Mutex<BTreeMap<&'static str, Arc<Meter>>>,
+    queues: QueueRegistry,
 }
 
-/// The values, by controller.
+/// Values by controller.
 #[derive(Debug, Default)]
 pub(crate) struct Values {
     pub(crate) slices: SliceMetrics,
@@ -36,25 +34,25 @@ pub(crate) struct Values {
     phase: Phase,
 }
 
-/// What this process does at present.
+/// The phase of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// It waits to become leader.
     #[default]
     StandingBy,
-    /// It leads, and reads what is there.
+    /// It leads and reads the initial lists.
     Reading,
-    /// It leads, and its caches hold everything.
+    /// It leads and its caches are complete.
     Working,
 }
 
 impl Metrics {
-    /// Tells of the election that this process is a candidate in.
+    /// Adds the leader election in which this process is a candidate.
     pub fn elect(&self, name: &str, is_leader: watch::Receiver<bool>) {
         self.values().election = Some((name.to_owned(), is_leader));
     }
 
-    /// All of them as text.
+    /// Renders all metrics as text.
     pub fn render(&self, now: Instant) -> String {
         let mut text = MetricsText::default();
         {
@@ -72,32 +70,28 @@ impl Metrics {
                 text.sample(family, &format!("name=\"{name}\""), u8::from(*is_leader.borrow()));
             }
         }
-        let queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        queues::write(&queues, now, &mut text);
+        self.queues.write(now, &mut text);
         text.finish()
     }
 
-    /// Whether this process does its work, or has none to do.
+    /// Returns true unless this process is reading initial lists.
     pub fn is_ready(&self) -> bool {
         self.values().phase != Phase::Reading
     }
 
-    /// What counts for a new queue of this name, upstream's where upstream has the queue.
-    pub(crate) fn queue(&self, name: &'static str) -> Arc<Meter> {
-        let mut queues = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        let meter = queues.entry(name).or_default();
-        meter.begin_anew();
-        Arc::clone(meter)
+    /// Returns the metrics of a new queue. Its name is upstream's where upstream has the queue.
+    pub(crate) fn register_queue(&self, name: &'static str) -> Arc<QueueMetrics> {
+        self.queues.register(name)
     }
 
-    /// Says what this process does from now on.
+    /// Sets the phase of this process.
     pub(crate) fn enter(&self, phase: Phase) {
         let mut values = self.values();
         values.phase = phase;
         if phase != Phase::Working {
-            // Who knows nothing of the cluster says nothing about it.
-            values.slices.forget_all();
-            values.mirroring.forget_all();
+            // Gauges describe the cluster, which only the leader with complete caches knows.
+            values.slices.reset_gauges();
+            values.mirroring.reset_gauges();
         }
     }
 
@@ -106,8 +100,8 @@ impl Metrics {
         change(&mut self.values());
     }
 
-    /// Counts that slices were written for a change of this time.
-    pub(crate) fn programmed(&self, trigger: Timestamp, now: Timestamp) {
+    /// Records the time from a change to the write of its slices.
+    pub(crate) fn observe_programming(&self, trigger: Timestamp, now: Timestamp) {
         let seconds = now.duration_since(trigger).as_secs_f64();
         self.update(|values| {
             values
@@ -122,12 +116,12 @@ impl Metrics {
     }
 }
 
-/// How many slices were created, updated and deleted.
+/// Numbers of created, updated and deleted slices.
 #[derive(Debug, Default)]
 pub(crate) struct Changes([u64; 3]);
 
 impl Changes {
-    /// Counts what a round of writes achieved.
+    /// Adds the result of a series of writes.
     pub(crate) fn count(&mut self, report: &Report) {
         let updated = report.written.len() - report.created.min(report.written.len());
         let rounds = [report.created, updated, report.deleted.len()];

@@ -7,26 +7,27 @@ use telemetry::{Histogram, MetricType, MetricsText};
 
 use super::{Changes, help, per_sync, write_gauge, write_histogram};
 use crate::endpointslice::Counts;
-use crate::endpointslice::topology::is_auto;
+use crate::topology_mode::is_auto;
 
 const PREFIX: &str = "endpoint_slice_controller";
-/// Prometheus' usual bounds, which upstream leaves this histogram with.
+/// Prometheus' default buckets, which upstream uses for this histogram.
 const USUAL_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
-/// From the change of a Pod, whose time is in whole seconds, to the slice that says it.
+/// Buckets for the time from a Pod's transition, whose timestamp has whole seconds, to the write of its
+/// slice.
 const PROGRAMMING_BOUNDS: [f64; 12] = [0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0];
 
-/// How a sync ended.
+/// The result of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ending {
-    /// The slices are as they should be.
+pub(crate) enum SyncResult {
+    /// Observed and desired state agree.
     Success,
     /// A write failed.
     Error,
-    /// What is there had to be read first, since it was open what earlier writes had done.
+    /// The slices had to be read first, because the effect of earlier writes was unknown.
     Stale,
 }
 
-/// What hints a Service asks for: its topology mode and its `trafficDistribution`, as upstream labels them.
+/// Labels of a Service's hints: topology mode and `trafficDistribution`, as upstream has them.
 type Hints = (&'static str, &'static str);
 
 #[derive(Debug)]
@@ -34,7 +35,7 @@ pub(crate) struct SliceMetrics {
     added_per_sync: Histogram,
     removed_per_sync: Histogram,
     changed_per_sync: BTreeMap<Hints, Histogram>,
-    /// From the change that a write answers to until the server had it.
+    /// Time from a change to the response of its write.
     pub(crate) programming_duration_seconds: Histogram,
     pub(crate) changes: Changes,
     syncs: [u64; 3],
@@ -58,35 +59,35 @@ impl Default for SliceMetrics {
 }
 
 impl SliceMetrics {
-    /// Counts what a sync of a Service found, and how many slices it writes.
-    pub(crate) fn synced(&mut self, key: &ObjectKey, service: &Service, counts: Counts, writes: usize) {
+    /// Records the counts of a sync and the number of its writes.
+    pub(crate) fn observe_sync(&mut self, key: &ObjectKey, service: &Service, counts: Counts, writes: usize) {
         let hints = hints_of(service);
         self.added_per_sync.observe(counts.added as f64);
         self.removed_per_sync.observe(counts.removed as f64);
         let changed = self.changed_per_sync.entry(hints);
         let changed = changed.or_insert_with(|| Histogram::new(&USUAL_BOUNDS));
         changed.observe(writes as f64);
-        self.forget(key);
+        self.remove_service(key);
         self.total.add(&counts);
         self.services
             .insert(key.clone(), (counts, distribution_of(service)));
     }
 
-    /// Counts the end of a sync.
-    pub(crate) fn ended(&mut self, ending: Ending) {
-        if let Some(count) = self.syncs.get_mut(ending as usize) {
+    /// Counts the result of a sync.
+    pub(crate) fn count_sync(&mut self, result: SyncResult) {
+        if let Some(count) = self.syncs.get_mut(result as usize) {
             *count += 1;
         }
     }
 
-    /// The Service is gone, or has no slices of this controller any more.
-    pub(crate) fn forget(&mut self, key: &ObjectKey) {
+    /// Removes a Service that is deleted or has no slices of this controller.
+    pub(crate) fn remove_service(&mut self, key: &ObjectKey) {
         if let Some((counts, _)) = self.services.remove(key) {
             self.total.subtract(&counts);
         }
     }
 
-    pub(super) fn forget_all(&mut self) {
+    pub(super) fn reset_gauges(&mut self) {
         self.services.clear();
         self.total = Counts::default();
     }
@@ -165,8 +166,8 @@ impl SliceMetrics {
     }
 }
 
-/// The value of `trafficDistribution`, "" if there is none. What nobody knows is one value, so that nobody who writes
-/// Services can make any number of series.
+/// Returns the value of `trafficDistribution`, empty if unset. Unknown values share one label, so that
+/// clients cannot create an unbounded number of series.
 fn distribution_of(service: &Service) -> &'static str {
     match service.spec.traffic_distribution.as_deref() {
         None => "",
@@ -178,8 +179,9 @@ fn distribution_of(service: &Service) -> &'static str {
 }
 
 fn hints_of(service: &Service) -> Hints {
-    match is_auto(service) {
-        true => ("Auto", ""),
-        false => ("Disabled", distribution_of(service)),
+    if is_auto(service) {
+        ("Auto", "")
+    } else {
+        ("Disabled", distribution_of(service))
     }
 }

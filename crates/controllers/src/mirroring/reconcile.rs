@@ -1,4 +1,4 @@
-//! What the slices of Endpoints should become: a pure function from the world to the writes.
+//! The mirrored slices of Endpoints: a pure function of the caches.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -7,56 +7,55 @@ use api::object::{
     AddressType, Endpoint, EndpointAddress, EndpointConditions, EndpointPort, EndpointSlice, Endpoints,
     Labels, ObjectMeta, OwnerReference, SERVICE_NAME_LABEL, Service, SubsetPort,
 };
+use reconcile::events::Finding;
 
 use super::{MANAGED_BY, SKIP_MIRROR_LABEL};
 use crate::endpoints::LEADER_ANNOTATION;
 use crate::endpoints::repack::repack;
 use crate::endpointslice::slice::ports_key;
 use crate::endpointslice::{MANAGED_BY_LABEL, SliceWrite, TRIGGER_TIME};
-use crate::events::Finding;
 
-/// Annotation with which kubectl remembers what was applied to the Endpoints; it says nothing about a
-/// slice (EPM-04).
+/// Annotation of `kubectl apply`, which is not copied to slices (EPM-04).
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Everything that decides about the mirrored slices of one name.
+/// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// The Endpoints, if there are any.
+    /// The Endpoints, if they exist.
     pub endpoints: Option<&'a Endpoints>,
-    /// The Service of the same name, if there is one.
+    /// The Service of the same name, if it exists.
     pub service: Option<&'a Service>,
-    /// The slices labelled with the name and this controller's managed-by value.
+    /// The slices with the name and this controller's managed-by label.
     pub slices: &'a [&'a EndpointSlice],
-    /// Most addresses of one subset that are mirrored (EPM-08).
+    /// Upper bound of mirrored addresses in one subset (EPM-08).
     pub endpoints_per_subset_max: usize,
 }
 
-/// What is counted of a reconcile (EPM-13).
+/// Counts for metrics (EPM-13).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Endpoints that come into slices.
+    /// Endpoints that are added to slices.
     pub added: usize,
-    /// Endpoints that stay in their slices and change.
+    /// Endpoints that change within their slices.
     pub updated: usize,
-    /// Endpoints that leave slices.
+    /// Endpoints that are removed from slices.
     pub removed: usize,
-    /// Addresses that are not mirrored: too many, or no IP addresses.
+    /// Addresses that are skipped: beyond the upper bound, or no valid IP address.
     pub skipped: usize,
-    /// Endpoints that are wanted.
+    /// Desired endpoints.
     pub endpoints: usize,
-    /// Slices that there are afterwards.
+    /// Slices after the writes.
     pub slices: usize,
-    /// Slices that are wanted.
+    /// Desired slices.
     pub slices_desired: usize,
 }
 
 impl Counts {
-    /// Whether there is nothing to mirror, and nothing was mirrored.
+    /// Returns true if nothing is mirrored and nothing was.
     pub(crate) fn is_nothing(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Counts what becomes of a slice's endpoints.
+    /// Counts the differences between the endpoints of a slice before and after a write.
     fn compare(&mut self, before: &[Endpoint], after: &[Endpoint]) {
         let by_address = |endpoint: &'_ Endpoint| endpoint.addresses.first().cloned();
         let known: HashMap<_, &Endpoint> = before.iter().map(|e| (by_address(e), e)).collect();
@@ -74,47 +73,48 @@ impl Counts {
     }
 }
 
-/// What to do.
+/// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// The writes, in the order in which no endpoint that stays is missing for a moment.
+pub struct SliceChanges {
+    /// The writes, in an order that keeps every lasting endpoint visible.
     pub writes: Vec<SliceWrite>,
-    /// What the owner of the Endpoints should know (EPM-08).
+    /// Findings for Events on the Endpoints (EPM-08).
     pub findings: Vec<Finding>,
-    /// What is counted of it.
+    /// Counts for metrics.
     pub counts: Counts,
 }
 
-/// Computes the writes that bring the mirrored slices to what the Endpoints say. Without Endpoints to
-/// mirror, all slices go (EPM-10).
-pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
-    // What is in a slice that is being deleted is on its way out, and must get a place elsewhere.
+/// Computes the writes that bring the mirrored slices to their desired state. Without Endpoints to mirror all
+/// slices are deleted (EPM-10).
+pub fn reconcile(inputs: &Inputs<'_>) -> SliceChanges {
+    // Endpoints of a slice that is being deleted need another slice.
     let is_live = |slice: &&EndpointSlice| slice.metadata.deletion_timestamp.is_none();
     let slices: Vec<&EndpointSlice> = inputs.slices.iter().copied().filter(is_live).collect();
-    let mut outcome = Outcome::default();
-    let wanted = match inputs.endpoints {
+    let mut changes = SliceChanges::default();
+    let desired = match inputs.endpoints {
         Some(endpoints) if is_mirrored(endpoints, inputs.service) => {
-            let wanted = wanted_slices(endpoints, inputs.endpoints_per_subset_max, &mut outcome);
-            wanted.into_values().collect()
+            let desired = desired_slices(endpoints, inputs.endpoints_per_subset_max, &mut changes);
+            desired.into_values().collect()
         }
         _ => Vec::new(),
     };
-    let counts = &mut outcome.counts;
-    counts.slices_desired = wanted.len();
-    counts.slices = wanted.len();
-    counts.endpoints = wanted.iter().map(|slice| slice.endpoints.len()).sum();
-    outcome.writes = writes(wanted, &slices, counts);
+    let counts = &mut changes.counts;
+    counts.slices_desired = desired.len();
+    counts.slices = desired.len();
+    counts.endpoints = desired.iter().map(|slice| slice.endpoints.len()).sum();
+    changes.writes = writes(desired, &slices, counts);
     let is_deleted = |endpoints: &Endpoints| endpoints.metadata.deletion_timestamp.is_some();
     if inputs.endpoints.is_some_and(is_deleted) {
-        // The deletion may wait until the slices are gone; new ones would make it wait for ever.
-        outcome
+        // Foreground deletion of the Endpoints waits for the slices; new slices would block it without end.
+        changes
             .writes
             .retain(|write| !matches!(write, SliceWrite::Create(_)));
     }
-    outcome
+    changes
 }
 
-/// Whether these Endpoints are somebody's own, for a Service that asks for them (EPM-01, EPM-02).
+/// Returns true if the Endpoints have no controller and belong to a Service without selector (EPM-01,
+/// EPM-02).
 fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
     service.is_some_and(|service| service.spec.selector.is_empty())
         && endpoints
@@ -126,11 +126,11 @@ fn is_mirrored(endpoints: &Endpoints, service: Option<&Service>) -> bool {
         && !endpoints.metadata.annotations.contains_key(LEADER_ANNOTATION)
 }
 
-/// One slice for each port set and family (EPM-09), with a place for every existing one to match.
+/// One slice for each port set and family (EPM-09).
 type BySet = BTreeMap<(String, AddressType), EndpointSlice>;
 
-fn wanted_slices(endpoints: &Endpoints, max: usize, outcome: &mut Outcome) -> BySet {
-    let mut wanted = BySet::new();
+fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges) -> BySet {
+    let mut desired = BySet::new();
     let mut skipped = 0;
     let mut invalid: Vec<String> = Vec::new();
     for subset in repack(endpoints.subsets.clone()) {
@@ -152,15 +152,15 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, outcome: &mut Outcome) -> By
             }
             mirrored += 1;
             let family = family_of(ip);
-            let slice = wanted
+            let slice = desired
                 .entry((ports_key(&ports), family))
                 .or_insert_with(|| new_slice(endpoints, family, ports.clone()));
             slice.endpoints.push(endpoint_of(address, ready));
         }
     }
-    outcome.counts.skipped = skipped + invalid.len();
-    let findings = &mut outcome.findings;
-    // One Event for all of them, however many somebody wrote.
+    changes.counts.skipped = skipped + invalid.len();
+    let findings = &mut changes.findings;
+    // One Event covers all invalid addresses.
     if let Some(first) = invalid.first() {
         findings.push(Finding::warning(
             "InvalidIPAddress",
@@ -178,22 +178,22 @@ fn wanted_slices(endpoints: &Endpoints, max: usize, outcome: &mut Outcome) -> By
             ),
         ));
     }
-    wanted
+    desired
 }
 
-/// Matches what is wanted with what is there: a slice of the same ports and family is kept or updated,
-/// any other of the family is re-used, and what is then left over goes.
-fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Counts) -> Vec<SliceWrite> {
+/// Matches desired and existing slices. A slice with the same ports and family is kept or updated, any other
+/// of the family is reused, and the rest is deleted.
+fn writes(desired: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Counts) -> Vec<SliceWrite> {
     let mut left: Vec<&EndpointSlice> = slices.to_vec();
     let mut missing = Vec::new();
     let (mut creates, mut updates) = (Vec::new(), Vec::new());
-    for slice in wanted {
+    for slice in desired {
         let key = ports_key(&slice.ports);
         let fits =
             |old: &&EndpointSlice| old.address_type == slice.address_type && ports_key(&old.ports) == key;
         match left.iter().position(fits) {
-            Some(place) => {
-                let old = left.swap_remove(place);
+            Some(index) => {
+                let old = left.swap_remove(index);
                 counts.compare(&old.endpoints, &slice.endpoints);
                 updates.extend(update_of(old, slice));
             }
@@ -202,8 +202,8 @@ fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Co
     }
     for slice in missing {
         match left.iter().position(|old| old.address_type == slice.address_type) {
-            Some(place) => {
-                let old = left.swap_remove(place);
+            Some(index) => {
+                let old = left.swap_remove(index);
                 counts.compare(&old.endpoints, &slice.endpoints);
                 updates.extend(update_of(old, slice));
             }
@@ -218,26 +218,26 @@ fn writes(wanted: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut Co
     creates.into_iter().chain(updates).chain(deletes).collect()
 }
 
-/// The write that makes an existing slice say what is wanted, or none if it does. As upstream has it, a
-/// slice that was updated forgets the prefix of its name.
-fn update_of(old: &EndpointSlice, wanted: EndpointSlice) -> Option<SliceWrite> {
-    let same = old.metadata.labels == wanted.metadata.labels
-        && old.metadata.annotations == wanted.metadata.annotations
-        && old.metadata.owner_references == wanted.metadata.owner_references
-        && ports_key(&old.ports) == ports_key(&wanted.ports)
-        && old.endpoints == wanted.endpoints;
+/// Returns the write that updates an existing slice; `None` if it is current. As upstream, an updated slice
+/// loses its `generateName`.
+fn update_of(old: &EndpointSlice, desired: EndpointSlice) -> Option<SliceWrite> {
+    let same = old.metadata.labels == desired.metadata.labels
+        && old.metadata.annotations == desired.metadata.annotations
+        && old.metadata.owner_references == desired.metadata.owner_references
+        && ports_key(&old.ports) == ports_key(&desired.ports)
+        && old.endpoints == desired.endpoints;
     let metadata = ObjectMeta {
         generate_name: String::new(),
-        labels: wanted.metadata.labels,
-        annotations: wanted.metadata.annotations,
-        owner_references: wanted.metadata.owner_references,
+        labels: desired.metadata.labels,
+        annotations: desired.metadata.annotations,
+        owner_references: desired.metadata.owner_references,
         ..old.metadata.clone()
     };
-    let update = EndpointSlice { metadata, ..wanted };
+    let update = EndpointSlice { metadata, ..desired };
     (!same).then_some(SliceWrite::Update(update))
 }
 
-/// An empty slice that belongs to the Endpoints (EPM-03 to EPM-05).
+/// Returns an empty slice owned by the Endpoints (EPM-03 to EPM-05).
 fn new_slice(endpoints: &Endpoints, address_type: AddressType, ports: Vec<EndpointPort>) -> EndpointSlice {
     let owner = &endpoints.metadata;
     let mut labels = owner.labels.clone();
@@ -267,7 +267,7 @@ fn new_slice(endpoints: &Endpoints, address_type: AddressType, ports: Vec<Endpoi
     }
 }
 
-/// One address as an endpoint; only its readiness is known (EPM-06).
+/// Returns an address as an endpoint; only its readiness is known (EPM-06).
 fn endpoint_of(address: EndpointAddress, ready: bool) -> Endpoint {
     Endpoint {
         addresses: vec![address.ip.into()],
@@ -282,7 +282,7 @@ fn endpoint_of(address: EndpointAddress, ready: bool) -> Endpoint {
     }
 }
 
-/// The slices of which family an address goes to (EPM-07).
+/// Returns the family of an address (EPM-07).
 fn family_of(ip: IpAddr) -> AddressType {
     match ip {
         IpAddr::V4(_) => AddressType::IPv4,

@@ -1,7 +1,7 @@
-//! The ranges of Nodes' Pods: each Node gets one of each family out of the cluster's, nobody else has it, and it is free
-//! again when the Node is gone (upstream's range allocator).
+//! Pod CIDRs of Nodes (upstream's range allocator). Each Node receives one Pod CIDR of each family from the
+//! cluster CIDRs, which is free again after the Node is deleted.
 
-mod keeper;
+mod controller;
 mod ranges;
 mod run;
 
@@ -10,24 +10,24 @@ use ipnet::IpNet;
 pub use ranges::{RangeError, Ranges};
 pub use run::run;
 
-/// Bits of a Node's range, as upstream has them.
+/// Upstream's default mask size of a Node's IPv4 Pod CIDR.
 pub const MASK_SIZE_IPV4: u8 = 24;
-/// The same for IPv6.
+/// Upstream's default mask size of a Node's IPv6 Pod CIDR.
 pub const MASK_SIZE_IPV6: u8 = 64;
 
-/// Where ranges come from.
+/// Settings of the node IPAM controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// The cluster's ranges, one a family (`--cluster-cidr`).
+    /// The cluster CIDRs, at most one of each family (`--cluster-cidr`).
     pub cluster_cidrs: Vec<IpNet>,
-    /// Bits of a Node's IPv4 range (`--node-cidr-mask-size-ipv4`).
+    /// Mask size of IPv4 Pod CIDRs (`--node-cidr-mask-size-ipv4`).
     pub mask_size_ipv4: u8,
-    /// Bits of a Node's IPv6 range (`--node-cidr-mask-size-ipv6`).
+    /// Mask size of IPv6 Pod CIDRs (`--node-cidr-mask-size-ipv6`).
     pub mask_size_ipv6: u8,
 }
 
 impl Settings {
-    /// Ranges of upstream's sizes.
+    /// Creates settings with upstream's mask sizes.
     pub fn of(cluster_cidrs: Vec<IpNet>) -> Self {
         Self {
             cluster_cidrs,

@@ -1,4 +1,4 @@
-//! Which parts of the cluster's ranges are taken. Pure.
+//! Allocation of Pod CIDRs from the cluster CIDRs. Pure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -7,59 +7,58 @@ use ipnet::IpNet;
 
 use super::Settings;
 
-/// Parts of a cluster's range at most (upstream's): more are no Nodes that one cluster has.
+/// Upper bound of Pod CIDRs in a cluster CIDR, as a power of two (upstream's).
 const PARTS_BITS_MAX: u8 = 16;
 
-/// Why ranges cannot be given out. Other settings help.
+/// The error of invalid settings.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    /// No range.
-    #[error("--cluster-cidr names no range")]
+    /// No cluster CIDR is given.
+    #[error("--cluster-cidr: expected at least one CIDR")]
     None,
-    /// Two of a family.
-    #[error("--cluster-cidr {0}: one range of each family at most")]
+    /// Two cluster CIDRs have the same family.
+    #[error("--cluster-cidr {0}: expected at most one CIDR of each IP family")]
     Family(IpNet),
-    /// The parts are larger than the whole, or too many.
+    /// The Pod CIDRs are larger than the cluster CIDR, or too many.
     #[error(
-        "--cluster-cidr {range} cannot be divided into ranges of /{mask_size}: it must be larger than one of them, and \
-         have no more than 2^16"
+        "--cluster-cidr {range}: expected between 1 and 2^16 Pod CIDRs of size /{mask_size}; change the node CIDR mask size"
     )]
     Mask {
-        /// The cluster's range.
+        /// The cluster CIDR.
         range: IpNet,
-        /// Bits of a Node's.
+        /// The mask size of Pod CIDRs.
         mask_size: u8,
     },
 }
 
-/// What a Node has.
-type Held = Vec<IpNet>;
+/// The Pod CIDRs of a Node.
+type NodeRanges = Vec<IpNet>;
 
-/// The parts of the cluster's ranges, and whose they are.
+/// The cluster CIDRs and the Nodes that hold their parts.
 #[derive(Debug)]
 pub struct Ranges {
-    wholes: Vec<Whole>,
-    holders: BTreeMap<String, Held>,
+    cluster_ranges: Vec<ClusterRange>,
+    holders: BTreeMap<String, NodeRanges>,
 }
 
 #[derive(Debug)]
-struct Whole {
+struct ClusterRange {
     range: IpNet,
     mask_size: u8,
-    /// How often each part is held, by its place: two Nodes of before may have overlapping ranges.
+    /// Number of holders by index. Nodes from before this allocator may hold overlapping Pod CIDRs.
     taken: BTreeMap<u32, usize>,
-    /// Where the search goes on: a part rests as long as possible before its next Node.
+    /// Start of the next search. Round robin keeps a released Pod CIDR unused for as long as possible.
     next: u32,
 }
 
 impl Ranges {
-    /// With everything free.
+    /// Creates an allocator without holders.
     ///
     /// # Errors
     /// See [`RangeError`].
     pub fn new(settings: &Settings) -> Result<Self, RangeError> {
         let mut families = BTreeSet::new();
-        let mut wholes = Vec::new();
+        let mut cluster_ranges = Vec::new();
         for range in &settings.cluster_cidrs {
             if !families.insert(range.addr().is_ipv4()) {
                 return Err(RangeError::Family(*range));
@@ -75,23 +74,23 @@ impl Ranges {
                     mask_size,
                 });
             }
-            wholes.push(Whole {
+            cluster_ranges.push(ClusterRange {
                 range: range.trunc(),
                 mask_size,
                 taken: BTreeMap::new(),
                 next: 0,
             });
         }
-        match wholes.is_empty() {
-            true => Err(RangeError::None),
-            false => Ok(Self {
-                wholes,
-                holders: BTreeMap::new(),
-            }),
+        if cluster_ranges.is_empty() {
+            return Err(RangeError::None);
         }
+        Ok(Self {
+            cluster_ranges,
+            holders: BTreeMap::new(),
+        })
     }
 
-    /// Takes down what a Node has; what lies outside of the cluster's ranges is nobody's business.
+    /// Records the Pod CIDRs of a Node. Those outside of the cluster CIDRs are not counted.
     pub fn hold(&mut self, node: &str, ranges: &[IpNet]) {
         if self.holders.get(node).is_some_and(|held| held == ranges) {
             return;
@@ -103,88 +102,93 @@ impl Ranges {
         self.holders.insert(node.to_owned(), ranges.to_vec());
     }
 
-    /// What a Node had is free.
+    /// Frees the Pod CIDRs of a Node.
     pub fn release(&mut self, node: &str) {
         for range in self.holders.remove(node).unwrap_or_default() {
             self.count(&range, false);
         }
     }
 
-    /// What a Node has.
+    /// Returns the Pod CIDRs of a Node.
     pub fn held(&self, node: &str) -> Option<&[IpNet]> {
         self.holders.get(node).map(Vec::as_slice)
     }
 
-    /// Gives a Node a range of each family; `None` if one of them has none left. The same again for a Node that has some.
+    /// Allocates one Pod CIDR of each family, or returns those that the Node holds; `None` if a family is
+    /// exhausted.
     pub fn allocate(&mut self, node: &str) -> Option<Vec<IpNet>> {
         if let Some(held) = self.holders.get(node) {
             return Some(held.clone());
         }
-        let places: Option<Vec<u32>> = self.wholes.iter().map(Whole::free).collect();
-        let places = places?;
+        let indices: Option<Vec<u32>> = self.cluster_ranges.iter().map(ClusterRange::free).collect();
+        let indices = indices?;
         let mut ranges = Vec::new();
-        for (whole, place) in self.wholes.iter_mut().zip(places) {
-            whole.next = (place + 1) % whole.parts();
-            ranges.push(whole.part(place));
+        for (cluster_range, index) in self.cluster_ranges.iter_mut().zip(indices) {
+            cluster_range.next = (index + 1) % cluster_range.parts();
+            ranges.push(cluster_range.part(index));
         }
         self.hold(node, &ranges);
         Some(ranges)
     }
 
     fn count(&mut self, range: &IpNet, is_held: bool) {
-        for whole in &mut self.wholes {
-            for place in whole.places(range) {
-                let count = whole.taken.entry(place).or_default();
+        for cluster_range in &mut self.cluster_ranges {
+            for index in cluster_range.indices(range) {
+                let count = cluster_range.taken.entry(index).or_default();
                 *count = if is_held {
                     *count + 1
                 } else {
                     count.saturating_sub(1)
                 };
                 if *count == 0 {
-                    whole.taken.remove(&place);
+                    cluster_range.taken.remove(&index);
                 }
             }
         }
     }
 }
 
-impl Whole {
+impl ClusterRange {
     fn parts(&self) -> u32 {
         1 << (self.mask_size - self.range.prefix_len())
     }
 
     fn free(&self) -> Option<u32> {
-        let mut places = (self.next..self.parts()).chain(0..self.next);
-        places.find(|place| !self.taken.contains_key(place))
+        let mut indices = (self.next..self.parts()).chain(0..self.next);
+        indices.find(|index| !self.taken.contains_key(index))
     }
 
-    fn part(&self, place: u32) -> IpNet {
+    fn part(&self, index: u32) -> IpNet {
         let shift = u32::from(self.range.max_prefix_len() - self.mask_size);
         let address: IpAddr = match self.range.network() {
             IpAddr::V4(first) => {
-                let offset = place.checked_shl(shift).unwrap_or(0);
+                let offset = index.checked_shl(shift).unwrap_or(0);
                 Ipv4Addr::from(u32::from(first) | offset).into()
             }
             IpAddr::V6(first) => {
-                let offset = u128::from(place).checked_shl(shift).unwrap_or(0);
+                let offset = u128::from(index).checked_shl(shift).unwrap_or(0);
                 Ipv6Addr::from(u128::from(first) | offset).into()
             }
         };
         IpNet::new_assert(address, self.mask_size)
     }
 
-    /// The parts that a range touches: several if it is larger than one, one if it lies within.
-    fn places(&self, range: &IpNet) -> std::ops::Range<u32> {
+    /// Returns the indices of the Pod CIDRs that a range overlaps.
+    fn indices(&self, range: &IpNet) -> std::ops::Range<u32> {
         let (first, last) = (range.network(), range.broadcast());
         let is_apart = match (&self.range, range) {
-            (IpNet::V4(whole), IpNet::V4(range)) => !whole.contains(range) && !range.contains(whole),
-            (IpNet::V6(whole), IpNet::V6(range)) => !whole.contains(range) && !range.contains(whole),
+            (IpNet::V4(cluster_range), IpNet::V4(range)) => {
+                !cluster_range.contains(range) && !range.contains(cluster_range)
+            }
+            (IpNet::V6(cluster_range), IpNet::V6(range)) => {
+                !cluster_range.contains(range) && !range.contains(cluster_range)
+            }
             _ => true,
         };
         if is_apart {
             return 0..0;
         }
-        let place = |address: IpAddr| -> u32 {
+        let index = |address: IpAddr| -> u32 {
             let shift = u32::from(self.range.max_prefix_len() - self.mask_size);
             let offset = match (self.range.network(), address) {
                 (IpAddr::V4(begin), IpAddr::V4(address)) => {
@@ -193,9 +197,9 @@ impl Whole {
                 (IpAddr::V6(begin), IpAddr::V6(address)) => u128::from(address).saturating_sub(begin.into()),
                 _ => 0,
             };
-            let place = offset.checked_shr(shift).unwrap_or(0);
-            u32::try_from(place).unwrap_or(u32::MAX).min(self.parts() - 1)
+            let index = offset.checked_shr(shift).unwrap_or(0);
+            u32::try_from(index).unwrap_or(u32::MAX).min(self.parts() - 1)
         };
-        place(first)..place(last) + 1
+        index(first)..index(last) + 1
     }
 }

@@ -1,4 +1,4 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the node IPAM controller.
 
 use std::future::Future;
 
@@ -6,53 +6,61 @@ use api::object::{Node, Resource};
 use client::{ClientError, MERGE_PATCH, Query};
 use http::Method;
 use ipnet::IpNet;
+use reconcile::events::Finding;
+use reconcile::watches;
 use serde_json::json;
 
-use super::keeper::{Job, Nodes};
+use super::controller::{Job, NodeIpamController};
 use super::{Ranges, Settings};
-use crate::events::{Finding, Notice, Regarding, post};
-use crate::keeper;
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::decode;
 
-/// Gives Nodes their ranges until `shutdown` resolves; writes under way are finished first.
+/// Assigns Pod CIDRs until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {
     let ranges = match Ranges::new(&settings) {
         Ok(ranges) => ranges,
         Err(error) => {
-            tracing::error!(%error, "no Node gets a range for its Pods");
+            tracing::error!(%error, "invalid cluster CIDRs; no Pod CIDRs are assigned");
             return shutdown.await;
         }
     };
-    let (sender, changes) = keeper::changes();
-    keeper::forward::<Node, _>(&environment, Query::default(), sender, |event| event);
-    let meter = environment.metrics.queue(Controller::NodeIpam.queue_name());
-    let carry_out = |name: String, job: Job| {
+    let (sender, changes) = watches::channel();
+    watches::forward::<Node, _>(&environment.client, Query::default(), sender, |event| event);
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::NodeIpam.queue_name());
+    let run_job = |name: String, job: Job| {
         let environment = environment.clone();
         async move {
             match job {
-                Job::Give { node, ranges } => give(&environment, &name, &node, &ranges).await,
-                Job::TellNoneLeft(node) => {
-                    tracing::error!(node = name, "no range is left for the Node's Pods");
+                Job::Assign { node, ranges } => assign(&environment, &name, &node, &ranges).await,
+                Job::ReportExhausted(node) => {
+                    tracing::error!(node = name, "cluster CIDR exhausted");
                     let message = format!("Node {name} status is now: CIDRNotAvailable");
-                    tell(
-                        &environment,
-                        Regarding::object(&*node),
-                        "CIDRNotAvailable",
-                        message,
-                    )
-                    .await;
+                    let finding = Finding::normal("CIDRNotAvailable", message);
+                    environment
+                        .events
+                        .record(Controller::NodeIpam.name(), &*node, vec![finding])
+                        .await;
                     Ok(None)
                 }
             }
         }
     };
-    keeper::run(Nodes::new(ranges), changes, meter, carry_out, shutdown).await;
+    reconcile::run(
+        NodeIpamController::new(ranges),
+        changes,
+        queue_metrics,
+        run_job,
+        shutdown,
+    )
+    .await;
 }
 
-/// Writes a Node's ranges, unless somebody wrote the Node since it was read; returns it as the server has it now.
-async fn give(
+/// Writes the Pod CIDRs of a Node; returns the Node after the write, `None` if it is deleted. A write by
+/// another client since the read is a conflict.
+async fn assign(
     environment: &Environment,
     name: &str,
     node: &Node,
@@ -69,25 +77,12 @@ async fn give(
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
         .await
     {
-        Ok(answer) => {
-            tracing::info!(node = name, podCIDRs = ?texts, "a Node has a range for its Pods");
-            decode(path, answer).map(Some)
+        Ok(response) => {
+            tracing::info!(node = name, podCIDRs = ?texts, "Pod CIDRs assigned");
+            decode(path, response).map(Some)
         }
-        // It is gone: the watch tells.
+        // The Node is deleted; the watch will report it.
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-async fn tell(environment: &Environment, regarding: Regarding, reason: &'static str, message: String) {
-    let notice = Notice {
-        component: Controller::NodeIpam.name(),
-        regarding,
-        findings: vec![Finding {
-            is_warning: false,
-            reason,
-            message,
-        }],
-    };
-    post(environment.clone(), notice).await;
 }

@@ -3,11 +3,11 @@ use std::time::Instant;
 use api::object::{Node, ObjectKey};
 use client::Event;
 use ipnet::IpNet;
+use reconcile::queue::Queue;
+use reconcile::{Action, Reconciler};
 
-use super::keeper::{Job, Nodes};
+use super::controller::{Job, NodeIpamController};
 use super::*;
-use crate::keeper::{Keeper, Look};
-use crate::queue::Queue;
 
 fn net(text: &str) -> IpNet {
     text.parse().unwrap()
@@ -18,7 +18,7 @@ fn settings(cidrs: &[&str]) -> Settings {
 }
 
 #[test]
-fn each_node_gets_one_of_each_family() {
+fn each_node_gets_a_pod_cidr_of_each_family() {
     let mut ranges = Ranges::new(&settings(&["10.244.0.0/16", "fd00:244::/48"])).unwrap();
     assert_eq!(
         ranges.allocate("a").unwrap(),
@@ -35,10 +35,10 @@ fn each_node_gets_one_of_each_family() {
 }
 
 #[test]
-fn what_is_held_is_not_given_and_what_is_released_is() {
+fn held_pod_cidrs_are_not_allocated_until_released() {
     let mut ranges = Ranges::new(&settings(&["10.0.0.0/22"])).unwrap();
     ranges.hold("old", &[net("10.0.1.0/24")]);
-    // Twice as large as a part, and one that lies within a part.
+    // One range covers two Pod CIDRs, the other lies within one.
     ranges.hold("large", &[net("10.0.2.0/23"), net("192.0.2.0/24")]);
     assert_eq!(ranges.allocate("a").unwrap(), [net("10.0.0.0/24")]);
     assert_eq!(ranges.allocate("b"), None);
@@ -51,7 +51,7 @@ fn what_is_held_is_not_given_and_what_is_released_is() {
 }
 
 #[test]
-fn a_part_that_two_have_is_free_when_both_are_gone() {
+fn a_shared_pod_cidr_is_free_after_both_holders_are_gone() {
     let mut ranges = Ranges::new(&settings(&["10.0.0.0/24"])).unwrap();
     ranges.hold("a", &[net("10.0.0.0/24")]);
     ranges.hold("b", &[net("10.0.0.0/24")]);
@@ -62,7 +62,7 @@ fn a_part_that_two_have_is_free_when_both_are_gone() {
 }
 
 #[test]
-fn a_part_rests_before_its_next_node() {
+fn released_pod_cidrs_are_reused_last() {
     let mut ranges = Ranges::new(&settings(&["10.0.0.0/22"])).unwrap();
     ranges.allocate("a").unwrap();
     ranges.release("a");
@@ -70,7 +70,7 @@ fn a_part_rests_before_its_next_node() {
 }
 
 #[test]
-fn ranges_that_cannot_be_divided_are_refused() {
+fn rejects_indivisible_cluster_cidrs() {
     assert_eq!(Ranges::new(&settings(&[])).unwrap_err(), RangeError::None);
     let twice = settings(&["10.0.0.0/16", "10.1.0.0/16"]);
     assert_eq!(
@@ -94,26 +94,26 @@ fn node(name: &str, version: &str, ranges: &[IpNet]) -> Node {
     node
 }
 
-/// What a Node is given.
-fn given(nodes: &mut Nodes, name: &str, now: Instant) -> Option<Vec<IpNet>> {
-    match nodes.look(&name.to_owned(), now) {
-        Look::Do(Job::Give { ranges, .. }) => Some(ranges),
+/// Returns the Pod CIDRs that the Node receives.
+fn given(nodes: &mut NodeIpamController, name: &str, now: Instant) -> Option<Vec<IpNet>> {
+    match nodes.reconcile(&name.to_owned(), now) {
+        Action::Run(Job::Assign { ranges, .. }) => Some(ranges),
         _ => None,
     }
 }
 
 #[test]
-fn old_news_and_news_of_the_dead_change_nothing() {
+fn outdated_events_and_events_of_deleted_nodes_are_ignored() {
     let (now, mut queue) = (Instant::now(), Queue::default());
-    let mut nodes = Nodes::new(Ranges::new(&settings(&["10.0.0.0/24"])).unwrap());
-    nodes.take(Event::Applied(node("a", "1", &[])), &mut queue, now);
+    let mut nodes = NodeIpamController::new(Ranges::new(&settings(&["10.0.0.0/24"])).unwrap());
+    nodes.apply_change(Event::Applied(node("a", "1", &[])), &mut queue, now);
     let ranges = given(&mut nodes, "a", now).unwrap();
-    nodes.answered(&"a".to_owned(), Some(node("a", "2", &ranges)), &mut queue, now);
-    // The watch comes to what was before the write.
-    nodes.take(Event::Applied(node("a", "1", &[])), &mut queue, now);
+    nodes.on_success(&"a".to_owned(), Some(node("a", "2", &ranges)), &mut queue, now);
+    // The watch delivers the state before the write.
+    nodes.apply_change(Event::Applied(node("a", "1", &[])), &mut queue, now);
     assert_eq!(given(&mut nodes, "a", now), None);
-    nodes.take(Event::Deleted(ObjectKey::new("", "a")), &mut queue, now);
-    nodes.answered(&"a".to_owned(), Some(node("a", "3", &ranges)), &mut queue, now);
-    nodes.take(Event::Applied(node("b", "4", &[])), &mut queue, now);
+    nodes.apply_change(Event::Deleted(ObjectKey::new("", "a")), &mut queue, now);
+    nodes.on_success(&"a".to_owned(), Some(node("a", "3", &ranges)), &mut queue, now);
+    nodes.apply_change(Event::Applied(node("b", "4", &[])), &mut queue, now);
     assert_eq!(given(&mut nodes, "b", now), Some(ranges));
 }

@@ -1,21 +1,21 @@
-//! When each Node was heard last, by the clock of whoever listens.
+//! Heartbeats of Nodes, measured by the local monotonic clock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use api::object::Node;
 
-/// What was heard of Nodes. The times in Leases and conditions are compared with each other only, never with a
-/// clock of this machine: a clock that is wrong or jumps makes no Node silent.
+/// The last heartbeat of each Node. Timestamps in Leases and conditions are only compared with each other,
+/// never with a local clock. So a wrong or jumping clock makes no Node unreachable.
 #[derive(Debug, Default)]
 pub struct Heartbeats {
-    nodes: HashMap<String, Heard>,
+    nodes: HashMap<String, Heartbeat>,
     /// `renewTime` of the Leases by name.
     leases: HashMap<String, String>,
 }
 
 #[derive(Debug)]
-struct Heard {
+struct Heartbeat {
     uid: String,
     /// `lastHeartbeatTime` of the condition Ready.
     status: Option<String>,
@@ -23,48 +23,49 @@ struct Heard {
 }
 
 impl Heartbeats {
-    /// A Node is new or changed.
+    /// Applies a Node.
     pub fn node(&mut self, node: &Node, now: Instant) {
         let ready = node.condition("Ready");
         let status = ready.and_then(|ready| ready.last_heartbeat_time.clone());
         let known = self.nodes.get(&node.metadata.name);
-        let is_same = known.is_some_and(|heard| heard.uid == node.metadata.uid && heard.status == status);
+        let is_same =
+            known.is_some_and(|heartbeat| heartbeat.uid == node.metadata.uid && heartbeat.status == status);
         if !is_same {
             let uid = node.metadata.uid.clone();
-            let heard = Heard { uid, status, at: now };
-            self.nodes.insert(node.metadata.name.clone(), heard);
+            let heartbeat = Heartbeat { uid, status, at: now };
+            self.nodes.insert(node.metadata.name.clone(), heartbeat);
         }
     }
 
-    /// A Node is gone.
+    /// Removes a Node.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
     }
 
-    /// A Lease is new or changed.
+    /// Applies a Lease.
     pub fn lease(&mut self, name: &str, renew_time: &str, now: Instant) {
         let before = self.leases.insert(name.to_owned(), renew_time.to_owned());
         if before.as_deref() != Some(renew_time)
-            && let Some(heard) = self.nodes.get_mut(name)
+            && let Some(heartbeat) = self.nodes.get_mut(name)
         {
-            heard.at = now;
+            heartbeat.at = now;
         }
     }
 
-    /// A Lease is gone.
+    /// Removes a Lease.
     pub fn remove_lease(&mut self, name: &str) {
         self.leases.remove(name);
     }
 
-    /// `renewTime` of a Node's Lease, if it has one.
+    /// Returns `renewTime` of a Node's Lease, if it has one.
     pub fn renew_time(&self, name: &str) -> Option<&str> {
         self.leases.get(name).map(String::as_str)
     }
 
-    /// For how long nothing was heard of a Node; none for one that is not known.
-    pub fn silence(&self, name: &str, now: Instant) -> Option<Duration> {
-        let heard = self.nodes.get(name)?;
-        Some(now.saturating_duration_since(heard.at))
+    /// Returns the time since the last heartbeat of a Node; `None` if the Node is unknown.
+    pub fn time_since_heartbeat(&self, name: &str, now: Instant) -> Option<Duration> {
+        let heartbeat = self.nodes.get(name)?;
+        Some(now.saturating_duration_since(heartbeat.at))
     }
 }
 

@@ -1,28 +1,27 @@
-//! All Nodes, what was heard of them, and who is next.
+//! The state of all Nodes with their heartbeats and withdrawals.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use api::object::{Lease, Node};
 
-use super::judge::{NodeState, Step, judge};
-use super::zones::{Standing, Withdrawals};
+use super::decide::{NodeState, Step, decide};
+use super::zones::{NodeHealth, Withdrawals};
 use super::{Heartbeats, Settings};
 
-/// The state of the controller. It does nothing by itself: changes and the time are told, and who is to be
-/// looked at is answered.
+/// A state machine without clock or I/O: Nodes, Leases and time in; steps out.
 #[derive(Debug, Default)]
 pub struct Lifecycle {
     settings: Settings,
     nodes: BTreeMap<String, NodeState>,
     heartbeats: Heartbeats,
     withdrawals: Withdrawals,
-    /// Nodes that may leave traffic and whose taint does not say so yet.
+    /// Nodes that may be withdrawn and have no NoExecute taint yet.
     granted: BTreeSet<String>,
 }
 
 impl Lifecycle {
-    /// A controller that knows no Node yet.
+    /// Creates the state without Nodes.
     pub fn new(settings: Settings) -> Self {
         Self {
             settings,
@@ -30,7 +29,7 @@ impl Lifecycle {
         }
     }
 
-    /// A Node is new or changed.
+    /// Applies a Node.
     pub fn apply_node(&mut self, node: &Node, now: Instant) {
         self.heartbeats.node(node, now);
         let name = &node.metadata.name;
@@ -41,100 +40,108 @@ impl Lifecycle {
         self.nodes.insert(name.clone(), state);
     }
 
-    /// A Node is gone.
+    /// Removes a Node.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
         self.granted.remove(name);
         self.heartbeats.remove_node(name);
     }
 
-    /// A Node's Lease is new or changed.
+    /// Applies a Lease.
     pub fn apply_lease(&mut self, lease: &Lease, now: Instant) {
         let name = &lease.metadata.name;
         if let Some(renew_time) = &lease.spec.renew_time {
             self.heartbeats.lease(name, renew_time, now);
         }
-        // One that is heard in time needs no leave any more.
+        // A Node with a heartbeat in time need not be withdrawn any more.
         if self.nodes.get(name).is_some_and(NodeState::is_ready) {
             self.granted.remove(name);
         }
     }
 
-    /// A Node's Lease is gone.
+    /// Removes a Lease.
     pub fn remove_lease(&mut self, name: &str) {
         self.heartbeats.remove_lease(name);
     }
 
-    /// What is known of a Node.
+    /// Returns the state of a Node.
     pub fn node(&self, name: &str) -> Option<&NodeState> {
         self.nodes.get(name)
     }
 
-    /// `renewTime` of a Node's Lease, as it was heard last.
+    /// Returns `renewTime` of a Node's Lease, as it was last observed.
     pub fn renew_time(&self, name: &str) -> Option<&str> {
         self.heartbeats.renew_time(name)
     }
 
-    /// Goes over all Nodes, which is due every [`Settings::monitor_period`], and lets some leave traffic; returns
-    /// those to be judged.
+    /// Checks all Nodes, once every [`Settings::monitor_period`], and grants withdrawals; returns the Nodes
+    /// with a pending step.
     pub fn sweep(&mut self, now: Instant) -> Vec<String> {
-        let standing = |(name, node): (&String, &NodeState)| {
-            // One that never said anything is not lost, it has not come yet.
-            let is_out = self.leaves_traffic(name) || node.status("Ready").is_none();
-            let is_ready = node.is_ready() && !self.is_silent(name, now);
-            (name.clone(), node.zone.clone(), is_ready, is_out)
+        let health = |(name, node): (&String, &NodeState)| {
+            // A Node that never reported its status has not started yet.
+            let is_withdrawn = self.is_withdrawal_granted(name) || node.status("Ready").is_none();
+            let is_ready = node.is_ready() && !self.is_heartbeat_overdue(name, now);
+            (name.clone(), node.zone.clone(), is_ready, is_withdrawn)
         };
-        let all: Vec<_> = self.nodes.iter().map(standing).collect();
-        let nodes: Vec<Standing<'_>> = all
+        let all: Vec<_> = self.nodes.iter().map(health).collect();
+        let nodes: Vec<NodeHealth<'_>> = all
             .iter()
-            .map(|(name, zone, is_ready, is_out)| Standing {
+            .map(|(name, zone, is_ready, is_withdrawn)| NodeHealth {
                 name,
                 zone,
                 is_ready: *is_ready,
-                has_left_traffic: *is_out,
+                is_withdrawn: *is_withdrawn,
             })
             .collect();
         let granted = self.withdrawals.grant(&nodes, &self.settings, now);
         self.granted.extend(granted);
-        let looks = self
+        let due = self
             .nodes
             .keys()
-            .filter(|name| self.judge(name, now, "").is_some());
-        looks.cloned().collect()
+            .filter(|name| self.decide(name, now, "").is_some());
+        due.cloned().collect()
     }
 
-    /// The next write on a Node; `time` is the same moment as `now`, RFC 3339.
-    pub fn judge(&self, name: &str, now: Instant, time: &str) -> Option<Step> {
+    /// Returns the next step of a Node. `time` is the same moment as `now`, RFC 3339.
+    pub fn decide(&self, name: &str, now: Instant, time: &str) -> Option<Step> {
         let node = self.nodes.get(name)?;
-        judge(node, self.is_silent(name, now), self.leaves_traffic(name), time)
+        decide(
+            node,
+            self.is_heartbeat_overdue(name, now),
+            self.is_withdrawal_granted(name),
+            time,
+        )
     }
 
-    /// Whether the Pods of a Node are to be out of traffic: its taint says so, and it is not ready.
-    pub fn is_out_of_traffic(&self, name: &str) -> bool {
+    /// Returns true if the Pods of a Node are to be not ready: it has the NoExecute taint and is not ready.
+    pub fn are_pods_withdrawn(&self, name: &str) -> bool {
         let node = self.nodes.get(name);
-        node.is_some_and(|node| node.has_left_traffic() && !node.is_ready())
+        node.is_some_and(|node| node.is_withdrawn() && !node.is_ready())
     }
 
-    fn leaves_traffic(&self, name: &str) -> bool {
-        self.granted.contains(name) || self.nodes.get(name).is_some_and(NodeState::has_left_traffic)
+    fn is_withdrawal_granted(&self, name: &str) -> bool {
+        self.granted.contains(name) || self.nodes.get(name).is_some_and(NodeState::is_withdrawn)
     }
 
-    fn is_silent(&self, name: &str, now: Instant) -> bool {
+    fn is_heartbeat_overdue(&self, name: &str, now: Instant) -> bool {
         let Some(node) = self.nodes.get(name) else {
             return false;
         };
-        let renews = node.status("Ready").is_some() && self.heartbeats.renew_time(name).is_some();
-        let grace = match renews {
-            true => self.settings.monitor_grace_period,
-            // Who renews no Lease tells by the status only, which is written less often.
-            false => self
-                .settings
-                .startup_grace_period
-                .max(self.settings.monitor_grace_period),
+        let renews_lease = node.status("Ready").is_some() && self.heartbeats.renew_time(name).is_some();
+        let Settings {
+            monitor_grace_period,
+            startup_grace_period,
+            ..
+        } = self.settings;
+        let grace_period = if renews_lease {
+            monitor_grace_period
+        } else {
+            // A Node without a Lease has only status updates as heartbeats, which are less frequent.
+            startup_grace_period.max(monitor_grace_period)
         };
         self.heartbeats
-            .silence(name, now)
-            .is_some_and(|silence| silence > grace)
+            .time_since_heartbeat(name, now)
+            .is_some_and(|elapsed| elapsed > grace_period)
     }
 }
 

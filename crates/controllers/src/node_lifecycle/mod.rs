@@ -1,13 +1,14 @@
-//! Nodes that fall silent: they become Unknown, and what runs on them leaves traffic until they are heard again.
+//! Node lifecycle: Nodes without heartbeats become Unknown, and their Pods are withdrawn from Services until
+//! a heartbeat returns.
 //!
-//! [`Heartbeats`] says how long nothing was heard of a Node, [`judge()`] which conditions and taints follow from
-//! that, and [`Withdrawals`] how fast Nodes may be taken out of traffic: a Node whose silence is its own goes
-//! quickly, but when many fall silent at once the fault is likelier in between, and what they serve stays.
-//! [`Lifecycle`] puts the three together.
+//! [`Heartbeats`] measures the time since the last heartbeat. [`decide()`] derives conditions and taints.
+//! [`Withdrawals`] limits the rate of withdrawals in a zone: a single failed Node is withdrawn quickly. Many
+//! simultaneous failures suggest a fault of the network instead, and their Pods stay. [`Lifecycle`] combines
+//! the three.
 
+mod controller;
+mod decide;
 mod heartbeats;
-mod judge;
-mod keeper;
 mod lifecycle;
 mod run;
 mod write;
@@ -15,39 +16,39 @@ mod zones;
 
 use std::time::Duration;
 
+pub use decide::{ConditionChange, NodeState, Step, decide};
 pub use heartbeats::Heartbeats;
-pub use judge::{ConditionChange, NodeState, Step, judge};
 pub use lifecycle::Lifecycle;
 pub use run::run;
-pub use zones::{Standing, Withdrawals, Zone, ZoneState};
+pub use zones::{NodeHealth, Withdrawals, Zone, ZoneState};
 
-/// Where the Leases are by which Nodes say that they live.
+/// Namespace of the Leases that carry heartbeats.
 pub const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// How patient the controller is; names and defaults are upstream's.
+/// Settings of the node lifecycle controller, with upstream's names and defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
-    /// How often Nodes are looked at (`--node-monitor-period`).
+    /// Interval between checks of all Nodes (`--node-monitor-period`).
     pub monitor_period: Duration,
-    /// How long a Node may be silent (`--node-monitor-grace-period`).
+    /// Time without heartbeats until a Node becomes Unknown (`--node-monitor-grace-period`).
     pub monitor_grace_period: Duration,
-    /// How long one may that never said that it is ready, or renews no Lease (`--node-startup-grace-period`).
+    /// The same for a Node that never reported its status or has no Lease (`--node-startup-grace-period`).
     pub startup_grace_period: Duration,
-    /// Nodes of a zone that are taken out of traffic a second (`--node-eviction-rate`).
+    /// Withdrawals a second in a zone (`--node-eviction-rate`).
     pub eviction_rate_per_second: f64,
-    /// The same in a large zone most of which is silent (`--secondary-node-eviction-rate`).
+    /// The same in a large unhealthy zone (`--secondary-node-eviction-rate`).
     pub secondary_eviction_rate_per_second: f64,
-    /// The share of silent Nodes from which a zone is unhealthy (`--unhealthy-zone-threshold`).
+    /// Fraction of Nodes that are not ready from which a zone is unhealthy (`--unhealthy-zone-threshold`).
     pub unhealthy_zone_threshold: f64,
-    /// A zone of at most so many Nodes is small: when it is unhealthy, nothing is taken out of traffic
+    /// Upper bound of Nodes in a small zone, in which no Node is withdrawn while it is unhealthy
     /// (`--large-cluster-size-threshold`).
     pub large_cluster_size_threshold: usize,
 }
 
 impl Settings {
-    /// For a cluster of a handful of machines whose agents renew their Leases every two seconds: one that dies is out
-    /// of traffic within ten seconds, and several that are switched off at once follow each other quickly.
-    pub fn of_few_machines() -> Self {
+    /// Returns settings for a few Nodes whose agents renew their Leases every two seconds. A failed Node is
+    /// withdrawn within ten seconds, and simultaneous failures follow in quick succession.
+    pub fn for_small_clusters() -> Self {
         Self {
             monitor_period: Duration::from_secs(1),
             monitor_grace_period: Duration::from_secs(7),

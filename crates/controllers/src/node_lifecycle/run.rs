@@ -1,28 +1,36 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the node lifecycle controller.
 
 use std::future::Future;
 
 use client::Query;
+use reconcile::now;
+use reconcile::watches;
 
-use super::keeper::{Change, Job, Nodes, Subject};
-use super::write::{carry_out, withdraw_pods};
+use super::controller::{Change, Job, NodeLifecycleController, Subject};
+use super::write::{execute, withdraw_pods};
 use super::{LEASE_NAMESPACE, Settings};
-use crate::keeper;
-use crate::run::{Environment, now};
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Looks after Nodes until `shutdown` resolves; writes under way are finished first.
+/// Monitors Nodes until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {
     let leases = Query {
         namespace: Some(LEASE_NAMESPACE.to_owned()),
         ..Query::default()
     };
-    let (sender, changes) = keeper::changes();
-    keeper::forward(&environment, Query::default(), sender.clone(), Change::Node);
-    keeper::forward(&environment, leases, sender, Change::Lease);
-    let nodes = Nodes::new(settings, environment.clock.clone(), now());
-    let meter = environment.metrics.queue(Controller::NodeLifecycle.queue_name());
-    let carry_out = |subject: Subject, job: Job| {
+    let (sender, changes) = watches::channel();
+    watches::forward(
+        &environment.client,
+        Query::default(),
+        sender.clone(),
+        Change::Node,
+    );
+    watches::forward(&environment.client, leases, sender, Change::Lease);
+    let nodes = NodeLifecycleController::new(settings, environment.clock.clone(), now());
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::NodeLifecycle.queue_name());
+    let run_job = |subject: Subject, job: Job| {
         let environment = environment.clone();
         async move {
             match job {
@@ -32,7 +40,7 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
                     step,
                     time,
                 } => {
-                    carry_out(
+                    execute(
                         &environment,
                         subject.name(),
                         &node,
@@ -42,9 +50,9 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
                     )
                     .await
                 }
-                Job::Withdraw => withdraw_pods(&environment, subject.name()).await.map(|()| None),
+                Job::WithdrawPods => withdraw_pods(&environment, subject.name()).await.map(|()| None),
             }
         }
     };
-    keeper::run(nodes, changes, meter, carry_out, shutdown).await;
+    reconcile::run(nodes, changes, queue_metrics, run_job, shutdown).await;
 }

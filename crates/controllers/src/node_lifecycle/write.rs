@@ -1,20 +1,23 @@
-//! Carrying out steps on Nodes, and on the Pods of those that leave traffic.
+//! Writes of Nodes, and of the Pods of withdrawn Nodes.
 
 use api::object::{Lease, Node, Pod, Resource};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH};
 use http::Method;
+use reconcile::events::Finding;
 use serde_json::{Value, json};
 
 use super::{ConditionChange, LEASE_NAMESPACE, NodeState, Step};
-use crate::events::{Finding, Notice, Regarding, post};
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::{decode, list_by_field};
 
-/// Writes a step on the Node of a name; returns it as the server has it now. `None` if it is gone, or if it was
-/// about to be called silent and its Lease, asked of the server, is newer than `renew_time`. Somebody else's
-/// write since `node` was read is a conflict.
-pub(super) async fn carry_out(
+/// The reason of the Events about Nodes and Pods that become not ready.
+const NODE_NOT_READY: &str = "NodeNotReady";
+
+/// Writes a step of a Node; returns the Node after the write. Returns `None` if the Node is deleted, or if
+/// its Lease has been renewed since `renew_time` and it would have become Unknown. A write by another client
+/// since the read is a conflict.
+pub(super) async fn execute(
     environment: &Environment,
     name: &str,
     node: &NodeState,
@@ -25,8 +28,8 @@ pub(super) async fn carry_out(
     let client = &environment.client;
     let path = format!("{}/{name}", Node::collection(None));
     let (path, kind, mut patch) = match &step {
-        Step::SayUnknown(changes) => {
-            if was_heard(client, name, renew_time).await? {
+        Step::SetUnknown(changes) => {
+            if has_renewed_lease(client, name, renew_time).await? {
                 return Ok(None);
             }
             let conditions: Vec<Value> = changes.iter().map(|change| condition(change, time)).collect();
@@ -42,31 +45,31 @@ pub(super) async fn carry_out(
     patch["metadata"]["uid"] = json!(node.uid);
     patch["metadata"]["resourceVersion"] = json!(node.resource_version);
     let written: Node = match client.request(Method::PATCH, &path, kind, Some(&patch)).await {
-        Ok(answer) => decode(path, answer)?,
+        Ok(response) => decode(path, response)?,
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
     if node.is_ready() && !written.is_ready() {
         let message = format!("Node {name} status is now: NodeNotReady");
-        tell(environment, Regarding::object(&written), false, message).await;
+        record(environment, &written, Finding::normal(NODE_NOT_READY, message)).await;
     }
     Ok(Some(written))
 }
 
-/// Says of the Pods of a Node that they are not ready, for their Node is not.
+/// Sets the condition Ready of a Node's Pods to False.
 pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Result<(), ClientError> {
     let client = &environment.client;
     let pods = list_by_field::<Pod>(client, &format!("spec.nodeName={node}"))
         .await?
         .items;
-    // A server that does not select would make every Pod leave traffic.
+    // Filter again: a server that ignores field selectors would withdraw every Pod.
     let of_node = pods.iter().filter(|pod| pod.spec.node_name == node);
     for pod in of_node.filter(|pod| pod.is_ready()) {
         let key = pod.metadata.key();
         let path = format!("{}/{}/status", Pod::collection(Some(&key.namespace)), key.name);
         let time = environment.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let condition = json!({"type": "Ready", "status": "False", "lastTransitionTime": time});
-        // Whoever wrote the Pod since it was read may have said the same, or that it is another: then all are read anew.
+        // A conflict means that the Pod has changed; the retry reads all Pods again.
         let metadata = json!({"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version});
         let patch = json!({"metadata": metadata, "status": {"conditions": [condition]}});
         match client
@@ -74,13 +77,8 @@ pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Resu
             .await
         {
             Ok(_) => {
-                tell(
-                    environment,
-                    Regarding::object(pod),
-                    true,
-                    "Node is not ready".to_owned(),
-                )
-                .await
+                let finding = Finding::warning(NODE_NOT_READY, "Node is not ready".to_owned());
+                record(environment, pod, finding).await;
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -98,22 +96,17 @@ fn condition(change: &ConditionChange, time: &str) -> Value {
     condition
 }
 
-async fn tell(environment: &Environment, regarding: Regarding, is_warning: bool, message: String) {
-    let finding = Finding {
-        is_warning,
-        reason: "NodeNotReady",
-        message,
-    };
-    let notice = Notice {
-        component: Controller::NodeLifecycle.name(),
-        regarding,
-        findings: vec![finding],
-    };
-    post(environment.clone(), notice).await;
+async fn record<T: Resource>(environment: &Environment, object: &T, finding: Finding) {
+    let component = Controller::NodeLifecycle.name();
+    environment.events.record(component, object, vec![finding]).await;
 }
 
-/// Whether a Node renewed its Lease though no watch has told of it yet.
-async fn was_heard(client: &Client, name: &str, renew_time: Option<&str>) -> Result<bool, ClientError> {
+/// Returns true if the Node has renewed its Lease and the watch has not reported it yet.
+async fn has_renewed_lease(
+    client: &Client,
+    name: &str,
+    renew_time: Option<&str>,
+) -> Result<bool, ClientError> {
     let path = format!("{}/{name}", Lease::collection(Some(LEASE_NAMESPACE)));
     match client.get::<Lease>(&path).await {
         Ok(lease) => Ok(lease.spec.renew_time.as_deref() != renew_time),

@@ -1,4 +1,4 @@
-//! How fast Nodes are taken out of traffic: zone by zone, slower or not at all where many are lost at once.
+//! The rate of withdrawals: one zone at a time, slower or not at all if many of its Nodes fail together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};
@@ -7,10 +7,10 @@ use api::object::Node;
 
 use super::Settings;
 
-/// From so many lost Nodes a zone can be unhealthy; of fewer any may be lost by chance.
+/// Number of Nodes that are not ready from which a zone can be unhealthy. Fewer may fail independently.
 const LOST_NODES_MIN: usize = 3;
 
-/// A zone: region and zone, from the Node's labels; both may be "".
+/// Region and zone of a Node from its labels; both may be empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Zone {
     region: String,
@@ -18,7 +18,7 @@ pub struct Zone {
 }
 
 impl Zone {
-    /// The zone that a Node is in.
+    /// Returns the zone of a Node.
     pub fn of(node: &Node) -> Self {
         let label = |name: &str| node.metadata.labels.get(name).cloned().unwrap_or_default();
         Self {
@@ -28,24 +28,24 @@ impl Zone {
     }
 }
 
-/// How a zone fares.
+/// The state of a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ZoneState {
     /// Most Nodes are ready.
     Normal,
-    /// Many are not.
+    /// Many Nodes are not ready.
     PartialDisruption,
-    /// None is.
+    /// No Node is ready.
     FullDisruption,
 }
 
 impl ZoneState {
-    /// The state of a zone with so many Nodes that are ready, and that are not.
-    pub fn of(ready: usize, lost: usize, settings: &Settings) -> Self {
-        let share = lost as f64 / (ready + lost).max(1) as f64;
-        match (ready, lost) {
+    /// Returns the state of a zone from the numbers of its Nodes.
+    pub fn of(ready: usize, not_ready: usize, settings: &Settings) -> Self {
+        let share = not_ready as f64 / (ready + not_ready).max(1) as f64;
+        match (ready, not_ready) {
             (0, 1..) => Self::FullDisruption,
-            (_, lost) if lost >= LOST_NODES_MIN && share >= settings.unhealthy_zone_threshold => {
+            (_, not_ready) if not_ready >= LOST_NODES_MIN && share >= settings.unhealthy_zone_threshold => {
                 Self::PartialDisruption
             }
             _ => Self::Normal,
@@ -53,30 +53,30 @@ impl ZoneState {
     }
 }
 
-/// How a Node stands when Nodes are taken out of traffic.
+/// The health of a Node.
 #[derive(Clone, Debug)]
-pub struct Standing<'a> {
-    /// Its name.
+pub struct NodeHealth<'a> {
+    /// Name of the Node.
     pub name: &'a str,
-    /// Where it is.
+    /// Zone of the Node.
     pub zone: &'a Zone,
-    /// Whether it is ready.
+    /// True if the Node is ready.
     pub is_ready: bool,
-    /// Whether it has been taken out already.
-    pub has_left_traffic: bool,
+    /// True if the Node is withdrawn already.
+    pub is_withdrawn: bool,
 }
 
-/// When a Node of each zone was taken out of traffic last. Its size is bounded by the number of zones.
+/// The last withdrawal in each zone. Its size is bounded by the number of zones.
 #[derive(Debug, Default)]
 pub struct Withdrawals {
     last: HashMap<Zone, Instant>,
 }
 
 impl Withdrawals {
-    /// Chooses the Nodes that leave traffic now, at most one of a zone. If no Node is ready anywhere, none does:
-    /// likelier nobody hears them than that all are gone, and what they serve may well be reached by others.
-    pub fn grant(&mut self, nodes: &[Standing<'_>], settings: &Settings, now: Instant) -> Vec<String> {
-        let mut zones: BTreeMap<&Zone, Vec<&Standing<'_>>> = BTreeMap::new();
+    /// Selects the Nodes to withdraw, at most one in each zone. If no Node is ready anywhere, none is
+    /// selected: a fault of this controller's network is more likely, and clients may still reach the Pods.
+    pub fn grant(&mut self, nodes: &[NodeHealth<'_>], settings: &Settings, now: Instant) -> Vec<String> {
+        let mut zones: BTreeMap<&Zone, Vec<&NodeHealth<'_>>> = BTreeMap::new();
         for node in nodes {
             zones.entry(node.zone).or_default().push(node);
         }
@@ -86,13 +86,13 @@ impl Withdrawals {
         }
         let mut granted = Vec::new();
         for (zone, nodes) in zones {
-            let waiting = nodes.iter().find(|node| !node.is_ready && !node.has_left_traffic);
+            let waiting = nodes.iter().find(|node| !node.is_ready && !node.is_withdrawn);
             let Some(waiting) = waiting else { continue };
-            let pause = pause(&nodes, settings);
+            let delay = delay_between_withdrawals(&nodes, settings);
             let last = self.last.get(zone);
             let is_due =
-                last.is_none_or(|last| now.saturating_duration_since(*last) >= pause.unwrap_or_default());
-            if pause.is_some() && is_due {
+                last.is_none_or(|last| now.saturating_duration_since(*last) >= delay.unwrap_or_default());
+            if delay.is_some() && is_due {
                 self.last.insert(zone.clone(), now);
                 granted.push(waiting.name.to_owned());
             }
@@ -101,8 +101,8 @@ impl Withdrawals {
     }
 }
 
-/// How long to wait between two Nodes of a zone; `None` if none may leave traffic.
-fn pause(nodes: &[&Standing<'_>], settings: &Settings) -> Option<Duration> {
+/// Returns the delay between two withdrawals in a zone; `None` if none is allowed.
+fn delay_between_withdrawals(nodes: &[&NodeHealth<'_>], settings: &Settings) -> Option<Duration> {
     let ready = nodes.iter().filter(|node| node.is_ready).count();
     let rate = match ZoneState::of(ready, nodes.len() - ready, settings) {
         ZoneState::Normal | ZoneState::FullDisruption => settings.eviction_rate_per_second,
@@ -111,7 +111,7 @@ fn pause(nodes: &[&Standing<'_>], settings: &Settings) -> Option<Duration> {
         }
         ZoneState::PartialDisruption => 0.0,
     };
-    // A rate of nothing is an endless pause, which no Duration is.
+    // A rate of zero results in an infinite delay, which `Duration` cannot represent.
     Duration::try_from_secs_f64(1.0 / rate).ok()
 }
 

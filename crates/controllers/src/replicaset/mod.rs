@@ -1,10 +1,11 @@
-//! ReplicaSets: as many Pods as are wanted, made from the template, and counted.
+//! ReplicaSets: the desired number of Pods from a template, and their counts.
 //!
-//! [`reconcile()`] says which step is next, from the ReplicaSet and the Pods that are known; each step is written and
-//! taken into the caches before the next one is looked for. As the caches are never older than what was written
-//! here, nothing has to be expected; after a failure, when it is open what was done, the server is asked first.
+//! [`reconcile::reconcile()`] computes the next step from a ReplicaSet and its cached Pods. Each step is written and
+//! applied to the caches before the next one is computed. The caches are never older than this controller's
+//! own writes, so it needs no expectations. After a failure, whose effect is unknown, the Pods are read
+//! first.
 
-mod keeper;
+mod controller;
 mod pod;
 mod ranking;
 pub mod reconcile;
@@ -12,11 +13,8 @@ mod run;
 mod status;
 mod write;
 
-pub use pod::{ContainerState, ReplicaPod, ReplicaPodSpec, ReplicaPodStatus};
-pub use reconcile::{Inputs, Outcome, Step, reconcile};
+pub use pod::ReplicaPod;
 pub use run::run;
 
-pub use crate::owned::Claim;
-
-/// Pods that are created or deleted for a ReplicaSet in one go.
+/// Upper bound of Pods that one job creates or deletes.
 const BURST: usize = 500;

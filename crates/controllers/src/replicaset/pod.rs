@@ -1,21 +1,21 @@
-//! What of a Pod decides about it.
+//! The fields of a Pod that the ReplicaSet controller reads.
 
 use api::object::{ObjectMeta, PodCondition, is_final_phase};
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-/// The annotation that says how bad it is to delete a Pod, as a whole number; 0 if it is absent.
+/// Annotation with the deletion cost of a Pod as an integer; 0 if it is absent.
 const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 
-/// A Pod, as far as ReplicaSets read it.
+/// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ReplicaPod {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     pub spec: ReplicaPodSpec,
-    /// What is.
+    /// Observed state.
     pub status: ReplicaPodStatus,
 }
 
@@ -23,7 +23,7 @@ pub struct ReplicaPod {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaPodSpec {
-    /// The Node it is on, or "".
+    /// Name of the Node; empty if the Pod has none.
     pub node_name: String,
 }
 
@@ -35,42 +35,42 @@ pub struct ReplicaPodStatus {
     pub phase: String,
     /// Conditions.
     pub conditions: Vec<PodCondition>,
-    /// The containers.
+    /// Container statuses.
     pub container_statuses: Vec<ContainerState>,
 }
 
-/// How a container is.
+/// Status of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ContainerState {
-    /// How often it was started again.
+    /// Number of restarts.
     pub restart_count: i64,
 }
 
 api::resource!(ReplicaPod, "", "v1", "Pod", "pods");
 
 impl ReplicaPod {
-    /// Whether it counts: it has not ended, and is not about to.
+    /// Returns true if the Pod has not ended and is not being deleted.
     pub fn is_active(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_none()
     }
 
-    /// Whether it is ending, and has not ended yet.
+    /// Returns true if the Pod is being deleted and has not ended.
     pub fn is_terminating(&self) -> bool {
         !self.is_finished() && self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether it has ended for good.
+    /// Returns true if the Pod has succeeded or failed.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
-    /// Whether the condition Ready is true.
+    /// Returns true if the condition Ready is true.
     pub fn is_ready(&self) -> bool {
         self.ready_condition().is_some()
     }
 
-    /// Since when it has been ready.
+    /// Returns the time since which the Pod is ready.
     pub fn ready_since(&self) -> Option<Timestamp> {
         self.ready_condition()?
             .last_transition_time
@@ -79,7 +79,8 @@ impl ReplicaPod {
             .ok()
     }
 
-    /// How long it takes until it is available, if it stays ready: zero if it is. `None` if it is not ready.
+    /// Returns the time until the Pod is available if it stays ready, zero if it is; `None` if it is not
+    /// ready.
     pub fn available_in(&self, min_ready_seconds: i64, now: Timestamp) -> Option<SignedDuration> {
         let ready = self.ready_condition()?;
         if min_ready_seconds <= 0 {
@@ -90,24 +91,24 @@ impl ReplicaPod {
             .last_transition_time
             .as_deref()
             .and_then(|time| time.parse::<Timestamp>().ok());
-        // Not known since when, or a clock that was put back: from now on.
+        // Without a valid time, or after the clock was set back, the time counts from now.
         let ready_for = since.map_or(SignedDuration::ZERO, |since| now.duration_since(since));
         Some((wait - ready_for.max(SignedDuration::ZERO)).max(SignedDuration::ZERO))
     }
 
-    /// How bad it is to delete it.
+    /// Returns the deletion cost.
     pub(super) fn deletion_cost(&self) -> i32 {
         let cost = self.metadata.annotations.get(DELETION_COST);
         cost.and_then(|cost| cost.parse().ok()).unwrap_or(0)
     }
 
-    /// Restarts of the container with the most.
+    /// Returns the restarts of the container that restarted most often.
     pub(super) fn restarts_max(&self) -> i64 {
         let restarts = self.status.container_statuses.iter().map(|c| c.restart_count);
         restarts.max().unwrap_or(0)
     }
 
-    /// When it was created.
+    /// Returns the creation time.
     pub(super) fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_deref()?.parse().ok()
     }

@@ -1,4 +1,4 @@
-//! Which Pods go first when there are too many: those that do least, and those whose loss is felt least.
+//! Selection of the Pods to delete when a ReplicaSet shrinks, in upstream's order.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::HashMap;
@@ -7,9 +7,9 @@ use jiff::Timestamp;
 
 use super::pod::ReplicaPod;
 
-/// The `count` Pods that go first; `siblings` are all active Pods of ReplicaSets with the same owner, these included,
-/// by Node.
-pub(super) fn first_to_go<'a>(
+/// Returns the `count` Pods to delete first. `siblings` counts the active Pods of ReplicaSets with the same
+/// owner by Node.
+pub(super) fn pods_to_delete<'a>(
     pods: &[&'a ReplicaPod],
     siblings: &HashMap<String, usize>,
     count: usize,
@@ -21,20 +21,20 @@ pub(super) fn first_to_go<'a>(
     ranked
 }
 
-/// `Less` for the one that goes first.
+/// Returns `Less` if `a` is deleted before `b`.
 fn compare(a: &ReplicaPod, b: &ReplicaPod, siblings: &HashMap<String, usize>, now: Timestamp) -> Ordering {
-    let crowd = |pod: &ReplicaPod| siblings.get(&pod.spec.node_name).copied().unwrap_or(0);
+    let siblings_on_node = |pod: &ReplicaPod| siblings.get(&pod.spec.node_name).copied().unwrap_or(0);
     let is_assigned = |pod: &ReplicaPod| !pod.spec.node_name.is_empty();
     is_assigned(a)
         .cmp(&is_assigned(b))
         .then_with(|| phase(a).cmp(&phase(b)))
         .then_with(|| a.is_ready().cmp(&b.is_ready()))
         .then_with(|| a.deletion_cost().cmp(&b.deletion_cost()))
-        .then_with(|| Reverse(crowd(a)).cmp(&Reverse(crowd(b))))
+        .then_with(|| Reverse(siblings_on_node(a)).cmp(&Reverse(siblings_on_node(b))))
         .then_with(|| ready_age(a, now).cmp(&ready_age(b, now)))
         .then_with(|| Reverse(a.restarts_max()).cmp(&Reverse(b.restarts_max())))
         .then_with(|| age_class(a.created(), now).cmp(&age_class(b.created(), now)))
-        // Among equals it makes no difference, as long as it is the same each time.
+        // A stable order of equals.
         .then_with(|| a.metadata.uid.cmp(&b.metadata.uid))
 }
 
@@ -47,14 +47,15 @@ fn phase(pod: &ReplicaPod) -> u8 {
 }
 
 fn ready_age(pod: &ReplicaPod, now: Timestamp) -> i64 {
-    match pod.is_ready() {
-        true => age_class(pod.ready_since(), now),
-        false => -1,
+    if pod.is_ready() {
+        age_class(pod.ready_since(), now)
+    } else {
+        -1
     }
 }
 
-/// Ages count by their magnitude only, so that Pods of about the same age are chosen among by chance: else the newest
-/// part of a fleet would always be the one that goes. -1 if the age is not known, which goes first.
+/// Returns the magnitude of an age, as upstream compares it: Pods of similar age are equal, so that the
+/// newest ones are not always deleted first. Returns -1 for an unknown age.
 fn age_class(since: Option<Timestamp>, now: Timestamp) -> i64 {
     let Some(since) = since else { return -1 };
     let seconds = now.duration_since(since).as_secs().max(0);

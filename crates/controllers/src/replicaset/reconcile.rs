@@ -1,4 +1,4 @@
-//! What is to be done about a ReplicaSet: a pure function from it and the Pods that are known.
+//! The next step of a ReplicaSet: a pure function of the ReplicaSet and its Pods.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -8,50 +8,50 @@ use jiff::Timestamp;
 
 use super::BURST;
 use super::pod::ReplicaPod;
-use super::ranking::first_to_go;
+use super::ranking::pods_to_delete;
 use super::status::status_of;
-use crate::owned::{Claim, claims, read_selector};
+use crate::owned_objects::{Claim, claims, read_selector};
 
-/// Everything that decides about a ReplicaSet.
+/// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// It.
+    /// The ReplicaSet.
     pub set: &'a ReplicaSet,
-    /// The Pods that it owns, and those of its namespace that nobody owns and its selector chooses.
+    /// The Pods that it owns, and the matching Pods of its namespace without an owner.
     pub pods: &'a [&'a ReplicaPod],
-    /// The active Pods of all ReplicaSets with the same owner, by Node; may be empty where none is to go.
+    /// Active Pods of all ReplicaSets with the same owner by Node; may be empty if no Pod is to be deleted.
     pub siblings: &'a HashMap<String, usize>,
     /// The time of day.
     pub now: Timestamp,
 }
 
-/// The next write. After each the ReplicaSet is looked at again.
+/// The next write. The ReplicaSet is reconciled again after each.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Step {
-    /// Pods become its own, or cease to be.
+    /// Adopt or release Pods.
     Claim(Vec<Claim>),
-    /// So many Pods are created.
+    /// Create this number of Pods.
     Create(usize),
-    /// These Pods are deleted.
+    /// Delete these Pods.
     Delete(Vec<ObjectMeta>),
-    /// Its status becomes this.
-    Say(ReplicaSetStatus),
+    /// Update the status.
+    UpdateStatus(ReplicaSetStatus),
 }
 
-/// What to do.
+/// The result of a reconciliation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
-    /// The next write, if any is due.
+pub struct Decision {
+    /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
-    /// When to look again though nothing has changed: a Pod becomes available then.
-    pub again_after: Option<Duration>,
+    /// Delay until the next Pod becomes available.
+    pub requeue_after: Option<Duration>,
 }
 
-/// Decides about a ReplicaSet.
-pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+/// Computes the next step of a ReplicaSet.
+pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let set = inputs.set;
     let Some(selector) = read_selector(&set.spec.selector) else {
-        // The server lets none in that cannot be read.
-        return Outcome::default();
+        // Validation rejects such a selector.
+        return Decision::default();
     };
     let candidates = inputs.pods.iter().filter(|pod| pod.is_active());
     let claims = claims(set, &selector, candidates.map(|pod| &pod.metadata));
@@ -60,24 +60,24 @@ pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
     }
     let own: Vec<&ReplicaPod> = owned(set, inputs.pods);
     if set.metadata.deletion_timestamp.is_none()
-        && let Some(step) = scaled(inputs, &own)
+        && let Some(step) = scale_step(inputs, &own)
     {
         return next(step);
     }
     let status = status_of(set, &own, None, inputs.now);
     if status != set.status {
-        return next(Step::Say(status));
+        return next(Step::UpdateStatus(status));
     }
     let waits = own.iter().filter(|pod| pod.is_active());
     let waits = waits.filter_map(|pod| pod.available_in(set.spec.min_ready_seconds, inputs.now));
-    let again_after = waits.filter(|wait| wait.is_positive()).min();
-    Outcome {
+    let requeue_after = waits.filter(|wait| wait.is_positive()).min();
+    Decision {
         step: None,
-        again_after: again_after.and_then(|wait| Duration::try_from(wait).ok()),
+        requeue_after: requeue_after.and_then(|wait| Duration::try_from(wait).ok()),
     }
 }
 
-/// Those of the Pods that are the ReplicaSet's own.
+/// Returns the Pods that the ReplicaSet owns.
 pub(super) fn owned<'a>(set: &ReplicaSet, pods: &[&'a ReplicaPod]) -> Vec<&'a ReplicaPod> {
     let is_own = |pod: &&&ReplicaPod| {
         let controller = pod.metadata.controller();
@@ -86,26 +86,28 @@ pub(super) fn owned<'a>(set: &ReplicaSet, pods: &[&'a ReplicaPod]) -> Vec<&'a Re
     pods.iter().filter(is_own).copied().collect()
 }
 
-fn next(step: Step) -> Outcome {
-    Outcome {
+fn next(step: Step) -> Decision {
+    Decision {
         step: Some(step),
-        again_after: None,
+        requeue_after: None,
     }
 }
 
-/// What brings the number of Pods nearer to the one that is wanted.
-fn scaled(inputs: &Inputs<'_>, own: &[&ReplicaPod]) -> Option<Step> {
+/// Returns the step towards the desired number of Pods.
+fn scale_step(inputs: &Inputs<'_>, own: &[&ReplicaPod]) -> Option<Step> {
     let active: Vec<&ReplicaPod> = own.iter().filter(|pod| pod.is_active()).copied().collect();
-    let wanted = usize::try_from(inputs.set.spec.replicas).unwrap_or(0);
-    if active.len() < wanted {
-        return Some(Step::Create((wanted - active.len()).min(BURST)));
+    let desired = usize::try_from(inputs.set.spec.replicas).unwrap_or(0);
+    if active.len() < desired {
+        return Some(Step::Create((desired - active.len()).min(BURST)));
     }
-    let excess = (active.len() - wanted).min(BURST);
+    let excess = (active.len() - desired).min(BURST);
     if excess == 0 {
         return None;
     }
-    let go = first_to_go(&active, inputs.siblings, excess, inputs.now);
-    Some(Step::Delete(go.iter().map(|pod| pod.metadata.clone()).collect()))
+    let victims = pods_to_delete(&active, inputs.siblings, excess, inputs.now);
+    Some(Step::Delete(
+        victims.iter().map(|pod| pod.metadata.clone()).collect(),
+    ))
 }
 
 #[cfg(test)]

@@ -1,25 +1,27 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the ReplicaSet controller.
 
 use std::future::Future;
 
 use client::Query;
+use reconcile::watches;
 
-use super::keeper::{Change, ReplicaSets};
-use super::write::carry_out;
-use crate::keeper;
-use crate::run::Environment;
+use super::controller::{Change, ReplicaSetController};
+use super::write::execute;
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Keeps as many Pods as ReplicaSets want until `shutdown` resolves; writes under way are finished first.
+/// Reconciles ReplicaSets until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
-    let (sender, changes) = keeper::changes();
-    keeper::forward_with_revision(&environment, Query::default(), sender.clone(), Change::Set);
-    keeper::forward_with_revision(&environment, Query::default(), sender, Change::Pod);
-    let sets = ReplicaSets::new(environment.clock.clone());
-    let meter = environment.metrics.queue(Controller::ReplicaSet.queue_name());
-    let carry_out = |_, job| {
+    let (sender, changes) = watches::channel();
+    watches::forward_with_revision(&environment.client, Query::default(), sender.clone(), Change::Set);
+    watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Pod);
+    let sets = ReplicaSetController::new(environment.clock.clone());
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::ReplicaSet.queue_name());
+    let run_job = |_, job| {
         let environment = environment.clone();
-        async move { carry_out(&environment, job).await }
+        async move { execute(&environment, job).await }
     };
-    keeper::run(sets, changes, meter, carry_out, shutdown).await;
+    reconcile::run(sets, changes, queue_metrics, run_job, shutdown).await;
 }

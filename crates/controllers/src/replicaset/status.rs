@@ -1,4 +1,4 @@
-//! What is said about a ReplicaSet's Pods.
+//! The status of a ReplicaSet.
 
 use api::object::{ObjectMeta, ProgressCondition, ReplicaSet, ReplicaSetStatus};
 use api::tree::{child, entries};
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::pod::ReplicaPod;
 
-/// The condition that says that Pods could not be created or deleted.
+/// Type of the condition for failed creations and deletions.
 const REPLICA_FAILURE: &str = "ReplicaFailure";
 
-/// Why Pods could not be created or deleted.
+/// The failure of a creation or deletion.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Failure {
     /// `FailedCreate` or `FailedDelete`.
@@ -18,7 +18,7 @@ pub(super) struct Failure {
     pub(super) message: String,
 }
 
-/// The status that Pods make.
+/// Computes the status from the Pods.
 pub(super) fn status_of(
     set: &ReplicaSet,
     pods: &[&ReplicaPod],
@@ -58,9 +58,9 @@ fn conditions(
         conditions.retain(|condition| condition.kind != REPLICA_FAILURE);
         return conditions;
     };
-    let is_said =
+    let is_reported =
         |c: &ProgressCondition| c.kind == REPLICA_FAILURE && c.status == "True" && c.reason == failure.reason;
-    if conditions.iter().any(is_said) {
+    if conditions.iter().any(is_reported) {
         return conditions;
     }
     conditions.retain(|condition| condition.kind != REPLICA_FAILURE);
@@ -75,13 +75,14 @@ fn conditions(
     conditions
 }
 
-/// The merge patch that makes this the status of the ReplicaSet as it was read.
+/// Returns the merge patch of the status for the ReplicaSet as it was read.
 pub(super) fn patch_of(set: &ReplicaSet, status: &ReplicaSetStatus) -> Value {
-    // What is zero or empty is left out, as the reference writes it.
+    // Zero and empty values are omitted, as the reference writes them.
     let count = |number: i64| if number == 0 { Value::Null } else { number.into() };
-    let conditions = match status.conditions.is_empty() {
-        true => Value::Null,
-        false => json!(status.conditions),
+    let conditions = if status.conditions.is_empty() {
+        Value::Null
+    } else {
+        json!(status.conditions)
     };
     json!({
         "metadata": {"uid": set.metadata.uid, "resourceVersion": set.metadata.resource_version},

@@ -1,4 +1,4 @@
-//! Carrying out steps on ReplicaSets and their Pods.
+//! Writes of ReplicaSets and their Pods.
 
 use std::collections::HashMap;
 
@@ -6,38 +6,39 @@ use api::object::{ObjectMeta, ReplicaSet, Resource};
 use api::tree::child;
 use client::{Client, ClientError, JSON};
 use http::Method;
+use reconcile::events::Finding;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::pod::ReplicaPod;
 use super::reconcile::{Inputs, Step, owned, reconcile};
 use super::status::{Failure, patch_of, status_of};
-use crate::events::{Finding, tell};
-use crate::owned::reference_to;
-use crate::owners::{self, read_anew, write_claims};
-use crate::run::Environment;
+use crate::environment::Environment;
+use crate::owned_objects::reference_to;
+use crate::owner_cache::{self, read_current, write_claims};
 use crate::selection::Controller;
-use crate::write::{decode, patch_status, path_of, told};
+use crate::write::{decode, patch_status, path_of, status_message};
 
-/// What is to be done about a ReplicaSet.
+/// A step of a ReplicaSet.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// It, as it was known.
+    /// The ReplicaSet as it was cached.
     pub(super) set: ReplicaSet,
-    /// The Pods that it was known to have, and those that it may take.
+    /// The cached Pods that it owns or may adopt.
     pub(super) pods: Vec<ReplicaPod>,
-    /// The active Pods of ReplicaSets with the same owner, by Node.
+    /// Active Pods of ReplicaSets with the same owner by Node.
     pub(super) siblings: HashMap<String, usize>,
-    /// What is next. None if it is open what an earlier job did: then what is there is read before that is decided.
+    /// The step; `None` if the effect of an earlier job is unknown. Then the objects are read before the next
+    /// decision.
     pub(super) step: Option<Step>,
 }
 
-/// What became of it.
-pub(super) type Answer = owners::Answer<ReplicaSet, ReplicaPod>;
+/// The result of a job.
+pub(super) type JobOutput = owner_cache::ServerState<ReplicaSet, ReplicaPod>;
 
-/// Carries out a job. After an error it is open what of it was done.
-pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Answer, ClientError> {
-    let mut answer = Answer::default();
+/// Runs a job. After an error the effect of its writes is unknown.
+pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOutput, ClientError> {
+    let mut output = JobOutput::default();
     let Job {
         mut set,
         mut pods,
@@ -47,51 +48,51 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     let step = match step {
         Some(step) => step,
         None => {
-            let read = read_anew(&environment.client, &set, |now| &now.spec.selector);
+            let read = read_current(&environment.client, &set, |now| &now.spec.selector);
             let Some((now, listed)) = read.await? else {
-                answer.is_gone = true;
-                return Ok(answer);
+                output.is_deleted = true;
+                return Ok(output);
             };
             (set, pods) = (now, listed.items.clone());
-            answer.owner = Some(Box::new(set.clone()));
-            answer.listed = Some(listed);
-            let outcome = reconcile(&Inputs {
+            output.owner = Some(Box::new(set.clone()));
+            output.listed = Some(listed);
+            let decision = reconcile(&Inputs {
                 set: &set,
                 pods: &pods.iter().collect::<Vec<_>>(),
                 siblings: &siblings,
                 now: environment.clock.now(),
             });
-            match outcome.step {
+            match decision.step {
                 Some(step) => step,
-                None => return Ok(answer),
+                None => return Ok(output),
             }
         }
     };
     match step {
         Step::Claim(claims) => {
             let claimed = write_claims(&environment.client, &set, claims).await?;
-            answer = Answer {
-                listed: answer.listed,
+            output = JobOutput {
+                listed: output.listed,
                 ..claimed
             };
         }
-        Step::Create(count) => create(environment, &set, &pods, count, &mut answer).await?,
-        Step::Delete(doomed) => delete(environment, &set, &pods, doomed, &mut answer).await?,
-        Step::Say(status) => {
-            let said = patch_status(&environment.client, &set, &patch_of(&set, &status)).await?;
-            answer.owner = Some(Box::new(said));
+        Step::Create(count) => create(environment, &set, &pods, count, &mut output).await?,
+        Step::Delete(excess_pods) => delete(environment, &set, &pods, excess_pods, &mut output).await?,
+        Step::UpdateStatus(status) => {
+            let updated = patch_status(&environment.client, &set, &patch_of(&set, &status)).await?;
+            output.owner = Some(Box::new(updated));
         }
     }
-    Ok(answer)
+    Ok(output)
 }
 
-/// Creates Pods, one, then two, then four at a time, so that what would fail fails once and not five hundred times.
+/// Creates Pods in batches that double from one, so that a persistent error occurs once and not 500 times.
 async fn create(
     environment: &Environment,
     set: &ReplicaSet,
     pods: &[ReplicaPod],
     count: usize,
-    answer: &mut Answer,
+    output: &mut JobOutput,
 ) -> Result<(), ClientError> {
     let pod = pod_of(set);
     let (mut left, mut batch) = (count, 1);
@@ -103,8 +104,8 @@ async fn create(
             let (client, pod) = (environment.client.clone(), pod.clone());
             let path = ReplicaPod::collection(Some(&set.metadata.namespace));
             tasks.spawn(async move {
-                let answer = client.request(Method::POST, &path, JSON, Some(&pod)).await?;
-                decode::<ReplicaPod>(path, answer)
+                let response = client.request(Method::POST, &path, JSON, Some(&pod)).await?;
+                decode::<ReplicaPod>(path, response)
             });
         }
         for outcome in tasks.join_all().await {
@@ -112,9 +113,9 @@ async fn create(
                 Ok(pod) => {
                     let message = format!("Created pod: {}", pod.metadata.name);
                     findings.push(Finding::normal("SuccessfulCreate", message));
-                    answer.objects.push(pod);
+                    output.objects.push(pod);
                 }
-                // Where all is about to go nothing can be created, and need not be.
+                // A terminating namespace accepts no new objects and needs none.
                 Err(error) if error.is_namespace_terminating() => left = 0,
                 Err(error) => failed = Some(error),
             }
@@ -123,28 +124,28 @@ async fn create(
         batch *= 2;
     }
     let failure = failed.as_ref().map(|error| {
-        let message = format!("Error creating: {}", told(error));
+        let message = format!("Error creating: {}", status_message(error));
         findings.push(Finding::warning("FailedCreate", message));
         Failure {
             reason: "FailedCreate",
-            message: told(error),
+            message: status_message(error),
         }
     });
     let mut now: Vec<&ReplicaPod> = pods.iter().collect();
-    now.extend(&answer.objects);
+    now.extend(&output.objects);
     finish(environment, set, &now, findings, failed.zip(failure)).await
 }
 
-/// Deletes Pods as they were ranked: one that changed since then is looked at again first.
+/// Deletes Pods. One that changed after the ranking is a conflict and is ranked again.
 async fn delete(
     environment: &Environment,
     set: &ReplicaSet,
     pods: &[ReplicaPod],
-    doomed: Vec<ObjectMeta>,
-    answer: &mut Answer,
+    excess_pods: Vec<ObjectMeta>,
+    output: &mut JobOutput,
 ) -> Result<(), ClientError> {
     let mut tasks = JoinSet::new();
-    for meta in doomed {
+    for meta in excess_pods {
         let client = environment.client.clone();
         tasks.spawn(async move { (delete_pod(&client, &meta).await, meta) });
     }
@@ -156,48 +157,51 @@ async fn delete(
                 let message = format!("Deleted pod: {}", meta.name);
                 findings.push(Finding::normal("SuccessfulDelete", message));
                 match ending {
-                    Some(pod) => answer.objects.push(pod),
-                    None => answer.gone.push(meta),
+                    Some(pod) => output.objects.push(pod),
+                    None => output.deleted.push(meta),
                 }
             }
-            Err(error) if error.is_not_found() => answer.gone.push(meta),
+            Err(error) if error.is_not_found() => output.deleted.push(meta),
             Err(error) => failed = Some(error),
         }
     }
     let failure = failed.as_ref().filter(|error| !error.is_conflict()).map(|error| {
-        let message = format!("Error deleting: {}", told(error));
+        let message = format!("Error deleting: {}", status_message(error));
         findings.push(Finding::warning("FailedDelete", message));
         Failure {
             reason: "FailedDelete",
-            message: told(error),
+            message: status_message(error),
         }
     });
     if failure.is_none()
         && let Some(error) = failed
     {
-        // Somebody else's write on a Pod is no failure that anybody needs to know of.
-        tell(environment, Controller::ReplicaSet, set, findings).await;
+        // A conflict is part of optimistic concurrency: no Event.
+        environment
+            .events
+            .record(Controller::ReplicaSet.name(), set, findings)
+            .await;
         return Err(error);
     }
     let now: Vec<&ReplicaPod> = pods.iter().collect();
     finish(environment, set, &now, findings, failed.zip(failure)).await
 }
 
-/// Deletes a Pod; returns it if it ends some time later.
+/// Deletes a Pod; returns it if it has a grace period.
 async fn delete_pod(client: &Client, meta: &ObjectMeta) -> Result<Option<ReplicaPod>, ClientError> {
     let preconditions = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});
     let path = path_of::<ReplicaPod>(&meta.key());
-    let answer = client
+    let response = client
         .request(Method::DELETE, &path, JSON, Some(&options))
         .await?;
-    if child(&answer, "metadata").get("deletionTimestamp").is_none() {
+    if child(&response, "metadata").get("deletionTimestamp").is_none() {
         return Ok(None);
     }
-    decode(path, answer).map(Some)
+    decode(path, response).map(Some)
 }
 
-/// Tells people what was done. What failed is said in the status too, and is tried again.
+/// Records Events, and writes a failure to the status before it is returned.
 async fn finish(
     environment: &Environment,
     set: &ReplicaSet,
@@ -205,7 +209,10 @@ async fn finish(
     findings: Vec<Finding>,
     failed: Option<(ClientError, Failure)>,
 ) -> Result<(), ClientError> {
-    tell(environment, Controller::ReplicaSet, set, findings).await;
+    environment
+        .events
+        .record(Controller::ReplicaSet.name(), set, findings)
+        .await;
     let Some((error, failure)) = failed else {
         return Ok(());
     };
@@ -213,12 +220,12 @@ async fn finish(
     if status != set.status
         && let Err(error) = patch_status(&environment.client, set, &patch_of(set, &status)).await
     {
-        tracing::debug!(%error, "the status of a ReplicaSet that failed is said at the next try");
+        tracing::debug!(%error, "status update failed; retry follows");
     }
     Err(error)
 }
 
-/// A Pod as the template has it.
+/// Returns a Pod from the template.
 fn pod_of(set: &ReplicaSet) -> Value {
     let template = &set.spec.template;
     let metadata = child(template, "metadata");

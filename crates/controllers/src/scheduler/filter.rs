@@ -1,4 +1,4 @@
-//! Which Nodes can take a Pod, and why the others cannot.
+//! The filter of Nodes that cannot run a Pod, with upstream's reasons.
 
 use std::collections::BTreeMap;
 
@@ -7,55 +7,55 @@ use api::object::{Node, Taint};
 use super::pod::{SchedulePod, SchedulePort};
 use super::resources::Resources;
 
-/// The taint of a Node that somebody cordoned.
+/// Taint of a cordoned Node.
 const UNSCHEDULABLE: &str = "node.kubernetes.io/unschedulable";
 
-/// Why a Node does not take a Pod; the texts are those that people know from upstream.
+/// The reason that a Node cannot run a Pod, with upstream's text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, thiserror::Error)]
 pub enum Refusal {
-    /// It is cordoned.
+    /// The Node is cordoned.
     #[error("node(s) were unschedulable")]
     Unschedulable,
-    /// It is not ready.
+    /// The Node is not ready.
     #[error("node(s) were not ready")]
     NotReady,
-    /// It has a taint.
+    /// The Pod does not tolerate a taint.
     #[error("node(s) had untolerated taint {{{key}: {value}}}")]
     Tainted {
-        /// The taint's key.
+        /// Key of the taint.
         key: String,
-        /// The taint's value.
+        /// Value of the taint.
         value: String,
     },
-    /// It lacks a label.
+    /// The labels do not match the Pod's node selector.
     #[error("node(s) didn't match Pod's node affinity/selector")]
-    OtherLabels,
-    /// A port of it is taken.
+    NodeSelectorMismatch,
+    /// A host port is in use.
     #[error("node(s) didn't have free ports for the requested pod ports")]
     PortTaken,
-    /// It has as many Pods as it may have.
+    /// The Node has its maximum of Pods.
     #[error("Too many pods")]
     TooManyPods,
-    /// What is left of something is too little.
+    /// This resource is insufficient.
     #[error("Insufficient {0}")]
     Insufficient(&'static str),
 }
 
-/// What the Pods on a Node take of it.
+/// The usage of a Node.
 #[derive(Clone, Debug, Default)]
-pub struct Occupied<'a> {
-    /// How many there are.
+pub struct NodeUsage<'a> {
+    /// Number of Pods.
     pub pods: i64,
-    /// What is kept for them.
+    /// Requested resources.
     pub resources: Resources,
-    /// Ports of the Node that are taken.
+    /// Host ports in use.
     pub ports: Vec<&'a SchedulePort>,
-    /// Those that are spread over Nodes together with the Pod that is looked at.
-    pub like: i64,
+    /// Pods that are spread together with the Pod to schedule.
+    pub similar_pods: i64,
 }
 
-/// Why a Node does not take a Pod, by the first thing that is in the way; nothing if it does.
-pub fn refusals(pod: &SchedulePod, node: &Node, occupied: &Occupied<'_>) -> Vec<Refusal> {
+/// Returns the reasons that the Node cannot run the Pod, up to the first failed check; empty if it can.
+pub fn refusals(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
     let cordoned = Taint {
         key: UNSCHEDULABLE.to_owned(),
         effect: "NoSchedule".to_owned(),
@@ -78,31 +78,34 @@ pub fn refusals(pod: &SchedulePod, node: &Node, occupied: &Occupied<'_>) -> Vec<
     let labels = &node.metadata.labels;
     let mut selector = pod.spec.node_selector.iter();
     if selector.any(|(key, value)| labels.get(key) != Some(value)) {
-        return vec![Refusal::OtherLabels];
+        return vec![Refusal::NodeSelectorMismatch];
     }
     if pod
         .host_ports()
-        .any(|port| occupied.ports.iter().any(|taken| collide(port, taken)))
+        .any(|port| usage.ports.iter().any(|taken| collide(port, taken)))
     {
         return vec![Refusal::PortTaken];
     }
-    insufficient(pod, node, occupied)
+    insufficient(pod, node, usage)
 }
 
-fn insufficient(pod: &SchedulePod, node: &Node, occupied: &Occupied<'_>) -> Vec<Refusal> {
+fn insufficient(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> Vec<Refusal> {
     let has = &node.status.allocatable;
     let mut refusals = Vec::new();
     let pods_max = has.get("pods").and_then(|text| text.parse::<i64>().ok());
-    if pods_max.is_some_and(|max| occupied.pods + 1 > max) {
+    if pods_max.is_some_and(|max| usage.pods + 1 > max) {
         refusals.push(Refusal::TooManyPods);
     }
     let (capacity, needs) = (Resources::of(has), pod.requests());
-    let together = occupied.resources + needs;
-    // Who asks for nothing fits anywhere, and so does everybody where nobody says how much there is.
-    if needs.cpu_millis > 0 && has.contains_key("cpu") && together.cpu_millis > capacity.cpu_millis {
+    let app_containers = usage.resources + needs;
+    // A Pod without requests always fits. A Node that reports no capacity is not limited.
+    if needs.cpu_millis > 0 && has.contains_key("cpu") && app_containers.cpu_millis > capacity.cpu_millis {
         refusals.push(Refusal::Insufficient("cpu"));
     }
-    if needs.memory_bytes > 0 && has.contains_key("memory") && together.memory_bytes > capacity.memory_bytes {
+    if needs.memory_bytes > 0
+        && has.contains_key("memory")
+        && app_containers.memory_bytes > capacity.memory_bytes
+    {
         refusals.push(Refusal::Insufficient("memory"));
     }
     refusals
@@ -115,7 +118,7 @@ fn collide(a: &SchedulePort, b: &SchedulePort) -> bool {
         && (is_any(a) || is_any(b) || a.host_ip == b.host_ip)
 }
 
-/// The sentence that says why none of so many Nodes takes a Pod.
+/// Returns upstream's message for a Pod that fits on no Node.
 pub fn summary(nodes: usize, refusals: &[Refusal]) -> String {
     if nodes == 0 {
         return "no nodes available to schedule pods".to_owned();

@@ -1,19 +1,19 @@
-//! What of a Pod decides about its Node.
+//! The fields of a Pod that the scheduler reads.
 
 use api::object::{Condition, Labels, ObjectMeta, Taint, is_final_phase};
 use serde::Deserialize;
 
 use super::resources::Resources;
 
-/// A Pod, as far as the scheduler reads it.
+/// A view of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SchedulePod {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     pub spec: SchedulePodSpec,
-    /// What is.
+    /// Observed state.
     pub status: SchedulePodStatus,
 }
 
@@ -21,21 +21,21 @@ pub struct SchedulePod {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulePodSpec {
-    /// The Node it is on, or "".
+    /// Name of the Node; empty if the Pod is pending.
     pub node_name: String,
-    /// Who is to find it a Node.
+    /// Name of the responsible scheduler.
     pub scheduler_name: String,
     /// Labels that the Node must have.
     pub node_selector: Labels,
-    /// Taints that it puts up with.
+    /// Tolerations.
     pub tolerations: Vec<Toleration>,
     /// Containers.
     pub containers: Vec<ScheduleContainer>,
     /// Init containers.
     pub init_containers: Vec<ScheduleContainer>,
-    /// What it needs beyond its containers.
+    /// Resources beyond those of the containers.
     pub overhead: Labels,
-    /// Names of what has to happen before it gets a Node.
+    /// Scheduling gates; a Pod with any is not scheduled.
     pub scheduling_gates: Vec<serde_json::Value>,
 }
 
@@ -43,11 +43,11 @@ pub struct SchedulePodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ScheduleContainer {
-    /// What it needs.
+    /// Requests and limits.
     pub resources: ScheduleResources,
-    /// Its ports.
+    /// Ports.
     pub ports: Vec<SchedulePort>,
-    /// `Always` for an init container that runs beside the others.
+    /// `Always` for a sidecar, an init container that keeps running.
     pub restart_policy: String,
 }
 
@@ -55,9 +55,9 @@ pub struct ScheduleContainer {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ScheduleResources {
-    /// Amounts that are kept for it.
+    /// Requested resources by name.
     pub requests: Labels,
-    /// The most that it may use.
+    /// Upper bounds by name.
     pub limits: Labels,
 }
 
@@ -65,9 +65,9 @@ pub struct ScheduleResources {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SchedulePort {
-    /// The port of the Node that leads to it, or 0.
+    /// Port of the Node; 0 if none.
     pub host_port: u16,
-    /// The Node's address that it is at, or "" for all.
+    /// Address of the Node; empty for all.
     #[serde(rename = "hostIP")]
     pub host_ip: String,
     /// TCP, UDP or SCTP.
@@ -78,15 +78,15 @@ pub struct SchedulePort {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Toleration {
-    /// The taint's key; "" for all, if the operator is Exists.
+    /// Key of the taint; empty for all with operator Exists.
     pub key: String,
-    /// Equal, which is the default, or Exists.
+    /// Equal (the default) or Exists.
     pub operator: String,
-    /// The taint's value.
+    /// Value of the taint.
     pub value: String,
-    /// The taint's effect; "" for all.
+    /// Effect of the taint; empty for all.
     pub effect: String,
-    /// How long a taint of the effect NoExecute is put up with; for ever if it is absent.
+    /// Time until a NoExecute taint evicts the Pod; unlimited if absent.
     pub toleration_seconds: Option<i64>,
 }
 
@@ -103,53 +103,54 @@ pub struct SchedulePodStatus {
 api::resource!(SchedulePod, "", "v1", "Pod", "pods");
 
 impl SchedulePod {
-    /// Whether it has ended for good.
+    /// Returns true if the Pod has succeeded or failed.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
-    /// Whether it waits for a Node.
-    pub fn waits(&self) -> bool {
+    /// Returns true if the Pod can be scheduled.
+    pub fn is_pending(&self) -> bool {
         self.spec.node_name.is_empty()
             && !self.is_finished()
             && self.metadata.deletion_timestamp.is_none()
             && self.spec.scheduling_gates.is_empty()
     }
 
-    /// Whether it says already that no Node takes it, and why.
-    pub fn says_unschedulable(&self, why: &str) -> bool {
+    /// Returns true if the condition PodScheduled is False with this message.
+    pub fn is_marked_unschedulable(&self, reason: &str) -> bool {
         let mut conditions = self.status.conditions.iter();
-        conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == why)
+        conditions.any(|c| c.kind == "PodScheduled" && c.status == "False" && c.message == reason)
     }
 
-    /// Whether it takes room on its Node.
-    pub fn occupies(&self) -> bool {
+    /// Returns true if the Pod uses resources of its Node.
+    pub fn uses_node(&self) -> bool {
         !self.spec.node_name.is_empty() && !self.is_finished()
     }
 
-    /// What is kept for it: what its containers need together, or the most that starting takes, if that is more.
+    /// Returns the effective requests: the sum of containers and sidecars, or the maximum during
+    /// initialization if that is larger.
     pub fn requests(&self) -> Resources {
-        let together: Resources = self.spec.containers.iter().map(ScheduleContainer::needs).sum();
-        let mut beside = Resources::default();
+        let app_containers: Resources = self.spec.containers.iter().map(ScheduleContainer::requests).sum();
+        let mut sidecars = Resources::default();
         let mut starting = Resources::default();
         for container in &self.spec.init_containers {
             if container.restart_policy == "Always" {
-                beside = beside + container.needs();
-                starting = starting.max(beside);
+                sidecars = sidecars + container.requests();
+                starting = starting.max(sidecars);
             } else {
-                starting = starting.max(beside + container.needs());
+                starting = starting.max(sidecars + container.requests());
             }
         }
-        (together + beside).max(starting) + Resources::of(&self.spec.overhead)
+        (app_containers + sidecars).max(starting) + Resources::of(&self.spec.overhead)
     }
 
-    /// Ports of the Node that it takes: address, protocol and number.
+    /// Iterates over the ports with a host port.
     pub fn host_ports(&self) -> impl Iterator<Item = &SchedulePort> {
         let ports = self.spec.containers.iter().flat_map(|container| &container.ports);
         ports.filter(|port| port.host_port != 0)
     }
 
-    /// Whether it puts up with a taint.
+    /// Returns true if the Pod tolerates a taint.
     pub fn tolerates(&self, taint: &Taint) -> bool {
         self.spec
             .tolerations
@@ -157,8 +158,8 @@ impl SchedulePod {
             .any(|toleration| toleration.tolerates(taint))
     }
 
-    /// Those that are spread over Nodes together with it: of the same owner, or without one of the same labels.
-    pub fn is_like(&self, other: &Self) -> bool {
+    /// Returns true if the two Pods are to be spread: they have the same owner, or no owner and equal labels.
+    pub fn is_spread_with(&self, other: &Self) -> bool {
         match (self.metadata.controller(), other.metadata.controller()) {
             (Some(a), Some(b)) => a.uid == b.uid,
             (None, None) => !self.metadata.labels.is_empty() && self.metadata.labels == other.metadata.labels,
@@ -168,8 +169,8 @@ impl SchedulePod {
 }
 
 impl ScheduleContainer {
-    /// What is kept for it; what it may use at most is kept where nothing else is said.
-    fn needs(&self) -> Resources {
+    /// Returns the requests; limits are the default of requests.
+    fn requests(&self) -> Resources {
         let ScheduleResources { requests, limits } = &self.resources;
         Resources::read(|name| requests.get(name).or_else(|| limits.get(name)))
     }

@@ -1,4 +1,4 @@
-//! Amounts of what Nodes have and Pods need.
+//! Resources of Nodes and Pods.
 
 use std::iter::Sum;
 use std::ops::Add;
@@ -16,12 +16,12 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// What amounts by name come to; what is not known or no amount counts for nothing.
+    /// Reads quantities by name. An unknown or invalid quantity counts as zero.
     pub fn of(amounts: &Labels) -> Self {
         Self::read(|name| amounts.get(name))
     }
 
-    /// The same of amounts that are found by name.
+    /// Reads the quantities that `find` returns.
     pub(super) fn read<'a>(find: impl Fn(&str) -> Option<&'a String>) -> Self {
         let amount = |name: &str| find(name).and_then(|text| quantity_in_thousandths(text));
         Self {
@@ -30,7 +30,7 @@ impl Resources {
         }
     }
 
-    /// The larger amount of each.
+    /// Returns the larger quantity of each resource.
     pub fn max(self, other: Self) -> Self {
         Self {
             cpu_millis: self.cpu_millis.max(other.cpu_millis),

@@ -1,25 +1,32 @@
-//! The scheduler: what it watches, and its keeper.
+//! Watches and jobs of the scheduler.
 
 use std::future::Future;
 
 use client::Query;
+use reconcile::watches;
 
-use super::keeper::{Change, Scheduler};
-use super::write::carry_out;
-use crate::keeper;
-use crate::run::Environment;
+use super::controller::{Change, Scheduler};
+use super::write::execute;
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Gives Pods to Nodes until `shutdown` resolves; writes under way are finished first.
+/// Schedules Pods until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
-    let (sender, changes) = keeper::changes();
-    keeper::forward(&environment, Query::default(), sender.clone(), Change::Node);
-    keeper::forward_with_revision(&environment, Query::default(), sender, Change::Pod);
+    let (sender, changes) = watches::channel();
+    watches::forward(
+        &environment.client,
+        Query::default(),
+        sender.clone(),
+        Change::Node,
+    );
+    watches::forward_with_revision(&environment.client, Query::default(), sender, Change::Pod);
     let scheduler = Scheduler::new(environment.clock.clone());
-    let meter = environment.metrics.queue(Controller::PodPlacement.queue_name());
-    let carry_out = |_, job| {
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::Scheduler.queue_name());
+    let run_job = |_, job| {
         let environment = environment.clone();
-        async move { carry_out(&environment, job).await }
+        async move { execute(&environment, job).await }
     };
-    keeper::run(scheduler, changes, meter, carry_out, shutdown).await;
+    reconcile::run(scheduler, changes, queue_metrics, run_job, shutdown).await;
 }

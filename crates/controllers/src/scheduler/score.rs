@@ -1,47 +1,51 @@
-//! Which of the Nodes that can take a Pod is best.
+//! Selection of the best Node for a Pod.
 
 use api::object::Node;
 
-use super::filter::{Occupied, Refusal, refusals};
+use super::filter::{NodeUsage, Refusal, refusals};
 use super::pod::SchedulePod;
 use super::resources::Resources;
 
-/// Parts in which a Node's load is compared: finer differences do not count.
+/// Resolution of load comparisons; smaller differences do not count.
 const PARTS: i64 = 1_000;
 
-/// The Node for a Pod: of those that can take it the one with the fewest taints that would rather not have it, then
-/// the fewest Pods that are spread together with it, then the least load, then the fewest Pods.
+/// Returns the best Node for a Pod among those that can run it. The criteria are, in order: the fewest
+/// PreferNoSchedule taints that it does not tolerate, the fewest Pods to be spread with it, the least load,
+/// the fewest Pods.
 ///
 /// # Errors
-/// Why each of the Nodes cannot take it.
-pub fn choose<'a>(pod: &SchedulePod, nodes: &[(&'a Node, Occupied<'_>)]) -> Result<&'a Node, Vec<Refusal>> {
-    let mut refused = Vec::new();
+/// Returns the reasons of all Nodes if none can run the Pod.
+pub fn choose_node<'a>(
+    pod: &SchedulePod,
+    nodes: &[(&'a Node, NodeUsage<'_>)],
+) -> Result<&'a Node, Vec<Refusal>> {
+    let mut all_reasons = Vec::new();
     let mut best = None;
-    for (node, occupied) in nodes {
-        let why = refusals(pod, node, occupied);
-        if !why.is_empty() {
-            refused.extend(why);
+    for (node, usage) in nodes {
+        let reason = refusals(pod, node, usage);
+        if !reason.is_empty() {
+            all_reasons.extend(reason);
             continue;
         }
-        let unwelcome = node.spec.taints.iter();
-        let unwelcome = unwelcome.filter(|taint| taint.effect == "PreferNoSchedule" && !pod.tolerates(taint));
-        let place = (
-            unwelcome.count(),
-            occupied.like,
-            load(pod, node, occupied),
-            occupied.pods,
+        let avoided = node.spec.taints.iter();
+        let avoided = avoided.filter(|taint| taint.effect == "PreferNoSchedule" && !pod.tolerates(taint));
+        let placement = (
+            avoided.count(),
+            usage.similar_pods,
+            load(pod, node, usage),
+            usage.pods,
         );
-        if best.as_ref().is_none_or(|(best, _)| place < *best) {
-            best = Some((place, *node));
+        if best.as_ref().is_none_or(|(best, _)| placement < *best) {
+            best = Some((placement, *node));
         }
     }
-    best.map(|(_, node)| node).ok_or(refused)
+    best.map(|(_, node)| node).ok_or(all_reasons)
 }
 
-/// How much of the Node would be taken, in parts of it, by what is taken most.
-fn load(pod: &SchedulePod, node: &Node, occupied: &Occupied<'_>) -> i64 {
+/// Returns the load of the Node with the Pod: the largest used fraction of a resource, in parts.
+fn load(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> i64 {
     let capacity = Resources::of(&node.status.allocatable);
-    let taken = occupied.resources + pod.requests();
+    let taken = usage.resources + pod.requests();
     let share = |taken: i64, of: i64| taken.saturating_mul(PARTS).checked_div(of).unwrap_or(0);
     share(taken.cpu_millis, capacity.cpu_millis).max(share(taken.memory_bytes, capacity.memory_bytes))
 }

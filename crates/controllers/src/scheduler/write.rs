@@ -1,60 +1,60 @@
-//! Giving Pods to Nodes, and telling on Pods why they have none.
+//! Writes of bindings and of the condition PodScheduled.
 
 use api::object::ObjectMeta;
 use client::{ClientError, MERGE_PATCH, STRATEGIC_PATCH};
 use http::Method;
 use jiff::Timestamp;
+use reconcile::events::Finding;
 use serde_json::json;
 
 use super::SCHEDULER_NAME;
 use super::pod::SchedulePod;
-use crate::events::{Finding, tell_as};
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::write::{decode, path_of};
 
-/// What is to be done about a Pod.
+/// A scheduling decision to write.
 #[derive(Debug)]
 pub(super) struct Job {
-    /// It, as it was known.
+    /// The Pod as it was cached.
     pub(super) pod: SchedulePod,
-    pub(super) place: Place,
-    /// The time that the write says.
+    pub(super) placement: Placement,
+    /// Timestamp of the write.
     pub(super) now: Timestamp,
 }
 
-/// Where a Pod goes.
+/// The result of scheduling.
 #[derive(Debug)]
-pub(super) enum Place {
-    /// On this Node.
-    On(String),
-    /// Nowhere, for this reason.
-    Nowhere(String),
+pub(super) enum Placement {
+    /// Bind the Pod to this Node.
+    Node(String),
+    /// No Node fits; with the message.
+    Unschedulable(String),
 }
 
-/// What became of a Pod.
+/// The result of a job.
 #[derive(Debug)]
-pub(super) enum Answer {
-    /// The server has it like this.
-    Now(Box<SchedulePod>),
-    /// It is gone, or another one is in its place.
-    Gone(Box<ObjectMeta>),
+pub(super) enum JobOutput {
+    /// The Pod after the write.
+    Current(Box<SchedulePod>),
+    /// The Pod is deleted or replaced.
+    Deleted(Box<ObjectMeta>),
 }
 
-/// Writes where a Pod goes, and tells people. Somebody else's write since the Pod was read is a conflict.
-pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Answer, ClientError> {
-    let Job { pod, place, now } = job;
+/// Writes a decision and records an Event. A write by another client since the Pod was read is a conflict.
+pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOutput, ClientError> {
+    let Job { pod, placement, now } = job;
     let path = path_of::<SchedulePod>(&pod.metadata.key());
     let metadata = json!({"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version});
-    let (path, kind, patch) = match &place {
-        Place::On(node) => (
+    let (path, kind, patch) = match &placement {
+        Placement::Node(node) => (
             path,
             MERGE_PATCH,
             json!({"metadata": metadata, "spec": {"nodeName": node}}),
         ),
-        Place::Nowhere(why) => {
+        Placement::Unschedulable(reason) => {
             let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
             let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable",
-                "message": why, "lastTransitionTime": time});
+                "message": reason, "lastTransitionTime": time});
             (
                 format!("{path}/status"),
                 STRATEGIC_PATCH,
@@ -64,15 +64,20 @@ pub(super) async fn carry_out(environment: &Environment, job: Job) -> Result<Ans
     };
     let client = &environment.client;
     let written = match client.request(Method::PATCH, &path, kind, Some(&patch)).await {
-        Ok(answer) => decode::<SchedulePod>(path, answer)?,
-        Err(error) if error.is_not_found() => return Ok(Answer::Gone(Box::new(pod.metadata))),
+        Ok(response) => decode::<SchedulePod>(path, response)?,
+        Err(error) if error.is_not_found() => return Ok(JobOutput::Deleted(Box::new(pod.metadata))),
         Err(error) => return Err(error),
     };
     let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
-    let finding = match place {
-        Place::On(node) => Finding::normal("Scheduled", format!("Successfully assigned {name} to {node}")),
-        Place::Nowhere(why) => Finding::warning("FailedScheduling", why),
+    let finding = match placement {
+        Placement::Node(node) => {
+            Finding::normal("Scheduled", format!("Successfully assigned {name} to {node}"))
+        }
+        Placement::Unschedulable(reason) => Finding::warning("FailedScheduling", reason),
     };
-    tell_as(environment, SCHEDULER_NAME, &pod, vec![finding]).await;
-    Ok(Answer::Now(Box::new(written)))
+    environment
+        .events
+        .record(SCHEDULER_NAME, &pod, vec![finding])
+        .await;
+    Ok(JobOutput::Current(Box::new(written)))
 }

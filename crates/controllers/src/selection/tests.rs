@@ -1,7 +1,7 @@
 use super::{Controller, Selection};
 
 #[test]
-fn a_star_stands_for_those_that_are_not_named() {
+fn a_star_enables_all_controllers_that_are_not_named() {
     let of = |words: &[&str]| Selection::parse(words);
     assert_eq!(of(&["*"]), Ok(Selection::default()));
     let without = of(&["*", "-endpoints-controller"]).expect("a selection");
@@ -14,7 +14,15 @@ fn a_star_stands_for_those_that_are_not_named() {
 }
 
 #[test]
-fn an_unknown_name_is_refused_and_named() {
+fn rejects_an_unknown_name() {
     let error = Selection::parse(&["*", "-endpoint"]).expect_err("no such controller");
     assert!(error.to_string().contains("-endpoint"), "{error}");
+}
+
+#[test]
+fn accepts_the_former_name_of_the_scheduler() {
+    let selection = Selection::parse(&["*", "-pod-placement-controller"]).expect("a selection");
+    assert!(!selection.contains(Controller::Scheduler));
+    let selection = Selection::parse(&["scheduler"]).expect("a selection");
+    assert!(selection.contains(Controller::Scheduler));
 }

@@ -1,17 +1,17 @@
-//! ServiceCIDRs: each holds a finalizer and says that it is ready; one that is deleted stays until no cluster
-//! IP would be left without a range (FEATURES CIDR-09 to CIDR-11). The default one is made by the API server.
+//! ServiceCIDRs: finalizer and condition Ready. One that is being deleted stays as long as a cluster IP would
+//! be in no range without it (CIDR-09 to CIDR-11). The API server creates the default one.
 
-mod cidrs;
+mod controller;
 pub mod reconcile;
 mod run;
 mod write;
 
-pub use reconcile::{Inputs, Outcome, Step, reconcile};
+pub use reconcile::{Inputs, Step};
 pub use run::run;
 
-/// The finalizer that holds a ServiceCIDR while cluster IPs depend on it (CIDR-09).
+/// Finalizer of a ServiceCIDR, held while cluster IPs depend on it (CIDR-09).
 pub const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
-/// Label of the IPAddresses that Services hold (FAM-15).
+/// Label of IPAddresses in use by Services (FAM-15).
 pub const MANAGED_BY_LABEL: &str = "ipaddress.kubernetes.io/managed-by";
-/// Value of that label.
+/// Value of [`MANAGED_BY_LABEL`].
 pub const MANAGED_BY: &str = "ipallocator.k8s.io";

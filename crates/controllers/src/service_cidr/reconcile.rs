@@ -1,4 +1,4 @@
-//! What is to be done about a ServiceCIDR: a pure function from all of them and the addresses in use.
+//! The next step of a ServiceCIDR: a pure function of all ServiceCIDRs and the addresses in use.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -9,86 +9,89 @@ use ipnet::IpNet;
 
 use super::FINALIZER;
 
-/// How long a ServiceCIDR that may go is kept, so that every allocator has heard by then that it goes, and
-/// nobody takes an address from it any more (CIDR-11). It is counted by the steady clock of this process, from when it
-/// learned of the deletion: a clock that is wrong or jumps neither shortens it nor makes it last.
-const DELETION_GRACE: Duration = Duration::from_secs(10);
+/// Delay between the deletion of an unused ServiceCIDR and the removal of its finalizer, so that every
+/// allocator has observed the deletion (CIDR-11). It is measured by the monotonic clock of this process from
+/// when it observed the deletion, so a wrong or jumping clock does not change it.
+const DELETION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
-/// Everything that decides about a ServiceCIDR.
+/// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// It.
+    /// The ServiceCIDR.
     pub cidr: &'a ServiceCidr,
-    /// All ServiceCIDRs; whether it is among them makes no difference.
+    /// All ServiceCIDRs, with or without this one.
     pub all: &'a [&'a ServiceCidr],
-    /// The addresses that Services hold.
+    /// Addresses in use by Services.
     pub addresses: &'a BTreeSet<IpAddr>,
-    /// For how long its deletion has been known here.
+    /// Time since this process observed the deletion.
     pub deleted_for: Duration,
 }
 
-/// The next write. After each the ServiceCIDR is looked at again.
+/// The next write. The ServiceCIDR is reconciled again after each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// The finalizer is added.
-    Hold,
-    /// The finalizer is removed.
-    Release,
-    /// Condition Ready is true.
-    SayReady,
-    /// Condition Ready is false: it is being deleted, and waits for addresses in use (CIDR-10).
-    SayWaiting,
+    /// Add the finalizer.
+    AddFinalizer,
+    /// Remove the finalizer.
+    RemoveFinalizer,
+    /// Set the condition Ready to True.
+    SetReady,
+    /// Set the condition Ready to False: the deletion waits for addresses in use (CIDR-10).
+    SetTerminating,
 }
 
-/// What to do.
+/// The result of a reconciliation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Outcome {
-    /// The next write, if any is due.
+pub struct Decision {
+    /// The next write; `None` if observed and desired state agree.
     pub step: Option<Step>,
-    /// When to look again though nothing has changed.
-    pub again_after: Option<Duration>,
+    /// Delay of the next reconciliation without a change.
+    pub requeue_after: Option<Duration>,
 }
 
-/// Decides about a ServiceCIDR.
-pub fn reconcile(inputs: &Inputs<'_>) -> Outcome {
+/// Computes the next step of a ServiceCIDR.
+pub fn reconcile(inputs: &Inputs<'_>) -> Decision {
     let metadata = &inputs.cidr.metadata;
     let is_held = metadata.finalizers.iter().any(|name| name == FINALIZER);
-    let step = |step| Outcome {
+    let step = |step| Decision {
         step: Some(step),
-        again_after: None,
+        requeue_after: None,
     };
     if metadata.deletion_timestamp.is_none() {
-        return match says(inputs.cidr, "True") {
-            _ if !is_held => step(Step::Hold),
-            true => Outcome::default(),
-            false => step(Step::SayReady),
+        return if !is_held {
+            step(Step::AddFinalizer)
+        } else if has_ready_status(inputs.cidr, "True") {
+            Decision::default()
+        } else {
+            step(Step::SetReady)
         };
     }
     if !is_held {
-        return Outcome::default();
+        return Decision::default();
     }
     if would_orphan(inputs) {
-        return match says(inputs.cidr, "False") {
-            true => Outcome::default(),
-            false => step(Step::SayWaiting),
+        return if has_ready_status(inputs.cidr, "False") {
+            Decision::default()
+        } else {
+            step(Step::SetTerminating)
         };
     }
-    let left = DELETION_GRACE.saturating_sub(inputs.deleted_for);
+    let left = DELETION_GRACE_PERIOD.saturating_sub(inputs.deleted_for);
     if left.is_zero() {
-        return step(Step::Release);
+        return step(Step::RemoveFinalizer);
     }
-    Outcome {
+    Decision {
         step: None,
-        again_after: Some(left),
+        requeue_after: Some(left),
     }
 }
 
-fn says(cidr: &ServiceCidr, status: &str) -> bool {
+fn has_ready_status(cidr: &ServiceCidr, status: &str) -> bool {
     cidr.condition("Ready")
         .is_some_and(|ready| ready.status == status)
 }
 
-/// Whether an address in use would be in no range any more without this one. Ranges that are being deleted
-/// themselves hold nothing.
+/// Returns true if an address in use would be in no range without this one. Ranges that are being deleted do
+/// not count.
 pub(super) fn would_orphan(inputs: &Inputs<'_>) -> bool {
     let is_other = |other: &&&ServiceCidr| {
         other.metadata.uid != inputs.cidr.metadata.uid && other.metadata.deletion_timestamp.is_none()
@@ -100,7 +103,7 @@ pub(super) fn would_orphan(inputs: &Inputs<'_>) -> bool {
         .flat_map(|other| ranges(other))
         .collect();
     ranges(inputs.cidr).any(|range| {
-        // A range within another one holds nothing that the other does not.
+        // A range within another one holds no further addresses.
         if others.iter().any(|other| other.contains(&range)) {
             return false;
         }
@@ -109,7 +112,7 @@ pub(super) fn would_orphan(inputs: &Inputs<'_>) -> bool {
     })
 }
 
-/// The ranges of a ServiceCIDR; the server lets none in that cannot be read.
+/// Returns the ranges of a ServiceCIDR; validation rejects invalid ones.
 fn ranges(cidr: &ServiceCidr) -> impl Iterator<Item = IpNet> {
     cidr.spec.cidrs.iter().filter_map(|range| range.parse().ok())
 }

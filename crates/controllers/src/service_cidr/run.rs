@@ -1,34 +1,41 @@
-//! The controller: what it watches, and its keeper.
+//! Watches and jobs of the ServiceCIDR controller.
 
 use std::future::Future;
 
 use client::Query;
+use reconcile::watches;
 
-use super::cidrs::{Change, Cidrs, Job};
-use super::write::carry_out;
+use super::controller::{Change, Job, ServiceCidrController};
+use super::write::execute;
 use super::{MANAGED_BY, MANAGED_BY_LABEL};
-use crate::keeper;
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 
-/// Looks after ServiceCIDRs until `shutdown` resolves; writes under way are finished first.
+/// Reconciles ServiceCIDRs until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let managed = Query {
         label_selector: format!("{MANAGED_BY_LABEL}={MANAGED_BY}"),
         ..Query::default()
     };
-    let (sender, changes) = keeper::changes();
-    keeper::forward(&environment, Query::default(), sender.clone(), Change::Cidr);
-    keeper::forward(&environment, managed, sender, Change::Address);
-    let cidrs = Cidrs::new(environment.clock.clone());
-    let meter = environment.metrics.queue(Controller::ServiceCidr.queue_name());
+    let (sender, changes) = watches::channel();
+    watches::forward(
+        &environment.client,
+        Query::default(),
+        sender.clone(),
+        Change::Cidr,
+    );
+    watches::forward(&environment.client, managed, sender, Change::Address);
+    let cidrs = ServiceCidrController::new(environment.clock.clone());
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::ServiceCidr.queue_name());
     let client = environment.client;
-    let carry_out = |_: String, Job { cidr, step, time }| {
+    let run_job = |_: String, Job { cidr, step, time }| {
         let client = client.clone();
         async move {
-            let written = carry_out(&client, &cidr, step, time).await?;
+            let written = execute(&client, &cidr, step, time).await?;
             Ok((cidr.metadata.uid, written))
         }
     };
-    keeper::run(cidrs, changes, meter, carry_out, shutdown).await;
+    reconcile::run(cidrs, changes, queue_metrics, run_job, shutdown).await;
 }

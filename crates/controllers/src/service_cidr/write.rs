@@ -1,4 +1,4 @@
-//! Carrying out steps on ServiceCIDRs.
+//! Writes of ServiceCIDRs.
 
 use std::time::Duration;
 
@@ -12,35 +12,35 @@ use super::reconcile::would_orphan;
 use super::{FINALIZER, Inputs, MANAGED_BY, MANAGED_BY_LABEL, Step};
 use crate::write::{decode, list_all};
 
-/// What became of a ServiceCIDR.
+/// The result of a write.
 #[derive(Debug)]
-pub(super) enum Written {
-    /// The server has it like this now.
-    Now(Box<ServiceCidr>),
-    /// It is gone.
-    Gone,
+pub(super) enum WriteResult {
+    /// The ServiceCIDR after the write.
+    Current(Box<ServiceCidr>),
+    /// The ServiceCIDR is deleted.
+    Deleted,
 }
 
-/// Writes a step; returns what became of the ServiceCIDR, nothing if it is not to be released after all. Somebody
-/// else's write since `cidr` was read is a conflict.
-pub(super) async fn carry_out(
+/// Writes a step; returns the result, `None` if the finalizer is still needed. A write by another client
+/// since the read is a conflict.
+pub(super) async fn execute(
     client: &Client,
     cidr: &ServiceCidr,
     step: Step,
     now: Timestamp,
-) -> Result<Option<Written>, ClientError> {
-    if step == Step::Release && is_needed(client, cidr).await? {
-        // What made it so is on its way to the caches.
+) -> Result<Option<WriteResult>, ClientError> {
+    if step == Step::RemoveFinalizer && is_needed(client, cidr).await? {
+        // The watch will report the address or range that requires it.
         return Ok(None);
     }
     let object = format!("{}/{}", ServiceCidr::collection(None), cidr.metadata.name);
     let (path, kind, patch) = match step {
-        Step::Hold | Step::Release => (object, MERGE_PATCH, finalizers(cidr, step)),
-        Step::SayReady => {
+        Step::AddFinalizer | Step::RemoveFinalizer => (object, MERGE_PATCH, finalizers(cidr, step)),
+        Step::SetReady => {
             let ready = condition("True", "", "Kubernetes Service CIDR is ready", now);
             (format!("{object}/status"), STRATEGIC_PATCH, ready)
         }
-        Step::SayWaiting => {
+        Step::SetTerminating => {
             let why = "There are still IPAddresses referencing the ServiceCIDR, please remove them or create a new ServiceCIDR";
             let waiting = condition("False", "Terminating", why, now);
             (format!("{object}/status"), STRATEGIC_PATCH, waiting)
@@ -50,23 +50,23 @@ pub(super) async fn carry_out(
     patch["metadata"]["uid"] = json!(cidr.metadata.uid);
     patch["metadata"]["resourceVersion"] = json!(cidr.metadata.resource_version);
     match client.request(Method::PATCH, &path, kind, Some(&patch)).await {
-        Ok(answer) => {
-            let cidr: ServiceCidr = decode(path, answer)?;
-            // The last finalizer is all that holds one that is deleted: then the answer is its last state.
+        Ok(response) => {
+            let cidr: ServiceCidr = decode(path, response)?;
+            // Without a finalizer an object that is being deleted is gone; the response has its last state.
             let is_held = cidr.metadata.deletion_timestamp.is_none() || !cidr.metadata.finalizers.is_empty();
             Ok(Some(if is_held {
-                Written::Now(Box::new(cidr))
+                WriteResult::Current(Box::new(cidr))
             } else {
-                Written::Gone
+                WriteResult::Deleted
             }))
         }
-        Err(error) if error.is_not_found() => Ok(Some(Written::Gone)),
+        Err(error) if error.is_not_found() => Ok(Some(WriteResult::Deleted)),
         Err(error) => Err(error),
     }
 }
 
-/// Whether, by what the server has now, an address would be in no range any more: an address that the watch has not
-/// told of yet must not be left behind.
+/// Returns true if, in the current state of the server, an address would be in no range without this one. The
+/// caches may lack a new address.
 async fn is_needed(client: &Client, cidr: &ServiceCidr) -> Result<bool, ClientError> {
     let managed = format!("{MANAGED_BY_LABEL}={MANAGED_BY}");
     let addresses = list_all::<IpAddress>(client, &managed).await?.items;
@@ -86,7 +86,7 @@ async fn is_needed(client: &Client, cidr: &ServiceCidr) -> Result<bool, ClientEr
 fn finalizers(cidr: &ServiceCidr, step: Step) -> Value {
     let others = cidr.metadata.finalizers.iter().map(String::as_str);
     let mut finalizers: Vec<&str> = others.filter(|name| *name != FINALIZER).collect();
-    if step == Step::Hold {
+    if step == Step::AddFinalizer {
         finalizers.push(FINALIZER);
     }
     json!({"metadata": {"finalizers": finalizers}})

@@ -1,14 +1,14 @@
 use http::{StatusCode, Uri};
 
-use super::answer;
+use super::route;
 use crate::metrics::{Metrics, Phase};
 
 fn status(metrics: &Metrics, path: &'static str) -> StatusCode {
-    answer(metrics, &Uri::from_static(path)).status
+    route(metrics, &Uri::from_static(path)).status
 }
 
 #[test]
-fn who_reads_what_is_there_is_alive_and_not_ready() {
+fn initial_lists_are_live_and_not_ready() {
     let metrics = Metrics::default();
     assert_eq!(status(&metrics, "/readyz"), StatusCode::OK, "standing by");
     metrics.enter(Phase::Reading);

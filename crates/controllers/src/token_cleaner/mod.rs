@@ -1,6 +1,6 @@
-//! Bootstrap tokens whose time is over are removed (upstream's token cleaner).
+//! Deletion of expired bootstrap tokens (upstream's token cleaner).
 
-mod keeper;
+mod controller;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -8,15 +8,15 @@ use std::future::Future;
 use api::bootstrap_token::{NAMESPACE, SECRET_TYPE};
 use api::object::ObjectMeta;
 use client::Query;
+use reconcile::watches;
 use serde::{Deserialize, Serialize};
 
-use crate::keeper::{changes, forward};
-use crate::run::Environment;
+use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::delete;
-use keeper::Tokens;
+use controller::TokenCleaner;
 
-/// A Secret, as far as it matters here.
+/// The fields of a Secret that the token cleaner reads.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Secret {
@@ -28,27 +28,29 @@ pub(crate) struct Secret {
 
 api::resource!(Secret, "", "v1", "Secret", "secrets");
 
-/// Removes expired tokens until `shutdown` resolves; writes under way are finished first.
+/// Deletes expired tokens until `shutdown` resolves, then waits for writes in progress.
 pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
     let query = Query {
         namespace: Some(NAMESPACE.to_owned()),
         field_selector: format!("type={SECRET_TYPE}"),
         ..Query::default()
     };
-    let (sender, changes) = changes();
-    forward::<Secret, _>(&environment, query, sender, |event| event);
-    let tokens = Tokens::new(environment.clock.clone());
-    let meter = environment.metrics.queue(Controller::TokenCleaner.queue_name());
+    let (sender, changes) = watches::channel();
+    watches::forward::<Secret, _>(&environment.client, query, sender, |event| event);
+    let tokens = TokenCleaner::new(environment.clock.clone());
+    let queue_metrics = environment
+        .metrics
+        .register_queue(Controller::TokenCleaner.queue_name());
     let client = environment.client;
-    let carry_out = |name: String, secret: ObjectMeta| {
+    let run_job = |name: String, secret: ObjectMeta| {
         let client = client.clone();
         async move {
             delete::<Secret>(&client, &secret).await?;
-            tracing::info!(secret = name, "an expired bootstrap token is removed");
+            tracing::info!(secret = name, "expired bootstrap token deleted");
             Ok(())
         }
     };
-    crate::keeper::run(tokens, changes, meter, carry_out, shutdown).await;
+    reconcile::run(tokens, changes, queue_metrics, run_job, shutdown).await;
 }
 
 #[cfg(test)]

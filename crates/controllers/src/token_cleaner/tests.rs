@@ -1,11 +1,12 @@
+use reconcile::Action;
+
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::keeper::look;
+use super::controller::look;
 use super::*;
-use crate::keeper::Look;
 
 fn token(expiration: &str) -> Secret {
     let data = [("token-id", "abcdef"), ("expiration", expiration)];
@@ -22,15 +23,18 @@ fn token(expiration: &str) -> Secret {
 }
 
 #[test]
-fn a_token_goes_when_its_time_is_over() {
+fn expired_tokens_are_deleted() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
-    assert!(matches!(look(&token("2026-01-01T00:00:00Z"), now), Look::Do(_)));
+    assert!(matches!(
+        look(&token("2026-01-01T00:00:00Z"), now),
+        Action::Run(_)
+    ));
     let soon = look(&token("2026-01-01T00:00:05Z"), now);
-    assert!(matches!(soon, Look::Again(left) if left == Duration::from_secs(5)));
-    assert!(matches!(look(&token(""), now), Look::Fine));
-    // Nobody knows how long it was meant for.
-    assert!(matches!(look(&token("tomorrow"), now), Look::Do(_)));
+    assert!(matches!(soon, Action::RequeueAfter(left) if left == Duration::from_secs(5)));
+    assert!(matches!(look(&token(""), now), Action::Done));
+    // An invalid expiration counts as expired.
+    assert!(matches!(look(&token("tomorrow"), now), Action::Run(_)));
     let mut other = token("2026-01-01T00:00:00Z");
     other.kind = "Opaque".to_owned();
-    assert!(matches!(look(&other, now), Look::Fine));
+    assert!(matches!(look(&other, now), Action::Done));
 }

@@ -1,4 +1,4 @@
-//! What slices and Endpoints must say, computed from the objects anew and plainly.
+//! The expected contents of slices and Endpoints, recomputed from the objects.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,13 +7,13 @@ use serde_json::Value;
 
 use crate::server::{Key, Objects};
 
-/// One endpoint at one port: family, address, port, readiness and what else consumers act on, as text.
-type Says = BTreeSet<String>;
+/// One endpoint at one port as text: family, address, port, readiness and other fields that consumers use.
+type Facts = BTreeSet<String>;
 
 const SLICES: &str = "endpointslice-controller.k8s.io";
 const MIRRORED: &str = "endpointslicemirroring-controller.k8s.io";
 
-/// Where what is there differs from what should be.
+/// Returns the differences between observed and expected state.
 pub fn differences(objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((_, _, name), service) in of(objects, "services") {
@@ -54,7 +54,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
             );
         }
     }
-    // What a deleted Service leaves of its own slices is the garbage collector's.
+    // The garbage collector deletes the slices of a deleted Service.
     for ((_, _, name), slice) in of(objects, "endpointslices") {
         let labels = &slice["metadata"]["labels"];
         let service = labels["kubernetes.io/service-name"].as_str().unwrap_or_default();
@@ -72,7 +72,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
     wrong
 }
 
-/// The shape of the slices: none too large, a placeholder where there is nothing else, all owned.
+/// Checks the shape of the slices: maximum size, placeholder and owners.
 fn check_slices(wrong: &mut Vec<String>, objects: &Objects, service: &Value, name: &str) {
     for family in service["spec"]["ipFamilies"].as_array().into_iter().flatten() {
         let slices = slices(objects, name, SLICES).filter(|slice| slice["addressType"] == *family);
@@ -93,7 +93,7 @@ fn check_slices(wrong: &mut Vec<String>, objects: &Objects, service: &Value, nam
     }
 }
 
-fn compare(wrong: &mut Vec<String>, what: &str, name: &str, wanted: Says, found: Says) {
+fn compare(wrong: &mut Vec<String>, what: &str, name: &str, wanted: Facts, found: Facts) {
     if wanted != found {
         let missing: Vec<_> = wanted.difference(&found).collect();
         let extra: Vec<_> = found.difference(&wanted).collect();
@@ -103,9 +103,9 @@ fn compare(wrong: &mut Vec<String>, what: &str, name: &str, wanted: Says, found:
     }
 }
 
-fn wanted(objects: &Objects, service: &Value) -> Says {
+fn wanted(objects: &Objects, service: &Value) -> Facts {
     let publishes = service["spec"]["publishNotReadyAddresses"] == true;
-    let mut says = Says::new();
+    let mut facts = Facts::new();
     for pod in pods(objects, service) {
         let node = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         let known = objects.get(&("nodes".to_owned(), String::new(), node.to_owned()));
@@ -123,17 +123,17 @@ fn wanted(objects: &Objects, service: &Value) -> Says {
                 let ready = publishes || (serving && !terminating);
                 let uid = &pod["metadata"]["uid"];
                 let port = port(pod, service);
-                says.insert(format!(
+                facts.insert(format!(
                     "{family} {ip} {port:?} {ready} {serving} {terminating} {zone} {uid}"
                 ));
             }
         }
     }
-    says
+    facts
 }
 
-fn sliced(objects: &Objects, name: &str, managed_by: &str) -> Says {
-    let mut says = Says::new();
+fn sliced(objects: &Objects, name: &str, managed_by: &str) -> Facts {
+    let mut facts = Facts::new();
     for slice in slices(objects, name, managed_by) {
         let port = slice["ports"][0]["port"].as_u64();
         for endpoint in endpoints_of(slice) {
@@ -148,15 +148,15 @@ fn sliced(objects: &Objects, name: &str, managed_by: &str) -> Says {
                 let uid = &endpoint["targetRef"]["uid"];
                 format!("{family} {ip} {port:?} {ready} {serving} {terminating} {zone} {uid}")
             };
-            if !says.insert(line.clone()) {
-                says.insert(format!("twice: {line}"));
+            if !facts.insert(line.clone()) {
+                facts.insert(format!("twice: {line}"));
             }
         }
     }
-    says
+    facts
 }
 
-fn in_endpoints(objects: &Objects, service: &Value, family: &str) -> Says {
+fn in_endpoints(objects: &Objects, service: &Value, family: &str) -> Facts {
     let publishes = service["spec"]["publishNotReadyAddresses"] == true;
     let counted = pods(objects, service).filter(|pod| publishes || !is_terminating(pod));
     let lines = counted.filter_map(|pod| {
@@ -167,18 +167,18 @@ fn in_endpoints(objects: &Objects, service: &Value, family: &str) -> Says {
     lines.collect()
 }
 
-fn subsets(endpoints: &Value) -> Says {
-    let mut says = Says::new();
+fn subsets(endpoints: &Value) -> Facts {
+    let mut facts = Facts::new();
     for subset in endpoints["subsets"].as_array().into_iter().flatten() {
         for (field, ready) in [("addresses", true), ("notReadyAddresses", false)] {
             for address in subset[field].as_array().into_iter().flatten() {
                 let ip = address["ip"].as_str().unwrap_or_default();
                 let port = subset["ports"][0]["port"].as_u64();
-                says.insert(format!("{ip} {port:?} {ready}"));
+                facts.insert(format!("{ip} {port:?} {ready}"));
             }
         }
     }
-    says
+    facts
 }
 
 fn pods<'a>(objects: &'a Objects, service: &'a Value) -> impl Iterator<Item = &'a Value> {
@@ -231,18 +231,18 @@ fn endpoints_of(slice: &Value) -> impl Iterator<Item = &Value> {
     slice["endpoints"].as_array().into_iter().flatten()
 }
 
-/// All objects of a kind.
+/// Iterates over the objects of a kind.
 pub fn of<'a>(objects: &'a Objects, plural: &'a str) -> impl Iterator<Item = (&'a Key, &'a Value)> {
     objects.iter().filter(move |((p, ..), _)| p == plural)
 }
 
-/// The ranges of a ServiceCIDR.
+/// Returns the ranges of a ServiceCIDR.
 pub fn ranges(cidr: &Value) -> impl Iterator<Item = ipnet::IpNet> {
     let ranges = cidr["spec"]["cidrs"].as_array().into_iter().flatten();
     ranges.filter_map(|range| range.as_str()?.parse().ok())
 }
 
-/// Whether an address would be in no range that stays, if this one went.
+/// Returns true if an address would be in no lasting range without this one.
 pub fn would_orphan(objects: &Objects, cidr: &Value) -> bool {
     let stays = |other: &&Value| other["metadata"]["deletionTimestamp"].is_null();
     let all = of(objects, "servicecidrs").map(|(_, other)| other);

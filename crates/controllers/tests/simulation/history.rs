@@ -1,31 +1,31 @@
-//! What happens in a history: users, clocks and accidents, one thing after the other.
+//! The events of a history: users, clocks and failures.
 
 use std::time::Duration;
 
 use fastrand::Rng;
 use serde_json::{Value, json};
 
+use crate::independent_controllers::{self, NodeHealths};
 use crate::instance::Instances;
-use crate::keepers::{self, Hearts};
 use crate::server::{Faults, Server};
 use crate::workloads;
 
-/// What kind of history a seed gives.
+/// The kind of history that a seed selects.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
     pub seed: u64,
     pub faults: Faults,
-    /// How many processes run the controllers.
+    /// Number of processes that run the controllers.
     pub instances: usize,
-    /// Whether they elect a leader; two that do not are there by mistake.
-    pub is_led: bool,
-    /// Whether those that look after ServiceCIDRs, Nodes and garbage run too.
-    pub has_keepers: bool,
-    /// Whether they look after Deployments, and after nothing else.
+    /// True if they elect a leader; two processes without election simulate a misconfiguration.
+    pub has_election: bool,
+    /// True if the ServiceCIDR, Node and garbage collection controllers run too.
+    pub has_independent_controllers: bool,
+    /// True if only the Deployment controllers run.
     pub has_workloads: bool,
-    /// Whether the bounds of roll-outs are to hold strictly.
+    /// True if the bounds of rollouts hold strictly.
     pub is_strict: bool,
-    /// Things that happen.
+    /// Number of events.
     pub events: usize,
 }
 
@@ -39,26 +39,26 @@ impl Plan {
             unanswered: some(20),
             cut: some(30),
             lag: Duration::from_millis(u64::from(some(50)) * 100),
-            // Less than between the renew deadline and the lease duration, beyond which a server
-            // that still works on a request is not fenced.
+            // Less than the time between renew deadline and lease duration; a server that works on a request
+            // for longer is not fenced.
             latency: Duration::from_millis(u64::from(some(40)) * 100 + 20),
         };
-        let (instances, is_led) = [(1, false), (2, false), (2, true), (3, true)][random.usize(0..4)];
+        let (instances, has_election) = [(1, false), (2, false), (2, true), (3, true)][random.usize(0..4)];
         Self {
             seed,
             faults,
             instances,
-            is_led,
+            has_election,
             events: random.usize(10..80),
-            has_keepers: random.bool(),
+            has_independent_controllers: random.bool(),
             has_workloads: false,
             is_strict: false,
         }
     }
 }
 
-/// Lets it happen.
-pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, hearts: &Hearts) {
+/// Plays the history.
+pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, node_healths: &NodeHealths) {
     let mut random = Rng::with_seed(plan.seed ^ 0xac7);
     if plan.has_workloads {
         workloads::start_agents(server, plan.seed);
@@ -66,28 +66,28 @@ pub async fn play(plan: &Plan, server: &Server, instances: &mut Instances, heart
     for name in 0..2 {
         node(server, &mut random, name);
     }
-    if plan.has_keepers {
-        hearts.start(server);
+    if plan.has_independent_controllers {
+        node_healths.start(server);
     }
     instances.start_all();
     for _ in 0..plan.events {
         if plan.has_workloads {
             workloads::event(plan, server, instances, &mut random);
-        } else if plan.has_keepers && random.u8(0..4) == 0 {
-            keepers::event(server, hearts, &mut random);
+        } else if plan.has_independent_controllers && random.u8(0..4) == 0 {
+            independent_controllers::event(server, node_healths, &mut random);
         } else {
-            event(server, instances, &mut random, plan.has_keepers);
+            event(server, instances, &mut random, plan.has_independent_controllers);
         }
-        // Most often at once or soon, now and then after all has settled.
+        // Usually at once or soon, sometimes after everything has settled.
         let share = random.f64();
         tokio::time::sleep(Duration::from_secs(12).mul_f64(share.powi(4))).await;
     }
 }
 
-fn event(server: &Server, instances: &mut Instances, random: &mut Rng, has_keepers: bool) {
+fn event(server: &Server, instances: &mut Instances, random: &mut Rng, has_independent_controllers: bool) {
     let instance = random.usize(0..instances.len());
     match random.u8(0..100) {
-        0..20 => service(server, random, has_keepers),
+        0..20 => service(server, random, has_independent_controllers),
         20..65 => pod(server, random),
         65..70 => {
             let number = random.u8(0..3);
@@ -103,13 +103,13 @@ fn event(server: &Server, instances: &mut Instances, random: &mut Rng, has_keepe
     }
 }
 
-fn service(server: &Server, random: &mut Rng, has_keepers: bool) {
+fn service(server: &Server, random: &mut Rng, has_independent_controllers: bool) {
     let name = format!("s{}", random.u8(0..3));
     if random.u8(0..5) == 0 {
         let propagation = ["Background", "Foreground", "Orphan"][random.usize(0..3)];
-        return match has_keepers {
+        return match has_independent_controllers {
             true => server.delete("services", &name, propagation),
-            // Nobody would do what the others wait for.
+            // A foreground deletion without a collector would never end.
             false => server.put("services", &name, None),
         };
     }
@@ -125,14 +125,14 @@ fn service(server: &Server, random: &mut Rng, has_keepers: bool) {
         "clusterIP": if random.bool() { "10.96.0.1" } else { "None" },
         "publishNotReadyAddresses": random.u8(0..4) == 0,
     });
-    // Those whose number is odd have Endpoints of their own. A Service does not change sides: what its
-    // slices say is then nobody's business.
+    // Odd numbers have manually written Endpoints. A Service never switches, because nobody owns its slices
+    // then.
     if !name.ends_with('1') {
         spec["selector"] = json!({"app": format!("a{}", random.u8(0..2))});
     }
     let labels = json!({"team": format!("t{}", random.u8(0..2))});
     let known = server.object("services", &name);
-    // One that is being deleted goes on being so.
+    // An object that is being deleted stays so.
     if known.is_none_or(|known| known["metadata"]["deletionTimestamp"].is_null()) {
         let service = json!({"metadata": {"labels": labels}, "spec": spec});
         server.put("services", &name, Some(service));
@@ -164,7 +164,7 @@ fn pod(server: &Server, random: &mut Rng) {
             "containers": [{"name": "c", "ports": [{"name": "web", "containerPort": 8000 + u16::from(random.bool())}]}],
         },
         "status": {"phase": phase, "podIPs": addresses, "conditions": [{"type": "Ready", "status": ready}]},
-        // What its Node's agent says of it whenever it is heard.
+        // Readiness that the agent reports with the Node's next heartbeat.
         "saysReady": ready,
     });
     if random.u8(0..8) == 0 {
@@ -186,7 +186,7 @@ fn node(server: &Server, random: &mut Rng, number: u8) {
     }
 }
 
-/// Endpoints that a user writes.
+/// Writes Endpoints as a user.
 fn endpoints(server: &Server, random: &mut Rng) {
     if random.u8(0..4) == 0 {
         return server.put("endpoints", "s1", None);
@@ -206,7 +206,7 @@ fn endpoints(server: &Server, random: &mut Rng) {
     server.put("endpoints", "s1", Some(object));
 }
 
-/// Somebody changes or deletes what the controllers wrote.
+/// Changes or deletes an object of the controllers as a foreign client.
 fn meddle(server: &Server, random: &mut Rng) {
     let plural = if random.bool() {
         "endpointslices"

@@ -1,4 +1,4 @@
-//! The processes that run the controllers: started, ended, and killed.
+//! The processes that run the controllers: start, shutdown and kill.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -17,19 +17,19 @@ use crate::server::Server;
 /// All instances.
 pub struct Instances {
     server: Server,
-    is_led: bool,
+    has_election: bool,
     options: Options,
     instances: Vec<Instance>,
 }
 
-/// How long a Node may be silent.
+/// The monitor grace period of Nodes.
 pub const GRACE: Duration = Duration::from_secs(20);
 
 struct Instance {
     number: usize,
-    /// How often it was started: a process that starts again is another candidate.
+    /// Number of starts; each start is another candidate of the election.
     starts: usize,
-    /// Seconds by which its clock is wrong.
+    /// Clock skew in seconds.
     skew: Arc<AtomicI64>,
     running: Option<(watch::Sender<bool>, JoinHandle<()>)>,
 }
@@ -42,12 +42,12 @@ impl Instances {
             skew: Arc::default(),
             running: None,
         };
-        if plan.is_led {
-            server.is_led();
+        if plan.has_election {
+            server.require_leader();
         }
         Self {
             server: server.clone(),
-            is_led: plan.is_led,
+            has_election: plan.has_election,
             options: options(plan),
             instances: (0..plan.instances).map(instance).collect(),
         }
@@ -63,9 +63,9 @@ impl Instances {
         }
     }
 
-    /// Starts an instance that does not run.
+    /// Starts an instance unless it runs.
     pub fn start(&mut self, number: usize) {
-        let (server, role) = (self.server.clone(), (self.is_led, self.options.clone()));
+        let (server, role) = (self.server.clone(), (self.has_election, self.options.clone()));
         let Some(instance) = self.instances.get_mut(number).filter(|i| i.running.is_none()) else {
             return;
         };
@@ -83,21 +83,21 @@ impl Instances {
         instance.running = Some((end, task));
     }
 
-    /// Kills an instance, whatever it is doing.
+    /// Kills an instance.
     pub fn kill(&mut self, number: usize) {
         if let Some((_, task)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
             task.abort();
         }
     }
 
-    /// Asks an instance to end, and does not wait for it.
+    /// Requests the shutdown of an instance without waiting for it.
     pub fn end(&mut self, number: usize) {
         if let Some((end, _)) = self.instances.get_mut(number).and_then(|i| i.running.take()) {
             end.send_replace(true);
         }
     }
 
-    /// Sets an instance's clock.
+    /// Sets the clock of an instance.
     pub fn set_clock(&mut self, number: usize, seconds: i64) {
         if let Some(instance) = self.instances.get(number) {
             instance.skew.store(seconds, Ordering::Relaxed);
@@ -105,14 +105,14 @@ impl Instances {
     }
 }
 
-/// What the controllers are told to do.
+/// Returns the options of the controllers.
 fn options(plan: &Plan) -> Options {
     let mut controllers = vec![
         "endpointslice-controller",
         "endpoints-controller",
         "endpointslice-mirroring-controller",
     ];
-    if plan.has_keepers {
+    if plan.has_independent_controllers {
         controllers.extend([
             "service-cidr-controller",
             "node-lifecycle-controller",
@@ -144,15 +144,12 @@ async fn process(
     server: Server,
     identity: String,
     clock: WallClock,
-    (is_led, options): (bool, Options),
+    (has_election, options): (bool, Options),
     ended: watch::Receiver<bool>,
 ) {
     let client = server.client(&identity);
-    if !is_led {
-        let environment = Environment {
-            clock,
-            ..Environment::new(client)
-        };
+    if !has_election {
+        let environment = Environment::with_clock(client, clock);
         controllers::run(environment, options, election::asked(ended)).await;
         return;
     }
@@ -165,10 +162,7 @@ async fn process(
         retry_period: Duration::from_secs(2),
     };
     let work = |client, ended| {
-        let environment = Environment {
-            clock: clock.clone(),
-            ..Environment::new(client)
-        };
+        let environment = Environment::with_clock(client, clock.clone());
         controllers::run(environment, options.clone(), election::asked(ended))
     };
     let is_leader = watch::Sender::new(false);

@@ -1,4 +1,4 @@
-//! What must hold of each single write, whatever the history.
+//! Invariants of every single write, in any history.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -10,29 +10,29 @@ use crate::expected::would_orphan;
 use crate::instance::GRACE;
 use crate::server::{Key, Objects};
 
-/// Signs of life that are remembered of a Node.
+/// Number of recorded heartbeats of a Node.
 const BEATS: usize = 3;
 
-/// What was seen that must not be.
+/// Recorded heartbeats and violations.
 #[derive(Debug, Default)]
 pub struct Invariants {
     wrong: Vec<String>,
-    /// When each Node renewed its Lease, the last few times.
+    /// The last renewals of each Node's Lease.
     beats: BTreeMap<String, VecDeque<Instant>>,
 }
 
 impl Invariants {
-    /// Something is wrong.
+    /// Records a violation.
     pub fn violated(&mut self, what: String) {
         self.wrong.push(what);
     }
 
-    /// All that was wrong.
+    /// Returns all violations.
     pub fn wrong(&self) -> Vec<String> {
         self.wrong.clone()
     }
 
-    /// A Node renews its Lease.
+    /// Records a renewal of a Node's Lease.
     pub fn beat(&mut self, node: &str) {
         let beats = self.beats.entry(node.to_owned()).or_default();
         beats.push_back(Instant::now());
@@ -41,7 +41,7 @@ impl Invariants {
         }
     }
 
-    /// Looks at a write of a controller on an object that is there.
+    /// Checks a controller's write of an existing object.
     pub fn check(&mut self, who: &str, key: &Key, before: &Value, after: &Value, objects: &Objects) {
         match key.0.as_str() {
             "nodes" => self.check_node(who, key, before, after),
@@ -50,8 +50,7 @@ impl Invariants {
         }
     }
 
-    /// No Node is called silent that renews its Lease: one that did so several times within the grace was heard, or
-    /// could have been.
+    /// A Node with several renewals within the grace period must not become Unknown.
     fn check_node(&mut self, who: &str, key: &Key, before: &Value, after: &Value) {
         let is_unknown = |node: &Value| ready_of(node) == "Unknown";
         let beats = self.beats.get(&key.2);
@@ -67,7 +66,7 @@ impl Invariants {
         }
     }
 
-    /// No range is released that an address needs.
+    /// A range with an address in use must not be released.
     fn check_cidr(&mut self, who: &str, before: &Value, after: &Value, objects: &Objects) {
         let is_held = |cidr: &Value| cidr["metadata"]["finalizers"][0].is_string();
         if is_held(before) && !is_held(after) && would_orphan(objects, before) {
@@ -76,7 +75,7 @@ impl Invariants {
     }
 }
 
-/// The status of the condition Ready, "" if there is none.
+/// Returns the status of the condition Ready; empty if there is none.
 pub fn ready_of(object: &Value) -> &str {
     let conditions = object["status"]["conditions"].as_array();
     let ready = conditions.into_iter().flatten().find(|c| c["type"] == "Ready");

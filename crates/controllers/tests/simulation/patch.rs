@@ -1,8 +1,8 @@
-//! Merge patches (RFC 7386), and strategic ones as far as the controllers send them: conditions by their type.
+//! Merge patches (RFC 7386), and strategic merge patches of conditions by type.
 
 use serde_json::Value;
 
-/// The object with the patch on it.
+/// Returns the object with the patch applied.
 pub fn patched(mut object: Value, patch: &Value, is_strategic: bool) -> Value {
     merge(&mut object, patch, is_strategic);
     object

@@ -1,4 +1,4 @@
-//! A model of an API server: versions, conflicts, lists and watches as the real one has them, and faults.
+//! A model of an API server: versions, conflicts, lists, watches and faults.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -21,43 +21,43 @@ pub type Key = (String, String, String);
 /// All objects.
 pub type Objects = BTreeMap<Key, Value>;
 
-/// What goes wrong, each out of 100 times.
+/// Probabilities of faults in percent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
-    /// Requests that are refused with a 500.
+    /// Requests that fail with status 500.
     pub refused: u8,
-    /// Requests that never arrive.
+    /// Requests that are lost.
     pub lost: u8,
-    /// Requests whose answer does not come.
+    /// Requests whose response is lost.
     pub unanswered: u8,
-    /// Watch events after which the watch ends.
+    /// Watch events after which the watch breaks.
     pub cut: u8,
-    /// The longest time for which a watch event waits.
+    /// Longest delay of a watch event.
     pub lag: Duration,
-    /// The longest time that a request or an answer takes.
+    /// Longest latency of a request or response.
     pub latency: Duration,
 }
 
-/// Who sends a request, and what he knew then of the object that it is about.
+/// The sender of a request and the version of the object that it knew.
 pub struct Sender {
     pub name: String,
     pub known: u64,
 }
 
-/// The namespace, name and version of the object that an answer tells of.
-type Told = Option<((String, String), u64)>;
+/// Namespace, name and version of the object in a response.
+type Acknowledged = Option<((String, String), u64)>;
 
-/// The server. Clones are the same one.
+/// The server. Clones share its state.
 #[derive(Clone)]
 pub struct Server {
     state: Arc<Mutex<State>>,
-    /// Told of every change. (A `watch` channel wakes its receivers in random order.)
+    /// Notified of every change. (A `watch` channel would wake its receivers in random order.)
     changes: Arc<Notify>,
 }
 
 impl Server {
-    pub fn new(seed: u64, faults: Faults, says_all: bool) -> Self {
-        let state = State::new(seed, faults, says_all);
+    pub fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
+        let state = State::new(seed, faults, logs_requests);
         Self {
             state: Arc::new(Mutex::new(state)),
             changes: Arc::default(),
@@ -65,23 +65,23 @@ impl Server {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().expect("nobody panicked")
+        self.state.lock().expect("mutex is not poisoned")
     }
 
-    /// A client as which `who` writes.
+    /// Returns a client that writes as `who`.
     pub fn client(&self, who: &str) -> Client {
         let (server, who) = (self.clone(), who.to_owned());
         let exchange: Exchange = Arc::new(move |request| {
             let (server, who) = (server.clone(), who.clone());
             let (arrives, path) = (server.clone(), request.uri().path().to_owned());
-            // The collector, which patches, keeps none of these: it reads before it writes.
+            // The garbage collector patches without a cache: it reads before it writes.
             let is_collected = matches!(&*plural_of(&path), "endpointslices" | "endpoints" | "services");
             let writes = match *request.method() {
                 Method::GET => false,
                 Method::PATCH => !is_collected,
                 _ => true,
             };
-            // What has been sent arrives, whether the sender lives or not.
+            // A request that was sent arrives even if its sender is killed.
             let sender = Sender {
                 known: server.state().known(&who, &path),
                 name: who.clone(),
@@ -89,7 +89,7 @@ impl Server {
             let answer = tokio::spawn(async move { arrives.answer(&sender, request).await });
             async move {
                 let (answer, version) = answer.await.map_err(TransportError::from)??;
-                // Only what is still waited for becomes known.
+                // A response counts as known only if its sender still waits for it.
                 if let Some((key, version)) = version.filter(|_| writes) {
                     let key = (plural_of(&path), key.0, key.1);
                     server.state().own.insert((who, key), version);
@@ -101,7 +101,7 @@ impl Server {
         Client::in_process(exchange)
     }
 
-    /// Nothing goes wrong from now on.
+    /// Stops all faults.
     pub fn end_faults(&self) {
         self.state().faults = Faults {
             latency: Duration::from_millis(5),
@@ -109,24 +109,24 @@ impl Server {
         };
     }
 
-    /// Only the holder of the lease may write.
-    pub fn is_led(&self) {
-        self.state().is_led = true;
+    /// Allows writes only for the holder of the lease.
+    pub fn require_leader(&self) {
+        self.state().has_election = true;
     }
 
-    /// There are agents, and maybe bounds of roll-outs that are to hold strictly.
+    /// Simulates agents, and checks the bounds of rollouts if `is_strict`.
     pub fn has_workloads(&self, is_strict: bool) {
         let mut state = self.state();
         (state.ends_pods_late, state.is_strict) = (true, is_strict);
     }
 
-    /// Forgets the history: watches that broke begin anew.
+    /// Drops the history, so that broken watches start again with a list.
     pub fn compact(&self) {
         let mut state = self.state();
         state.compacted = state.revision;
     }
 
-    /// An object, if it is there.
+    /// Returns an object.
     pub fn object(&self, plural: &str, name: &str) -> Option<Value> {
         self.state().objects.get(&key(plural, name)).cloned()
     }
@@ -135,7 +135,7 @@ impl Server {
         self.state().objects.clone()
     }
 
-    /// Writes of the controllers so far.
+    /// Returns the number of controller writes.
     pub fn writes(&self) -> usize {
         self.state().writes
     }
@@ -144,12 +144,12 @@ impl Server {
         self.state().requests.clone()
     }
 
-    /// What the server saw that must not be.
+    /// Returns all violations.
     pub fn wrong(&self) -> Vec<String> {
         self.state().invariants.wrong()
     }
 
-    /// A user writes or, with `None`, deletes an object and whatever holds it.
+    /// Writes an object as a user or, with `None`, deletes it with its finalizers.
     pub fn put(&self, plural: &str, name: &str, object: Option<Value>) {
         let key = key(plural, name);
         let mut state = self.state();
@@ -163,7 +163,7 @@ impl Server {
         self.changes.notify_waiters();
     }
 
-    /// A user changes an object that is there.
+    /// Patches an existing object as a user.
     pub fn patch(&self, plural: &str, name: &str, patch: &Value) {
         let key = key(plural, name);
         let mut state = self.state();
@@ -174,14 +174,14 @@ impl Server {
         self.changes.notify_waiters();
     }
 
-    /// A user deletes an object as `kubectl delete --cascade` does.
+    /// Deletes an object as `kubectl delete --cascade` does.
     pub fn delete(&self, plural: &str, name: &str, propagation: &str) {
         let options = json!({"propagationPolicy": propagation});
         self.state().delete(&key(plural, name), &options);
         self.changes.notify_waiters();
     }
 
-    /// A Node renews its Lease.
+    /// Renews the Lease of a Node.
     pub fn beat(&self, node: &str, lease: Value) {
         self.state().invariants.beat(node);
         self.put("leases", node, Some(lease));
@@ -191,7 +191,7 @@ impl Server {
         &self,
         who: &Sender,
         request: Request<Bytes>,
-    ) -> Result<(Response<Body>, Told), TransportError> {
+    ) -> Result<(Response<Body>, Acknowledged), TransportError> {
         let (faults, dice, pauses) = {
             let mut state = self.state();
             let faults = state.faults;
@@ -220,11 +220,11 @@ impl Server {
             return Err("the answer was lost".into());
         }
         let text = |field: &str| body["metadata"][field].as_str().unwrap_or_default().to_owned();
-        let told = (code < 300).then(|| ((text("namespace"), text("name")), version(&body)));
-        Ok((json_answer(code, &body), told))
+        let acknowledged = (code < 300).then(|| ((text("namespace"), text("name")), version(&body)));
+        Ok((json_answer(code, &body), acknowledged))
     }
 
-    /// Opens a watch, whose events come in order, late, until it breaks.
+    /// Opens a watch whose events arrive in order and delayed, until it breaks.
     fn watch(&self, request: &Request<Bytes>) -> Response<Body> {
         let query = Query::of(request.uri().query().unwrap_or_default());
         let (plural, namespace, _) = parts(request.uri().path());
@@ -249,14 +249,14 @@ impl Server {
         mut from: u64,
         sender: &mpsc::Sender<Result<Frame<Bytes>, TransportError>>,
     ) {
-        let mut told = 0;
+        let mut delivered = 0;
         loop {
             let changed = self.changes.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
             let (changes, pause, is_cut) = {
                 let mut state = self.state();
-                let news = state.log.get(told..).unwrap_or_default().iter();
+                let news = state.log.get(delivered..).unwrap_or_default().iter();
                 let is_meant = |change: &&Change| {
                     let is_within =
                         namespace.is_empty() || change.object["metadata"]["namespace"] == namespace;
@@ -264,7 +264,7 @@ impl Server {
                 };
                 let news = news.filter(is_meant);
                 let changes: Vec<Change> = news.filter(|c| query.selects(&c.object)).cloned().collect();
-                told = state.log.len();
+                delivered = state.log.len();
                 let faults = state.faults;
                 let pause = state.pause(faults.lag);
                 (changes, pause, state.random.u8(0..100) < faults.cut)
@@ -292,7 +292,7 @@ impl Server {
     }
 }
 
-/// What a list or a watch asks for.
+/// The parameters of a list or watch.
 pub struct Query {
     labels: Vec<(String, String)>,
     fields: Vec<(String, String)>,
@@ -330,7 +330,7 @@ impl Query {
     }
 }
 
-/// Where the objects of a kind are.
+/// Returns the key of an object in the kind's default namespace.
 fn key(plural: &str, name: &str) -> Key {
     let namespace = match plural {
         "nodes" | "servicecidrs" | "ipaddresses" => "",

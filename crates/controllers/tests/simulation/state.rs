@@ -1,4 +1,4 @@
-//! What the model of a server holds, and what its verbs do with it.
+//! The state of the modelled server and its verbs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -13,30 +13,30 @@ use crate::patch::patched;
 use crate::server::{Faults, Key, Objects, Query, Sender};
 use crate::workloads;
 
-/// Everything behind the server.
+/// State of the server.
 pub struct State {
     pub revision: u64,
-    /// The oldest revision that can be watched from.
+    /// The oldest revision from which a watch can start.
     pub compacted: u64,
     pub objects: Objects,
     pub log: Vec<Change>,
     pub random: fastrand::Rng,
     pub faults: Faults,
-    pub says_all: bool,
+    pub logs_requests: bool,
     pub requests: Vec<String>,
     pub writes: usize,
     pub invariants: Invariants,
-    /// Whether only the holder of the lease may write.
-    pub is_led: bool,
-    /// Whether the bounds of roll-outs are to hold strictly.
+    /// True if only the holder of the lease may write.
+    pub has_election: bool,
+    /// True if the bounds of rollouts are checked.
     pub is_strict: bool,
-    /// Whether there are agents, for whom Pods wait when they are deleted.
+    /// True if agents exist, so that deleted Pods have a grace period.
     pub ends_pods_late: bool,
-    /// The version of each object that an instance was told as its own last write.
+    /// The version of each object in the last response to an instance's own write.
     pub own: BTreeMap<(String, Key), u64>,
 }
 
-/// A change that watches tell.
+/// A change that watches deliver.
 #[derive(Clone)]
 pub struct Change {
     pub revision: u64,
@@ -46,8 +46,8 @@ pub struct Change {
 }
 
 impl State {
-    /// An empty one.
-    pub fn new(seed: u64, faults: Faults, says_all: bool) -> Self {
+    /// Creates the state without objects.
+    pub fn new(seed: u64, faults: Faults, logs_requests: bool) -> Self {
         Self {
             revision: 1,
             compacted: 0,
@@ -55,29 +55,29 @@ impl State {
             log: Vec::new(),
             random: fastrand::Rng::with_seed(seed),
             faults,
-            says_all,
+            logs_requests,
             requests: Vec::new(),
             writes: 0,
             invariants: Invariants::default(),
-            is_led: false,
+            has_election: false,
             is_strict: false,
             ends_pods_late: false,
             own: BTreeMap::new(),
         }
     }
 
-    /// The version of the object at a path that `who` was told as its own last write.
+    /// Returns the version in the last response to a write of `who` at a path.
     pub fn known(&self, who: &str, path: &str) -> u64 {
         self.own.get(&(who.to_owned(), parts(path))).copied().unwrap_or(0)
     }
 
-    /// A random time up to `most`, most often a short one.
+    /// Returns a random duration up to `most`, usually a short one.
     pub fn pause(&mut self, most: Duration) -> Duration {
         let share = self.random.f64();
         most.mul_f64(share * share * share)
     }
 
-    /// Answers a request other than a watch.
+    /// Handles a request other than a watch.
     pub fn handle(&mut self, who: &Sender, request: &Request<Bytes>) -> (u16, Value) {
         let path = request.uri().path().to_owned();
         let method = request.method().clone();
@@ -85,7 +85,7 @@ impl State {
         let (plural, namespace, name) = parts(&path);
         let key = (plural.clone(), namespace.clone(), name.clone());
         let line = format!("{} {method} {path} at {}", who.name, self.revision);
-        if self.says_all {
+        if self.logs_requests {
             println!("{:?} {line} {body}", Instant::now());
         }
         self.requests.push(line);
@@ -122,16 +122,16 @@ impl State {
         answer
     }
 
-    /// Two instances never both write.
+    /// Two instances must never both write.
     fn check_leader(&mut self, who: &str, key: &Key) {
         let lease = ("leases".to_owned(), "kube-system".to_owned(), "lock".to_owned());
         let holder = self
             .objects
             .get(&lease)
             .map(|l| l["spec"]["holderIdentity"].clone());
-        if self.is_led && holder.as_ref().and_then(Value::as_str) != Some(who) {
+        if self.has_election && holder.as_ref().and_then(Value::as_str) != Some(who) {
             self.invariants
-                .violated(format!("{who} wrote {key:?} though {holder:?} leads"));
+                .violated(format!("{who} wrote {key:?} while {holder:?} is the leader"));
         }
     }
 
@@ -170,8 +170,8 @@ impl State {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
-        // The collector and those who look after Nodes' Pods keep none of these: they read before they write. Of
-        // Deployments and ReplicaSets several controllers of one process have caches, each with its own writes.
+        // The garbage collector and the node lifecycle controller read these before they write. Deployments
+        // and ReplicaSets are in the caches of several controllers, each with its own writes.
         let is_read = matches!(&*key.0, "endpointslices" | "endpoints" | "services" | "pods");
         let is_shared = matches!(&*key.0, "deployments" | "replicasets");
         if self.is_stale(who, key, &patch["metadata"], &current, !is_read && !is_shared) {
@@ -185,12 +185,12 @@ impl State {
         (200, self.store(key, object))
     }
 
-    /// A controller deletes an object.
+    /// Deletes an object for a controller.
     fn delete_for(&mut self, who: &Sender, key: &Key, options: &Value) -> (u16, Value) {
         let Some(current) = self.objects.get(key).cloned() else {
             return status(404, "NotFound");
         };
-        // The collector reads before it deletes.
+        // The garbage collector reads before it deletes.
         let has_cache = options["propagationPolicy"].is_null() && key.0 != "replicasets";
         if self.is_stale(who, key, &options["preconditions"], &current, has_cache) {
             return status(409, "Conflict");
@@ -208,7 +208,7 @@ impl State {
         }
     }
 
-    /// Deletes an object; one that has finalizers stays until they are gone.
+    /// Deletes an object; one with finalizers stays until they are removed.
     pub fn delete(&mut self, key: &Key, options: &Value) {
         let Some(mut object) = self.objects.get(key).cloned() else {
             return;
@@ -224,7 +224,7 @@ impl State {
             Some("Foreground") => finalizers.push("foregroundDeletion".into()),
             _ => {}
         }
-        // Pods on a Node end some time later, when the agent says so.
+        // Pods on a Node have a grace period, which the agent ends.
         let is_run = key.0 == "pods" && object["spec"]["nodeName"].is_string() && self.ends_pods_late;
         let meta = &mut object["metadata"];
         if finalizers.is_empty() && !is_run {
@@ -239,7 +239,7 @@ impl State {
         }
     }
 
-    /// Looks whether a write of a controller may be.
+    /// Checks the invariants of a controller's write.
     fn check(&mut self, who: &Sender, key: &Key, before: &Value, after: &Value) {
         if key.0 == "leases" {
             return;
@@ -252,8 +252,8 @@ impl State {
             .check(&who.name, key, before, after, &self.objects);
     }
 
-    /// Whether a write means another version than there is. Nobody who has a cache may mean one from before his own
-    /// last write that was answered.
+    /// Returns true if a write is based on an outdated version. A controller with a cache must not use a
+    /// version from before its own last acknowledged write.
     fn is_stale(&mut self, who: &Sender, key: &Key, meant: &Value, current: &Value, has_cache: bool) -> bool {
         let is_other = |field: &str| !meant[field].is_null() && meant[field] != current["metadata"][field];
         let version = version(&json!({"metadata": meant}));
@@ -267,7 +267,7 @@ impl State {
         is_other("resourceVersion") || is_other("uid")
     }
 
-    /// Stores an object, as a new one or another state of one.
+    /// Stores a new object or a new state of one.
     pub fn store(&mut self, key: &Key, mut object: Value) -> Value {
         self.revision += 1;
         let before = self.objects.get(key);
@@ -290,13 +290,13 @@ impl State {
             .as_array()
             .is_some_and(|names| !names.is_empty());
         if !meta["deletionTimestamp"].is_null() && meta["finalizers"].is_array() && !is_held {
-            // The last finalizer was all that held it.
+            // The last finalizer is removed.
             self.remove(key);
             return object;
         }
         let kind = if before.is_some() { "MODIFIED" } else { "ADDED" };
         self.objects.insert(key.clone(), object.clone());
-        self.tell(kind, key, object.clone());
+        self.record_change(kind, key, object.clone());
         object
     }
 
@@ -306,10 +306,10 @@ impl State {
         };
         self.revision += 1;
         object["metadata"]["resourceVersion"] = self.revision.to_string().into();
-        self.tell("DELETED", key, object);
+        self.record_change("DELETED", key, object);
     }
 
-    fn tell(&mut self, kind: &'static str, key: &Key, object: Value) {
+    fn record_change(&mut self, kind: &'static str, key: &Key, object: Value) {
         self.log.push(Change {
             revision: self.revision,
             kind,
@@ -324,7 +324,7 @@ fn is_strategic(request: &Request<Bytes>) -> bool {
     kind.is_some_and(|kind| kind.as_bytes().starts_with(b"application/strategic"))
 }
 
-/// Plural, namespace and name of a path; the name is "" for a collection.
+/// Returns plural, namespace and name of a path; the name of a collection is empty.
 pub fn parts(path: &str) -> Key {
     let mut segments = path
         .split('/')
@@ -340,18 +340,18 @@ pub fn parts(path: &str) -> Key {
     (plural, namespace, segments.next().unwrap_or_default())
 }
 
-/// Plural of a path.
+/// Returns the plural of a path.
 pub fn plural_of(path: &str) -> String {
     parts(path).0
 }
 
-/// The version of an object as a number.
+/// Returns the version of an object as a number.
 pub fn version(object: &Value) -> u64 {
     let text = object["metadata"]["resourceVersion"].as_str();
     text.and_then(|text| text.parse().ok()).unwrap_or(0)
 }
 
-/// The object without what the server sets.
+/// Returns the object without the fields that the server sets.
 fn plain(object: &Value) -> Value {
     let mut object = object.clone();
     if let Some(meta) = object["metadata"].as_object_mut() {
@@ -365,7 +365,7 @@ fn plain(object: &Value) -> Value {
     object
 }
 
-/// A failure as the API tells it.
+/// Returns an error as the API does.
 pub fn status(code: u16, reason: &str) -> (u16, Value) {
     (
         code,

@@ -1,4 +1,4 @@
-//! Deployments and their Pods: what users and agents do, and what must have become of it.
+//! Deployments and their Pods: events and expected results.
 
 use std::time::Duration;
 
@@ -10,27 +10,27 @@ use crate::history::Plan;
 use crate::instance::Instances;
 use crate::server::{Faults, Key, Objects, Server};
 
-/// How often agents look after their Pods.
+/// Interval at which agents check their Pods.
 const AGENT_PERIOD: Duration = Duration::from_millis(300);
-/// Pods that the strictly watched Deployment is to have.
+/// Desired Pods of the strictly checked Deployment.
 const REPLICAS: i64 = 4;
 
 impl Plan {
-    /// A history of Deployments. In every other one nothing happens but roll-outs and faults of the network, so that
-    /// the bounds of roll-outs hold strictly.
+    /// Returns a history of Deployments. In every other one only rollouts and network faults occur, so that
+    /// the bounds hold strictly.
     pub fn of_workloads(seed: u64) -> Self {
         let plan = Self::of(seed ^ 0xdeb1_0001);
         let is_strict = seed.is_multiple_of(2);
         Self {
             seed,
             instances: if is_strict { 1 } else { plan.instances },
-            // One that is asked to end may still be ending when the next is started.
-            is_led: is_strict || plan.is_led,
-            has_keepers: false,
+            // An instance may still shut down when the next one starts.
+            has_election: is_strict || plan.has_election,
+            has_independent_controllers: false,
             has_workloads: true,
             is_strict,
             faults: Faults {
-                // A request that is under way for seconds outlives nobody here.
+                // No request outlives its sender for long.
                 latency: plan.faults.latency.min(Duration::from_secs(1)),
                 ..plan.faults
             },
@@ -39,7 +39,7 @@ impl Plan {
     }
 }
 
-/// Lets agents run Pods until the history is over.
+/// Runs the Pods of agents until the end of the history.
 pub fn start_agents(server: &Server, seed: u64) {
     let (server, mut random) = (server.clone(), Rng::with_seed(seed ^ 0xa6e7));
     tokio::spawn(async move {
@@ -75,7 +75,7 @@ fn attend(server: &Server, random: &mut Rng, name: &str, pod: &Value) {
     }
 }
 
-/// Something happens.
+/// Plays one event.
 pub fn event(plan: &Plan, server: &Server, instances: &mut Instances, random: &mut Rng) {
     let instance = random.usize(0..instances.len());
     match random.u8(0..100) {
@@ -84,7 +84,7 @@ pub fn event(plan: &Plan, server: &Server, instances: &mut Instances, random: &m
         48..52 => instances.end(instance),
         52..62 => instances.start(instance),
         62..66 => instances.set_clock(instance, random.i64(-7_200..7_200)),
-        // What comes now would break bounds that no controller can keep then.
+        // The following events break bounds that no controller can keep.
         _ if plan.is_strict => {}
         66..78 => scale(server, random),
         78..88 => pod_ends(server, random),
@@ -133,7 +133,7 @@ fn scale(server: &Server, random: &mut Rng) {
     server.patch("deployments", &name, &json!({"spec": {"replicas": replicas}}));
 }
 
-/// A Pod is gone, or fails.
+/// Deletes a Pod or makes it fail.
 fn pod_ends(server: &Server, random: &mut Rng) {
     let objects = server.objects();
     let pods: Vec<&Key> = of(&objects, "pods").map(|(key, _)| key).collect();
@@ -169,7 +169,7 @@ fn delete(server: &Server, random: &mut Rng) {
     }
 }
 
-/// Where what is there differs from what should be.
+/// Returns the differences between observed and expected state.
 pub fn differences(objects: &Objects) -> Vec<String> {
     let mut wrong = Vec::new();
     for ((_, _, name), deployment) in of(objects, "deployments") {
@@ -190,7 +190,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
             let right = if is_newest { wanted } else { 0 };
             if pods != right || set["status"]["replicas"] != right {
                 wrong.push(format!(
-                    "{set_name} has {pods} Pods, not {right}, and says {}",
+                    "{set_name} has {pods} Pods, not {right}, and facts {}",
                     set["status"]
                 ));
             }
@@ -207,7 +207,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
             .any(|field| said(field) != wanted)
         {
             wrong.push(format!(
-                "{name} is to have {wanted} Pods and says {}",
+                "{name} is to have {wanted} Pods and facts {}",
                 deployment["status"]
             ));
         }
@@ -218,7 +218,7 @@ pub fn differences(objects: &Objects) -> Vec<String> {
     wrong
 }
 
-/// Looks at a Pod that a controller is about to create or, with `is_deleted`, to delete in a strict history.
+/// Checks a Pod that a controller creates or, with `is_deleted`, deletes in a strict history.
 pub fn check(objects: &Objects, pod: &Value, is_deleted: bool) -> Option<String> {
     let app = &pod["metadata"]["labels"]["app"];
     let deployment = objects.get(&("deployments".to_owned(), "n".to_owned(), app.as_str()?.to_owned()))?;

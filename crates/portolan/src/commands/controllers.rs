@@ -53,7 +53,7 @@ pub struct Flags {
     mirroring_max_endpoints_per_subset: u16,
     /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
     /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
-    /// deployment-controller, replicaset-controller, pod-placement-controller (switch it off where a scheduler runs),
+    /// deployment-controller, replicaset-controller, scheduler (disable it where kube-scheduler runs),
     /// garbage-collector-controller, service-cidr-controller, node-lifecycle-controller, backend-health-controller,
     /// node-ipam-controller,
     /// certificatesigningrequest-approving-controller, certificatesigningrequest-signing-controller,

@@ -20,6 +20,6 @@ fn surge_is_rounded_up_and_unavailable_down() {
 }
 
 #[test]
-fn something_always_moves() {
+fn rounded_bounds_allow_progress() {
     assert_eq!(bounds(3, json!("0%"), json!("10%")), (3, 2));
 }

@@ -1,17 +1,21 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
+use serde_json::{Value, json};
 
 use super::*;
-use crate::deployment::status::said_of_creation;
+use crate::deployment::bounds::Bounds;
+use crate::deployment::naming::has_template;
+use crate::deployment::status::status_after_creation;
 
 const NOW: &str = "2026-01-01T00:00:00Z";
 
-/// A Deployment with its ReplicaSets and their Pods, and what a controller of ReplicaSets does, one thing at a time.
+/// A Deployment with its ReplicaSets and Pods, and a model of the ReplicaSet controller that takes one action
+/// at a time.
 struct Model {
     deployment: Deployment,
     sets: Vec<ReplicaSet>,
-    /// Of each ReplicaSet by name: for each of its Pods whether it is available.
+    /// Availability of each Pod, by the name of its ReplicaSet.
     pods: BTreeMap<String, Vec<bool>>,
     events: Vec<String>,
     now: Timestamp,
@@ -53,7 +57,7 @@ impl Model {
         self.change(|spec| spec.template["spec"]["image"] = image.into());
     }
 
-    fn outcome(&self) -> Outcome {
+    fn decision(&self) -> Decision {
         reconcile(&Inputs {
             deployment: &self.deployment,
             sets: &self.sets.iter().collect::<Vec<_>>(),
@@ -62,20 +66,20 @@ impl Model {
         })
     }
 
-    /// The controller of Deployments takes a step; whether there was one.
+    /// Runs a step of the Deployment controller; returns true if there was one.
     fn step(&mut self) -> bool {
-        match self.outcome().step {
+        match self.decision().step {
             None => return false,
-            Some(Step::Claim(_) | Step::LookForOldPods(_)) => panic!("nothing to claim or to look for"),
+            Some(Step::Claim(_) | Step::ListOldPods(_)) => panic!("nothing to claim or to look for"),
             Some(Step::Create(new)) => self.create(&new),
-            Some(Step::Change(changes)) => changes.iter().for_each(|change| self.change_set(change)),
-            Some(Step::Delete(doomed)) => {
+            Some(Step::Change(changes)) => changes.iter().for_each(|change| self.patch_replica_set(change)),
+            Some(Step::Delete(excess_sets)) => {
                 self.sets
-                    .retain(|set| !doomed.iter().any(|meta| meta.name == set.metadata.name));
+                    .retain(|set| !excess_sets.iter().any(|meta| meta.name == set.metadata.name));
             }
-            Some(Step::Say(said)) => {
-                self.deployment.status = said.status;
-                if let Some(revision) = said.revision {
+            Some(Step::UpdateStatus(update)) => {
+                self.deployment.status = update.status;
+                if let Some(revision) = update.revision {
                     let annotations = &mut self.deployment.metadata.annotations;
                     annotations.insert(crate::deployment::REVISION.to_owned(), revision.to_string());
                 }
@@ -84,7 +88,7 @@ impl Model {
         true
     }
 
-    fn create(&mut self, new: &NewSet) {
+    fn create(&mut self, new: &NewReplicaSet) {
         let mut set: ReplicaSet = serde_json::from_value(new.object.clone()).expect("a ReplicaSet");
         set.metadata.uid = new.name.clone();
         set.metadata.generation = 1;
@@ -92,12 +96,12 @@ impl Model {
         if new.replicas > 0 {
             self.events.push(format!("new 0 to {}", new.replicas));
         }
-        let said = said_of_creation(&self.deployment, Some(new.revision), &new.name, None, self.now);
-        self.deployment.status = said.status;
+        let update = status_after_creation(&self.deployment, Some(new.revision), &new.name, None, self.now);
+        self.deployment.status = update.status;
         self.sets.push(set);
     }
 
-    fn change_set(&mut self, change: &SetChange) {
+    fn patch_replica_set(&mut self, change: &ReplicaSetChange) {
         let newest = self.newest();
         let set = self
             .sets
@@ -119,18 +123,18 @@ impl Model {
 
     fn newest(&self) -> Option<String> {
         let template = &self.deployment.spec.template;
-        let newest = self.sets.iter().find(|set| is_of(set, template));
+        let newest = self.sets.iter().find(|set| has_template(set, template));
         newest.map(|set| set.metadata.name.clone())
     }
 
-    /// The controller of ReplicaSets creates or deletes one Pod; whether there was something to do.
+    /// Creates or deletes one Pod of a ReplicaSet; returns true if one was missing or surplus.
     fn move_pod(&mut self, set: usize) -> bool {
         let set = &self.sets[set];
         let pods = self.pods.entry(set.metadata.name.clone()).or_default();
-        let wanted = usize::try_from(set.spec.replicas).expect("not negative");
-        if pods.len() < wanted {
+        let desired = usize::try_from(set.spec.replicas).expect("not negative");
+        if pods.len() < desired {
             pods.push(false);
-        } else if pods.len() > wanted {
+        } else if pods.len() > desired {
             let at = pods.iter().position(|is_available| !is_available).unwrap_or(0);
             pods.remove(at);
         } else {
@@ -139,7 +143,7 @@ impl Model {
         true
     }
 
-    /// It says how many Pods there are; whether that was news.
+    /// Updates the status of a ReplicaSet; returns true if it changed.
     fn say(&mut self, set: usize) -> bool {
         let set = &mut self.sets[set];
         let pods = self.pods.entry(set.metadata.name.clone()).or_default();
@@ -149,23 +153,24 @@ impl Model {
         status.observed_generation = set.metadata.generation;
         status.replicas = count(pods.len());
         (status.ready_replicas, status.available_replicas) = (available, available);
-        let is_news = status != set.status;
+        let is_missing = status != set.status;
         set.status = status;
-        is_news
+        is_missing
     }
 
-    /// A Pod becomes available; whether there was one that was not. One that is given up does not: it is about to go.
+    /// Makes a Pod available; returns true if one was not. A surplus Pod does not become available, because
+    /// it is about to be deleted.
     fn ready(&mut self, set: usize) -> bool {
-        let wanted = usize::try_from(self.sets[set].spec.replicas).expect("not negative");
+        let desired = usize::try_from(self.sets[set].spec.replicas).expect("not negative");
         let pods = self.pods.entry(self.sets[set].metadata.name.clone()).or_default();
-        if pods.len() > wanted {
+        if pods.len() > desired {
             return false;
         }
         let waiting = pods.iter_mut().find(|is_available| !**is_available);
         waiting.map(|is_available| *is_available = true).is_some()
     }
 
-    /// Everything happens until nothing does any more.
+    /// Runs all actions until none is left.
     fn settle(&mut self) {
         for _ in 0..10_000 {
             let mut moved = self.step();
@@ -176,7 +181,7 @@ impl Model {
                 return;
             }
         }
-        panic!("it does not come to rest: {:?}", self.outcome());
+        panic!("it does not come to rest: {:?}", self.decision());
     }
 
     fn total(&self) -> usize {
@@ -191,14 +196,14 @@ impl Model {
             .count()
     }
 
-    /// Asserts that exactly the Pods that are wanted are there, all of the newest template.
+    /// Asserts that exactly the desired Pods exist, all of the newest template.
     fn assert_done(&self, context: &str) {
         let newest = self
             .newest()
             .unwrap_or_else(|| panic!("{context}: no ReplicaSet"));
-        let wanted = usize::try_from(self.deployment.spec.replicas).expect("not negative");
-        assert_eq!(self.total(), wanted, "{context}");
-        assert_eq!(self.pods.get(&newest).map_or(0, Vec::len), wanted, "{context}");
+        let desired = usize::try_from(self.deployment.spec.replicas).expect("not negative");
+        assert_eq!(self.total(), desired, "{context}");
+        assert_eq!(self.pods.get(&newest).map_or(0, Vec::len), desired, "{context}");
         let status = &self.deployment.status;
         assert_eq!(
             status.updated_replicas, self.deployment.spec.replicas,
@@ -248,7 +253,7 @@ fn a_new_deployment_gets_its_pods() {
 }
 
 #[test]
-fn a_rolling_update_goes_step_by_step() {
+fn rolling_updates_respect_their_bounds() {
     let mut model = Model::rolling(3, json!(1), json!(0));
     model.settle();
     model.events.clear();
@@ -270,7 +275,7 @@ fn a_rolling_update_goes_step_by_step() {
 }
 
 #[test]
-fn going_back_takes_the_old_replica_set_with_a_new_number() {
+fn rollbacks_reuse_the_old_replica_set_with_a_new_revision() {
     let mut model = Model::rolling(2, json!(1), json!(0));
     model.settle();
     model.set_image(2);
@@ -284,7 +289,7 @@ fn going_back_takes_the_old_replica_set_with_a_new_number() {
 }
 
 #[test]
-fn recreating_ends_all_old_pods_first() {
+fn recreate_stops_all_old_pods_first() {
     let mut model = Model::new(3, json!({"type": "Recreate"}));
     model.settle();
     model.set_image(2);
@@ -299,7 +304,7 @@ fn recreating_ends_all_old_pods_first() {
 }
 
 #[test]
-fn no_more_history_is_kept_than_wanted() {
+fn old_replica_sets_beyond_the_history_limit_are_deleted() {
     let mut model = Model::rolling(1, json!(1), json!(0));
     for image in 1..7 {
         model.set_image(image);
@@ -310,7 +315,7 @@ fn no_more_history_is_kept_than_wanted() {
 }
 
 #[test]
-fn a_paused_deployment_is_scaled_and_not_rolled_out() {
+fn paused_deployments_are_scaled_and_not_rolled_out() {
     let mut model = Model::rolling(2, json!(1), json!(0));
     model.settle();
     model.change(|spec| {
@@ -327,11 +332,11 @@ fn a_paused_deployment_is_scaled_and_not_rolled_out() {
 }
 
 #[test]
-fn scaling_in_the_middle_shares_out_in_proportion() {
+fn scaling_during_a_rollout_is_proportional() {
     let mut model = Model::rolling(10, json!(3), json!(2));
     model.settle();
     model.set_image(2);
-    // The new Pods are not available, so the roll-out stands at 8 and 5.
+    // The new Pods are not available, so the rollout stops at 8 and 5.
     for _ in 0..100 {
         model.step();
         for set in 0..model.sets.len() {
@@ -349,7 +354,7 @@ fn scaling_in_the_middle_shares_out_in_proportion() {
 }
 
 #[test]
-fn what_takes_too_long_says_so_and_goes_on() {
+fn slow_rollouts_exceed_their_deadline_and_continue() {
     let mut model = Model::rolling(2, json!(1), json!(0));
     model.settle();
     model.set_image(2);
@@ -360,18 +365,18 @@ fn what_takes_too_long_says_so_and_goes_on() {
             model.say(set);
         }
     }
-    let wait = model.outcome().again_after.expect("a deadline");
+    let wait = model.decision().requeue_after.expect("a deadline");
     assert_eq!(wait, Duration::from_secs(601));
     model.now += jiff::SignedDuration::from_secs(601);
     assert!(model.step());
     assert_eq!(model.reason("Progressing"), "ProgressDeadlineExceeded");
-    assert_eq!(model.outcome(), Outcome::default());
+    assert_eq!(model.decision(), Decision::default());
     model.settle();
     model.assert_done("late");
 }
 
 #[test]
-fn a_replica_set_that_fails_is_told_of() {
+fn failures_of_replica_sets_are_reported() {
     let mut model = Model::rolling(2, json!(1), json!(0));
     model.step();
     model.sets[0].status.conditions = vec![api::object::ProgressCondition {
@@ -388,7 +393,7 @@ fn a_replica_set_that_fails_is_told_of() {
 }
 
 #[test]
-fn orphans_are_adopted_and_strangers_let_go() {
+fn orphans_are_adopted_and_non_matching_sets_released() {
     let mut model = Model::rolling(1, json!(1), json!(0));
     model.settle();
     let mut orphan = model.sets[0].clone();
@@ -397,20 +402,19 @@ fn orphans_are_adopted_and_strangers_let_go() {
     let mut stranger = model.sets[0].clone();
     stranger.metadata.labels.clear();
     model.sets = vec![orphan, stranger];
-    let Some(Step::Claim(claims)) = model.outcome().step else {
+    let Some(Step::Claim(claims)) = model.decision().step else {
         panic!("claims are due");
     };
     assert_eq!(claims.len(), 2);
     assert!(claims[0].is_adoption && claims[0].owners[0].uid == "d");
     assert!(!claims[1].is_adoption && claims[1].owners.is_empty());
     model.deployment.metadata.deletion_timestamp = Some(NOW.to_owned());
-    assert!(!matches!(model.outcome().step, Some(Step::Claim(_))));
+    assert!(!matches!(model.decision().step, Some(Step::Claim(_))));
 }
 
-/// Whatever the order in which things happen: never too many Pods, never too few available ones because of the
-/// roll-out, and at the end only new ones.
+/// In any order of events the bounds hold, and finally only new Pods exist.
 #[test]
-fn no_order_of_events_breaks_the_bounds() {
+fn bounds_hold_in_any_order_of_events() {
     for seed in 0..3_000 {
         let mut random = Rng::with_seed(seed);
         let replicas = random.i64(0..8);
@@ -427,7 +431,7 @@ fn no_order_of_events_breaks_the_bounds() {
                 0..4 => drop(model.step()),
                 4 | 5 => drop(model.move_pod(set)),
                 6 => drop(model.say(set)),
-                // Who is given up for not being available must not have become so unseen.
+                // The loss of availability is always observed before a Pod is given up.
                 7 | 8 => drop(model.ready(set) && model.say(set)),
                 _ if random.u8(0..8) == 0 => model.set_image(random.i64(1..4)),
                 _ => {}
@@ -449,9 +453,9 @@ fn no_order_of_events_breaks_the_bounds() {
     }
 }
 
-/// The same with other numbers of Pods meanwhile: it comes to rest at what is wanted.
+/// With changes of the desired Pods in between, the rollout ends with the last number.
 #[test]
-fn whatever_is_wanted_last_is_there_at_the_end() {
+fn the_last_desired_state_is_reached() {
     for seed in 0..2_000 {
         let mut random = Rng::with_seed(seed);
         let strategy = match random.u8(0..4) {

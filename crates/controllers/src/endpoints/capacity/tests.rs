@@ -17,7 +17,7 @@ fn subset((ready, not_ready): (usize, usize)) -> EndpointSubset {
     }
 }
 
-/// How many ready and other addresses each subset keeps, counted without looking at any address (EPC-11).
+/// Returns the expected numbers of ready and other addresses in each subset, from the numbers alone (EPC-11).
 fn expected(subsets: &[(usize, usize)]) -> Vec<(usize, usize)> {
     let ready: usize = subsets.iter().map(|(ready, _)| ready).sum();
     let not_ready: usize = subsets.iter().map(|(_, not_ready)| not_ready).sum();
@@ -36,9 +36,12 @@ fn expected(subsets: &[(usize, usize)]) -> Vec<(usize, usize)> {
         left -= share;
         share
     };
-    let each = subsets.iter().map(|(r, n)| match ready > ADDRESSES_MAX {
-        true => (share(*r, ready), 0),
-        false => (*r, share(*n, not_ready)),
+    let each = subsets.iter().map(|(r, n)| {
+        if ready > ADDRESSES_MAX {
+            (share(*r, ready), 0)
+        } else {
+            (*r, share(*n, not_ready))
+        }
     });
     each.filter(|kept| *kept != (0, 0)).collect()
 }

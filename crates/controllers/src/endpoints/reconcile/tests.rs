@@ -1,4 +1,4 @@
-//! Properties of the reconcile: its result is a fixpoint that says what the Pods say.
+//! Properties of the reconciliation: its result is a fixpoint that matches the Pods.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,8 +8,8 @@ use serde_json::json;
 
 use super::super::{MANAGED_BY, MANAGED_BY_LABEL, OVER_CAPACITY};
 use super::{EndpointsWrite, Inputs, reconcile};
+use crate::caches::PodFacts;
 use crate::endpointslice::fixtures::{facts, plain, pod, service};
-use crate::world::PodFacts;
 
 fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option<EndpointsWrite> {
     let pods = facts(pods);
@@ -22,7 +22,7 @@ fn write(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Option
     })
 }
 
-/// What a server would hold after the write.
+/// Returns the Endpoints on the server after the write.
 fn settled(service: &Service, pods: &[Pod], current: Option<&Endpoints>) -> Endpoints {
     match (write(service, pods, current), current) {
         (Some(EndpointsWrite::Create(endpoints)), None) => endpoints,
@@ -48,14 +48,14 @@ fn said(endpoints: &Endpoints) -> BTreeSet<(String, bool, u16)> {
 }
 
 #[test]
-fn readiness_decides_about_the_list_unless_it_does_not_matter() {
+fn readiness_selects_the_list_unless_not_ready_addresses_are_published() {
     let pods = [pod(1, true, 80), pod(2, false, 80)];
     let endpoints = settled(&plain(), &pods, None);
-    let wanted = [
+    let desired = [
         ("10.0.0.2".to_owned(), true, 80),
         ("10.0.0.3".to_owned(), false, 80),
     ];
-    assert_eq!(said(&endpoints), wanted.into());
+    assert_eq!(said(&endpoints), desired.into());
     assert_eq!(endpoints.metadata.labels[MANAGED_BY_LABEL], MANAGED_BY);
     let mut publishes = plain();
     publishes.spec.publish_not_ready_addresses = true;
@@ -64,7 +64,7 @@ fn readiness_decides_about_the_list_unless_it_does_not_matter() {
 }
 
 #[test]
-fn terminating_pods_are_left_out_unless_readiness_does_not_matter() {
+fn terminating_pods_are_omitted_unless_not_ready_addresses_are_published() {
     let mut going = pod(1, true, 80);
     going.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     assert!(settled(&plain(), &[going.clone()], None).subsets.is_empty());
@@ -104,7 +104,7 @@ fn a_headless_service_without_ports_has_addresses_without_ports() {
 }
 
 #[test]
-fn too_many_addresses_are_cut_in_proportion_and_the_annotation_says_so() {
+fn excess_addresses_are_truncated_in_proportion_and_annotated() {
     let of = |ready: u16, unready: u16| -> Vec<Pod> {
         let all = 0..ready + unready;
         all.map(|n| pod(n, n < ready, 80 + n % 2)).collect()
@@ -129,7 +129,7 @@ fn too_many_addresses_are_cut_in_proportion_and_the_annotation_says_so() {
 }
 
 #[test]
-fn the_trigger_time_is_written_with_a_change_and_makes_none() {
+fn the_trigger_time_alone_causes_no_write() {
     let service = plain();
     let pods = facts(&[pod(1, true, 80)]);
     let pods: Vec<&PodFacts> = pods.iter().collect();
@@ -149,22 +149,22 @@ fn the_trigger_time_is_written_with_a_change_and_makes_none() {
     assert_eq!(reconcile(&inputs(Some(&before))), None);
 }
 
-/// A world of Pods as number to (ready, other port).
+/// Generates Pods as a map from number to (ready, other port).
 fn world() -> impl Strategy<Value = BTreeMap<u16, (bool, bool)>> {
     proptest::collection::btree_map(0u16..60, (any::<bool>(), any::<bool>()), 0..40)
 }
 
 proptest! {
     #[test]
-    fn any_history_ends_in_what_the_pods_say(history in proptest::collection::vec(world(), 1..6)) {
+    fn any_history_converges_to_the_pods(history in proptest::collection::vec(world(), 1..6)) {
         let service = plain();
         let mut current: Option<Endpoints> = None;
         for world in &history {
             let port = |other: bool| if other { 81 } else { 80 };
             let pods: Vec<Pod> = world.iter().map(|(n, (ready, other))| pod(*n, *ready, port(*other))).collect();
             let now = settled(&service, &pods, current.as_ref());
-            let wanted = world.iter().map(|(n, (ready, other))| (format!("10.0.0.{}", n + 1), *ready, port(*other)));
-            prop_assert_eq!(said(&now), wanted.collect::<BTreeSet<_>>());
+            let desired = world.iter().map(|(n, (ready, other))| (format!("10.0.0.{}", n + 1), *ready, port(*other)));
+            prop_assert_eq!(said(&now), desired.collect::<BTreeSet<_>>());
             prop_assert_eq!(write(&service, &pods, Some(&now)), None, "the result is a fixpoint");
             current = Some(now);
         }

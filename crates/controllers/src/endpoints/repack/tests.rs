@@ -17,27 +17,27 @@ fn ports_of_the_same_addresses_share_a_subset() {
         {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"name": "a", "port": 1}]},
         {"addresses": [{"ip": "10.0.0.2"}], "ports": [{"name": "a", "port": 1}]},
         {"addresses": [{"ip": "10.0.0.3"}], "ports": [{"name": "a", "port": 9}]}])));
-    let wanted = subsets(json!([
+    let desired = subsets(json!([
         {"addresses": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.2"}],
          "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]},
         {"addresses": [{"ip": "10.0.0.3"}], "ports": [{"name": "a", "port": 9}]}]));
-    assert_eq!(packed, wanted);
+    assert_eq!(packed, desired);
 }
 
 #[test]
-fn not_ready_overrules_ready_and_no_ports_are_no_reason_to_vanish() {
+fn not_ready_overrides_ready_and_addresses_without_ports_stay() {
     let packed = repack(subsets(json!([
         {"addresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]},
         {"notReadyAddresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]},
         {"addresses": [{"ip": "10.0.0.2"}]}])));
-    let wanted = subsets(json!([
+    let desired = subsets(json!([
         {"addresses": [{"ip": "10.0.0.2"}]},
         {"notReadyAddresses": [{"ip": "10.0.0.1"}], "ports": [{"port": 1}]}]));
-    assert_eq!(packed, wanted);
+    assert_eq!(packed, desired);
 }
 
 #[test]
-fn one_address_of_two_pods_is_two_addresses() {
+fn an_address_of_two_pods_counts_twice() {
     let of = |uid: &str| json!({"ip": "10.0.0.1", "targetRef": {"kind": "Pod", "uid": uid}});
     let packed = repack(subsets(
         json!([{"addresses": [of("b"), of("a")], "ports": [{"port": 1}]}]),
@@ -45,13 +45,14 @@ fn one_address_of_two_pods_is_two_addresses() {
     assert_eq!(packed[0].addresses.len(), 2);
 }
 
-/// What subsets say: which address serves which port, and whether it is ready for it.
+/// Returns the contents of subsets: address, port and readiness.
 fn pairs(subsets: &[EndpointSubset]) -> BTreeSet<(String, Option<u16>, bool)> {
     let mut pairs = BTreeSet::new();
     for subset in subsets {
-        let ports: Vec<Option<u16>> = match subset.ports.is_empty() {
-            true => vec![None],
-            false => subset.ports.iter().map(|port| Some(port.port)).collect(),
+        let ports: Vec<Option<u16>> = if subset.ports.is_empty() {
+            vec![None]
+        } else {
+            subset.ports.iter().map(|port| Some(port.port)).collect()
         };
         for (list, ready) in [(&subset.addresses, true), (&subset.not_ready_addresses, false)] {
             for address in list {
@@ -87,7 +88,7 @@ fn subset() -> impl Strategy<Value = EndpointSubset> {
 
 proptest! {
     #[test]
-    fn equal_contents_have_one_form(subsets in proptest::collection::vec(subset(), 0..6)) {
+    fn equal_contents_have_equal_forms(subsets in proptest::collection::vec(subset(), 0..6)) {
         let packed = repack(subsets.clone());
         let mut reversed = subsets.clone();
         reversed.reverse();
@@ -96,7 +97,7 @@ proptest! {
         let before = pairs(&subsets);
         let after = pairs(&packed);
         let overruled = |pair: &(String, Option<u16>, bool)| pair.2 && before.contains(&(pair.0.clone(), pair.1, false));
-        // Addresses without ports join those with ports if both are the same ones, as upstream has it.
+        // As upstream, addresses without ports join equal addresses with ports.
         let kept = before.iter().filter(|pair| !overruled(pair) && pair.1.is_some());
         for pair in kept {
             prop_assert!(after.contains(pair), "{:?} is lost", pair);

@@ -2,8 +2,8 @@ use api::object::{AddressType, Pod, Service};
 use serde_json::{Value, json};
 
 use super::{endpoint_of, is_candidate, ports_of};
-use crate::world::PodFacts;
-use crate::world::interner::Interner;
+use crate::caches::PodFacts;
+use crate::caches::interner::Interner;
 
 fn service(spec: Value) -> Service {
     serde_json::from_value(json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec}))

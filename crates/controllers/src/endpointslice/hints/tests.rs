@@ -15,7 +15,7 @@ fn ready() -> Value {
 }
 
 #[test]
-fn ready_endpoints_are_meant_for_their_zone_and_node() {
+fn ready_endpoints_have_hints_for_their_zone_and_node() {
     let zone = json!({"forZones": [{"name": "z"}]});
     let both = json!({"forZones": [{"name": "z"}], "forNodes": [{"name": "n"}]});
     assert_eq!(hints(json!("PreferSameZone"), ready()), zone);
@@ -26,7 +26,7 @@ fn ready_endpoints_are_meant_for_their_zone_and_node() {
 }
 
 #[test]
-fn what_is_not_known_is_not_hinted_at() {
+fn unknown_zones_and_nodes_get_no_hints() {
     let unready = json!({"conditions": {"ready": false}, "zone": "z", "nodeName": "n"});
     assert_eq!(hints(json!("PreferSameZone"), unready), Value::Null);
     let no_zone = json!({"conditions": {"ready": true}, "nodeName": "n"});

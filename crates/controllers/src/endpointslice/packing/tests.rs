@@ -1,5 +1,4 @@
-//! Packing against a model that only counts: how many writes there must be, of which kinds, and how full
-//! the slices are afterwards, from the rules of EPS-12 and EPS-13 alone.
+//! Comparison with a model of EPS-12 and EPS-13 that counts writes by kind and the endpoints of each slice.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 use crate::endpointslice::SliceWrite;
 use crate::endpointslice::fixtures::{applied, plain, pod, writes};
 
-/// What the model says of one reconcile.
+/// The counts of the model.
 #[derive(Debug, Default, PartialEq)]
 struct Expected {
     creates: usize,
@@ -18,13 +17,14 @@ struct Expected {
     lengths: Vec<usize>,
 }
 
-/// Slices as (Pod, ready), none of them empty; the Pods that are wanted, and whether they are ready.
-fn expected(slices: &[Vec<(u16, bool)>], wanted: &BTreeMap<u16, bool>, max: usize) -> Expected {
+/// Counts the writes for slices of (Pod, ready), none of them empty, and the desired Pods with their
+/// readiness.
+fn expected(slices: &[Vec<(u16, bool)>], desired: &BTreeMap<u16, bool>, max: usize) -> Expected {
     let (mut changed, mut same, mut emptied) = (Vec::new(), Vec::new(), 0);
     let mut kept_of_all = 0;
     for slice in slices {
-        let kept = slice.iter().filter(|(pod, _)| wanted.contains_key(pod)).count();
-        let is_same = slice.iter().all(|(pod, ready)| wanted.get(pod) == Some(ready));
+        let kept = slice.iter().filter(|(pod, _)| desired.contains_key(pod)).count();
+        let is_same = slice.iter().all(|(pod, ready)| desired.get(pod) == Some(ready));
         kept_of_all += kept;
         match kept {
             0 => emptied += 1,
@@ -32,7 +32,7 @@ fn expected(slices: &[Vec<(u16, bool)>], wanted: &BTreeMap<u16, bool>, max: usiz
             kept => changed.push(kept),
         }
     }
-    let mut left = wanted.len() - kept_of_all;
+    let mut left = desired.len() - kept_of_all;
     changed.sort_unstable_by(|a, b| b.cmp(a));
     for length in &mut changed {
         let filled = left.min(max - *length);
@@ -57,7 +57,7 @@ fn expected(slices: &[Vec<(u16, bool)>], wanted: &BTreeMap<u16, bool>, max: usiz
             changed.push(same.swap_remove(place) + remainder);
         }
     }
-    if wanted.is_empty() {
+    if desired.is_empty() {
         created.push(0);
     }
     let reused = emptied.min(created.len());
@@ -75,7 +75,7 @@ fn pods_of(pods: impl Iterator<Item = (u16, bool)>) -> Vec<api::object::Pod> {
     pods.map(|(number, ready)| pod(number, ready, 80)).collect()
 }
 
-/// Slices that hold these Pods: each comes from a world that has only them.
+/// Returns slices with these Pods, each from a reconciliation with only them.
 fn slices_of(slices: &[Vec<(u16, bool)>], max: usize) -> Vec<api::object::EndpointSlice> {
     let each = slices.iter().enumerate().flat_map(|(round, slice)| {
         let pods = pods_of(slice.iter().copied());
@@ -84,11 +84,11 @@ fn slices_of(slices: &[Vec<(u16, bool)>], max: usize) -> Vec<api::object::Endpoi
     each.collect()
 }
 
-/// Pods from 0 to 40, each in one of the slices or in none, and cut to what a slice holds.
+/// Generates Pods from 0 to 40, each in one slice or none, up to the size of a slice.
 fn slices(max: usize) -> impl Strategy<Value = Vec<Vec<(u16, bool)>>> {
-    proptest::collection::vec((0usize..9, any::<bool>()), 40).prop_map(move |places| {
+    proptest::collection::vec((0usize..9, any::<bool>()), 40).prop_map(move |free| {
         let mut slices = vec![Vec::new(); 8];
-        for (number, (place, ready)) in (0u16..).zip(places) {
+        for (number, (place, ready)) in (0u16..).zip(free) {
             if let Some(slice) = slices.get_mut(place).filter(|slice| slice.len() < max) {
                 slice.push((number, ready));
             }
@@ -100,26 +100,26 @@ fn slices(max: usize) -> impl Strategy<Value = Vec<Vec<(u16, bool)>>> {
 
 fn case() -> impl Strategy<Value = (usize, Vec<Vec<(u16, bool)>>, BTreeMap<u16, bool>)> {
     (1usize..9).prop_flat_map(|max| {
-        // Most Pods stay as they are, so that unchanged slices are no rarity.
+        // Most Pods stay unchanged, so that unchanged slices are common.
         let changes = proptest::collection::btree_map(0u16..60, 0u8..3, 0..25);
         (Just(max), slices(max), changes).prop_map(|(max, slices, changes)| {
-            let mut wanted: BTreeMap<u16, bool> = slices.iter().flatten().copied().collect();
+            let mut desired: BTreeMap<u16, bool> = slices.iter().flatten().copied().collect();
             for (number, change) in changes {
                 match change {
-                    0 => wanted.remove(&number),
-                    change => wanted.insert(number, change == 1),
+                    0 => desired.remove(&number),
+                    change => desired.insert(number, change == 1),
                 };
             }
-            (max, slices, wanted)
+            (max, slices, desired)
         })
     })
 }
 
 proptest! {
     #[test]
-    fn as_many_writes_and_slices_as_the_rules_ask_for((max, before, wanted) in case()) {
+    fn writes_and_slices_match_the_model((max, before, desired) in case()) {
         let slices = slices_of(&before, max);
-        let pods = pods_of(wanted.iter().map(|(number, ready)| (*number, *ready)));
+        let pods = pods_of(desired.iter().map(|(number, ready)| (*number, *ready)));
         let writes = writes(&plain(), &pods, &slices, max);
         let mut found = Expected::default();
         for write in &writes {
@@ -132,21 +132,20 @@ proptest! {
         let after = applied(&slices, writes, 100);
         found.lengths = after.iter().map(|slice| slice.endpoints.len()).collect();
         found.lengths.sort_unstable();
-        prop_assert_eq!(found, expected(&before, &wanted, max));
+        prop_assert_eq!(found, expected(&before, &desired, max));
     }
 
-    /// No write takes more endpoints than a slice holds: so with endpoints that stay where they are,
-    /// nobody can do with fewer writes than this, however clever.
+    /// A write cannot hold more endpoints than a slice, which bounds the number of writes from below.
     #[test]
-    fn beyond_what_changed_anyway_no_write_too_many((max, before, wanted) in case()) {
+    fn writes_are_minimal_beyond_changed_slices((max, before, desired) in case()) {
         let slices = slices_of(&before, max);
-        let pods = pods_of(wanted.iter().map(|(number, ready)| (*number, *ready)));
-        let stays = |slice: &&Vec<(u16, bool)>| slice.iter().all(|(pod, ready)| wanted.get(pod) == Some(ready));
-        let kept = |slice: &Vec<(u16, bool)>| slice.iter().filter(|(pod, _)| wanted.contains_key(pod)).count();
+        let pods = pods_of(desired.iter().map(|(number, ready)| (*number, *ready)));
+        let stays = |slice: &&Vec<(u16, bool)>| slice.iter().all(|(pod, ready)| desired.get(pod) == Some(ready));
+        let kept = |slice: &Vec<(u16, bool)>| slice.iter().filter(|(pod, _)| desired.contains_key(pod)).count();
         let forced = before.iter().filter(|slice| !stays(slice)).count();
         let room: usize = before.iter().filter(|s| !stays(s)).map(kept).filter(|kept| *kept > 0).map(|kept| max - kept).sum();
-        let new = wanted.len() - before.iter().map(kept).sum::<usize>();
-        let least = if wanted.is_empty() { usize::from(before.is_empty()) } else { new.saturating_sub(room).div_ceil(max) };
+        let new = desired.len() - before.iter().map(kept).sum::<usize>();
+        let least = if desired.is_empty() { usize::from(before.is_empty()) } else { new.saturating_sub(room).div_ceil(max) };
         let written = writes(&plain(), &pods, &slices, max).len();
         prop_assert!(written <= forced + least, "{} writes, {} forced and {} more", written, forced, least);
     }

@@ -1,5 +1,4 @@
-//! Properties of the reconcile: its result is a fixpoint that says what the Pods say, with no more
-//! writes than needed.
+//! Properties of the reconciliation: its result is a fixpoint that matches the Pods, with the fewest writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +7,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::SliceWrite;
-use crate::endpointslice::fixtures::{ZONES, applied, endpoints, plain, pod, service, wanted, writes};
+use crate::endpointslice::fixtures::{ZONES, applied, desired, endpoints, plain, pod, service, writes};
 
 #[test]
 fn a_service_without_pods_keeps_one_empty_slice() {
@@ -17,7 +16,7 @@ fn a_service_without_pods_keeps_one_empty_slice() {
     assert_eq!(slices.len(), 1);
     assert!(slices[0].endpoints.is_empty() && slices[0].ports.is_empty());
     assert_eq!(writes(&service, &[], &slices, 100), []);
-    // The placeholder becomes the first real slice, and the last real slice the placeholder.
+    // The placeholder becomes the first slice, and the last slice becomes the placeholder.
     let pods = [pod(1, true, 80)];
     let filled = writes(&service, &pods, &slices, 100);
     assert!(matches!(filled.as_slice(), [SliceWrite::Update(_)]), "{filled:?}");
@@ -44,7 +43,7 @@ fn readiness_is_written_in_place() {
 }
 
 #[test]
-fn an_unchanged_slice_is_filled_only_if_all_that_is_left_fits() {
+fn an_unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
     let service = plain();
     let pods: Vec<Pod> = (0..6).map(|n| pod(n, true, 80)).collect();
     let slices = applied(&[], writes(&service, &pods, &[], 4), 0); // 4 + 2
@@ -63,7 +62,7 @@ fn an_unchanged_slice_is_filled_only_if_all_that_is_left_fits() {
 }
 
 #[test]
-fn slices_of_a_service_that_had_this_name_before_are_replaced() {
+fn slices_of_an_earlier_service_of_the_name_are_replaced() {
     let service = plain();
     let pods = [pod(1, true, 80)];
     let mut slices = applied(&[], writes(&service, &pods, &[], 100), 0);
@@ -74,7 +73,7 @@ fn slices_of_a_service_that_had_this_name_before_are_replaced() {
 }
 
 #[test]
-fn what_is_in_a_slice_that_is_being_deleted_gets_a_place_elsewhere() {
+fn endpoints_of_a_terminating_slice_move_to_another() {
     let service = plain();
     let pods = [pod(1, true, 80)];
     let mut slices = applied(&[], writes(&service, &pods, &[], 100), 0);
@@ -87,7 +86,7 @@ fn what_is_in_a_slice_that_is_being_deleted_gets_a_place_elsewhere() {
 }
 
 #[test]
-fn a_service_that_is_being_deleted_gets_no_new_slices_but_old_ones_follow() {
+fn a_terminating_service_gets_no_new_slices_and_updates_existing_ones() {
     let mut service = plain();
     service.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     assert_eq!(writes(&service, &[pod(1, true, 80)], &[], 100), []);
@@ -100,7 +99,7 @@ fn a_service_that_is_being_deleted_gets_no_new_slices_but_old_ones_follow() {
 }
 
 #[test]
-fn a_pod_on_an_unknown_node_is_left_out_unless_not_ready_ones_are_published() {
+fn pods_on_unknown_nodes_are_omitted_unless_not_ready_addresses_are_published() {
     let mut lost = pod(1, true, 80);
     lost.spec.node_name = "elsewhere".into();
     assert_eq!(
@@ -116,7 +115,7 @@ fn a_pod_on_an_unknown_node_is_left_out_unless_not_ready_ones_are_published() {
 }
 
 #[test]
-fn labels_follow_the_service_and_reserved_ones_do_not() {
+fn labels_follow_the_service_except_reserved_ones() {
     let mut service = plain();
     let pods = [pod(1, true, 80)];
     let slices = applied(&[], writes(&service, &pods, &[], 100), 0);
@@ -130,7 +129,7 @@ fn labels_follow_the_service_and_reserved_ones_do_not() {
     assert_eq!(slices[0].metadata.labels["kubernetes.io/service-name"], "s");
 }
 
-/// How a Pod is in a world.
+/// The varied properties of a Pod.
 #[derive(Clone, Debug)]
 struct Traits {
     ready: bool,
@@ -139,10 +138,10 @@ struct Traits {
     zone: usize,
 }
 
-/// A world of Pods by number.
-type World = BTreeMap<u16, Traits>;
+/// Pods by number.
+type PodTraits = BTreeMap<u16, Traits>;
 
-fn world() -> impl Strategy<Value = World> {
+fn world() -> impl Strategy<Value = PodTraits> {
     let traits = (any::<bool>(), any::<bool>(), any::<bool>(), 0..ZONES.len());
     let traits = traits.prop_map(|(ready, other_port, terminating, zone)| Traits {
         ready,
@@ -153,7 +152,7 @@ fn world() -> impl Strategy<Value = World> {
     proptest::collection::btree_map(0u16..60, traits, 0..40)
 }
 
-fn pods_of(world: &World) -> Vec<Pod> {
+fn pods_of(world: &PodTraits) -> Vec<Pod> {
     let of = |(number, traits): (&u16, &Traits)| {
         let mut pod = pod(*number, traits.ready, if traits.other_port { 81 } else { 80 });
         pod.spec.node_name = ZONES[traits.zone].0.to_owned();
@@ -163,7 +162,7 @@ fn pods_of(world: &World) -> Vec<Pod> {
     world.iter().map(of).collect()
 }
 
-/// Services that differ in what becomes of their Pods.
+/// Generates Services with different settings for their Pods.
 fn services() -> impl Strategy<Value = Service> {
     let distributions = [None, Some("PreferSameZone"), Some("PreferSameNode")];
     let families = [json!(["IPv4"]), json!(["IPv6"]), json!(["IPv4", "IPv6"])];
@@ -188,11 +187,11 @@ fn services() -> impl Strategy<Value = Service> {
         })
 }
 
-/// The writes in an order that the seed says.
+/// Returns the writes in an order determined by the seed.
 fn shuffled(mut writes: Vec<SliceWrite>, seed: u64) -> Vec<SliceWrite> {
     let mut state = seed | 1;
     for place in (1..writes.len()).rev() {
-        // A step of xorshift64.
+        // One step of xorshift64.
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
@@ -211,13 +210,13 @@ fn slice_name(write: &SliceWrite) -> Option<&str> {
 
 proptest! {
     #[test]
-    fn any_history_ends_in_what_the_pods_say(history in proptest::collection::vec(world(), 1..6), max in 1usize..12) {
+    fn any_history_converges_to_the_pods(history in proptest::collection::vec(world(), 1..6), max in 1usize..12) {
         let service = plain();
         let mut slices = Vec::new();
         for (round, world) in history.iter().enumerate() {
             let pods = pods_of(world);
             slices = applied(&slices, writes(&service, &pods, &slices, max), round);
-            prop_assert_eq!(endpoints(&slices), wanted(&pods));
+            prop_assert_eq!(endpoints(&slices), desired(&pods));
             prop_assert!(slices.iter().all(|slice| slice.endpoints.len() <= max));
             prop_assert!(!slices.is_empty());
         }
@@ -233,7 +232,7 @@ proptest! {
     }
 
     #[test]
-    fn writes_converge_in_any_order_and_from_any_half_way(
+    fn writes_converge_in_any_order_and_after_any_prefix(
         service in services(), before in world(), after in world(), max in 1usize..12, seed: u64, done in 0usize..12,
     ) {
         let pods = pods_of(&after);

@@ -2,9 +2,9 @@ use std::collections::BTreeMap;
 
 use api::object::{AddressType, Endpoint, EndpointConditions, EndpointSlice};
 use proptest::prelude::*;
+use reconcile::events::Finding;
 
 use super::{ZoneCpus, assign};
-use crate::events::Finding;
 
 fn cpus(zones: &[(&str, u64)]) -> ZoneCpus {
     Some(
@@ -15,7 +15,7 @@ fn cpus(zones: &[(&str, u64)]) -> ZoneCpus {
     )
 }
 
-/// Ready endpoints, so many in each zone.
+/// Returns this number of ready endpoints in each zone.
 fn endpoints(zones: &[(&str, usize)]) -> Vec<Endpoint> {
     let each = zones
         .iter()
@@ -63,17 +63,17 @@ fn zones_get_endpoints_in_proportion_to_their_cpus() {
     assert_eq!(shared(&[("a", 10), ("b", 2)], &even), [6, 6]);
     let uneven = cpus(&[("a", 2_000), ("b", 6_000)]);
     assert_eq!(shared(&[("a", 4), ("b", 4)], &uneven), [2, 6]);
-    // Where the proportion does not come out even, nobody moves for less than one endpoint.
+    // Without an exact proportion, no endpoint moves for less than one.
     let three = cpus(&[("a", 3_400), ("b", 3_300), ("c", 3_300)]);
     assert_eq!(shared(&[("a", 3), ("b", 4), ("c", 3)], &three), [3, 4, 3]);
-    // A zone without ready nodes has no clients: its endpoints serve the others.
+    // A zone without ready Nodes has no clients, so its endpoints serve the others.
     assert_eq!(shared(&[("a", 1), ("b", 1), ("gone", 2)], &even), [2, 2]);
 }
 
 #[test]
-fn what_cannot_be_shared_out_is_told() {
+fn impossible_distributions_are_reported() {
     let even = cpus(&[("a", 4_000), ("b", 4_000)]);
-    let told = |zones: &[(&str, usize)], cpus: &ZoneCpus| {
+    let reason = |zones: &[(&str, usize)], cpus: &ZoneCpus| {
         let mut endpoints = endpoints(zones);
         let finding = assigned(&mut endpoints, &[], cpus);
         assert_eq!(counts(&endpoints), BTreeMap::new(), "no hints at all");
@@ -81,17 +81,17 @@ fn what_cannot_be_shared_out_is_told() {
         finding.message
     };
     assert_eq!(
-        told(&[("a", 1)], &even),
+        reason(&[("a", 1)], &even),
         "Insufficient number of endpoints (1 endpoints, 2 zones), addressType: IPv4"
     );
-    assert!(told(&[("a", 2), ("b", 3)], &even).starts_with("Minimum allocation"));
-    assert!(told(&[("a", 2), ("b", 2)], &None).starts_with("Insufficient Node information"));
-    assert!(told(&[("a", 2)], &cpus(&[("a", 1)])).starts_with("Nodes only ready in one zone"));
-    assert!(told(&[("a", 2), ("b", 1), ("", 1)], &even).starts_with("One or more endpoints"));
+    assert!(reason(&[("a", 2), ("b", 3)], &even).starts_with("Minimum allocation"));
+    assert!(reason(&[("a", 2), ("b", 2)], &None).starts_with("Insufficient Node information"));
+    assert!(reason(&[("a", 2)], &cpus(&[("a", 1)])).starts_with("Nodes only ready in one zone"));
+    assert!(reason(&[("a", 2), ("b", 1), ("", 1)], &even).starts_with("One or more endpoints"));
 }
 
 #[test]
-fn an_endpoint_that_serves_another_zone_goes_on_doing_so() {
+fn endpoints_keep_their_hinted_zone() {
     let even = cpus(&[("a", 4_000), ("b", 4_000)]);
     let mut first = endpoints(&[("a", 4)]);
     assigned(&mut first, &[], &even);
@@ -101,7 +101,7 @@ fn an_endpoint_that_serves_another_zone_goes_on_doing_so() {
         .filter(|e| hint(e) == "b")
         .map(|e| e.addresses[0].clone())
         .collect();
-    // Others come before them in order.
+    // Other endpoints precede them in order.
     let mut more: Vec<Endpoint> = endpoints(&[("a", 6)]);
     more.rotate_left(4);
     assigned(&mut more, &first, &even);
@@ -112,7 +112,7 @@ fn an_endpoint_that_serves_another_zone_goes_on_doing_so() {
 
 proptest! {
     #[test]
-    fn no_zone_is_overloaded_and_the_result_is_a_fixpoint(
+    fn no_zone_is_overloaded_and_the_distribution_is_a_fixpoint(
         zones in proptest::collection::vec((0usize..30, 1u64..16), 2..5),
     ) {
         let names = ["a", "b", "c", "d"];

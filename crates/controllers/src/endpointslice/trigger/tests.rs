@@ -2,8 +2,8 @@ use api::object::{Pod, Service};
 use serde_json::json;
 
 use super::TriggerTimes;
-use crate::world::PodFacts;
-use crate::world::interner::Interner;
+use crate::caches::PodFacts;
+use crate::caches::interner::Interner;
 
 fn service(created: &str) -> Service {
     let metadata = json!({"name": "s", "namespace": "n", "creationTimestamp": created});
@@ -30,7 +30,7 @@ fn advance(times: &mut TriggerTimes, created: &str, pods: &[PodFacts]) -> Option
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 #[test]
-fn at_first_sight_it_is_the_creation_of_the_service() {
+fn the_first_trigger_time_is_the_creation_of_the_service() {
     let mut times = TriggerTimes::default();
     let pods = [pod("a", Some("2025-01-01T00:00:00Z"))];
     assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(CREATED));
@@ -38,7 +38,7 @@ fn at_first_sight_it_is_the_creation_of_the_service() {
 }
 
 #[test]
-fn later_it_is_the_earliest_change_of_a_pod() {
+fn later_trigger_times_are_the_earliest_change_of_a_pod() {
     let mut times = TriggerTimes::default();
     advance(&mut times, CREATED, &[pod("a", Some(CREATED)), pod("c", None)]);
     let changed = [
@@ -58,17 +58,17 @@ fn later_it_is_the_earliest_change_of_a_pod() {
 }
 
 #[test]
-fn another_service_of_the_name_counts_by_its_creation() {
+fn a_recreated_service_triggers_by_its_creation() {
     let mut times = TriggerTimes::default();
     advance(&mut times, CREATED, &[]);
     let again = "2026-01-02T00:00:00Z";
     assert_eq!(advance(&mut times, again, &[]).as_deref(), Some(again));
-    times.forget(&service(CREATED).metadata.key());
+    times.remove(&service(CREATED).metadata.key());
     assert_eq!(advance(&mut times, again, &[]).as_deref(), Some(again));
 }
 
 #[test]
-fn what_could_not_be_written_is_still_owed() {
+fn failed_writes_keep_their_trigger_time() {
     let mut times = TriggerTimes::default();
     advance(&mut times, CREATED, &[]);
     let (first, second) = ("2026-01-01T00:00:05Z", "2026-01-01T00:00:06Z");

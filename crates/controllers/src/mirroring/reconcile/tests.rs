@@ -1,4 +1,4 @@
-//! Properties of the mirroring: its result is a fixpoint that says what the Endpoints say.
+//! Properties of mirroring: its result is a fixpoint that matches the Endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use api::object::{AddressType, EndpointSlice, Endpoints, Service};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{Inputs, Outcome, reconcile};
+use super::{Inputs, SliceChanges, reconcile};
 use crate::endpointslice::SliceWrite;
 use crate::endpointslice::fixtures::applied;
 
@@ -30,7 +30,7 @@ fn one_address() -> Value {
     json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}])
 }
 
-fn outcome(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> Outcome {
+fn changes(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> SliceChanges {
     let slices: Vec<&EndpointSlice> = slices.iter().collect();
     reconcile(&Inputs {
         endpoints: Some(endpoints),
@@ -41,7 +41,7 @@ fn outcome(endpoints: &Endpoints, slices: &[EndpointSlice], max: usize) -> Outco
 }
 
 fn mirrored(endpoints: &Endpoints, slices: &[EndpointSlice], round: usize) -> Vec<EndpointSlice> {
-    applied(slices, outcome(endpoints, slices, 1_000).writes, round)
+    applied(slices, changes(endpoints, slices, 1_000).writes, round)
 }
 
 fn said(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>)> {
@@ -58,7 +58,7 @@ fn said(slices: &[EndpointSlice]) -> BTreeSet<(String, Option<bool>, Option<u16>
 }
 
 #[test]
-fn labels_and_annotations_are_mirrored_and_the_reserved_ones_are_ours() {
+fn labels_and_annotations_are_mirrored_except_reserved_ones() {
     let slices = mirrored(
         &endpoints(
             json!({"labels": {"team": "a", "endpointslice.kubernetes.io/managed-by": "forged"},
@@ -94,17 +94,17 @@ fn each_family_has_a_slice_of_its_own() {
 }
 
 #[test]
-fn slices_go_when_there_is_nothing_to_mirror() {
+fn slices_are_deleted_without_endpoints_to_mirror() {
     let slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
     let refs: Vec<&EndpointSlice> = slices.iter().collect();
     let left = |endpoints: Option<&Endpoints>, service: Option<&Service>| {
-        let outcome = reconcile(&Inputs {
+        let changes = reconcile(&Inputs {
             endpoints,
             service,
             slices: &refs,
             endpoints_per_subset_max: 1_000,
         });
-        applied(&slices, outcome.writes, 1).len()
+        applied(&slices, changes.writes, 1).len()
     };
     let plain = endpoints(json!({}), one_address());
     let without = service(json!({}));
@@ -125,43 +125,43 @@ fn slices_go_when_there_is_nothing_to_mirror() {
 }
 
 #[test]
-fn endpoints_that_are_being_deleted_get_no_new_slices() {
+fn terminating_endpoints_get_no_new_slices() {
     let metadata = json!({"deletionTimestamp": "2030-01-01T00:00:00Z"});
     let deleted = endpoints(metadata, one_address());
-    assert_eq!(outcome(&deleted, &[], 10).writes, []);
+    assert_eq!(changes(&deleted, &[], 10).writes, []);
     let alive = endpoints(json!({}), one_address());
-    assert_eq!(outcome(&alive, &[], 10).writes.len(), 1);
+    assert_eq!(changes(&alive, &[], 10).writes.len(), 1);
 }
 
 #[test]
-fn what_is_left_out_is_told() {
+fn skipped_addresses_are_reported() {
     let three = json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}, {"ip": "nonsense"}],
                         "notReadyAddresses": [{"ip": "192.0.2.3"}, {"ip": "rubbish"}], "ports": [{"port": 80}]}]);
-    let outcome = outcome(&endpoints(json!({}), three), &[], 2);
-    let reasons: Vec<&str> = outcome.findings.iter().map(|finding| finding.reason).collect();
+    let changes = changes(&endpoints(json!({}), three), &[], 2);
+    let reasons: Vec<&str> = changes.findings.iter().map(|finding| finding.reason).collect();
     assert_eq!(reasons, ["InvalidIPAddress", "TooManyAddressesToMirror"]);
     assert!(
-        outcome.findings[0].message.contains("2 in all"),
+        changes.findings[0].message.contains("2 in all"),
         "one Event for all"
     );
     assert!(
-        outcome.findings[1].message.contains("1 were skipped"),
+        changes.findings[1].message.contains("1 were skipped"),
         "{:?}",
-        outcome.findings
+        changes.findings
     );
-    assert_eq!(said(&applied(&[], outcome.writes, 0)).len(), 2);
+    assert_eq!(said(&applied(&[], changes.writes, 0)).len(), 2);
 }
 
 #[test]
-fn what_is_in_a_slice_that_is_being_deleted_gets_a_place_elsewhere() {
+fn endpoints_of_a_terminating_slice_move_to_another() {
     let mut slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
     slices[0].metadata.deletion_timestamp = Some("2030-01-01T00:00:00Z".into());
-    let writes = outcome(&endpoints(json!({}), one_address()), &slices, 10).writes;
+    let writes = changes(&endpoints(json!({}), one_address()), &slices, 10).writes;
     assert!(matches!(writes.as_slice(), [SliceWrite::Create(_)]), "{writes:?}");
 }
 
 #[test]
-fn other_ports_are_an_update_of_the_slice_that_is_there() {
+fn changed_ports_update_the_existing_slice() {
     let slices = mirrored(&endpoints(json!({}), one_address()), &[], 0);
     let moved = endpoints(
         json!({}),
@@ -173,7 +173,7 @@ fn other_ports_are_an_update_of_the_slice_that_is_there() {
     assert_eq!(after[0].ports[0].port, Some(81));
 }
 
-/// Endpoints as address to (ready, IPv6, other port).
+/// Generates Endpoints as a map from address to (ready, IPv6, other port).
 fn world() -> impl Strategy<Value = BTreeMap<u8, (bool, bool, bool)>> {
     proptest::collection::btree_map(any::<u8>(), (any::<bool>(), any::<bool>(), any::<bool>()), 0..30)
 }
@@ -186,7 +186,7 @@ fn address(number: u8, v6: bool) -> String {
     }
 }
 
-/// The Endpoints of a world.
+/// Returns the Endpoints of the map.
 fn endpoints_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> Endpoints {
     let subset = |(number, (ready, v6, other)): (&u8, &(bool, bool, bool))| {
         let list = if *ready { "addresses" } else { "notReadyAddresses" };
@@ -197,7 +197,7 @@ fn endpoints_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> Endpoints {
     endpoints(json!({}), json!(subsets))
 }
 
-/// What each port set and family holds, as a model that knows nothing of slices says it.
+/// Returns the contents of each port set and family, by a model without slices.
 fn sets_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> BTreeMap<(bool, bool), BTreeSet<(u8, bool)>> {
     let mut sets: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     for (number, (ready, v6, other)) in world {
@@ -208,7 +208,7 @@ fn sets_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> BTreeMap<(bool, bool), B
 
 proptest! {
     #[test]
-    fn any_history_ends_in_what_the_endpoints_say(history in proptest::collection::vec(world(), 1..6)) {
+    fn any_history_converges_to_the_endpoints(history in proptest::collection::vec(world(), 1..6)) {
         let mut slices = Vec::new();
         for (round, world) in history.iter().enumerate() {
             let subsets: Vec<Value> = world.iter().map(|(n, (ready, v6, other))| {
@@ -217,22 +217,22 @@ proptest! {
             }).collect();
             let endpoints = endpoints(json!({}), json!(subsets));
             slices = mirrored(&endpoints, &slices, round);
-            let wanted = world.iter().map(|(n, (ready, v6, other))|
+            let desired = world.iter().map(|(n, (ready, v6, other))|
                 (address(*n, *v6), Some(*ready), Some(if *other { 81 } else { 80 })));
-            prop_assert_eq!(said(&slices), wanted.collect::<BTreeSet<_>>());
+            prop_assert_eq!(said(&slices), desired.collect::<BTreeSet<_>>());
             let sets: BTreeSet<_> = slices.iter().map(|s| (s.address_type, s.ports[0].port)).collect();
             prop_assert_eq!(sets.len(), slices.len(), "one slice for each port set and family");
-            prop_assert_eq!(outcome(&endpoints, &slices, 1_000).writes, vec![], "the result is a fixpoint");
+            prop_assert_eq!(changes(&endpoints, &slices, 1_000).writes, vec![], "the result is a fixpoint");
         }
     }
 
     #[test]
-    fn no_more_writes_than_sets_that_differ(before in world(), after in world()) {
+    fn writes_are_bounded_by_changed_sets(before in world(), after in world()) {
         let slices = mirrored(&endpoints_of(&before), &[], 0);
-        let writes = outcome(&endpoints_of(&after), &slices, 1_000).writes;
+        let writes = changes(&endpoints_of(&after), &slices, 1_000).writes;
         let (before, after) = (sets_of(&before), sets_of(&after));
         let changed = after.iter().filter(|(set, members)| before.get(set).is_some_and(|b| b != *members)).count();
-        // A slice whose set is gone serves for one that came, of the same family.
+        // A slice of a removed set is reused for a new one of the same family.
         let mut moved = 0;
         for v6 in [false, true] {
             let gone = before.keys().filter(|set| set.0 == v6 && !after.contains_key(set)).count();
@@ -243,12 +243,12 @@ proptest! {
     }
 
     #[test]
-    fn writes_converge_in_any_order_and_from_any_half_way(
+    fn writes_converge_in_any_order_and_after_any_prefix(
         before in world(), after in world(), backwards: bool, done in 0usize..6,
     ) {
         let endpoints = endpoints_of(&after);
         let slices = mirrored(&endpoints_of(&before), &[], 0);
-        let mut writes = outcome(&endpoints, &slices, 1_000).writes;
+        let mut writes = changes(&endpoints, &slices, 1_000).writes;
         if backwards {
             writes.reverse();
         }
@@ -256,6 +256,6 @@ proptest! {
         let half_way = applied(&slices, writes, 1);
         let end = mirrored(&endpoints, &half_way, 2);
         prop_assert_eq!(said(&end), said(&mirrored(&endpoints, &[], 0)));
-        prop_assert_eq!(outcome(&endpoints, &end, 1_000).writes, vec![]);
+        prop_assert_eq!(changes(&endpoints, &end, 1_000).writes, vec![]);
     }
 }

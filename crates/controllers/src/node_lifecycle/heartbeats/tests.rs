@@ -13,24 +13,36 @@ fn node(uid: &str, heartbeat: &str) -> Node {
 }
 
 #[test]
-fn only_what_is_new_is_a_sign_of_life() {
+fn only_changed_timestamps_count_as_heartbeats() {
     let start = Instant::now();
     let at = |seconds| start + Duration::from_secs(seconds);
-    let mut heard = Heartbeats::default();
-    let silence = |heard: &Heartbeats, now| heard.silence("n", at(now)).map(|silence| silence.as_secs());
-    heard.lease("n", "t1", at(0));
-    heard.node(&node("a", "h1"), at(1));
-    assert_eq!(silence(&heard, 5), Some(4));
-    heard.node(&node("a", "h1"), at(5));
-    heard.lease("n", "t1", at(5));
-    assert_eq!(silence(&heard, 6), Some(5), "the same again is no sign");
-    // Back in time is as good as forward: clocks are set.
-    heard.lease("n", "t0", at(6));
-    assert_eq!(silence(&heard, 8), Some(2));
-    heard.node(&node("a", "h2"), at(8));
-    assert_eq!(silence(&heard, 9), Some(1));
-    heard.node(&node("b", "h2"), at(12));
-    assert_eq!(silence(&heard, 12), Some(0), "another Node of the same name");
-    heard.remove_node("n");
-    assert_eq!(silence(&heard, 13), None);
+    let mut heartbeat = Heartbeats::default();
+    let time_since_heartbeat = |heartbeat: &Heartbeats, now| {
+        heartbeat
+            .time_since_heartbeat("n", at(now))
+            .map(|time_since_heartbeat| time_since_heartbeat.as_secs())
+    };
+    heartbeat.lease("n", "t1", at(0));
+    heartbeat.node(&node("a", "h1"), at(1));
+    assert_eq!(time_since_heartbeat(&heartbeat, 5), Some(4));
+    heartbeat.node(&node("a", "h1"), at(5));
+    heartbeat.lease("n", "t1", at(5));
+    assert_eq!(
+        time_since_heartbeat(&heartbeat, 6),
+        Some(5),
+        "the same again is no sign"
+    );
+    // A renew time in the past also counts, because clocks are set.
+    heartbeat.lease("n", "t0", at(6));
+    assert_eq!(time_since_heartbeat(&heartbeat, 8), Some(2));
+    heartbeat.node(&node("a", "h2"), at(8));
+    assert_eq!(time_since_heartbeat(&heartbeat, 9), Some(1));
+    heartbeat.node(&node("b", "h2"), at(12));
+    assert_eq!(
+        time_since_heartbeat(&heartbeat, 12),
+        Some(0),
+        "another Node of the same name"
+    );
+    heartbeat.remove_node("n");
+    assert_eq!(time_since_heartbeat(&heartbeat, 13), None);
 }

@@ -1,4 +1,4 @@
-//! The controller over virtual time: Nodes that stop renewing, come back, and never were.
+//! The controller in virtual time, with Nodes that stop renewing, return, and never start.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::super::{Lifecycle, Settings, Step};
 
-/// A cluster whose server takes every write at once.
+/// A cluster whose server applies every write at once.
 struct Cluster {
     lifecycle: Lifecycle,
     start: Instant,
@@ -35,7 +35,7 @@ impl Cluster {
         cluster
     }
 
-    /// Lets time pass; these Nodes renew their Leases every ten seconds and say that they are ready.
+    /// Lets time pass. The Nodes in `alive` renew their Leases every ten seconds and report ready.
     fn pass(&mut self, seconds: u64, alive: &[&str]) {
         for _ in 0..seconds {
             self.second += 1;
@@ -51,17 +51,17 @@ impl Cluster {
             }
             if self.second.is_multiple_of(5) {
                 for name in self.lifecycle.sweep(now) {
-                    self.carry_out(&name, now);
+                    self.execute(&name, now);
                 }
             }
         }
     }
 
-    fn carry_out(&mut self, name: &str, now: Instant) {
+    fn execute(&mut self, name: &str, now: Instant) {
         for _ in 0..3 {
-            match self.lifecycle.judge(name, now, "2026-01-01T00:00:00Z") {
+            match self.lifecycle.decide(name, now, "2026-01-01T00:00:00Z") {
                 None => return,
-                Some(Step::SayUnknown(changes)) => {
+                Some(Step::SetUnknown(changes)) => {
                     for change in changes {
                         self.say(name, change.kind, "Unknown", now);
                     }
@@ -91,13 +91,13 @@ impl Cluster {
         let out = self
             .nodes
             .keys()
-            .filter(|name| self.lifecycle.is_out_of_traffic(name));
+            .filter(|name| self.lifecycle.are_pods_withdrawn(name));
         out.map(String::as_str).collect()
     }
 }
 
 #[test]
-fn a_node_that_stops_renewing_leaves_traffic_and_comes_back() {
+fn nodes_without_renewals_are_withdrawn_and_return() {
     let mut cluster = Cluster::new(&["a", "b", "c"], Settings::default());
     cluster.pass(100, &["a", "b", "c"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
@@ -112,7 +112,7 @@ fn a_node_that_stops_renewing_leaves_traffic_and_comes_back() {
 }
 
 #[test]
-fn nodes_that_are_lost_together_leave_one_after_the_other() {
+fn simultaneously_failed_nodes_are_withdrawn_one_by_one() {
     let mut cluster = Cluster::new(&["a", "b", "c", "d", "e"], Settings::default());
     cluster.pass(20, &["a", "b", "c", "d", "e"]);
     cluster.pass(55, &["a", "b", "c"]);
@@ -122,13 +122,13 @@ fn nodes_that_are_lost_together_leave_one_after_the_other() {
 }
 
 #[test]
-fn a_node_that_never_said_anything_takes_nobodys_turn() {
+fn a_node_that_never_started_does_not_delay_withdrawals() {
     let mut cluster = Cluster::new(&["a", "new", "z"], Settings::default());
     let new = cluster.nodes.get_mut("new").expect("a Node");
     new.status.conditions.clear();
     cluster.lifecycle.apply_node(new, cluster.start);
     cluster.pass(20, &["a", "z"]);
-    // The new one is within its longer grace when the other one is lost.
+    // The new Node is within its longer grace period when the other one becomes Unknown.
     cluster.pass(34, &["a"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
     let now = cluster.start + Duration::from_secs(cluster.second);
@@ -138,7 +138,7 @@ fn a_node_that_never_said_anything_takes_nobodys_turn() {
 }
 
 #[test]
-fn if_nobody_is_heard_all_stay_in_traffic() {
+fn no_node_is_withdrawn_if_none_is_ready() {
     let mut cluster = Cluster::new(&["a", "b"], Settings::default());
     cluster.pass(20, &["a", "b"]);
     cluster.pass(600, &[]);
@@ -147,7 +147,7 @@ fn if_nobody_is_heard_all_stay_in_traffic() {
 }
 
 #[test]
-fn a_node_without_a_lease_has_the_longer_grace() {
+fn nodes_without_a_lease_have_the_startup_grace_period() {
     let settings = Settings {
         monitor_grace_period: Duration::from_secs(10),
         ..Settings::default()
@@ -160,11 +160,11 @@ fn a_node_without_a_lease_has_the_longer_grace() {
 }
 
 #[test]
-fn with_the_settings_of_few_machines_a_dead_one_is_out_of_traffic_within_ten_seconds() {
+fn settings_for_small_clusters_withdraw_a_failed_node_within_ten_seconds() {
     const RENEWAL_SECONDS: u64 = 2;
-    // Wherever in the time between two renewals it dies.
+    // For each moment between two renewals.
     for dies_at in 20..20 + RENEWAL_SECONDS {
-        let settings = Settings::of_few_machines();
+        let settings = Settings::for_small_clusters();
         let period = settings.monitor_period.as_secs();
         let mut cluster = Cluster::new(&["a", "b"], settings);
         let mut out_at = None;
@@ -178,11 +178,11 @@ fn with_the_settings_of_few_machines_a_dead_one_is_out_of_traffic_within_ten_sec
             }
             if second.is_multiple_of(period) {
                 for name in cluster.lifecycle.sweep(now) {
-                    cluster.carry_out(&name, now);
+                    cluster.execute(&name, now);
                 }
             }
-            assert!(!cluster.lifecycle.is_out_of_traffic("a"));
-            if cluster.lifecycle.is_out_of_traffic("b") {
+            assert!(!cluster.lifecycle.are_pods_withdrawn("a"));
+            if cluster.lifecycle.are_pods_withdrawn("b") {
                 out_at.get_or_insert(second);
             }
         }

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use super::{Settings, Standing, Withdrawals, Zone, ZoneState};
+use super::{NodeHealth, Settings, Withdrawals, Zone, ZoneState};
 
 fn zone(name: &str) -> Zone {
     Zone {
@@ -9,29 +9,29 @@ fn zone(name: &str) -> Zone {
     }
 }
 
-/// How many Nodes of `lost` leave traffic in so many seconds, looked at every second.
+/// Returns the number of withdrawn Nodes after some seconds, with one check a second.
 fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let settings = Settings::default();
     let start = Instant::now();
     let names: Vec<(String, Zone, bool)> = zones
         .iter()
-        .flat_map(|(name, ready, lost)| {
-            (0..ready + lost).map(move |n| (format!("{name}{n:03}"), zone(name), n < *ready))
+        .flat_map(|(name, ready, not_ready)| {
+            (0..ready + not_ready).map(move |n| (format!("{name}{n:03}"), zone(name), n < *ready))
         })
         .collect();
     let mut left: Vec<String> = Vec::new();
     let mut withdrawals = Withdrawals::default();
     for second in 0..seconds {
-        let standing =
+        let health =
             |(name, zone, is_ready): &'_ (String, Zone, bool)| (name.clone(), zone.clone(), *is_ready);
-        let owned: Vec<_> = names.iter().map(standing).collect();
-        let nodes: Vec<Standing<'_>> = owned
+        let owned: Vec<_> = names.iter().map(health).collect();
+        let nodes: Vec<NodeHealth<'_>> = owned
             .iter()
-            .map(|(name, zone, is_ready)| Standing {
+            .map(|(name, zone, is_ready)| NodeHealth {
                 name,
                 zone,
                 is_ready: *is_ready,
-                has_left_traffic: left.contains(name),
+                is_withdrawn: left.contains(name),
             })
             .collect();
         left.extend(withdrawals.grant(&nodes, &settings, start + Duration::from_secs(second)));
@@ -40,7 +40,7 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
 }
 
 #[test]
-fn a_single_node_goes_at_once_and_others_one_in_ten_seconds() {
+fn the_first_node_is_withdrawn_at_once_and_others_every_ten_seconds() {
     assert_eq!(left_after(&[("a", 1, 1)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 21), 3);
@@ -52,7 +52,7 @@ fn a_single_node_goes_at_once_and_others_one_in_ten_seconds() {
 }
 
 #[test]
-fn many_at_once_stay_and_all_of_one_zone_go_slowly() {
+fn partially_disrupted_zones_keep_their_nodes_and_failed_zones_lose_them_slowly() {
     assert_eq!(
         left_after(&[("a", 2, 3)], 600),
         0,
@@ -71,16 +71,16 @@ fn many_at_once_stay_and_all_of_one_zone_go_slowly() {
     assert_eq!(
         left_after(&[("a", 0, 4), ("b", 0, 1)], 600),
         0,
-        "nobody is heard: it may be us"
+        "nobody is heartbeat: it may be us"
     );
 }
 
 #[test]
-fn the_state_of_a_zone_is_upstreams() {
-    let of = |ready, lost| ZoneState::of(ready, lost, &Settings::default());
+fn zone_states_match_upstream() {
+    let of = |ready, not_ready| ZoneState::of(ready, not_ready, &Settings::default());
     assert_eq!(of(0, 0), ZoneState::Normal);
     assert_eq!(of(0, 1), ZoneState::FullDisruption);
-    assert_eq!(of(1, 2), ZoneState::Normal, "two may be lost by chance");
+    assert_eq!(of(1, 2), ZoneState::Normal, "two may be not_ready by chance");
     assert_eq!(of(2, 3), ZoneState::PartialDisruption);
     assert_eq!(of(5, 3), ZoneState::Normal);
 }

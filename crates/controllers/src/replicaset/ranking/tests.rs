@@ -27,19 +27,19 @@ fn merge(target: &mut Value, change: &Value) {
     }
 }
 
-/// The names, first to go first.
+/// Returns the names in the order of deletion.
 fn order(pods: &[ReplicaPod], siblings: &[(&str, usize)]) -> Vec<String> {
     let siblings = siblings
         .iter()
         .map(|(node, count)| ((*node).to_owned(), *count))
         .collect();
     let pods: Vec<&ReplicaPod> = pods.iter().collect();
-    let ranked = first_to_go(&pods, &siblings, pods.len(), NOW.parse().expect("a time"));
+    let ranked = pods_to_delete(&pods, &siblings, pods.len(), NOW.parse().expect("a time"));
     ranked.iter().map(|pod| pod.metadata.name.clone()).collect()
 }
 
 #[test]
-fn pods_that_do_least_go_first() {
+fn least_useful_pods_are_deleted_first() {
     let pods = [
         pod("whole", json!({})),
         pod(
@@ -85,7 +85,7 @@ fn pods_that_do_least_go_first() {
 }
 
 #[test]
-fn younger_ones_go_before_older_ones_and_ages_are_about() {
+fn younger_pods_are_deleted_first_and_ages_are_approximate() {
     let aged = |name: &str, created: &str| pod(name, json!({"metadata": {"creationTimestamp": created}}));
     assert_eq!(
         order(
@@ -97,7 +97,7 @@ fn younger_ones_go_before_older_ones_and_ages_are_about() {
         ),
         ["a", "b"]
     );
-    // Ten minutes and eleven are the same age: the UID decides.
+    // Ten and eleven minutes have the same magnitude; the UID decides.
     assert_eq!(
         order(
             &[

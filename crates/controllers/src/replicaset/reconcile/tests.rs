@@ -28,7 +28,7 @@ fn pod(name: &str, ready_since: Option<&str>) -> ReplicaPod {
     serde_json::from_value(pod).expect("a Pod")
 }
 
-fn outcome(set: &ReplicaSet, pods: &[ReplicaPod]) -> Outcome {
+fn outcome(set: &ReplicaSet, pods: &[ReplicaPod]) -> Decision {
     reconcile(&Inputs {
         set,
         pods: &pods.iter().collect::<Vec<_>>(),
@@ -37,15 +37,15 @@ fn outcome(set: &ReplicaSet, pods: &[ReplicaPod]) -> Outcome {
     })
 }
 
-fn said(set: &ReplicaSet, pods: &[ReplicaPod]) -> ReplicaSetStatus {
+fn updated(set: &ReplicaSet, pods: &[ReplicaPod]) -> ReplicaSetStatus {
     match outcome(set, pods).step {
-        Some(Step::Say(status)) => status,
-        other => panic!("a status was to be said, not {other:?}"),
+        Some(Step::UpdateStatus(status)) => status,
+        other => panic!("a status was to be updated, not {other:?}"),
     }
 }
 
 #[test]
-fn pods_that_lack_are_created() {
+fn missing_pods_are_created() {
     assert_eq!(outcome(&set(json!({})), &[]).step, Some(Step::Create(2)));
     let mut ending = pod("a", None);
     ending.metadata.deletion_timestamp = Some(NOW.to_owned());
@@ -60,21 +60,24 @@ fn pods_that_lack_are_created() {
 }
 
 #[test]
-fn pods_that_are_too_many_are_deleted() {
+fn surplus_pods_are_deleted() {
     let pods = [pod("a", Some(NOW)), pod("b", None), pod("c", Some(NOW))];
-    let Some(Step::Delete(doomed)) = outcome(&set(json!({})), &pods).step else {
+    let Some(Step::Delete(excess_pods)) = outcome(&set(json!({})), &pods).step else {
         panic!("one is too many");
     };
-    assert_eq!(doomed.iter().map(|meta| &*meta.name).collect::<Vec<_>>(), ["b"]);
+    assert_eq!(
+        excess_pods.iter().map(|meta| &*meta.name).collect::<Vec<_>>(),
+        ["b"]
+    );
 }
 
 #[test]
-fn what_is_there_is_said_and_then_all_is_well() {
+fn the_status_is_updated_once() {
     let mut set = set(json!({"minReadySeconds": 60}));
     let mut labelled = pod("b", Some("2026-01-01T00:08:00Z"));
     labelled.metadata.labels.insert("tier".to_owned(), "x".to_owned());
     let pods = [pod("a", Some("2026-01-01T00:09:30Z")), labelled];
-    let status = said(&set, &pods);
+    let status = updated(&set, &pods);
     assert_eq!(
         (
             status.replicas,
@@ -89,18 +92,18 @@ fn what_is_there_is_said_and_then_all_is_well() {
         (2, Some(0))
     );
     set.status = status;
-    // The other is available half a minute later.
+    // The other Pod becomes available half a minute later.
     assert_eq!(
         outcome(&set, &pods),
-        Outcome {
+        Decision {
             step: None,
-            again_after: Some(Duration::from_secs(30)),
+            requeue_after: Some(Duration::from_secs(30)),
         }
     );
 }
 
 #[test]
-fn pods_are_adopted_and_let_go_before_anything_is_counted() {
+fn claims_precede_scaling() {
     let mut orphan = pod("a", None);
     orphan.metadata.owner_references.clear();
     let mut relabelled = pod("b", None);
@@ -113,10 +116,10 @@ fn pods_are_adopted_and_let_go_before_anything_is_counted() {
 }
 
 #[test]
-fn one_that_is_being_deleted_creates_and_takes_nothing() {
+fn a_terminating_replica_set_creates_and_adopts_nothing() {
     let mut set = set(json!({}));
     set.metadata.deletion_timestamp = Some(NOW.to_owned());
     let mut orphan = pod("a", None);
     orphan.metadata.owner_references.clear();
-    assert_eq!(said(&set, &[orphan]).replicas, 0);
+    assert_eq!(updated(&set, &[orphan]).replicas, 0);
 }

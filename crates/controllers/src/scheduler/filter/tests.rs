@@ -20,39 +20,42 @@ fn pod(spec: Value) -> SchedulePod {
     serde_json::from_value(json!({"metadata": {"name": "p"}, "spec": spec})).expect("a Pod")
 }
 
-fn told(pod: &SchedulePod, node: &Node, occupied: &Occupied<'_>) -> String {
-    let refusals = refusals(pod, node, occupied);
-    let told: Vec<String> = refusals.iter().map(ToString::to_string).collect();
-    told.join(", ")
+fn reasons_against(pod: &SchedulePod, node: &Node, usage: &NodeUsage<'_>) -> String {
+    let refusals = refusals(pod, node, usage);
+    let reasons: Vec<String> = refusals.iter().map(ToString::to_string).collect();
+    reasons.join(", ")
 }
 
-fn refused(spec: Value, change: Value) -> String {
-    told(&pod(spec), &node(change), &Occupied::default())
+fn all_reasons(spec: Value, change: Value) -> String {
+    reasons_against(&pod(spec), &node(change), &NodeUsage::default())
 }
 
 #[test]
-fn a_node_that_is_ready_takes_pods() {
-    assert_eq!(refused(json!({}), json!({})), "");
+fn ready_nodes_accept_pods() {
+    assert_eq!(all_reasons(json!({}), json!({})), "");
     let lost = json!({"status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}});
-    assert_eq!(refused(json!({}), lost), "node(s) were not ready");
+    assert_eq!(all_reasons(json!({}), lost), "node(s) were not ready");
 }
 
 #[test]
-fn cordoned_nodes_take_only_who_puts_up_with_it() {
+fn cordoned_nodes_accept_only_tolerating_pods() {
     let cordoned = json!({"spec": {"unschedulable": true}});
-    assert_eq!(refused(json!({}), cordoned.clone()), "node(s) were unschedulable");
+    assert_eq!(
+        all_reasons(json!({}), cordoned.clone()),
+        "node(s) were unschedulable"
+    );
     let tolerations = json!([{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]);
-    assert_eq!(refused(json!({"tolerations": tolerations}), cordoned), "");
+    assert_eq!(all_reasons(json!({"tolerations": tolerations}), cordoned), "");
 }
 
 #[test]
-fn taints_keep_pods_away_that_do_not_tolerate_them() {
+fn untolerated_taints_reject_pods() {
     let tainted = |effect: &str| json!({"spec": {"taints": [{"key": "k", "value": "v", "effect": effect}]}});
     assert_eq!(
-        refused(json!({}), tainted("NoSchedule")),
+        all_reasons(json!({}), tainted("NoSchedule")),
         "node(s) had untolerated taint {k: v}"
     );
-    assert_eq!(refused(json!({}), tainted("PreferNoSchedule")), "");
+    assert_eq!(all_reasons(json!({}), tainted("PreferNoSchedule")), "");
     for (toleration, is_enough) in [
         (json!({"key": "k", "value": "v"}), true),
         (json!({"key": "k", "operator": "Equal", "value": "w"}), false),
@@ -67,73 +70,79 @@ fn taints_keep_pods_away_that_do_not_tolerate_them() {
         (json!({"operator": "Exists"}), true),
         (json!({}), false),
     ] {
-        let refused = refused(json!({"tolerations": [toleration]}), tainted("NoExecute"));
-        assert_eq!(refused.is_empty(), is_enough, "{toleration}");
+        let all_reasons = all_reasons(json!({"tolerations": [toleration]}), tainted("NoExecute"));
+        assert_eq!(all_reasons.is_empty(), is_enough, "{toleration}");
     }
 }
 
 #[test]
-fn labels_that_are_selected_must_be_there() {
-    assert_eq!(refused(json!({"nodeSelector": {"disk": "ssd"}}), json!({})), "");
+fn node_selectors_must_match() {
     assert_eq!(
-        refused(json!({"nodeSelector": {"disk": "hdd"}}), json!({})),
+        all_reasons(json!({"nodeSelector": {"disk": "ssd"}}), json!({})),
+        ""
+    );
+    assert_eq!(
+        all_reasons(json!({"nodeSelector": {"disk": "hdd"}}), json!({})),
         "node(s) didn't match Pod's node affinity/selector"
     );
 }
 
 #[test]
-fn there_must_be_enough_left() {
+fn insufficient_resources_reject_pods() {
     let asks = |requests: Value| pod(json!({"containers": [{"resources": {"requests": requests}}]}));
-    let occupied = |pods, cpu_millis, memory_bytes| Occupied {
+    let usage = |pods, cpu_millis, memory_bytes| NodeUsage {
         pods,
         resources: Resources {
             cpu_millis,
             memory_bytes,
         },
-        ..Occupied::default()
+        ..NodeUsage::default()
     };
     let half = asks(json!({"cpu": "500m", "memory": "512Mi"}));
-    assert_eq!(told(&half, &node(json!({})), &occupied(2, 1_500, 512 << 20)), "");
     assert_eq!(
-        told(&half, &node(json!({})), &occupied(3, 1_501, (512 << 20) + 1)),
+        reasons_against(&half, &node(json!({})), &usage(2, 1_500, 512 << 20)),
+        ""
+    );
+    assert_eq!(
+        reasons_against(&half, &node(json!({})), &usage(3, 1_501, (512 << 20) + 1)),
         "Too many pods, Insufficient cpu, Insufficient memory"
     );
     assert_eq!(
-        told(&asks(json!({})), &node(json!({})), &occupied(2, 9_000, 0)),
+        reasons_against(&asks(json!({})), &node(json!({})), &usage(2, 9_000, 0)),
         ""
     );
 }
 
 #[test]
-fn what_starting_takes_counts_if_it_is_more() {
+fn init_containers_count_if_they_request_more() {
     let container = |cpu: &str| json!({"resources": {"requests": {"cpu": cpu}}});
-    let mut beside = container("300m");
-    beside["restartPolicy"] = json!("Always");
+    let mut sidecars = container("300m");
+    sidecars["restartPolicy"] = json!("Always");
     let pod = pod(json!({
         "containers": [container("100m"), {"resources": {"limits": {"cpu": "200m"}}}],
-        "initContainers": [beside, container("900m")],
+        "initContainers": [sidecars, container("900m")],
         "overhead": {"cpu": "10m"},
     }));
     assert_eq!(pod.requests().cpu_millis, 1_210);
 }
 
 #[test]
-fn a_port_of_the_node_is_given_once() {
+fn host_ports_conflict() {
     let asks = |ip: &str| {
         let port = json!({"hostPort": 80, "hostIP": ip, "protocol": "TCP"});
         pod(json!({"containers": [{"ports": [port]}]}))
     };
     let (first, any) = (asks("192.0.2.1"), asks(""));
-    let occupied = Occupied {
+    let usage = NodeUsage {
         ports: first.host_ports().collect(),
-        ..Occupied::default()
+        ..NodeUsage::default()
     };
-    assert_eq!(told(&asks("192.0.2.2"), &node(json!({})), &occupied), "");
-    assert!(told(&any, &node(json!({})), &occupied).contains("free ports"));
+    assert_eq!(reasons_against(&asks("192.0.2.2"), &node(json!({})), &usage), "");
+    assert!(reasons_against(&any, &node(json!({})), &usage).contains("free ports"));
 }
 
 #[test]
-fn the_sentence_counts_the_reasons() {
+fn the_message_counts_the_reasons() {
     let tainted = Refusal::Tainted {
         key: "k".to_owned(),
         value: String::new(),

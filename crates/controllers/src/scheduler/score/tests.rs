@@ -14,63 +14,63 @@ fn node(name: &str, spec: Value) -> Node {
     serde_json::from_value(node).expect("a Node")
 }
 
-fn occupied<'a>(like: i64, cpu_millis: i64, pods: i64) -> Occupied<'a> {
+fn usage<'a>(similar_pods: i64, cpu_millis: i64, pods: i64) -> NodeUsage<'a> {
     let resources = Resources {
         cpu_millis,
         memory_bytes: 0,
     };
-    Occupied {
+    NodeUsage {
         pods,
         resources,
-        like,
+        similar_pods,
         ports: Vec::new(),
     }
 }
 
-fn chosen(a: (Value, Occupied<'_>), b: (Value, Occupied<'_>)) -> String {
+fn chosen(a: (Value, NodeUsage<'_>), b: (Value, NodeUsage<'_>)) -> String {
     let (first, second) = (node("a", a.0), node("b", b.0));
-    let node = choose(&SchedulePod::default(), &[(&first, a.1), (&second, b.1)]).expect("a Node");
+    let node = choose_node(&SchedulePod::default(), &[(&first, a.1), (&second, b.1)]).expect("a Node");
     node.metadata.name.clone()
 }
 
 #[test]
 fn pods_of_one_owner_are_spread_then_load_decides() {
     assert_eq!(
-        chosen((json!({}), occupied(1, 0, 1)), (json!({}), occupied(0, 1_900, 9))),
+        chosen((json!({}), usage(1, 0, 1)), (json!({}), usage(0, 1_900, 9))),
         "b"
     );
     assert_eq!(
-        chosen((json!({}), occupied(1, 900, 1)), (json!({}), occupied(1, 500, 9))),
+        chosen((json!({}), usage(1, 900, 1)), (json!({}), usage(1, 500, 9))),
         "b"
     );
     assert_eq!(
-        chosen((json!({}), occupied(0, 0, 2)), (json!({}), occupied(0, 0, 1))),
+        chosen((json!({}), usage(0, 0, 2)), (json!({}), usage(0, 0, 1))),
         "b"
     );
     assert_eq!(
-        chosen((json!({}), occupied(0, 0, 0)), (json!({}), occupied(0, 0, 0))),
+        chosen((json!({}), usage(0, 0, 0)), (json!({}), usage(0, 0, 0))),
         "a"
     );
 }
 
 #[test]
-fn unwelcome_nodes_are_taken_last() {
-    let unwelcome = json!({"taints": [{"key": "k", "effect": "PreferNoSchedule"}]});
+fn nodes_with_prefer_no_schedule_taints_are_chosen_last() {
+    let avoided = json!({"taints": [{"key": "k", "effect": "PreferNoSchedule"}]});
     assert_eq!(
-        chosen((unwelcome, occupied(0, 0, 0)), (json!({}), occupied(5, 0, 5))),
+        chosen((avoided, usage(0, 0, 0)), (json!({}), usage(5, 0, 5))),
         "b"
     );
 }
 
 #[test]
-fn where_none_fits_all_reasons_are_told() {
+fn returns_all_reasons_if_no_node_fits() {
     let (a, b) = (
         node("a", json!({"unschedulable": true})),
         node("b", json!({"unschedulable": true})),
     );
-    let nodes = [(&a, Occupied::default()), (&b, Occupied::default())];
+    let nodes = [(&a, NodeUsage::default()), (&b, NodeUsage::default())];
     assert_eq!(
-        choose(&SchedulePod::default(), &nodes),
+        choose_node(&SchedulePod::default(), &nodes),
         Err(vec![Refusal::Unschedulable, Refusal::Unschedulable])
     );
 }

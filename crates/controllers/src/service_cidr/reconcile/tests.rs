@@ -6,11 +6,11 @@ use api::object::ServiceCidr;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::{Inputs, Outcome, Step, reconcile};
+use super::{Decision, Inputs, Step, reconcile};
 
 const DELETED: &str = "2026-01-01T00:00:00Z";
 
-/// A ServiceCIDR as far as it can be told by name, ranges, finalizer, deletion and condition.
+/// Returns a ServiceCIDR with this name, ranges, finalizer, deletion and condition.
 fn cidr(name: &str, ranges: &[&str], is_held: bool, is_deleted: bool, ready: Option<&str>) -> ServiceCidr {
     let finalizers = if is_held {
         json!([super::FINALIZER])
@@ -28,7 +28,7 @@ fn cidr(name: &str, ranges: &[&str], is_held: bool, is_deleted: bool, ready: Opt
     .expect("a ServiceCIDR")
 }
 
-fn at(seconds: u64, cidr: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> Outcome {
+fn at(seconds: u64, cidr: &ServiceCidr, others: &[ServiceCidr], addresses: &[&str]) -> Decision {
     let addresses: BTreeSet<IpAddr> = addresses.iter().map(|a| a.parse().expect("an address")).collect();
     let all: Vec<&ServiceCidr> = others.iter().chain([cidr]).collect();
     reconcile(&Inputs {
@@ -40,55 +40,64 @@ fn at(seconds: u64, cidr: &ServiceCidr, others: &[ServiceCidr], addresses: &[&st
 }
 
 #[test]
-fn a_new_one_is_held_first_and_ready_then() {
+fn new_service_cidrs_get_the_finalizer_before_the_condition() {
     let step = |is_held, ready| at(0, &cidr("a", &["10.0.0.0/24"], is_held, false, ready), &[], &[]).step;
-    assert_eq!(step(false, None), Some(Step::Hold));
-    assert_eq!(step(true, None), Some(Step::SayReady));
-    assert_eq!(step(true, Some("False")), Some(Step::SayReady));
+    assert_eq!(step(false, None), Some(Step::AddFinalizer));
+    assert_eq!(step(true, None), Some(Step::SetReady));
+    assert_eq!(step(true, Some("False")), Some(Step::SetReady));
     assert_eq!(step(true, Some("True")), None);
 }
 
 #[test]
-fn one_that_addresses_need_waits_and_says_so_once() {
+fn a_service_cidr_with_addresses_in_use_is_terminating() {
     let of = |ready| cidr("a", &["10.0.0.0/24", "fd00::/64"], true, true, ready);
     let used = ["fd00::7"];
-    assert_eq!(at(99, &of(Some("True")), &[], &used).step, Some(Step::SayWaiting));
-    assert_eq!(at(99, &of(Some("False")), &[], &used), Outcome::default());
-    // An address elsewhere needs it not, and neither does one that another range has too.
+    assert_eq!(
+        at(99, &of(Some("True")), &[], &used).step,
+        Some(Step::SetTerminating)
+    );
+    assert_eq!(at(99, &of(Some("False")), &[], &used), Decision::default());
+    // An address elsewhere, or in another range too, does not need it.
     assert_eq!(
         at(99, &of(Some("False")), &[], &["10.0.1.1"]).step,
-        Some(Step::Release)
+        Some(Step::RemoveFinalizer)
     );
     let other = [cidr("b", &["fd00::/56"], true, false, Some("True"))];
     assert_eq!(
         at(99, &of(Some("False")), &other, &used).step,
-        Some(Step::Release)
+        Some(Step::RemoveFinalizer)
     );
-    // But one that goes itself is no help.
+    // A range that is being deleted does not count.
     let going = [cidr("b", &["fd00::/56"], true, true, Some("True"))];
     assert_eq!(
         at(99, &of(Some("True")), &going, &used).step,
-        Some(Step::SayWaiting)
+        Some(Step::SetTerminating)
     );
 }
 
 #[test]
-fn one_that_may_go_waits_until_everybody_knows() {
+fn an_unused_service_cidr_is_released_after_the_grace_period() {
     let going = cidr("a", &["10.0.0.0/24"], true, true, Some("True"));
-    assert_eq!(at(3, &going, &[], &[]).again_after, Some(Duration::from_secs(7)));
-    assert_eq!(at(10, &going, &[], &[]).step, Some(Step::Release));
-    assert_eq!(at(0, &going, &[], &[]).again_after, Some(Duration::from_secs(10)));
+    assert_eq!(
+        at(3, &going, &[], &[]).requeue_after,
+        Some(Duration::from_secs(7))
+    );
+    assert_eq!(at(10, &going, &[], &[]).step, Some(Step::RemoveFinalizer));
+    assert_eq!(
+        at(0, &going, &[], &[]).requeue_after,
+        Some(Duration::from_secs(10))
+    );
     assert_eq!(
         at(99, &cidr("a", &[], false, true, None), &[], &[]),
-        Outcome::default(),
+        Decision::default(),
         "not ours any more"
     );
 }
 
 proptest! {
-    /// Against the definition, address by address: none may be left without a range.
+    /// Comparison with the definition, address by address: none may be left without a range.
     #[test]
-    fn nothing_is_released_that_an_address_needs(
+    fn ranges_with_addresses_in_use_are_not_released(
         ranges in proptest::collection::vec((0u8..4, 26u8..31, any::<bool>()), 1..5),
         used in proptest::collection::btree_set(0u8..255, 0..6),
     ) {
@@ -107,7 +116,7 @@ proptest! {
         let is_needed = addresses.iter().any(|address| {
             holds(&cidrs[0], address) && !cidrs.iter().filter(stays).any(|other| holds(other, address))
         });
-        let wanted = if is_needed { Step::SayWaiting } else { Step::Release };
+        let wanted = if is_needed { Step::SetTerminating } else { Step::RemoveFinalizer };
         prop_assert_eq!(at(99, &cidrs[0], &cidrs[1..], &addresses).step, Some(wanted));
     }
 }

@@ -173,7 +173,7 @@ impl Flags {
         Ok(controllers::Options {
             node_lifecycle: node_lifecycle::Settings {
                 monitor_grace_period: self.nodes.node_monitor_grace_period,
-                ..node_lifecycle::Settings::of_few_machines()
+                ..node_lifecycle::Settings::for_small_clusters()
             },
             node_ipam: allocates.then_some(settings),
             ..controllers::Options::default()

@@ -1,0 +1,171 @@
+use std::time::Duration;
+
+use probe::Answer as Verdict;
+use reconcile::queue::BackOff;
+use serde_json::json;
+
+use super::super::PROBE_ANNOTATION;
+use super::*;
+
+/// Returns a slice of two addresses with a probe every ten seconds.
+fn slice(version: u64, ready: Option<bool>) -> EndpointSlice {
+    let probe = json!({"tcpSocket": {"port": 5432}, "periodSeconds": 10, "failureThreshold": 2});
+    let conditions = ready.map_or(json!({}), |ready| json!({"ready": ready}));
+    serde_json::from_value(json!({
+        "metadata": {"name": "db-a", "namespace": "n", "uid": "u", "resourceVersion": version.to_string(),
+            "labels": {MANAGED_BY_LABEL: MANAGED_BY}, "annotations": {PROBE_ANNOTATION: probe.to_string()}},
+        "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"], "conditions": conditions},
+                      {"addresses": ["10.0.0.2"], "conditions": conditions}],
+    }))
+    .unwrap()
+}
+
+struct Caches {
+    backends: BackendHealthController,
+    queue: Queue<Subject>,
+    started: Instant,
+}
+
+impl Caches {
+    fn new(first: EndpointSlice) -> Self {
+        let started = Instant::now();
+        let mut this = Self {
+            backends: BackendHealthController::default(),
+            queue: Queue::new(BackOff {
+                first: Duration::from_millis(5),
+                max: Duration::from_secs(1),
+            }),
+            started,
+        };
+        this.backends
+            .apply_change(Event::Applied(first), &mut this.queue, started);
+        this.backends
+            .apply_change(Event::Synced, &mut this.queue, started);
+        this
+    }
+
+    fn at(&self, seconds: u64) -> Instant {
+        self.started + Duration::from_secs(seconds)
+    }
+
+    /// Runs all due jobs, with `answer` as the probe result of each address; returns the writes.
+    fn work(&mut self, seconds: u64, answer: impl Fn(&str) -> Verdict) -> Vec<(EndpointSlice, Vec<Finding>)> {
+        let now = self.at(seconds);
+        let mut written = Vec::new();
+        self.queue.wake(now);
+        while let Some((subject, _)) = self.queue.take(now) {
+            match self.backends.reconcile(&subject, now) {
+                Action::Done => {}
+                Action::RequeueAfter(pause) => self.queue.add_at(subject.clone(), now + pause),
+                Action::Run(Job::Check { address, .. }) => {
+                    let probed = Asked::new(answer(&address.to_string()), "because");
+                    let answer = JobOutput::Probed {
+                        probed,
+                        finished_at: now,
+                    };
+                    self.backends.on_success(&subject, answer, &mut self.queue, now);
+                }
+                Action::Run(Job::Write { mut slice, findings }) => {
+                    let version: u64 = slice.metadata.resource_version.parse().unwrap();
+                    slice.metadata.resource_version = (version + 1).to_string();
+                    written.push((*slice.clone(), findings));
+                    let answer = JobOutput::Written(Some(slice));
+                    self.backends.on_success(&subject, answer, &mut self.queue, now);
+                }
+            }
+            self.queue.done(&subject, now);
+        }
+        written
+    }
+}
+
+fn ready(slice: &EndpointSlice) -> Vec<Option<bool>> {
+    slice.endpoints.iter().map(|e| e.conditions.ready).collect()
+}
+
+#[test]
+fn readiness_follows_the_probe_results() {
+    let mut world = Caches::new(slice(1, Some(false)));
+    let only_first = |address: &str| match address {
+        "10.0.0.1" => Verdict::Success,
+        _ => Verdict::Failure,
+    };
+    let written = world.work(0, only_first);
+    let (last, findings) = written.last().expect("a write");
+    assert_eq!(ready(last), [Some(true), Some(false)]);
+    assert_eq!(findings.len(), 1, "{findings:?}");
+    assert_eq!(findings[0].reason, "BackendReady");
+    // Nothing changes, so nothing is written.
+    assert!(world.work(10, only_first).is_empty());
+    // One failure is below the threshold.
+    assert!(world.work(20, |_| Verdict::Failure).is_empty());
+    let written = world.work(30, |_| Verdict::Failure);
+    let (last, findings) = written.last().expect("a write");
+    assert_eq!(ready(last), [Some(false), Some(false)]);
+    assert_eq!(findings[0].message, "Backend 10.0.0.1 failed its check: because");
+}
+
+#[test]
+fn ready_endpoints_stay_ready_after_a_restart() {
+    let mut world = Caches::new(slice(1, Some(true)));
+    let written = world.work(0, |_| Verdict::Failure);
+    // Only missing conditions are added.
+    assert!(written.iter().all(|(slice, _)| ready(slice) == [Some(true); 2]));
+    let written = world.work(10, |_| Verdict::Failure);
+    assert_eq!(ready(&written.last().expect("a write").0), [Some(false); 2]);
+}
+
+#[test]
+fn foreign_changes_of_conditions_are_reverted() {
+    let mut world = Caches::new(slice(1, Some(false)));
+    let written = world.work(0, |_| Verdict::Success);
+    let mut foreign = written.last().expect("a write").0.clone();
+    foreign.metadata.resource_version = "9".into();
+    foreign.endpoints[1].conditions.ready = Some(false);
+    let now = world.at(1);
+    world
+        .backends
+        .apply_change(Event::Applied(foreign), &mut world.queue, now);
+    let written = world.work(1, |_| panic!("it is not time to ask"));
+    assert_eq!(ready(&written.last().expect("a write").0), [Some(true); 2]);
+}
+
+#[test]
+fn foreign_slices_and_slices_without_a_probe_are_ignored() {
+    for change in [
+        |slice: &mut EndpointSlice| drop(slice.metadata.labels.remove(MANAGED_BY_LABEL)),
+        |slice: &mut EndpointSlice| drop(slice.metadata.annotations.remove(PROBE_ANNOTATION)),
+        |slice: &mut EndpointSlice| {
+            let exec = json!({"exec": {"command": ["true"]}}).to_string();
+            slice.metadata.annotations.insert(PROBE_ANNOTATION.into(), exec);
+        },
+    ] {
+        let mut slice = slice(1, None);
+        change(&mut slice);
+        let mut world = Caches::new(slice);
+        assert!(world.work(0, |_| panic!("nobody is to be probed")).is_empty());
+    }
+}
+
+#[test]
+fn removed_addresses_are_not_probed() {
+    let mut world = Caches::new(slice(1, Some(false)));
+    world.work(0, |_| Verdict::Success);
+    let mut fewer = slice(9, Some(true));
+    fewer.endpoints.pop();
+    let now = world.at(1);
+    world
+        .backends
+        .apply_change(Event::Applied(fewer), &mut world.queue, now);
+    world.work(20, |address| {
+        assert_eq!(address, "10.0.0.1");
+        Verdict::Success
+    });
+    let now = world.at(21);
+    let key = ObjectKey::new("n", "db-a");
+    world
+        .backends
+        .apply_change(Event::Deleted(key), &mut world.queue, now);
+    assert!(world.work(40, |_| panic!("it is gone")).is_empty());
+}

@@ -1,0 +1,178 @@
+//! Caches of the endpoint controllers, indexed for their queries.
+
+pub mod interner;
+mod nodes;
+mod object_cache;
+mod pending_writes;
+pub mod pods;
+mod selectors;
+mod slices;
+mod tombstones;
+
+use std::collections::BTreeMap;
+
+use api::object::{Endpoints, Labels, Node, ObjectKey, Pod, Service};
+
+use self::interner::Interner;
+
+use crate::topology_mode::{TOPOLOGY_AWARE_HINTS, TOPOLOGY_MODE, ZoneCpus, is_auto};
+
+pub use nodes::NodeFacts;
+pub use object_cache::ObjectCache;
+pub use pods::{PodFacts, Pods};
+pub use selectors::Selectors;
+pub use slices::SliceCache;
+pub(crate) use tombstones::Tombstones;
+
+/// Objects that the endpoint controllers read. Methods that apply a change return the affected Services.
+#[derive(Default)]
+pub struct Caches {
+    /// Services by key.
+    pub services: BTreeMap<ObjectKey, Service>,
+    /// Pods, indexed by label.
+    pub pods: Pods,
+    /// Facts about each Node, by name.
+    pub nodes: BTreeMap<String, NodeFacts>,
+    /// Slices of the EndpointSlice controller, by Service.
+    pub slices: SliceCache,
+    /// Slices of the mirroring controller, by Endpoints.
+    pub mirrored: SliceCache,
+    /// Endpoints by key.
+    pub endpoints: ObjectCache<Endpoints>,
+    /// Allocatable CPUs of each zone.
+    pub zone_cpus: ZoneCpus,
+    selectors: Selectors,
+    interner: Interner,
+}
+
+impl Caches {
+    /// Applies a Service; returns true if anything changed that its slices depend on.
+    pub fn apply_service(&mut self, mut service: Service) -> bool {
+        let mut annotations = std::mem::take(&mut service.metadata.annotations);
+        annotations.retain(|key, _| key == TOPOLOGY_MODE || key == TOPOLOGY_AWARE_HINTS);
+        slim(&mut service.metadata);
+        service.metadata.annotations = annotations;
+        service.status = Default::default();
+        let key = service.metadata.key();
+        let selector_before = self.selectors.set(&key, &service.spec.selector);
+        if selector_before.as_ref() != Some(&service.spec.selector) {
+            self.index_selector(&service.spec.selector);
+            self.unindex_selector(selector_before);
+        }
+        let before = self.services.insert(key.clone(), service);
+        let (Some(before), Some(now)) = (before, self.services.get(&key)) else {
+            return true;
+        };
+        before.spec != now.spec
+            || before.metadata.labels != now.metadata.labels
+            || before.metadata.annotations != now.metadata.annotations
+            || before.metadata.uid != now.metadata.uid
+            || before.metadata.deletion_timestamp != now.metadata.deletion_timestamp
+    }
+
+    /// Removes a Service.
+    pub fn remove_service(&mut self, key: &ObjectKey) {
+        self.services.remove(key);
+        let selector = self.selectors.remove(key);
+        self.unindex_selector(selector);
+    }
+
+    /// Applies a Pod; returns the Services that select it now or selected it before, if its endpoints change
+    /// (EPS-24).
+    pub fn apply_pod(&mut self, pod: &Pod) -> Vec<ObjectKey> {
+        let pod = PodFacts::of(pod, &mut self.interner);
+        let key = pod.key();
+        let after = self.selectors.matching(&pod.namespace, &pod.labels);
+        let Some(before) = self.pods.insert(pod) else {
+            return after;
+        };
+        let now = self.pods.get(&key);
+        if now.is_some_and(|now| before.is_same_endpoint(now)) {
+            return Vec::new();
+        }
+        let mut affected = self.selectors.matching(&before.namespace, &before.labels);
+        affected.extend(after);
+        affected
+    }
+
+    /// Removes a Pod; returns the Services that selected it.
+    pub fn remove_pod(&mut self, key: &ObjectKey) -> Vec<ObjectKey> {
+        let Some(before) = self.pods.remove(key) else {
+            return Vec::new();
+        };
+        self.selectors.matching(&before.namespace, &before.labels)
+    }
+
+    /// Applies a Node; returns the Services with Pods on it if its zone is new, and those in topology mode
+    /// Auto if the CPUs of the zones changed.
+    pub fn apply_node(&mut self, node: &Node) -> Vec<ObjectKey> {
+        let name = &node.metadata.name;
+        let facts = NodeFacts::of(node);
+        let before = self.nodes.insert(name.clone(), facts.clone());
+        if before.as_ref() == Some(&facts) {
+            return Vec::new();
+        }
+        let mut affected = self.update_zone_cpus();
+        if before.is_none_or(|before| before.zone != facts.zone) {
+            affected.extend(self.services_on(name));
+        }
+        affected
+    }
+
+    /// Removes a Node; returns the affected Services.
+    pub fn remove_node(&mut self, name: &str) -> Vec<ObjectKey> {
+        if self.nodes.remove(name).is_none() {
+            return Vec::new();
+        }
+        let mut affected = self.update_zone_cpus();
+        affected.extend(self.services_on(name));
+        affected
+    }
+
+    /// Returns the Pods of a namespace that match a selector.
+    pub fn pods_of(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
+        self.pods.matching(namespace, selector)
+    }
+
+    /// Recomputes the CPUs of the zones; returns the Services in topology mode Auto if they changed.
+    fn update_zone_cpus(&mut self) -> Vec<ObjectKey> {
+        let cpus = nodes::zone_cpus(&self.nodes);
+        if self.zone_cpus == cpus {
+            return Vec::new();
+        }
+        self.zone_cpus = cpus;
+        let auto = self.services.iter().filter(|(_, service)| is_auto(service));
+        auto.map(|(key, _)| key.clone()).collect()
+    }
+
+    fn services_on(&self, node: &str) -> Vec<ObjectKey> {
+        let pods = self.pods.iter().filter(|pod| *pod.node_name == *node);
+        pods.flat_map(|pod| self.selectors.matching(&pod.namespace, &pod.labels))
+            .collect()
+    }
+
+    /// Indexes Pods by the keys of a selector.
+    fn index_selector(&mut self, selector: &Labels) {
+        for key in selector.keys() {
+            let key = self.interner.text(key);
+            self.pods.add_selector_key(&key);
+        }
+    }
+
+    fn unindex_selector(&mut self, selector: Option<Labels>) {
+        for key in selector.iter().flat_map(Labels::keys) {
+            let key = self.interner.text(key);
+            self.pods.remove_selector_key(&key);
+        }
+    }
+}
+
+/// Drops annotations, owners and finalizers, which no endpoint controller reads.
+fn slim(metadata: &mut api::object::ObjectMeta) {
+    metadata.annotations.clear();
+    metadata.owner_references.clear();
+    metadata.finalizers.clear();
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,100 @@
+//! Interning of values that many objects share.
+
+use std::borrow::Borrow;
+use std::collections::HashSet;
+use std::hash::Hash;
+use std::sync::Arc;
+
+use api::object::Labels;
+
+use super::pods::NamedPort;
+
+/// Number of values below which a sweep saves too little.
+const SWEEP_MIN: usize = 1_024;
+
+/// A label: key and value.
+pub type Label = (Arc<str>, Arc<str>);
+
+/// Values that cached objects share. A sweep removes unused values whenever their number has doubled since
+/// the last one, so that the interner holds at most twice the values in use.
+#[derive(Debug, Default)]
+pub struct Interner {
+    strings: Shared<str>,
+    labels: Shared<[Label]>,
+    ports: Shared<[NamedPort]>,
+}
+
+impl Interner {
+    /// Returns the shared copy of a text.
+    pub fn text(&mut self, text: &str) -> Arc<str> {
+        self.strings.of(text)
+    }
+
+    /// Returns the shared copy of labels.
+    pub fn labels(&mut self, labels: &Labels) -> LabelSet {
+        let label = |(key, value): (&String, &String)| (self.strings.of(&**key), self.strings.of(&**value));
+        let labels: Vec<Label> = labels.iter().map(label).collect();
+        LabelSet(self.labels.of(labels))
+    }
+
+    /// Returns the shared copy of a list of ports.
+    pub(super) fn ports(&mut self, ports: Vec<NamedPort>) -> Arc<[NamedPort]> {
+        self.ports.of(ports)
+    }
+}
+
+/// Labels of an object, sorted by key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabelSet(Arc<[Label]>);
+
+impl LabelSet {
+    /// Returns the value of a label.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        let index = self.0.binary_search_by(|(cached, _)| (**cached).cmp(key)).ok()?;
+        self.0.get(index).map(|(_, value)| &**value)
+    }
+
+    /// Iterates over all labels.
+    pub fn iter(&self) -> impl Iterator<Item = &Label> {
+        self.0.iter()
+    }
+
+    /// Returns true if the labels contain all labels of the selector. An empty selector matches nothing.
+    pub fn match_selector(&self, selector: &Labels) -> bool {
+        !selector.is_empty() && selector.iter().all(|(key, value)| self.get(key) == Some(value))
+    }
+}
+
+/// Shared values of one type.
+#[derive(Debug)]
+struct Shared<T: ?Sized> {
+    cached: HashSet<Arc<T>>,
+    sweep_at: usize,
+}
+
+impl<T: ?Sized> Default for Shared<T> {
+    fn default() -> Self {
+        Self {
+            cached: HashSet::new(),
+            sweep_at: SWEEP_MIN,
+        }
+    }
+}
+
+impl<T: ?Sized + Eq + Hash> Shared<T> {
+    fn of(&mut self, value: impl Borrow<T> + Into<Arc<T>>) -> Arc<T> {
+        if let Some(cached) = self.cached.get(value.borrow()) {
+            return Arc::clone(cached);
+        }
+        if self.cached.len() >= self.sweep_at {
+            self.cached.retain(|cached| Arc::strong_count(cached) > 1);
+            self.sweep_at = (self.cached.len() * 2).max(SWEEP_MIN);
+        }
+        let value: Arc<T> = value.into();
+        self.cached.insert(Arc::clone(&value));
+        value
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,73 @@
+//! Pending writes: objects that responses have delivered and the watch has not.
+//!
+//! A watch delivers the past in order, while responses are newer. Three rules keep a cache from falling
+//! behind its own writes, and from keeping objects that no event will remove:
+//!
+//! - A deleted UID stays deleted. Later events and responses about it are outdated.
+//! - A deletion event for an object with a pending write concerns an earlier object of that name.
+//! - A complete list settles the rest: an object that its revision covers and that it lacks is deleted.
+
+use std::collections::HashMap;
+
+use api::object::{ObjectKey, ObjectMeta};
+
+use super::tombstones::Tombstones;
+
+/// The objects of a cache that are newer than its watch.
+#[derive(Debug, Default)]
+pub(super) struct PendingWrites {
+    /// The version of each object until the watch delivers that version or a later one.
+    versions: HashMap<ObjectKey, u64>,
+    tombstones: Tombstones,
+}
+
+impl PendingWrites {
+    /// Adds an object that a response has delivered.
+    pub(super) fn add(&mut self, meta: &ObjectMeta) {
+        self.versions.insert(meta.key(), version(meta));
+    }
+
+    /// Removes an object when the watch has delivered this version.
+    pub(super) fn observe(&mut self, meta: &ObjectMeta) {
+        let key = meta.key();
+        if self
+            .versions
+            .get(&key)
+            .is_some_and(|cached| *cached <= version(meta))
+        {
+            self.versions.remove(&key);
+        }
+    }
+
+    /// Returns true if a deletion event for this key concerns an earlier object or state.
+    pub(super) fn is_pending(&self, key: &ObjectKey) -> bool {
+        self.versions.contains_key(key)
+    }
+
+    /// Records the deletion of an object.
+    pub(super) fn mark_deleted(&mut self, meta: &ObjectMeta) {
+        self.versions.remove(&meta.key());
+        self.tombstones.insert(&meta.uid);
+    }
+
+    /// Returns true if the object is deleted.
+    pub(super) fn is_deleted(&self, meta: &ObjectMeta) -> bool {
+        self.tombstones.contains(&meta.uid)
+    }
+
+    /// Removes and returns the keys that a complete list of this revision should have confirmed and did not.
+    pub(super) fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let missing = self.versions.iter().filter(|(_, version)| **version <= revision);
+        let mut missing: Vec<ObjectKey> = missing.map(|(key, _)| key.clone()).collect();
+        missing.sort_unstable();
+        for key in &missing {
+            self.versions.remove(key);
+        }
+        missing
+    }
+}
+
+/// Returns the version of an object as a number. Versions of one kind are ordered (KEP-5504).
+pub(super) fn version(meta: &ObjectMeta) -> u64 {
+    meta.resource_version.parse().unwrap_or(0)
+}

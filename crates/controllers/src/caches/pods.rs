@@ -1,0 +1,274 @@
+//! Pods by key and by label, reduced to the fields that the endpoint controllers read.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+
+use api::object::{Container, Labels, ObjectKey, Pod, PodStatus, Protocol};
+use jiff::Timestamp;
+
+use super::interner::{Interner, LabelSet};
+
+/// The fields of a Pod that the endpoint controllers read. There may be hundreds of thousands of Pods, so
+/// common values are shared.
+#[derive(Clone, Debug)]
+pub struct PodFacts {
+    /// Namespace.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+    /// UID.
+    pub uid: Arc<str>,
+    /// Labels.
+    pub labels: LabelSet,
+    /// Name of the Node; empty if the Pod has none.
+    pub node_name: Arc<str>,
+    /// DNS name of the Pod, if it has one of its own.
+    pub host: Option<Box<Host>>,
+    /// Valid IP addresses, as the Pod reports them.
+    pub addresses: Box<[Arc<str>]>,
+    /// Named container ports; those of restartable init containers come last (EPC-06).
+    pub ports: Arc<[NamedPort]>,
+    /// Last transition of the condition Ready.
+    pub ready_since: Option<Timestamp>,
+    /// True if the condition Ready is true.
+    pub is_ready: bool,
+    /// True if the Pod has succeeded or failed.
+    pub is_finished: bool,
+    /// True if the Pod has a deletion timestamp.
+    pub is_terminating: bool,
+}
+
+/// DNS name of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Host {
+    /// `spec.hostname`.
+    pub name: String,
+    /// `spec.subdomain`: the name of a headless Service.
+    pub subdomain: String,
+}
+
+/// A named container port.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NamedPort {
+    /// The name.
+    pub name: Box<str>,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Number.
+    pub number: u16,
+}
+
+impl PodFacts {
+    /// Extracts the facts of `pod`.
+    pub fn of(pod: &Pod, interner: &mut Interner) -> Self {
+        let (spec, status) = (&pod.spec, &pod.status);
+        let condition = |kind: &str| status.conditions.iter().find(|c| c.kind == kind);
+        let since = condition("Ready").and_then(|ready| ready.last_transition_time.as_deref());
+        let host = Host {
+            name: spec.hostname.clone(),
+            subdomain: spec.subdomain.clone(),
+        };
+        Self {
+            namespace: interner.text(&pod.metadata.namespace),
+            name: pod.metadata.name.as_str().into(),
+            uid: pod.metadata.uid.as_str().into(),
+            labels: interner.labels(&pod.metadata.labels),
+            node_name: interner.text(&spec.node_name),
+            host: (!host.name.is_empty()).then(|| Box::new(host)),
+            addresses: addresses_of(status),
+            ports: interner.ports(ports_of(pod)),
+            ready_since: since.and_then(|since| since.parse().ok()),
+            is_ready: pod.is_ready(),
+            is_finished: pod.is_finished(),
+            is_terminating: pod.is_terminating(),
+        }
+    }
+
+    /// Returns namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey {
+            namespace: Arc::clone(&self.namespace),
+            name: Arc::clone(&self.name),
+        }
+    }
+
+    /// Returns true if both Pods result in the same endpoint (EPS-24).
+    pub fn is_same_endpoint(&self, other: &Self) -> bool {
+        self.uid == other.uid
+            && self.labels == other.labels
+            && self.node_name == other.node_name
+            && self.host == other.host
+            && self.addresses == other.addresses
+            && self.ports == other.ports
+            && self.is_ready == other.is_ready
+            && self.is_finished == other.is_finished
+            && self.is_terminating == other.is_terminating
+    }
+}
+
+fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
+    let is_address = |text: &&str| text.parse::<std::net::IpAddr>().is_ok();
+    if status.pod_ips.is_empty() {
+        let only = Some(status.pod_ip.as_str()).filter(is_address);
+        return only.into_iter().map(Into::into).collect();
+    }
+    let all = status.pod_ips.iter().map(|address| address.ip.as_str());
+    all.filter(is_address).map(Into::into).collect()
+}
+
+fn ports_of(pod: &Pod) -> Vec<NamedPort> {
+    let restartable = |c: &&Container| c.restart_policy.as_deref() == Some("Always");
+    let restartable = pod.spec.init_containers.iter().filter(restartable);
+    let containers = pod.spec.containers.iter().chain(restartable);
+    let ports = containers.flat_map(|container| &container.ports);
+    let named = ports.filter(|port| !port.name.is_empty());
+    named
+        .map(|port| NamedPort {
+            name: port.name.as_str().into(),
+            protocol: port.protocol,
+            number: port.container_port,
+        })
+        .collect()
+}
+
+/// A label within a namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) struct Pair {
+    pub(super) namespace: Arc<str>,
+    pub(super) key: Arc<str>,
+    pub(super) value: Arc<str>,
+}
+
+/// A cache of Pods with an index by the labels that selectors use.
+#[derive(Debug, Default)]
+pub struct Pods {
+    by_key: BTreeMap<ObjectKey, PodFacts>,
+    /// Names of Pods by label, for the label keys that selectors use.
+    by_label: HashMap<Pair, BTreeSet<Arc<str>>>,
+    /// Label keys that selectors use, with the number of selectors.
+    selected_keys: HashMap<Arc<str>, usize>,
+}
+
+impl Pods {
+    /// Adds or replaces a Pod; returns the previous one.
+    pub fn insert(&mut self, pod: PodFacts) -> Option<PodFacts> {
+        let key = pod.key();
+        let before = self.by_key.get(&key);
+        if before.is_none_or(|before| before.labels != pod.labels) {
+            if let Some(before) = self.by_key.remove(&key) {
+                self.unlist(&before);
+                self.list(&pod);
+                self.by_key.insert(key, pod);
+                return Some(before);
+            }
+            self.list(&pod);
+        }
+        self.by_key.insert(key, pod)
+    }
+
+    /// Removes and returns a Pod.
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<PodFacts> {
+        let pod = self.by_key.remove(key)?;
+        self.unlist(&pod);
+        Some(pod)
+    }
+
+    /// Returns the Pod with this key.
+    pub fn get(&self, key: &ObjectKey) -> Option<&PodFacts> {
+        self.by_key.get(key)
+    }
+
+    /// Iterates over all Pods.
+    pub fn iter(&self) -> impl Iterator<Item = &PodFacts> {
+        self.by_key.values()
+    }
+
+    /// Counts a selector that uses this label key, and indexes Pods by it.
+    pub(super) fn add_selector_key(&mut self, label_key: &Arc<str>) {
+        let count = self.selected_keys.entry(Arc::clone(label_key)).or_default();
+        *count += 1;
+        if *count > 1 {
+            return;
+        }
+        for pod in self.by_key.values() {
+            for pair in pairs(pod).filter(|pair| pair.key == *label_key) {
+                self.by_label
+                    .entry(pair)
+                    .or_default()
+                    .insert(Arc::clone(&pod.name));
+            }
+        }
+    }
+
+    /// Counts the removal of a selector that used this label key.
+    pub(super) fn remove_selector_key(&mut self, label_key: &Arc<str>) {
+        let Some(count) = self.selected_keys.get_mut(label_key) else {
+            return;
+        };
+        *count -= 1;
+        if *count == 0 {
+            self.selected_keys.remove(label_key);
+            self.by_label.retain(|pair, _| pair.key != *label_key);
+        }
+    }
+
+    /// Returns the Pods of a namespace that match a selector, sorted by name. An empty selector, or one with
+    /// keys that are not indexed, matches none.
+    pub fn matching(&self, namespace: &str, selector: &Labels) -> Vec<&PodFacts> {
+        let named = |(key, value): (&String, &String)| {
+            let pair = Pair {
+                namespace: namespace.into(),
+                key: key.as_str().into(),
+                value: value.as_str().into(),
+            };
+            self.by_label.get_key_value(&pair)
+        };
+        let rarest = selector
+            .iter()
+            .map(named)
+            .min_by_key(|services| services.map_or(0, |(_, names)| names.len()));
+        let Some(Some((pair, names))) = rarest else {
+            return Vec::new();
+        };
+        let key = |name: &Arc<str>| ObjectKey {
+            namespace: Arc::clone(&pair.namespace),
+            name: Arc::clone(name),
+        };
+        names
+            .iter()
+            .filter_map(|name| self.by_key.get(&key(name)))
+            .filter(|pod| pod.labels.match_selector(selector))
+            .collect()
+    }
+
+    fn list(&mut self, pod: &PodFacts) {
+        for pair in pairs(pod).filter(|pair| self.selected_keys.contains_key(&pair.key)) {
+            self.by_label
+                .entry(pair)
+                .or_default()
+                .insert(Arc::clone(&pod.name));
+        }
+    }
+
+    fn unlist(&mut self, pod: &PodFacts) {
+        for pair in pairs(pod) {
+            if let Some(names) = self.by_label.get_mut(&pair) {
+                names.remove(&pod.name);
+                if names.is_empty() {
+                    self.by_label.remove(&pair);
+                }
+            }
+        }
+    }
+}
+
+fn pairs(pod: &PodFacts) -> impl Iterator<Item = Pair> {
+    pod.labels.iter().map(|(key, value)| Pair {
+        namespace: Arc::clone(&pod.namespace),
+        key: Arc::clone(key),
+        value: Arc::clone(value),
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,132 @@
+//! A cache of EndpointSlices by Service that is never older than this process's own writes.
+
+use std::collections::{BTreeMap, HashMap};
+
+use api::object::{EndpointSlice, ObjectKey, ObjectMeta};
+
+use super::pending_writes::{PendingWrites, version};
+
+/// A cache of slices. Responses to writes update it at once, and older watch events are dropped, so that a
+/// sync never acts on a state from before its own last write. See [`super::pending_writes`].
+#[derive(Default)]
+pub struct SliceCache {
+    by_service: BTreeMap<ObjectKey, BTreeMap<String, EndpointSlice>>,
+    service_of: HashMap<ObjectKey, ObjectKey>,
+    pending: PendingWrites,
+}
+
+impl SliceCache {
+    /// Applies a slice from the watch; returns the affected Services, none if the event is outdated.
+    pub fn apply(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
+        self.pending.observe(&slice.metadata);
+        self.insert(slice)
+    }
+
+    /// Applies a deletion from the watch; returns the Service of the slice.
+    pub fn remove(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
+        if self.pending.is_pending(key) {
+            return None;
+        }
+        self.discard(key)
+    }
+
+    /// Notes that the watch has delivered a complete list of this revision; returns the Services that lose
+    /// slices.
+    pub fn list_completed(&mut self, revision: u64) -> Vec<ObjectKey> {
+        let missing = self.pending.list_completed(revision);
+        missing.iter().filter_map(|key| self.discard(key)).collect()
+    }
+
+    /// Applies a slice from a response.
+    pub fn apply_response(&mut self, slice: EndpointSlice) {
+        let meta = slice.metadata.clone();
+        if !self.insert(slice).is_empty() {
+            self.pending.add(&meta);
+        }
+    }
+
+    /// Applies a response that confirms the deletion of a slice.
+    pub fn confirm_deletion(&mut self, meta: &ObjectMeta) {
+        self.forget(&meta.key());
+        self.pending.mark_deleted(meta);
+    }
+
+    /// Applies the complete list of a Service's slices at this revision.
+    pub fn apply_list(&mut self, service: &ObjectKey, slices: Vec<EndpointSlice>, revision: u64) {
+        let cached = self.of(service);
+        let gone = cached.iter().filter(|slice| {
+            version(&slice.metadata) <= revision
+                && !slices.iter().any(|now| now.metadata.uid == slice.metadata.uid)
+        });
+        let gone: Vec<ObjectMeta> = gone.map(|slice| slice.metadata.clone()).collect();
+        for meta in &gone {
+            self.confirm_deletion(meta);
+        }
+        for slice in slices {
+            self.apply_response(slice);
+        }
+    }
+
+    /// Returns the slices of a Service in the order of their names.
+    pub fn of(&self, service: &ObjectKey) -> Vec<&EndpointSlice> {
+        self.by_service
+            .get(service)
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .collect()
+    }
+
+    /// Iterates over the Services that have slices, in the order of their keys.
+    pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
+        self.by_service.keys()
+    }
+
+    fn insert(&mut self, slice: EndpointSlice) -> Vec<ObjectKey> {
+        let key = slice.metadata.key();
+        if self.pending.is_deleted(&slice.metadata) {
+            return Vec::new();
+        }
+        let service = slice
+            .service_name()
+            .map(|name| ObjectKey::new(&slice.metadata.namespace, name));
+        let mut affected = Vec::new();
+        if let Some(before) = self.get(&key) {
+            if version(&before.metadata) >= version(&slice.metadata) {
+                return Vec::new();
+            }
+            affected.extend(self.forget(&key));
+        }
+        if let Some(service) = service {
+            self.service_of.insert(key.clone(), service.clone());
+            self.by_service
+                .entry(service.clone())
+                .or_default()
+                .insert(slice.metadata.name.clone(), slice);
+            if !affected.contains(&service) {
+                affected.push(service);
+            }
+        }
+        affected
+    }
+
+    fn discard(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
+        let meta = self.get(key)?.metadata.clone();
+        self.pending.mark_deleted(&meta);
+        self.forget(key)
+    }
+
+    fn forget(&mut self, key: &ObjectKey) -> Option<ObjectKey> {
+        let service = self.service_of.remove(key)?;
+        if let Some(slices) = self.by_service.get_mut(&service) {
+            slices.remove(&*key.name);
+            if slices.is_empty() {
+                self.by_service.remove(&service);
+            }
+        }
+        Some(service)
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<&EndpointSlice> {
+        self.by_service.get(self.service_of.get(key)?)?.get(&*key.name)
+    }
+}

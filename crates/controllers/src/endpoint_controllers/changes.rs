@@ -1,0 +1,175 @@
+//! Application of changes: the caches are updated, and the affected keys go to the queues.
+
+use std::time::{Duration, Instant};
+
+use api::object::{EndpointSlice, Endpoints, Node, ObjectKey, Pod, Service};
+use client::Event;
+
+use super::reconciler::EndpointReconciler;
+use super::watches::{Arrival, Change};
+use super::work::{Work, selects_pods};
+use crate::endpoints::LEADER_ANNOTATION;
+use crate::malformed_object::log_skipped;
+use crate::selection::Controller;
+
+/// The shortest delay before a foreign change of a slice is reverted, so that two controllers that disagree do not write in
+/// a tight loop (EPS-21).
+const FOREIGN_CHANGE_DELAY: Duration = Duration::from_secs(1);
+
+impl EndpointReconciler {
+    /// Applies a change to the caches and adds the affected work to the queues.
+    pub(super) fn apply_change(&mut self, change: Change, now: Instant) {
+        match change {
+            Change::Service(arrival) => self.apply_service(arrival.event, now),
+            Change::Pod(arrival) => self.apply_pod(arrival.event, now),
+            Change::Node(arrival) => self.apply_node(arrival.event, now),
+            Change::Slice(arrival) => self.apply_slice(arrival, now),
+            Change::Mirrored(arrival) => self.apply_mirrored(arrival, now),
+            Change::Endpoints(arrival) => self.apply_endpoints(arrival, now),
+        }
+    }
+
+    fn apply_service(&mut self, event: Event<Service>, now: Instant) {
+        let key = match event {
+            Event::Applied(service) => {
+                let key = service.metadata.key();
+                if !self.caches.apply_service(service) {
+                    return;
+                }
+                key
+            }
+            Event::Deleted(key) => {
+                self.caches.remove_service(&key);
+                key
+            }
+            Event::Synced => return,
+            Event::Malformed { key, error } => return log_skipped::<Service>(&key, &error),
+        };
+        self.queues.add(Work::Slices(key.clone()), now);
+        self.queues.add(Work::Endpoints(key.clone()), now);
+        self.queues.add(Work::Mirroring(key), now);
+    }
+
+    fn apply_pod(&mut self, event: Event<Pod>, now: Instant) {
+        let affected = match event {
+            Event::Applied(pod) => self.caches.apply_pod(&pod),
+            Event::Deleted(key) => self.caches.remove_pod(&key),
+            Event::Synced => return,
+            Event::Malformed { key, error } => return log_skipped::<Pod>(&key, &error),
+        };
+        for service in affected {
+            let slices = Work::Slices(service.clone());
+            self.queues.add_batched(slices, Duration::ZERO, now);
+            let endpoints = Work::Endpoints(service);
+            self.queues.add_batched(endpoints, Duration::ZERO, now);
+        }
+    }
+
+    fn apply_node(&mut self, event: Event<Node>, now: Instant) {
+        let affected = match event {
+            Event::Applied(node) => self.caches.apply_node(&node),
+            Event::Deleted(key) => self.caches.remove_node(&key.name),
+            Event::Synced => return,
+            Event::Malformed { key, error } => return log_skipped::<Node>(&key, &error),
+        };
+        for service in affected {
+            self.queues.add(Work::Slices(service), now);
+        }
+    }
+
+    fn apply_slice(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+        let slices = &mut self.caches.slices;
+        let affected = match arrival.event {
+            Event::Applied(slice) => slices.apply(slice),
+            Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
+            Event::Synced => {
+                self.initial_lists.slices = true;
+                let lost = slices.list_completed(arrival.revision);
+                self.refresh_in_progress(Controller::EndpointSlice);
+                return self.add_all(lost, Work::Slices, now);
+            }
+            Event::Malformed { key, error } => return log_skipped::<EndpointSlice>(&key, &error),
+        };
+        if self.initial_lists.slices {
+            for service in affected {
+                self.queues
+                    .add_batched(Work::Slices(service), FOREIGN_CHANGE_DELAY, now);
+            }
+        }
+    }
+
+    fn apply_mirrored(&mut self, arrival: Arrival<EndpointSlice>, now: Instant) {
+        let slices = &mut self.caches.mirrored;
+        let affected = match arrival.event {
+            Event::Applied(slice) => slices.apply(slice),
+            Event::Deleted(key) => slices.remove(&key).into_iter().collect(),
+            Event::Synced => {
+                self.initial_lists.mirrored = true;
+                let lost = slices.list_completed(arrival.revision);
+                // Endpoints may have been deleted while no watch was open.
+                let all = lost.into_iter().chain(slices.services().cloned()).collect();
+                self.refresh_in_progress(Controller::EndpointSliceMirroring);
+                return self.add_all(all, Work::Mirroring, now);
+            }
+            Event::Malformed { key, error } => return log_skipped::<EndpointSlice>(&key, &error),
+        };
+        if self.initial_lists.mirrored {
+            for name in affected {
+                self.queues
+                    .add_batched(Work::Mirroring(name), FOREIGN_CHANGE_DELAY, now);
+            }
+        }
+    }
+
+    fn apply_endpoints(&mut self, arrival: Arrival<Endpoints>, now: Instant) {
+        let key = match arrival.event {
+            Event::Applied(endpoints) => {
+                let key = endpoints.metadata.key();
+                if !self.caches.endpoints.apply(endpoints) {
+                    return;
+                }
+                key
+            }
+            Event::Deleted(key) => {
+                if !self.caches.endpoints.remove(&key) {
+                    return;
+                }
+                key
+            }
+            Event::Synced => return self.complete_endpoints_list(arrival.revision, now),
+            Event::Malformed { key, error } => return log_skipped::<Endpoints>(&key, &error),
+        };
+        // Endpoints without a Service stay: the Service may be created in a moment.
+        if self.caches.services.get(&key).is_some_and(selects_pods) {
+            self.queues.add(Work::Endpoints(key.clone()), now);
+        }
+        let mirroring = Work::Mirroring(key);
+        self.queues.add_batched(mirroring, Duration::ZERO, now);
+    }
+
+    fn complete_endpoints_list(&mut self, revision: u64, now: Instant) {
+        let lost = self.caches.endpoints.list_completed(revision);
+        self.refresh_in_progress(Controller::Endpoints);
+        self.add_all(lost.clone(), Work::Endpoints, now);
+        self.add_all(lost, Work::Mirroring, now);
+        // Once per start: Services may have been deleted while no watch was open (EPC-13).
+        if !std::mem::replace(&mut self.initial_lists.endpoints, true) {
+            let all = self.caches.endpoints.iter();
+            let of_services = all.filter(|(_, e)| !e.metadata.annotations.contains_key(LEADER_ANNOTATION));
+            let keys = of_services.map(|(key, _)| key.clone()).collect();
+            self.add_all(keys, Work::Endpoints, now);
+        }
+    }
+
+    /// Requests a refresh of the work in progress. A complete list may be newer than the response to such a write: an object
+    /// that the list removes and the response restores would stay in the cache without end.
+    fn refresh_in_progress(&mut self, controller: Controller) {
+        self.needs_refresh.extend(self.queues.in_progress(controller));
+    }
+
+    fn add_all(&mut self, keys: Vec<ObjectKey>, work: fn(ObjectKey) -> Work, now: Instant) {
+        for key in keys {
+            self.queues.add(work(key), now);
+        }
+    }
+}

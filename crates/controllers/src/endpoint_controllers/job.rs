@@ -1,0 +1,93 @@
+//! Jobs: the reads and writes of the endpoint controllers. Each runs in a task of its own.
+
+use api::object::{EndpointSlice, Endpoints, ObjectKey};
+use client::ClientError;
+use jiff::Timestamp;
+
+use super::work::Work;
+use crate::endpoints::EndpointsWrite;
+use crate::endpointslice::{self, MANAGED_BY_LABEL, Report, SliceWrite};
+use crate::environment::Environment;
+use crate::write::{self, Listed};
+use crate::{endpoints, mirroring};
+
+/// A read or write for a unit of work.
+#[derive(Debug)]
+pub(super) struct Job {
+    pub(super) work: Work,
+    pub(super) kind: JobKind,
+}
+
+/// The requests of a job.
+#[derive(Debug)]
+pub(super) enum JobKind {
+    /// Reads the slices of a Service or Endpoints from the server.
+    ReadSlices,
+    /// Reads Endpoints from the server; with the UID of the cached object.
+    ReadEndpoints(Option<String>),
+    /// Writes slices in this order; with the time of the change that caused the writes.
+    WriteSlices {
+        writes: Vec<SliceWrite>,
+        trigger_time: Option<Timestamp>,
+    },
+    /// Writes Endpoints.
+    WriteEndpoints(Box<EndpointsWrite>),
+}
+
+/// A job that has ended.
+#[derive(Debug)]
+pub(super) struct FinishedJob {
+    pub(super) work: Work,
+    pub(super) result: JobResult,
+}
+
+/// The result of a job.
+#[derive(Debug)]
+pub(super) enum JobResult {
+    SlicesRead(Result<Listed<EndpointSlice>, ClientError>),
+    /// With the UID of the cached object at the start of the read.
+    EndpointsRead(Result<Option<Endpoints>, ClientError>, Option<String>),
+    SlicesWritten(Report),
+    EndpointsWritten(Result<endpoints::WriteResult, ClientError>),
+    /// The job panicked, so the effect of its writes is unknown.
+    Panicked,
+}
+
+/// Runs a job.
+pub(super) async fn execute(environment: Environment, job: Job) -> FinishedJob {
+    let Job { work, kind } = job;
+    let result = send_requests(&environment, &work, kind).await;
+    FinishedJob { work, result }
+}
+
+async fn send_requests(environment: &Environment, work: &Work, kind: JobKind) -> JobResult {
+    let (client, key) = (&environment.client, work.key());
+    match kind {
+        JobKind::ReadSlices => {
+            JobResult::SlicesRead(write::list(client, &key.namespace, &slice_selector(work, key)).await)
+        }
+        JobKind::ReadEndpoints(known) => JobResult::EndpointsRead(write::read(client, key).await, known),
+        JobKind::WriteSlices { writes, trigger_time } => {
+            let report = endpointslice::execute(client, writes).await;
+            if let Some(trigger) = trigger_time.filter(|_| report.error.is_none()) {
+                environment
+                    .metrics
+                    .observe_programming(trigger, environment.clock.now());
+            }
+            JobResult::SlicesWritten(report)
+        }
+        JobKind::WriteEndpoints(write) => {
+            JobResult::EndpointsWritten(endpoints::execute(client, *write).await)
+        }
+    }
+}
+
+/// Returns the label selector for the slices of a Service or Endpoints that this controller manages.
+fn slice_selector(work: &Work, key: &ObjectKey) -> String {
+    let managed_by = match work {
+        Work::Mirroring(_) => mirroring::MANAGED_BY,
+        _ => endpointslice::MANAGED_BY,
+    };
+    let name = api::object::SERVICE_NAME_LABEL;
+    format!("{name}={},{MANAGED_BY_LABEL}={managed_by}", key.name)
+}

@@ -1,0 +1,216 @@
+//! The EndpointSlice, Endpoints and EndpointSliceMirroring controllers, which share their caches.
+//!
+//! - [`watches`] receives changes; [`changes`] applies them to the caches ([`crate::caches`]) and adds the affected
+//!   [`Work`](work::Work) to the queues ([`work_queues`]).
+//! - [`sync`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
+//! - [`results`] applies the result of a job to the caches.
+//!
+//! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as tasks. So
+//! `tests/simulation` exercises every order of events. [`reconcile::run`] drives one queue of one controller; this driver
+//! has a queue and a worker limit for each of the three, and restarts with empty caches after a watch has failed.
+
+mod changes;
+mod job;
+mod reconciler;
+mod results;
+mod sync;
+mod watches;
+mod work;
+mod work_queues;
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::election::Ending;
+use reconcile::{now, sleep_until};
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::environment::Environment;
+use crate::metrics::Phase;
+use crate::options::Options;
+
+use job::{FinishedJob, Job, JobResult, execute};
+use reconciler::EndpointReconciler;
+use watches::Watches;
+use work::Work;
+
+/// Changes and results that are applied before new jobs start. The bound is large enough that one sync covers a burst,
+/// and small enough that a steady stream does not delay the jobs.
+const BATCH_MAX: usize = 4_096;
+/// Time for writes in progress at shutdown. The next leader repeats unfinished ones.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Delay before a restart after a failed watch, so that a defect does not flood the API server with requests.
+const RESTART_DELAY: Duration = Duration::from_secs(1);
+/// Concurrent Event writes; further Events are dropped, because Events are best effort.
+const CONCURRENT_EVENTS_MAX: usize = 100;
+
+/// Runs the selected endpoint controllers until `shutdown` resolves, then drains writes in progress.
+pub(crate) async fn run(
+    environment: Environment,
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Ending {
+    tokio::pin!(shutdown);
+    loop {
+        let mut driver = Driver::new(environment.clone(), options.clone());
+        let is_shutdown = tokio::select! {
+            biased;
+            () = &mut shutdown => true,
+            () = driver.run() => false,
+        };
+        let ending = driver.drain().await;
+        if is_shutdown {
+            return ending;
+        }
+        tracing::error!(delay = ?RESTART_DELAY, "watch failed; restarting with empty caches");
+        tokio::select! {
+            biased;
+            () = &mut shutdown => return ending,
+            () = tokio::time::sleep(RESTART_DELAY) => {}
+        }
+    }
+}
+
+/// Waits for changes, timers and results, and runs the jobs of the reconciler.
+struct Driver {
+    environment: Environment,
+    watches: Watches,
+    reconciler: EndpointReconciler,
+    tasks: JoinSet<FinishedJob>,
+    /// The work of each task, for tasks that panic.
+    works: HashMap<Id, Work>,
+    events: JoinSet<()>,
+    /// True after all caches have received their initial lists.
+    is_working: bool,
+}
+
+impl Driver {
+    fn new(environment: Environment, options: Options) -> Self {
+        Self {
+            watches: Watches::open(&environment.client, &options.controllers),
+            reconciler: EndpointReconciler::new(options, Arc::clone(&environment.metrics)),
+            environment,
+            is_working: false,
+            tasks: JoinSet::new(),
+            works: HashMap::new(),
+            events: JoinSet::new(),
+        }
+    }
+
+    /// Runs until a watch fails.
+    async fn run(&mut self) {
+        self.environment.metrics.enter(Phase::Reading);
+        if self.watches.are_synced() {
+            // None of the three controllers is selected.
+            self.note_synced();
+        }
+        while self.step().await {}
+    }
+
+    /// Waits for one change, result or timer, applies it, and starts the jobs that are due. Returns false if a watch
+    /// failed.
+    async fn step(&mut self) -> bool {
+        // No work is due before the caches are complete.
+        let wake = self.reconciler.next_wake().filter(|_| self.watches.are_synced());
+        tokio::select! {
+            biased;
+            Some(result) = self.tasks.join_next_with_id() => self.finish(result),
+            change = self.watches.next() => match change {
+                Some(change) => self.reconciler.apply_change(change, now()),
+                None => return false,
+            },
+            Some(result) = self.events.join_next() => log_panic(result),
+            () = sleep_until(wake) => {}
+        }
+        // Apply everything that has arrived, so that one sync covers a burst.
+        for _ in 0..BATCH_MAX {
+            if let Some(result) = self.tasks.try_join_next_with_id() {
+                self.finish(result);
+            } else if let Some(change) = self.watches.next_ready() {
+                self.reconciler.apply_change(change, now());
+            } else {
+                break;
+            }
+        }
+        if self.watches.are_synced() {
+            self.note_synced();
+            for job in self.reconciler.start_jobs(now()) {
+                self.spawn(job);
+            }
+        }
+        self.record_events();
+        true
+    }
+
+    fn note_synced(&mut self) {
+        if !std::mem::replace(&mut self.is_working, true) {
+            self.environment.metrics.enter(Phase::Working);
+        }
+    }
+
+    fn spawn(&mut self, job: Job) {
+        let work = job.work.clone();
+        let task = self.tasks.spawn(execute(self.environment.clone(), job));
+        self.works.insert(task.id(), work);
+    }
+
+    fn finish(&mut self, result: Result<(Id, FinishedJob), JoinError>) {
+        let finished = match result {
+            Ok((id, finished)) => {
+                self.works.remove(&id);
+                finished
+            }
+            Err(error) => {
+                let Some(work) = self.works.remove(&error.id()) else {
+                    return;
+                };
+                tracing::error!(?work, %error, "controller job panicked");
+                let result = JobResult::Panicked;
+                FinishedJob { work, result }
+            }
+        };
+        self.reconciler.finish(finished, now());
+    }
+
+    /// Writes the Events that the reconciler has queued.
+    fn record_events(&mut self) {
+        for notice in self.reconciler.take_notices() {
+            if self.events.len() >= CONCURRENT_EVENTS_MAX {
+                tracing::warn!(
+                    ?notice,
+                    max = CONCURRENT_EVENTS_MAX,
+                    "too many concurrent Events; Event dropped"
+                );
+                continue;
+            }
+            let recorder = self.environment.events.clone();
+            self.events
+                .spawn(async move { recorder.record_notice(notice).await });
+        }
+    }
+
+    /// Waits for writes and Events in progress.
+    async fn drain(mut self) -> Ending {
+        let drained = async {
+            while let Some(result) = self.tasks.join_next_with_id().await {
+                self.finish(result);
+            }
+            while let Some(result) = self.events.join_next().await {
+                log_panic(result);
+            }
+        };
+        if tokio::time::timeout(DRAIN_TIMEOUT, drained).await.is_err() {
+            tracing::warn!(timeout = ?DRAIN_TIMEOUT, "drain timed out; writes in progress were cancelled");
+            return Ending::CutShort;
+        }
+        Ending::Complete
+    }
+}
+
+fn log_panic(result: Result<(), JoinError>) {
+    if let Err(error) = result {
+        tracing::error!(%error, "Event task panicked");
+    }
+}

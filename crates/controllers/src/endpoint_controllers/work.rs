@@ -1,0 +1,46 @@
+//! The keys of the endpoint controllers.
+
+use api::object::{ObjectKey, Service};
+
+use crate::selection::Controller;
+
+/// A unit of work: one object of one controller.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) enum Work {
+    /// The EndpointSlices of a Service.
+    Slices(ObjectKey),
+    /// The Endpoints of a Service.
+    Endpoints(ObjectKey),
+    /// The EndpointSlices that mirror Endpoints.
+    Mirroring(ObjectKey),
+}
+
+impl Work {
+    /// Returns the controller that does this work.
+    pub(super) fn controller(&self) -> Controller {
+        match self {
+            Self::Slices(_) => Controller::EndpointSlice,
+            Self::Endpoints(_) => Controller::Endpoints,
+            Self::Mirroring(_) => Controller::EndpointSliceMirroring,
+        }
+    }
+
+    /// Returns the key of the Service or Endpoints.
+    pub(super) fn key(&self) -> &ObjectKey {
+        match self {
+            Self::Slices(key) | Self::Endpoints(key) | Self::Mirroring(key) => key,
+        }
+    }
+}
+
+/// The topic of Events: the findings of a sync, or the failure of its writes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Topic {
+    Findings(Work),
+    Failure(Work),
+}
+
+/// Returns true if the controllers maintain endpoints for the Service (EPS-01, EPC-01).
+pub(super) fn selects_pods(service: &Service) -> bool {
+    !service.spec.selector.is_empty() && service.spec.kind != "ExternalName"
+}

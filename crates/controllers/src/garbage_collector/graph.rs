@@ -1,0 +1,243 @@
+//! The graph of owners and dependents, maintained from watch events.
+//!
+//! An object without owners whose deletion does not wait for dependents costs 16 bytes: a fingerprint of its
+//! location and one of its UID.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::hash::{BuildHasher, RandomState};
+
+use api::object::ObjectMeta;
+
+use super::kinds::ObjectLocation;
+
+/// Finalizer of an owner that is deleted after its dependents.
+pub const FOREGROUND: &str = "foregroundDeletion";
+/// Finalizer of an owner whose dependents are orphaned.
+pub const ORPHAN: &str = "orphan";
+
+/// The phase of an object's deletion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Phase {
+    /// Not deleted.
+    #[default]
+    Live,
+    /// Waits for the deletion of its dependents.
+    Foreground,
+    /// Waits for its dependents to drop their references.
+    Orphaning,
+    /// Waits for a finalizer of another component.
+    Deleting,
+}
+
+impl Phase {
+    /// Reads the phase from the metadata.
+    pub fn of(meta: &ObjectMeta) -> Self {
+        let has = |name: &str| meta.finalizers.iter().any(|finalizer| finalizer == name);
+        match meta.deletion_timestamp {
+            None => Self::Live,
+            Some(_) if has(ORPHAN) => Self::Orphaning,
+            Some(_) if has(FOREGROUND) => Self::Foreground,
+            Some(_) => Self::Deleting,
+        }
+    }
+}
+
+/// An object that names the candidate as its owner.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependent {
+    /// Location of the dependent.
+    pub location: ObjectLocation,
+    /// True if it blocks the foreground deletion of its owner.
+    pub is_blocking: bool,
+    /// True if it waits for dependents of its own.
+    pub is_foreground: bool,
+}
+
+/// An object that may have to be collected, as the graph knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// UID of the object.
+    pub uid: String,
+    /// Phase of its deletion.
+    pub phase: Phase,
+    /// UIDs of owners that exist and do not wait for this object's deletion.
+    pub solid_owners: HashSet<String>,
+    /// True if all owners are solid, or of kinds that are not watched.
+    pub has_only_solid_owners: bool,
+    /// Objects that name it as an owner.
+    pub dependents: Vec<Dependent>,
+}
+
+impl Candidate {
+    /// Returns true if an action may be due.
+    pub fn needs_work(&self) -> bool {
+        match self.phase {
+            Phase::Live => !self.has_only_solid_owners,
+            Phase::Foreground | Phase::Orphaning => true,
+            Phase::Deleting => false,
+        }
+    }
+}
+
+/// Owners and dependents of all objects.
+#[derive(Debug, Default)]
+pub struct Graph {
+    nodes: HashMap<ObjectLocation, Node>,
+    /// Dependents by the location of the owner, for any UID.
+    dependents: HashMap<ObjectLocation, BTreeSet<ObjectLocation>>,
+    /// Fingerprints of the UID by that of the location. They are keyed with a secret, so that no client can
+    /// construct a collision.
+    present: HashMap<u64, u64>,
+    fingerprints: RandomState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Node {
+    uid: String,
+    phase: Phase,
+    owners: Vec<Owner>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Owner {
+    /// `None` if the kind is not watched or the reference is invalid.
+    location: Option<ObjectLocation>,
+    uid: String,
+    is_blocked: bool,
+}
+
+impl Graph {
+    /// Applies an object; returns the locations to check.
+    pub fn apply(&mut self, location: &ObjectLocation, meta: &ObjectMeta) -> BTreeSet<ObjectLocation> {
+        let node = Node::read(location, meta);
+        let key = self.fingerprints.hash_one(location);
+        let uid = self.fingerprints.hash_one(&meta.uid);
+        let was_same = self.present.insert(key, uid) == Some(uid);
+        let before = self.nodes.get(location);
+        if was_same && before == node.as_ref() {
+            return BTreeSet::new();
+        }
+        let phase = |node: Option<&Node>| node.map(|node| node.phase).unwrap_or_default();
+        let is_other_owner = !was_same || phase(before) != phase(node.as_ref());
+        let mut affected = self.replace(location, node);
+        if is_other_owner {
+            affected.extend(self.dependents_at(location));
+        }
+        affected
+    }
+
+    /// Removes the object at a location; returns the locations to check.
+    pub fn remove(&mut self, location: &ObjectLocation) -> BTreeSet<ObjectLocation> {
+        self.present.remove(&self.fingerprints.hash_one(location));
+        let mut affected = self.replace(location, None);
+        affected.extend(self.dependents_at(location));
+        affected
+    }
+
+    /// Returns the candidate at a location; `None` if no deletion affects it.
+    pub fn candidate(&self, location: &ObjectLocation) -> Option<Candidate> {
+        let node = self.nodes.get(location)?;
+        let is_solid_or_unknown = |owner: &&Owner| {
+            owner
+                .location
+                .as_ref()
+                .is_none_or(|p| self.is_solid(p, &owner.uid))
+        };
+        let solid: Vec<&Owner> = node.owners.iter().filter(is_solid_or_unknown).collect();
+        Some(Candidate {
+            uid: node.uid.clone(),
+            phase: node.phase,
+            has_only_solid_owners: solid.len() == node.owners.len(),
+            solid_owners: solid.into_iter().map(|owner| owner.uid.clone()).collect(),
+            dependents: self.dependents_of(location, &node.uid),
+        })
+    }
+
+    /// Returns all candidates for which an action may be due, for use after events may have been missed.
+    pub fn open_candidates(&self) -> Vec<ObjectLocation> {
+        let needs_work = |location: &&ObjectLocation| {
+            self.candidate(location)
+                .is_some_and(|candidate| candidate.needs_work())
+        };
+        self.nodes.keys().filter(needs_work).cloned().collect()
+    }
+
+    /// Replaces a node; returns its location and the owners that wait for it.
+    fn replace(&mut self, location: &ObjectLocation, node: Option<Node>) -> BTreeSet<ObjectLocation> {
+        let mut affected = BTreeSet::new();
+        let before = self.nodes.remove(location);
+        for owner in before.into_iter().flat_map(|before| before.owners) {
+            let Some(owner) = owner.location else { continue };
+            if let Some(dependents) = self.dependents.get_mut(&owner) {
+                dependents.remove(location);
+                if dependents.is_empty() {
+                    self.dependents.remove(&owner);
+                }
+            }
+            if self.phase_at(&owner) == Phase::Foreground {
+                affected.insert(owner);
+            }
+        }
+        let Some(node) = node else { return affected };
+        for owner in node.owners.iter().filter_map(|owner| owner.location.clone()) {
+            self.dependents.entry(owner).or_default().insert(location.clone());
+        }
+        self.nodes.insert(location.clone(), node);
+        affected.insert(location.clone());
+        affected
+    }
+
+    fn is_solid(&self, location: &ObjectLocation, uid: &str) -> bool {
+        let present = self.present.get(&self.fingerprints.hash_one(location));
+        present == Some(&self.fingerprints.hash_one(uid)) && self.phase_at(location) != Phase::Foreground
+    }
+
+    fn phase_at(&self, location: &ObjectLocation) -> Phase {
+        self.nodes
+            .get(location)
+            .map(|node| node.phase)
+            .unwrap_or_default()
+    }
+
+    fn dependents_at(&self, location: &ObjectLocation) -> impl Iterator<Item = ObjectLocation> {
+        self.dependents.get(location).into_iter().flatten().cloned()
+    }
+
+    fn dependents_of(&self, location: &ObjectLocation, uid: &str) -> Vec<Dependent> {
+        let read = |dependent: ObjectLocation| {
+            let node = self.nodes.get(&dependent)?;
+            let mut references = node.owners.iter().filter(|owner| owner.uid == uid).peekable();
+            references.peek()?;
+            Some(Dependent {
+                is_blocking: references.any(|owner| owner.is_blocked),
+                is_foreground: node.phase == Phase::Foreground,
+                location: dependent,
+            })
+        };
+        self.dependents_at(location).filter_map(read).collect()
+    }
+}
+
+impl Node {
+    /// Builds the node of an object; `None` if it needs none.
+    fn read(location: &ObjectLocation, meta: &ObjectMeta) -> Option<Self> {
+        let phase = Phase::of(meta);
+        let is_waiting = matches!(phase, Phase::Foreground | Phase::Orphaning);
+        if meta.owner_references.is_empty() && !is_waiting {
+            return None;
+        }
+        let owners = meta.owner_references.iter().map(|owner| Owner {
+            location: location.of_owner(owner),
+            uid: owner.uid.clone(),
+            is_blocked: owner.block_owner_deletion == Some(true),
+        });
+        Some(Self {
+            uid: meta.uid.clone(),
+            phase,
+            owners: owners.collect(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+use api::object::{ObjectKey, OwnerReference};
+
+use super::{Kind, ObjectLocation};
+
+#[test]
+fn all_stored_kinds_except_events_are_collected() {
+    let served: Vec<_> = api::kind::all()
+        .iter()
+        .filter(|row| row.kind != "Event" && row.verbs.contains(&"list"))
+        .collect();
+    assert_eq!(served.len(), Kind::ALL.len());
+    for row in served {
+        let kind = Kind::find(&row.api_version(), row.kind).expect(row.kind);
+        assert_eq!(kind.is_namespaced(), row.namespaced, "{}", row.kind);
+        let is_portolans = row.group == api::kind::PORTOLAN_GROUP;
+        assert_eq!(kind.is_everywhere(), !is_portolans, "{}", row.kind);
+        let namespace = row.namespaced.then_some("ns");
+        let middle = namespace.map_or_else(String::new, |n| format!("namespaces/{n}/"));
+        let path = format!("{}/{middle}{}/x", row.root_path(), row.plural);
+        assert_eq!(
+            ObjectLocation::new(kind, ObjectKey::new(namespace.unwrap_or(""), "x")).path(),
+            path
+        );
+    }
+}
+
+#[test]
+fn owners_are_in_the_namespace_of_their_dependent_or_cluster_scoped() {
+    let owner = |api_version: &str, kind: &str| OwnerReference {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        name: "o".to_owned(),
+        ..OwnerReference::default()
+    };
+    let slice = ObjectLocation::new(Kind::EndpointSlice, ObjectKey::new("ns", "s"));
+    let cluster_scoped = ObjectLocation::new(Kind::Node, ObjectKey::new("", "n"));
+    let service = ObjectLocation::new(Kind::Service, ObjectKey::new("ns", "o"));
+    let node = ObjectLocation::new(Kind::Node, ObjectKey::new("", "o"));
+    assert_eq!(slice.of_owner(&owner("v1", "Service")), Some(service));
+    assert_eq!(slice.of_owner(&owner("v1", "Node")), Some(node.clone()));
+    assert_eq!(cluster_scoped.of_owner(&owner("v1", "Node")), Some(node));
+    assert_eq!(cluster_scoped.of_owner(&owner("v1", "Service")), None);
+    assert_eq!(slice.of_owner(&owner("apps/v1", "StatefulSet")), None);
+    assert_eq!(slice.of_owner(&owner("v2", "Service")), None);
+}

@@ -1,0 +1,189 @@
+//! A cache of owners and the objects that they own, for example ReplicaSets and Pods.
+
+mod server_state;
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
+
+use api::object::{ObjectKey, Resource};
+use client::Event;
+use reconcile::queue::Queue;
+use serde_json::Value;
+
+use crate::malformed_object::log_skipped;
+use crate::owned_objects::{AffectedOwners, OwnedObjects, read_selector, selects};
+use crate::write::Listed;
+
+pub(crate) use server_state::{ServerState, read_current, write_claims};
+
+/// Owners and owned objects. Changes add the affected owners to the queue.
+pub(crate) struct OwnerCache<O, T> {
+    /// The owners, indexed by their own owners.
+    pub(crate) objects: OwnedObjects<O>,
+    /// The owned objects.
+    pub(crate) owned: OwnedObjects<T>,
+    keys: BTreeMap<String, ObjectKey>,
+    selector_of: fn(&O) -> &Value,
+    are_owners_synced: bool,
+    are_owned_synced: bool,
+    /// Owners whose last job has an unknown effect.
+    needs_refresh: HashSet<ObjectKey>,
+}
+
+impl<O: Resource, T: Resource> OwnerCache<O, T> {
+    /// Creates an empty cache; `selector_of` returns the selector of an owner.
+    pub(crate) fn new(selector_of: fn(&O) -> &Value) -> Self {
+        Self {
+            objects: OwnedObjects::default(),
+            owned: OwnedObjects::default(),
+            keys: BTreeMap::new(),
+            selector_of,
+            are_owners_synced: false,
+            are_owned_synced: false,
+            needs_refresh: HashSet::new(),
+        }
+    }
+
+    /// Returns true if both initial lists are complete.
+    pub(crate) fn are_synced(&self) -> bool {
+        self.are_owners_synced && self.are_owned_synced
+    }
+
+    /// Applies an event about an owner; `revision` is that of a complete list.
+    pub(crate) fn apply_owner_event(
+        &mut self,
+        event: Event<O>,
+        revision: u64,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        match event {
+            Event::Applied(owner) => {
+                let key = owner.metadata().key();
+                self.keys.insert(owner.metadata().uid.clone(), key.clone());
+                self.objects.apply(owner);
+                queue.add(key, now);
+            }
+            Event::Deleted(key) => {
+                self.objects.remove(&key);
+                self.remove_if_deleted(&key);
+            }
+            Event::Synced => {
+                self.are_owners_synced = true;
+                self.objects.list_completed(revision);
+                let objects = &self.objects;
+                self.keys.retain(|_, key| objects.get(key).is_some());
+                self.needs_refresh.retain(|key| objects.get(key).is_some());
+                // Responses to jobs in progress may be older or newer than the list.
+                self.needs_refresh.extend(queue.in_progress().cloned());
+            }
+            Event::Malformed { key, error } => log_skipped::<O>(&key, &error),
+        }
+    }
+
+    /// Applies an event about an owned object; `revision` is that of a complete list.
+    pub(crate) fn apply_owned_event(
+        &mut self,
+        event: Event<T>,
+        revision: u64,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        let affected = match event {
+            Event::Applied(object) => vec![self.owned.apply(object)],
+            Event::Deleted(key) => vec![self.owned.remove(&key)],
+            Event::Synced => {
+                self.are_owned_synced = true;
+                self.needs_refresh.extend(queue.in_progress().cloned());
+                self.owned.list_completed(revision)
+            }
+            Event::Malformed { key, error } => {
+                log_skipped::<T>(&key, &error);
+                Vec::new()
+            }
+        };
+        for affected in affected {
+            self.enqueue_affected(&affected, queue, now);
+        }
+    }
+
+    /// Returns the objects that an owner owns, and those that it may adopt.
+    pub(crate) fn owned_by(&self, owner: &O) -> Vec<&T> {
+        let meta = owner.metadata();
+        let mut objects: Vec<&T> = self.owned.of(&meta.uid).collect();
+        if let Some(selector) = read_selector((self.selector_of)(owner)) {
+            objects.extend(self.owned.orphans(&meta.namespace, &selector));
+        }
+        objects
+    }
+
+    /// Returns true if the last job of an owner has an unknown effect, so that its objects have to be read.
+    pub(crate) fn needs_refresh(&self, key: &ObjectKey) -> bool {
+        self.needs_refresh.contains(key)
+    }
+
+    /// Notes that a job of an owner failed.
+    pub(crate) fn mark_for_refresh(&mut self, key: &ObjectKey) {
+        self.needs_refresh.insert(key.clone());
+    }
+
+    /// Applies the responses of a job.
+    pub(crate) fn apply_response(&mut self, key: &ObjectKey, state: ServerState<O, T>) {
+        if state.is_deleted {
+            self.is_deleted(key);
+        }
+        if let Some(owner) = state.owner {
+            self.objects.apply_response(*owner);
+        }
+        if let Some(listed) = state.listed {
+            self.listed(key, listed);
+        }
+        for object in state.objects {
+            self.owned.apply_response(object);
+        }
+        for meta in state.deleted {
+            self.owned.confirm_deletion(&meta);
+        }
+    }
+
+    fn is_deleted(&mut self, key: &ObjectKey) {
+        if let Some(owner) = self.objects.get(key) {
+            let meta = owner.metadata().clone();
+            self.objects.confirm_deletion(&meta);
+        }
+        self.remove_if_deleted(key);
+    }
+
+    /// Applies a complete list of the objects that match an owner's selector, which completes the refresh.
+    fn listed(&mut self, key: &ObjectKey, listed: Listed<T>) {
+        if let Some(owner) = self.objects.get(key) {
+            let selector = read_selector((self.selector_of)(owner)).unwrap_or_default();
+            self.owned.apply_list(&owner.metadata().uid, &selector, listed);
+            self.needs_refresh.remove(key);
+        }
+    }
+
+    fn enqueue_affected(&self, affected: &AffectedOwners, queue: &mut Queue<ObjectKey>, now: Instant) {
+        let keys = affected.owners.iter().filter_map(|owner| self.keys.get(owner));
+        for key in keys {
+            queue.add(key.clone(), now);
+        }
+        let Some((object, labels)) = &affected.orphan else {
+            return;
+        };
+        for (key, owner) in self.objects.in_namespace(&object.namespace) {
+            let selector = read_selector((self.selector_of)(owner));
+            if selector.is_some_and(|selector| selects(&selector, labels)) {
+                queue.add(key.clone(), now);
+            }
+        }
+    }
+
+    /// Drops the state of an owner that is deleted.
+    fn remove_if_deleted(&mut self, key: &ObjectKey) {
+        if self.objects.get(key).is_none() {
+            self.keys.retain(|_, known| known != key);
+            self.needs_refresh.remove(key);
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! Reads and writes of an owner and its objects.
+
+use api::object::{ObjectMeta, Resource};
+use client::{Client, ClientError, MERGE_PATCH};
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::owned_objects::{Claim, read_selector};
+use crate::write::{Listed, decode, list, path_of, read};
+
+/// The state of an owner and its objects in responses of the server.
+#[derive(Debug)]
+pub(crate) struct ServerState<O, T> {
+    /// The owner, if it was read or written.
+    pub(crate) owner: Option<Box<O>>,
+    /// True if the owner is deleted.
+    pub(crate) is_deleted: bool,
+    /// All objects that match its selector, if they were read.
+    pub(crate) listed: Option<Listed<T>>,
+    /// Objects that were written.
+    pub(crate) objects: Vec<T>,
+    /// Objects that are deleted.
+    pub(crate) deleted: Vec<ObjectMeta>,
+}
+
+impl<O, T> Default for ServerState<O, T> {
+    fn default() -> Self {
+        Self {
+            owner: None,
+            is_deleted: false,
+            listed: None,
+            objects: Vec::new(),
+            deleted: Vec::new(),
+        }
+    }
+}
+
+/// Reads an owner and the objects that match its selector; `None` if the owner is deleted.
+pub(crate) async fn read_current<O: Resource, T: Resource>(
+    client: &Client,
+    owner: &O,
+    selector_of: fn(&O) -> &Value,
+) -> Result<Option<(O, Listed<T>)>, ClientError> {
+    let meta = owner.metadata();
+    let now = read::<O>(client, &meta.key()).await?;
+    let Some(now) = now.filter(|now| now.metadata().uid == meta.uid) else {
+        return Ok(None);
+    };
+    let selector = read_selector(selector_of(&now)).map(|selector| selector.to_string());
+    let objects = list::<T>(client, &meta.namespace, &selector.unwrap_or_default()).await?;
+    Ok(Some((now, objects)))
+}
+
+/// Writes claims of `owner`. Before an adoption it verifies that the owner exists and is not being deleted. A
+/// write by another client since an object was read is a conflict.
+pub(crate) async fn write_claims<O: Resource, T: Resource>(
+    client: &Client,
+    owner: &O,
+    claims: Vec<Claim>,
+) -> Result<ServerState<O, T>, ClientError> {
+    let mut state = ServerState::default();
+    if claims.iter().any(|claim| claim.is_adoption) {
+        let meta = owner.metadata();
+        let now = read::<O>(client, &meta.key()).await?;
+        let now = now.filter(|now| now.metadata().uid == meta.uid);
+        let is_ending = |now: &O| now.metadata().deletion_timestamp.is_some();
+        state.is_deleted = now.is_none();
+        state.owner = now.filter(is_ending).map(Box::new);
+        if state.is_deleted || state.owner.is_some() {
+            return Ok(state);
+        }
+    }
+    for claim in claims {
+        match write_claim(client, &claim).await? {
+            Some(object) => state.objects.push(object),
+            None => state.deleted.push(claim.meta),
+        }
+    }
+    Ok(state)
+}
+
+/// Writes a claim; returns the object after the write, `None` if it is deleted.
+async fn write_claim<T: Resource>(client: &Client, claim: &Claim) -> Result<Option<T>, ClientError> {
+    let Claim { meta, owners, .. } = claim;
+    let path = path_of::<T>(&meta.key());
+    let owners = if owners.is_empty() {
+        Value::Null
+    } else {
+        json!(owners)
+    };
+    let patch = json!({"metadata": {
+        "uid": meta.uid,
+        "resourceVersion": meta.resource_version,
+        "ownerReferences": owners,
+    }});
+    match client
+        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+        .await
+    {
+        Ok(response) => decode(path, response).map(Some),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,259 @@
+//! The scheduler: Nodes and Pods in; bindings out.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use api::object::{Labels, Node, ObjectKey, Taint};
+use client::{Event, WallClock};
+use reconcile::queue::Queue;
+use reconcile::{Action, Reconciler};
+
+use super::SCHEDULER_NAME;
+use super::filter::{NodeUsage, summary};
+use super::pod::SchedulePod;
+use super::score::choose_node;
+use super::write::{Job, JobOutput, Placement};
+use crate::caches::ObjectCache;
+use crate::malformed_object::log_skipped;
+
+/// A change that a watch reports, with the revision of its list.
+pub(super) enum Change {
+    Node(Event<Node>),
+    Pod(Event<SchedulePod>, u64),
+}
+
+/// Assigns Nodes to pending Pods.
+pub(super) struct Scheduler {
+    clock: WallClock,
+    are_nodes_synced: bool,
+    are_pods_synced: bool,
+    nodes: BTreeMap<String, Node>,
+    pods: ObjectCache<SchedulePod>,
+    /// Pods on each Node.
+    on_node: BTreeMap<String, BTreeSet<ObjectKey>>,
+    /// Pods whose binding is being written, with their Node.
+    assumed: BTreeMap<ObjectKey, String>,
+    /// Pods that currently fit on no Node.
+    unschedulable: BTreeSet<ObjectKey>,
+}
+
+impl Scheduler {
+    pub(super) fn new(clock: WallClock) -> Self {
+        Self {
+            clock,
+            are_nodes_synced: false,
+            are_pods_synced: false,
+            nodes: BTreeMap::new(),
+            pods: ObjectCache::default(),
+            on_node: BTreeMap::new(),
+            assumed: BTreeMap::new(),
+            unschedulable: BTreeSet::new(),
+        }
+    }
+
+    fn apply_node_event(&mut self, event: Event<Node>, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match event {
+            Event::Applied(node) => {
+                let name = node.metadata.name.clone();
+                let before = self.nodes.get(&name).map(capacity_of);
+                let is_news = before != Some(capacity_of(&node));
+                self.nodes.insert(name, node);
+                if is_news {
+                    self.retry(queue, now);
+                }
+            }
+            Event::Deleted(key) => {
+                self.nodes.remove(&*key.name);
+                // The message of unschedulable Pods contains the number of Nodes.
+                self.retry(queue, now);
+            }
+            Event::Synced => self.are_nodes_synced = true,
+            Event::Malformed { key, error } => log_skipped::<Node>(&key, &error),
+        }
+    }
+
+    fn apply_pod_event(
+        &mut self,
+        event: Event<SchedulePod>,
+        revision: u64,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        match event {
+            Event::Applied(pod) => self.apply(pod, ObjectCache::apply, queue, now),
+            Event::Deleted(key) => {
+                let before = self.node_of(&key);
+                if self.pods.remove(&key) {
+                    self.remove_from_node(&key, before, queue, now);
+                }
+            }
+            Event::Synced => {
+                self.are_pods_synced = true;
+                for key in self.pods.list_completed(revision) {
+                    for pods in self.on_node.values_mut() {
+                        pods.remove(&key);
+                    }
+                    self.unschedulable.remove(&key);
+                }
+                self.retry(queue, now);
+            }
+            Event::Malformed { key, error } => log_skipped::<SchedulePod>(&key, &error),
+        }
+    }
+
+    /// Applies a Pod from the watch or a response.
+    fn apply(
+        &mut self,
+        pod: SchedulePod,
+        take: impl FnOnce(&mut ObjectCache<SchedulePod>, SchedulePod) -> bool,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        let key = pod.metadata.key();
+        let before = self.node_of(&key);
+        if !take(&mut self.pods, pod) {
+            return;
+        }
+        let after = self.node_of(&key);
+        if let Some(node) = &after {
+            self.on_node.entry(node.clone()).or_default().insert(key.clone());
+        }
+        if before != after {
+            self.remove_from_node(&key, before, queue, now);
+        }
+        if self.pods.get(&key).is_some_and(is_ours) {
+            queue.add(key, now);
+        }
+    }
+
+    /// Removes a Pod from a Node.
+    fn remove_from_node(
+        &mut self,
+        key: &ObjectKey,
+        node: Option<String>,
+        queue: &mut Queue<ObjectKey>,
+        now: Instant,
+    ) {
+        if self.pods.get(key).is_none() {
+            self.unschedulable.remove(key);
+        }
+        let Some(node) = node else { return };
+        if let Some(pods) = self.on_node.get_mut(&node) {
+            pods.remove(key);
+            if pods.is_empty() {
+                self.on_node.remove(&node);
+            }
+        }
+        self.retry(queue, now);
+    }
+
+    fn retry(&self, queue: &mut Queue<ObjectKey>, now: Instant) {
+        for key in &self.unschedulable {
+            queue.add(key.clone(), now);
+        }
+    }
+
+    /// Returns the Node whose resources a Pod uses.
+    fn node_of(&self, key: &ObjectKey) -> Option<String> {
+        let pod = self.pods.get(key).filter(|pod| pod.uses_node())?;
+        Some(pod.spec.node_name.clone())
+    }
+
+    /// Returns all Nodes with the resources in use.
+    fn usage(&self, pod: &SchedulePod) -> Vec<(&Node, NodeUsage<'_>)> {
+        let nodes = self.nodes.iter().map(|(name, node)| {
+            let on_node = self.on_node.get(name).into_iter().flatten();
+            let assumed = self.assumed.iter().filter(|(_, node)| *node == name);
+            let keys: BTreeSet<&ObjectKey> = on_node.chain(assumed.map(|(key, _)| key)).collect();
+            let mut usage = NodeUsage::default();
+            for other in keys.into_iter().filter_map(|key| self.pods.get(key)) {
+                usage.pods += 1;
+                usage.resources = usage.resources + other.requests();
+                usage.ports.extend(other.host_ports());
+                let is_near = other.metadata.namespace == pod.metadata.namespace;
+                usage.similar_pods += i64::from(is_near && other.is_spread_with(pod));
+            }
+            (node, usage)
+        });
+        nodes.collect()
+    }
+}
+
+/// Returns true if the Pod is pending and selects this scheduler.
+fn is_ours(pod: &SchedulePod) -> bool {
+    pod.is_pending() && matches!(&*pod.spec.scheduler_name, "" | SCHEDULER_NAME)
+}
+
+/// Returns the fields of a Node that decide about the fit of a Pod.
+fn capacity_of(node: &Node) -> (Labels, Labels, Vec<Taint>, bool, bool) {
+    (
+        node.metadata.labels.clone(),
+        node.status.allocatable.clone(),
+        node.spec.taints.clone(),
+        node.spec.unschedulable,
+        node.is_ready(),
+    )
+}
+
+impl Reconciler for Scheduler {
+    type Change = Change;
+    type Key = ObjectKey;
+    type Job = Job;
+    type Output = JobOutput;
+    const CONCURRENT_JOBS_MAX: usize = 16;
+
+    fn apply_change(&mut self, change: Change, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match change {
+            Change::Node(event) => self.apply_node_event(event, queue, now),
+            Change::Pod(event, revision) => self.apply_pod_event(event, revision, queue, now),
+        }
+    }
+
+    fn is_synced(&self) -> bool {
+        self.are_nodes_synced && self.are_pods_synced
+    }
+
+    fn reconcile(&mut self, key: &ObjectKey, _: Instant) -> Action<Job> {
+        self.unschedulable.remove(key);
+        let Some(pod) = self.pods.get(key).filter(|pod| is_ours(pod)) else {
+            return Action::Done;
+        };
+        let nodes = self.usage(pod);
+        let placement = match choose_node(pod, &nodes) {
+            Ok(node) => Placement::Node(node.metadata.name.clone()),
+            Err(refusals) => Placement::Unschedulable(summary(nodes.len(), &refusals)),
+        };
+        let pod = pod.clone();
+        match &placement {
+            Placement::Node(node) => {
+                self.assumed.insert(key.clone(), node.clone());
+            }
+            Placement::Unschedulable(reason) => {
+                self.unschedulable.insert(key.clone());
+                if pod.is_marked_unschedulable(reason) {
+                    return Action::Done;
+                }
+            }
+        }
+        Action::Run(Job {
+            pod,
+            placement,
+            now: self.clock.now(),
+        })
+    }
+
+    fn on_failure(&mut self, key: &ObjectKey) {
+        self.assumed.remove(key);
+    }
+
+    fn on_success(&mut self, key: &ObjectKey, output: JobOutput, queue: &mut Queue<ObjectKey>, now: Instant) {
+        match output {
+            JobOutput::Current(pod) => self.apply(*pod, ObjectCache::apply_response, queue, now),
+            JobOutput::Deleted(meta) => {
+                self.pods.confirm_deletion(&meta);
+                self.unschedulable.remove(key);
+            }
+        }
+        self.assumed.remove(key);
+    }
+}

@@ -1,0 +1,153 @@
+//! The driver of a reconciler: waits for changes, timers and results, and runs jobs as tasks.
+//!
+//! It guarantees one job per key at a time, a bound on concurrent jobs, back-off after failures, containment of a panic to
+//! its key, and no reconciliation before the caches are complete.
+
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use client::ClientError;
+use tokio::sync::mpsc::Receiver;
+use tokio::task::{Id, JoinError, JoinSet};
+
+use crate::clock::{now, sleep_until};
+use crate::metrics::QueueMetrics;
+use crate::queue::Queue;
+use crate::reconciler::{Action, Reconciler};
+
+/// Changes and results that are applied before new jobs start. The bound is large enough that one reconciliation covers
+/// a burst, and small enough that a steady stream does not delay the jobs.
+const BATCH_MAX: usize = 4_096;
+
+/// Runs a reconciler until `shutdown` resolves, then waits for the running jobs.
+pub async fn run<R, F>(
+    reconciler: R,
+    changes: Receiver<R::Change>,
+    metrics: Arc<QueueMetrics>,
+    run_job: impl Fn(R::Key, R::Job) -> F,
+    shutdown: impl Future<Output = ()>,
+) where
+    R: Reconciler,
+    R::Output: Send + 'static,
+    F: Future<Output = Result<R::Output, ClientError>> + Send + 'static,
+{
+    let mut driver = Driver {
+        reconciler,
+        changes,
+        queue: Queue::with_metrics(metrics),
+        tasks: JoinSet::new(),
+        keys: HashMap::new(),
+        run_job,
+    };
+    tokio::pin!(shutdown);
+    loop {
+        tokio::select! {
+            biased;
+            () = &mut shutdown => break,
+            () = driver.step() => {}
+        }
+    }
+    while let Some(result) = driver.tasks.join_next_with_id().await {
+        driver.finish(result);
+    }
+}
+
+struct Driver<R: Reconciler, J> {
+    reconciler: R,
+    changes: Receiver<R::Change>,
+    queue: Queue<R::Key>,
+    tasks: JoinSet<Result<R::Output, ClientError>>,
+    /// The key of each task.
+    keys: HashMap<Id, R::Key>,
+    run_job: J,
+}
+
+impl<R, J, F> Driver<R, J>
+where
+    R: Reconciler,
+    R::Output: Send + 'static,
+    J: Fn(R::Key, R::Job) -> F,
+    F: Future<Output = Result<R::Output, ClientError>> + Send + 'static,
+{
+    /// Waits for one change, result or timer, applies it, and starts the jobs that are due.
+    async fn step(&mut self) {
+        let wake = [self.queue.next_wake(), self.reconciler.next_tick()];
+        let wake = wake.into_iter().flatten().min();
+        tokio::select! {
+            biased;
+            Some(result) = self.tasks.join_next_with_id() => self.finish(result),
+            Some(change) = self.changes.recv() => self.reconciler.apply_change(change, &mut self.queue, now()),
+            // No key is due before the caches are complete.
+            () = sleep_until(wake.filter(|_| self.reconciler.is_synced())) => {}
+        }
+        // Apply everything that has arrived, so that one reconciliation covers a burst.
+        for _ in 0..BATCH_MAX {
+            if let Some(result) = self.tasks.try_join_next_with_id() {
+                self.finish(result);
+            } else if let Ok(change) = self.changes.try_recv() {
+                self.reconciler.apply_change(change, &mut self.queue, now());
+            } else {
+                break;
+            }
+        }
+        if self.reconciler.is_synced() {
+            self.queue.wake(now());
+            self.reconciler.tick(&mut self.queue, now());
+            self.start_jobs();
+        }
+    }
+
+    fn start_jobs(&mut self) {
+        while self.tasks.len() < R::CONCURRENT_JOBS_MAX {
+            let Some((key, _)) = self.queue.take(now()) else {
+                return;
+            };
+            // A panic fails this key only; the caches hold no half-applied change.
+            let action = catch_unwind(AssertUnwindSafe(|| self.reconciler.reconcile(&key, now())));
+            match action {
+                Ok(Action::Run(job)) => {
+                    let task = self.tasks.spawn((self.run_job)(key.clone(), job));
+                    self.keys.insert(task.id(), key);
+                }
+                Ok(Action::RequeueAfter(delay)) => {
+                    self.queue.add_at(key.clone(), now() + delay);
+                    self.queue.done(&key, now());
+                }
+                Ok(Action::Done) => {
+                    self.queue.done(&key, now());
+                }
+                Err(_) => self.fail(&key, &"reconciliation panicked; the previous log line says where"),
+            }
+        }
+    }
+
+    fn finish(&mut self, result: Result<(Id, Result<R::Output, ClientError>), JoinError>) {
+        let id = result.as_ref().map_or_else(JoinError::id, |(id, _)| *id);
+        let Some(key) = self.keys.remove(&id) else {
+            return;
+        };
+        match result {
+            Ok((_, Ok(output))) => {
+                self.reconciler.on_success(&key, output, &mut self.queue, now());
+                self.queue.done(&key, now());
+            }
+            // A conflict is part of optimistic concurrency: no reason for a warning.
+            Ok((_, Err(error))) if error.is_conflict() => {
+                self.reconciler.on_failure(&key);
+                let delay = self.queue.failed(&key, now());
+                tracing::debug!(?key, %error, ?delay, "write conflict; retry scheduled");
+            }
+            Ok((_, Err(error))) => self.fail(&key, &error),
+            Err(error) => self.fail(&key, &error),
+        }
+    }
+
+    fn fail(&mut self, key: &R::Key, error: &dyn Display) {
+        self.reconciler.on_failure(key);
+        let delay = self.queue.failed(key, now());
+        tracing::warn!(?key, %error, ?delay, "reconciliation failed; retry scheduled");
+    }
+}

@@ -1,0 +1,207 @@
+//! A work queue of keys with deduplication and back-off, as client-go's `workqueue`.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::hash::Hash;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::metrics::QueueMetrics;
+
+/// The delay after failures: `first`, doubled with each further failure, up to `max`.
+///
+/// Keys are retried without end. Upstream drops a key after 15 attempts; the fault may still be repaired later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BackOff {
+    /// The delay after the first failure.
+    pub first: Duration,
+    /// The longest delay.
+    pub max: Duration,
+}
+
+impl Default for BackOff {
+    /// Starts as upstream's Endpoints controller does (EPC-14); a lasting fault is retried once a minute.
+    fn default() -> Self {
+        Self {
+            first: Duration::from_millis(5),
+            max: Duration::from_secs(60),
+        }
+    }
+}
+
+impl BackOff {
+    /// Returns the delay after a failure that follows `failures` others.
+    fn delay(self, failures: u32) -> Duration {
+        self.first.saturating_mul(1 << failures.min(24)).min(self.max)
+    }
+}
+
+/// A queue of keys.
+///
+/// A key that is added while a worker has it becomes ready when that worker is done, so that no two workers write for
+/// one key. Each key is in the queue at most once, so its size is bounded by the number of keys that exist.
+#[derive(Debug)]
+pub struct Queue<K> {
+    back_off: BackOff,
+    entries: HashMap<K, Entry>,
+    ready: VecDeque<K>,
+    delayed: BTreeSet<(Instant, K)>,
+    in_progress: BTreeSet<(Instant, K)>,
+    metrics: Arc<QueueMetrics>,
+}
+
+/// The state of a key. A key may be in progress and added, or delayed and added, at the same time.
+#[derive(Debug, Default)]
+struct Entry {
+    added_at: Option<Instant>,
+    delayed_until: Option<Instant>,
+    started_at: Option<Instant>,
+    failures: u32,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Default for Queue<K> {
+    fn default() -> Self {
+        Self::new(BackOff::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash + Ord> Queue<K> {
+    /// Creates an empty queue.
+    pub fn new(back_off: BackOff) -> Self {
+        Self {
+            back_off,
+            entries: HashMap::new(),
+            ready: VecDeque::new(),
+            delayed: BTreeSet::new(),
+            in_progress: BTreeSet::new(),
+            metrics: Arc::default(),
+        }
+    }
+
+    /// Creates an empty queue with the default back-off that records `metrics`.
+    pub fn with_metrics(metrics: Arc<QueueMetrics>) -> Self {
+        Self {
+            metrics,
+            ..Self::default()
+        }
+    }
+
+    /// Adds a key; returns false if it was added already.
+    pub fn add(&mut self, key: K, now: Instant) -> bool {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.added_at.is_some() {
+            return false;
+        }
+        entry.added_at = Some(now);
+        if entry.started_at.is_none() {
+            self.ready.push_back(key);
+        }
+        self.metrics.count_add();
+        self.metrics.set_depth(self.ready.len());
+        true
+    }
+
+    /// Adds a key at time `at`, or keeps an earlier time that it has already.
+    pub fn add_at(&mut self, key: K, at: Instant) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if let Some(until) = entry.delayed_until {
+            if until <= at {
+                return;
+            }
+            self.delayed.remove(&(until, key.clone()));
+        }
+        entry.delayed_until = Some(at);
+        self.delayed.insert((at, key));
+    }
+
+    /// Takes the next ready key, with the time at which it was added. The worker ends with [`Queue::done`] or
+    /// [`Queue::failed`].
+    pub fn take(&mut self, now: Instant) -> Option<(K, Instant)> {
+        let key = self.ready.pop_front()?;
+        let entry = self.entries.entry(key.clone()).or_default();
+        let added_at = entry.added_at.take().unwrap_or(now);
+        entry.started_at = Some(now);
+        self.in_progress.insert((now, key.clone()));
+        self.metrics.set_depth(self.ready.len());
+        self.metrics
+            .work_started(now.saturating_duration_since(added_at), now);
+        Some((key, added_at))
+    }
+
+    /// Ends the work on a key with success and resets its back-off; returns the duration of the work.
+    pub fn done(&mut self, key: &K, now: Instant) -> Duration {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.failures = 0;
+        }
+        self.release(key, now)
+    }
+
+    /// Ends the work on a key with a failure and adds it again after a delay; returns the delay.
+    pub fn failed(&mut self, key: &K, now: Instant) -> Duration {
+        let entry = self.entries.entry(key.clone()).or_default();
+        let delay = self.back_off.delay(entry.failures);
+        entry.failures = entry.failures.saturating_add(1);
+        self.metrics.count_retry();
+        self.add_at(key.clone(), now + delay);
+        self.release(key, now);
+        delay
+    }
+
+    /// Makes the keys ready whose delay has ended.
+    pub fn wake(&mut self, now: Instant) {
+        while self.delayed.first().is_some_and(|(at, _)| *at <= now) {
+            if let Some((at, key)) = self.delayed.pop_first() {
+                if let Some(entry) = self.entries.get_mut(&key) {
+                    entry.delayed_until = None;
+                }
+                self.add(key, at);
+            }
+        }
+    }
+
+    /// Returns the end of the shortest delay.
+    pub fn next_wake(&self) -> Option<Instant> {
+        self.delayed.first().map(|(at, _)| *at)
+    }
+
+    /// Returns the number of ready keys; delayed keys do not count.
+    pub fn depth(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Returns the number of keys in progress.
+    pub fn busy(&self) -> usize {
+        self.in_progress.len()
+    }
+
+    /// Returns the keys in progress, longest first.
+    pub fn in_progress(&self) -> impl Iterator<Item = &K> {
+        self.in_progress.iter().map(|(_, key)| key)
+    }
+
+    /// Returns true if no key is ready, delayed or in progress.
+    pub fn is_empty(&self) -> bool {
+        self.ready.is_empty() && self.delayed.is_empty() && self.in_progress.is_empty()
+    }
+
+    fn release(&mut self, key: &K, now: Instant) -> Duration {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return Duration::ZERO;
+        };
+        let started_at = entry.started_at.take();
+        if entry.added_at.is_some() {
+            self.ready.push_back(key.clone());
+        } else if entry.delayed_until.is_none() && entry.failures == 0 {
+            self.entries.remove(key);
+        }
+        let Some(started_at) = started_at else {
+            return Duration::ZERO;
+        };
+        self.in_progress.remove(&(started_at, key.clone()));
+        self.metrics.work_finished(started_at, now);
+        self.metrics.set_depth(self.ready.len());
+        now.saturating_duration_since(started_at)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,78 @@
+use std::time::{Duration, Instant};
+
+use super::{BackOff, Queue};
+
+fn taken(queue: &mut Queue<&'static str>, now: Instant) -> Option<&'static str> {
+    queue.take(now).map(|(key, _)| key)
+}
+
+#[test]
+fn a_key_in_progress_is_ready_again_after_its_worker_is_done() {
+    let mut queue = Queue::default();
+    let now = Instant::now();
+    assert!(queue.add("a", now));
+    assert!(!queue.add("a", now), "already added");
+    assert_eq!(taken(&mut queue, now), Some("a"));
+    assert!(queue.add("a", now));
+    assert_eq!(taken(&mut queue, now), None, "a is in progress");
+    queue.done(&"a", now);
+    assert_eq!(taken(&mut queue, now), Some("a"), "a was added in the meantime");
+    queue.done(&"a", now);
+    assert_eq!(taken(&mut queue, now), None);
+    assert!(queue.is_empty() && queue.entries.is_empty());
+}
+
+#[test]
+fn back_off_grows_with_each_failure_up_to_its_maximum() {
+    let mut queue = Queue::default();
+    let now = Instant::now();
+    let mut last = Duration::ZERO;
+    for _ in 0..40 {
+        queue.add("a", now);
+        assert_eq!(taken(&mut queue, now), Some("a"));
+        let delay = queue.failed(&"a", now);
+        assert!(delay >= last && delay <= BackOff::default().max);
+        last = delay;
+    }
+    assert_eq!(last, BackOff::default().max);
+    assert_eq!(
+        queue.delayed.len(),
+        1,
+        "one delay per key, regardless of its failures"
+    );
+}
+
+#[test]
+fn a_delay_ends_in_time_and_success_resets_the_back_off() {
+    let mut queue = Queue::default();
+    let start = Instant::now();
+    queue.add("a", start);
+    queue.take(start);
+    let first = queue.failed(&"a", start);
+    queue.wake(start);
+    assert_eq!(queue.take(start), None);
+    assert_eq!(queue.next_wake(), Some(start + first));
+    let later = start + first;
+    queue.wake(later);
+    assert_eq!(queue.take(later), Some(("a", later)));
+    queue.done(&"a", later);
+    queue.add("a", later);
+    queue.take(later);
+    assert_eq!(queue.failed(&"a", later), first, "success resets the failures");
+}
+
+#[test]
+fn the_earlier_of_two_delays_counts_and_a_key_in_progress_is_not_taken_twice() {
+    let mut queue = Queue::default();
+    let start = Instant::now();
+    let second = Duration::from_secs(1);
+    queue.add_at("a", start + second);
+    queue.add_at("a", start + 2 * second);
+    assert_eq!(queue.next_wake(), Some(start + second));
+    queue.add("a", start);
+    queue.take(start);
+    queue.wake(start + second);
+    assert_eq!(queue.take(start + second), None);
+    assert_eq!(queue.done(&"a", start + second), second);
+    assert_eq!(taken(&mut queue, start + second), Some("a"));
+}
