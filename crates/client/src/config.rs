@@ -88,9 +88,7 @@ pub enum ConfigError {
         reason: String,
     },
     /// No kubeconfig is set, and the process does not run in a Pod.
-    #[error(
-        "expected --kubeconfig, or KUBERNETES_SERVICE_HOST as in a Pod; found neither"
-    )]
+    #[error("expected --kubeconfig, or KUBERNETES_SERVICE_HOST as in a Pod; found neither")]
     NotInCluster,
 }
 

@@ -68,7 +68,8 @@ impl Fence {
 
     /// Permits writes until `duration` after `since`.
     pub fn open(&self, since: Moment, duration: Duration) {
-        *self.permission.lock().unwrap_or_else(PoisonError::into_inner) = Some(Permission { since, duration });
+        *self.permission.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Permission { since, duration });
     }
 
     /// Denies further writes.

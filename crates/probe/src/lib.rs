@@ -25,9 +25,9 @@ pub mod tcp;
 
 use std::time::Duration;
 
-pub use run::{Asked, Target, ask, get};
 pub use connect::{DialError, Host};
 use definition::Probe;
+pub use run::{Asked, Target, ask, get};
 
 #[cfg(test)]
 mod tests;

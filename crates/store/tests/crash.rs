@@ -71,11 +71,7 @@ fn acknowledged_writes_survive_kill_nine() {
 /// Starts a child, kills it after it has told so many acknowledgements, and notes all it told.
 fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u64, u64); COMMITTERS]) {
     let mut child = Command::new(env::current_exe().expect("this binary"))
-        .args([
-            "acknowledged_writes_survive_kill_nine",
-            "--exact",
-            "--nocapture",
-        ])
+        .args(["acknowledged_writes_survive_kill_nine", "--exact", "--nocapture"])
         .env(CHILD_DIRECTORY, directory)
         .stdout(Stdio::piped())
         .spawn()

@@ -26,7 +26,7 @@ use crate::clock::WallClock;
 use crate::fence::{Fence, Moment};
 use crate::request::{Client, JSON};
 
-pub use elector::{Attempt, Answer, Elector};
+pub use elector::{Answer, Attempt, Elector};
 
 /// Jitter factor of the retry period, so that candidates do not act at the same time.
 const JITTER: f64 = 1.2;

@@ -70,7 +70,7 @@ fn correlator_memory_is_bounded() {
     for number in 0..REMEMBERED_MAX + 10 {
         correlator.observe(&occurrence(&format!("s{number}"), "m"), at(0));
     }
-    assert_eq!(correlator.told.entries.len(), REMEMBERED_MAX);
+    assert_eq!(correlator.written.entries.len(), REMEMBERED_MAX);
     assert!(matches!(
         correlator.observe(&occurrence("s0", "m"), at(1)),
         Some(Posting::New(_))

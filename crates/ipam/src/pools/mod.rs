@@ -259,7 +259,12 @@ impl Pools {
     }
 
     /// Returns an address of a family: the previous one, one that can be shared, or a free one.
-    fn choose_address(&self, request: &Request<'_>, family: Family, before: &[IpAddr]) -> Result<IpAddr, AssignError> {
+    fn choose_address(
+        &self,
+        request: &Request<'_>,
+        family: Family,
+        before: &[IpAddr],
+    ) -> Result<IpAddr, AssignError> {
         let having: Vec<&Arc<str>> = self
             .usable(request)
             .filter(|name| self.book.usage(name, family).is_some())

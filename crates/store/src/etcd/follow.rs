@@ -10,7 +10,7 @@ use tonic::{Status, Streaming};
 use super::connection::{Connection, store_error};
 use super::events;
 use super::layout::{LAYOUT, Layout};
-use super::load::{self, HistoryMark, HistoryCheck, check_history_mark};
+use super::load::{self, HistoryCheck, HistoryMark, check_history_mark};
 use super::shared::Shared;
 use super::transaction::{has_revision, put};
 use super::wire::{TxnRequest, WatchCreateRequest, WatchResponse};
@@ -118,9 +118,9 @@ impl Follower {
             Some(_) => check_history_mark(connection, prefix, self.history_mark, self.reached).await?,
         };
         match check {
-            (HistoryCheck::Same | HistoryCheck::Compacted, _) if layout != Some(expected) => Err(SessionEnd::ForeignHistory(
-                "another program has replaced the store".to_owned(),
-            )),
+            (HistoryCheck::Same | HistoryCheck::Compacted, _) if layout != Some(expected) => Err(
+                SessionEnd::ForeignHistory("another program has replaced the store".to_owned()),
+            ),
             (HistoryCheck::Same, _) => Ok(()),
             (HistoryCheck::Compacted, _) => Ok(self.reload(connection).await?),
             (HistoryCheck::ForeignHistory, now) => {
@@ -152,7 +152,10 @@ impl Follower {
         };
         match connection.txn(request).await {
             Ok(response) if response.succeeded => {
-                tracing::warn!(offset, "etcd was restored from an older snapshot, revision offset raised")
+                tracing::warn!(
+                    offset,
+                    "etcd was restored from an older snapshot, revision offset raised"
+                )
             }
             Ok(_) => {}
             Err(status) => {

@@ -3,7 +3,7 @@
 use super::connect;
 use super::connection::{Connection, EtcdAddress, store_error};
 use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, stored};
-use super::load::{is_empty, load, read_layout, ensure_layout};
+use super::load::{ensure_layout, is_empty, load, read_layout};
 use super::transaction::put;
 use super::wire::{DeleteRangeRequest, Request, RequestOp, TxnRequest};
 use crate::transfer::{Contents, TransferError};
@@ -50,7 +50,7 @@ impl Import {
         let (layout, _) = read_layout(&connection, &prefix).await?;
         if !overwrite && !is_empty(&connection, &prefix).await? {
             return Err(TransferError::NotEmpty {
-                place: format!("etcd at {}", address.prefix),
+                destination: format!("etcd at {}", address.prefix),
             });
         }
         let mut import = Import {

@@ -7,7 +7,7 @@ use super::connection::{Connection, store_error};
 use super::layout::{
     COMMIT, CommitRecord, LAYOUT, LAYOUT_VERSION, Layout, Offset, Prefix, is_object, parse_stored,
 };
-use super::transaction::{key_values, get, has_revision, put};
+use super::transaction::{get, has_revision, key_values, put};
 use super::wire::{KeyValue, RangeRequest, TxnRequest};
 use crate::{Record, StoreError};
 
@@ -43,7 +43,10 @@ pub(super) async fn read_layout(
         key,
         ..RangeRequest::default()
     };
-    let response = connection.range(request).await.map_err(|status| store_error(&status))?;
+    let response = connection
+        .range(request)
+        .await
+        .map_err(|status| store_error(&status))?;
     let Some(kv) = response.kvs.first() else {
         return Ok((None, 0));
     };
@@ -56,7 +59,7 @@ pub(super) async fn read_layout(
     if layout.version != LAYOUT_VERSION {
         let found = layout.version;
         let reason = format!(
-"expected layout {LAYOUT_VERSION}, found layout {found} of a newer version; start that version"
+            "expected layout {LAYOUT_VERSION}, found layout {found} of a newer version; start that version"
         );
         return Err(corrupt(prefix, &reason));
     }
@@ -96,7 +99,10 @@ pub(super) async fn is_empty(connection: &Connection, prefix: &Prefix) -> Result
         keys_only: true,
         ..RangeRequest::default()
     };
-    let response = connection.range(any).await.map_err(|status| store_error(&status))?;
+    let response = connection
+        .range(any)
+        .await
+        .map_err(|status| store_error(&status))?;
     Ok(response.kvs.is_empty())
 }
 
@@ -138,7 +144,7 @@ pub(super) async fn load(
             key,
             range_end: range_end.clone(),
             limit: PAGE_KEYS,
-            revision: revision,
+            revision,
             ..RangeRequest::default()
         };
         let page = connection.range(page).await.map_err(to_store_error)?;
@@ -165,8 +171,13 @@ pub(super) async fn load(
             _ => break,
         }
     }
-    let history_mark = history_mark.ok_or_else(|| corrupt(prefix, "its commit record is missing or malformed"))?;
-    Ok(Loaded { revision, history_mark, newest })
+    let history_mark =
+        history_mark.ok_or_else(|| corrupt(prefix, "its commit record is missing or malformed"))?;
+    Ok(Loaded {
+        revision,
+        history_mark,
+        newest,
+    })
 }
 
 /// Result of comparing etcd's history with a mark.
@@ -190,7 +201,10 @@ pub(super) async fn check_history_mark(
         success: vec![get(prefix, COMMIT)],
         ..TxnRequest::default()
     };
-    let response = connection.txn(request).await.map_err(|status| store_error(&status))?;
+    let response = connection
+        .txn(request)
+        .await
+        .map_err(|status| store_error(&status))?;
     let now = response.header.map_or(0, |header| header.revision);
     let present = response.responses.into_iter().flat_map(key_values).next();
     let Some(present) = present.as_ref().and_then(history_mark_of) else {
@@ -216,7 +230,9 @@ pub(super) async fn check_history_mark(
         ..RangeRequest::default()
     };
     let check = match connection.range(then).await {
-        Ok(response) if response.kvs.first().and_then(history_mark_of) == Some(history_mark) => HistoryCheck::Same,
+        Ok(response) if response.kvs.first().and_then(history_mark_of) == Some(history_mark) => {
+            HistoryCheck::Same
+        }
         Ok(_) => HistoryCheck::ForeignHistory,
         // etcd reports a compacted revision with this code.
         Err(status) if status.code() == tonic::Code::OutOfRange => HistoryCheck::Compacted,

@@ -62,7 +62,10 @@ pub(super) fn prepare<'t>(
         .collect();
     let has_effect = predict_effect(prefix, index, transaction, &mut compare);
     if compare.len() > EXPECTATIONS_MAX {
-        return Err(malformed(transaction, "it has more expectations than etcd accepts"));
+        return Err(malformed(
+            transaction,
+            "it has more expectations than etcd accepts",
+        ));
     }
     let success = if has_effect {
         let mut operations = vec![put(prefix.key(COMMIT), record(stored, mark).encode())];
@@ -184,7 +187,12 @@ fn check(transaction: &Transaction) -> Result<(), CommitError> {
 
 /// Predicts whether the transaction has an effect. If that depends on the index, adds comparisons that verify the
 /// prediction.
-fn predict_effect(prefix: &Prefix, index: &Index, transaction: &Transaction, comparison: &mut Vec<Compare>) -> bool {
+fn predict_effect(
+    prefix: &Prefix,
+    index: &Index,
+    transaction: &Transaction,
+    comparison: &mut Vec<Compare>,
+) -> bool {
     let mut absent = Vec::new();
     for write in &transaction.writes {
         match write {

@@ -260,7 +260,9 @@ fn history_is_bounded_in_bytes() {
 #[test]
 fn a_removed_key_leaves_nothing_behind() {
     let index = Index::restore(HistoryLimits::default(), Revision(0), Vec::new());
-    index.publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)]).notify();
+    index
+        .publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)])
+        .notify();
     let delete = Change::Delete {
         key: "/a/1".into(),
         last: None,

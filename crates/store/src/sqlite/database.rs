@@ -105,7 +105,12 @@ impl Database {
         };
         match database.pragma("user_version").map_err(named)? {
             SCHEMA_VERSION => {}
-            0 => return Err(corrupt(path, "expected a store of this program, found another database")),
+            0 => {
+                return Err(corrupt(
+                    path,
+                    "expected a store of this program, found another database",
+                ));
+            }
             version => return Err(unknown_layout(path, version)),
         }
         database.connection.execute_batch("BEGIN").map_err(named)?;
@@ -359,9 +364,7 @@ pub(super) fn advice(error: &rusqlite::Error) -> &'static str {
         Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             "; check the permissions and the free space of the disk"
         }
-        Some(ErrorCode::SystemIoFailure) => {
-            "; check its disk, which is full or failing, and the kernel log"
-        }
+        Some(ErrorCode::SystemIoFailure) => "; check its disk, which is full or failing, and the kernel log",
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             "; stop the other program that has it open"
         }

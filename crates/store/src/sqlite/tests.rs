@@ -109,8 +109,7 @@ fn value_is_stored_without_its_revision() {
 #[test]
 fn rejects_newer_layout() {
     let test = TestDirectory::new();
-    test
-        .written()
+    test.written()
         .pragma_update(None, "user_version", SCHEMA_VERSION_OF_THE_FUTURE)
         .expect("a version");
     let refusal = test.refusal();
