@@ -124,14 +124,18 @@ fn listens_at_256_ports_of_a_service_at_most() {
     let first = settings.listeners[0].clone();
     // Ports of the kernel's own choice may be among them; those have a fault, too, and are none of the surplus.
     settings.listeners = (20_000..40_000)
-        .map(|port| Listener { port, ..first.clone() })
+        .map(|port| Listener {
+            port,
+            ..first.clone()
+        })
         .collect();
     let setting = Setting::new(settings);
     assert_eq!(setting.edge.status().len(), 256);
     let faults = setting.edge.faults();
     let surplus = |text: String| text.contains("expected at most 256 ports of a Service, found 20000");
-    let found = faults.borrow().iter().any(|(key, faults)| {
-        key.port == 20_256 && faults.iter().any(|fault| surplus(fault.to_string()))
-    });
+    let found = faults
+        .borrow()
+        .iter()
+        .any(|(key, faults)| key.port == 20_256 && faults.iter().any(|fault| surplus(fault.to_string())));
     assert!(found, "{:?}", faults.borrow());
 }

@@ -226,12 +226,9 @@ async fn gives_an_edge_no_secret_of_a_namespace_that_does_not_allow_it() {
                         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.9", "ipMode": "Proxy"}]}}});
     let path = format!("{services}/web/status");
-    let set = cluster.administrator.request(
-        http::Method::PATCH,
-        &path,
-        client::MERGE_PATCH,
-        Some(&status),
-    );
+    let set = cluster
+        .administrator
+        .request(http::Method::PATCH, &path, client::MERGE_PATCH, Some(&status));
     set.await.expect("a status");
     for (user, group) in [
         ("system:portolan-edge", ""),
