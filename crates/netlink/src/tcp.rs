@@ -33,7 +33,9 @@ const INFO_BYTES: usize = MIN_RTT_OFFSET + 4;
 pub fn min_round_trip(connection: BorrowedFd<'_>) -> io::Result<Option<Duration>> {
     let mut info = [0_u8; INFO_BYTES];
     let info_bytes = read_info(connection, &mut info)?;
-    let bytes = info_bytes.get(MIN_RTT_OFFSET..INFO_BYTES).and_then(<[u8]>::first_chunk);
+    let bytes = info_bytes
+        .get(MIN_RTT_OFFSET..INFO_BYTES)
+        .and_then(<[u8]>::first_chunk);
     let microseconds = bytes.copied().map(u32::from_ne_bytes);
     // The kernel's initial value is not a valid round-trip time.
     let seen = microseconds.filter(|microseconds| !matches!(*microseconds, 0 | u32::MAX));

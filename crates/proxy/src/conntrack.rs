@@ -4,7 +4,7 @@ use api::object::Protocol;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow as KernelFlow};
 use plan::Plan;
 
-use crate::conntrack_cleanup::{Flow, CleanupScope};
+use crate::conntrack_cleanup::{CleanupScope, Flow};
 use crate::drain::Due;
 
 /// Deletes all stale entries. Returns their number by IP family.

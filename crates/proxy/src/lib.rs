@@ -32,10 +32,10 @@
 //! # }
 //! ```
 
-mod conntrack_cleanup;
 mod config;
 pub mod configuration;
 mod conntrack;
+mod conntrack_cleanup;
 mod drain;
 mod events;
 mod faults;

@@ -81,7 +81,13 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
     let mut open: BTreeMap<u16, (IpAddr, AbortHandle)> = BTreeMap::new();
     loop {
         let desired = ports.desired().clone();
-        let all: BTreeSet<u16> = desired.ports.values().flatten().copied().take(PORTS_MAX).collect();
+        let all: BTreeSet<u16> = desired
+            .ports
+            .values()
+            .flatten()
+            .copied()
+            .take(PORTS_MAX)
+            .collect();
         open.retain(|port, (node, listener)| {
             let stays = all.contains(port) && desired.node == Some(*node);
             if !stays {

@@ -24,7 +24,7 @@ use crate::localhost::relay_localhost;
 use crate::metrics::Packets;
 use crate::node;
 use crate::sources;
-use crate::worker::{SharedStatus, QUEUE_UPDATES_MAX, TrafficQuery, Update, Worker};
+use crate::worker::{QUEUE_UPDATES_MAX, SharedStatus, TrafficQuery, Update, Worker};
 
 /// Time limit of a query for the busiest Services.
 const TRAFFIC_TIMEOUT: Duration = Duration::from_secs(3);
@@ -104,7 +104,13 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     let events = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
-    start_servers(&config, &shared_status, &events, &sender.downgrade(), &mut servers)?;
+    start_servers(
+        &config,
+        &shared_status,
+        &events,
+        &sender.downgrade(),
+        &mut servers,
+    )?;
     servers.spawn(relay_localhost(shared_status.localhost.clone()));
     servers.spawn(serve_service_checks(
         shared_status.checks.clone(),
@@ -117,7 +123,14 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     let change_sender = sender.downgrade();
     drop(sender);
     events.record_node_event("Starting", "Starting portolan proxy.".to_owned());
-    let worker = Worker::new(config, dataplane, Some(conntrack), own_addresses, shared_status, events);
+    let worker = Worker::new(
+        config,
+        dataplane,
+        Some(conntrack),
+        own_addresses,
+        shared_status,
+        events,
+    );
     let runtime = tokio::runtime::Handle::current();
     let (ended, mut end) = oneshot::channel();
     std::thread::Builder::new()
@@ -300,7 +313,10 @@ fn traffic(worker: &WeakSender<Update>, query: &str) -> Option<serde_json::Value
     let count = query.split('&').find_map(|part| part.strip_prefix("services="))?;
     let services_max = count.parse::<usize>().ok()?.min(TRAFFIC_SERVICES_MAX);
     let (response, receiver) = std::sync::mpsc::sync_channel(1);
-    let query = TrafficQuery { services_max, response };
+    let query = TrafficQuery {
+        services_max,
+        response,
+    };
     worker.upgrade()?.try_send(Update::Traffic(query)).ok()?;
     // The worker is not a task of the runtime.
     let busiest = tokio::task::block_in_place(|| receiver.recv_timeout(TRAFFIC_TIMEOUT)).ok()?;

@@ -19,11 +19,11 @@ use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Setting
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
-use crate::conntrack_cleanup::CleanupScope;
 use crate::config::Config;
+use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
 use crate::events::Events;
-use crate::faults::{ServiceFault, Faults};
+use crate::faults::{Faults, ServiceFault};
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::remove_leftovers;
 use crate::localhost::LocalhostPorts;
@@ -187,7 +187,10 @@ impl<D: Dataplane> Worker<D> {
             .shared_status
             .metrics
             .update(|values| values.is_iptables = is_iptables);
-        worker.shared_status.health.set_sync_period(worker.config.sync_period);
+        worker
+            .shared_status
+            .health
+            .set_sync_period(worker.config.sync_period);
         worker.set_node(None);
         worker
     }
@@ -206,9 +209,15 @@ impl<D: Dataplane> Worker<D> {
         let mut retry: Option<Retry> = None;
         let mut is_waiting = false;
         loop {
-            let repair_external_at = Some(self.repair_external_at).filter(|_| !self.external_changes.is_empty());
+            let repair_external_at =
+                Some(self.repair_external_at).filter(|_| !self.external_changes.is_empty());
             let ready_at = Some(self.ready_at).filter(|_| is_waiting);
-            let deadlines = [retry.map(|retry| retry.at), self.drains.next(), repair_external_at, ready_at];
+            let deadlines = [
+                retry.map(|retry| retry.at),
+                self.drains.next(),
+                repair_external_at,
+                ready_at,
+            ];
             let deadline = deadlines.into_iter().flatten().fold(repair_at, Instant::min);
             let next =
                 runtime.block_on(async { tokio::time::timeout_at(deadline.into(), updates.recv()).await });
@@ -312,7 +321,9 @@ impl<D: Dataplane> Worker<D> {
             self.shared_status.localhost.set(service, node_ports.collect());
         }
         for service in &changes.health_checks {
-            self.shared_status.checks.set(service, self.plan.health_check(service));
+            self.shared_status
+                .checks
+                .set(service, self.plan.health_check(service));
         }
     }
 

@@ -8,7 +8,7 @@ use netlink::route::{Connection, Link, LinkChange, LinkName, RouteError, Vxlan};
 
 use crate::filter;
 use crate::plan::VxlanState;
-use crate::{Changes, LINK, Network, PROTOCOL, Plan, KernelState, Settings, ethernet_of};
+use crate::{Changes, KernelState, LINK, Network, PROTOCOL, Plan, Settings, ethernet_of};
 
 /// State of a neighbour that a program set, as opposed to a learned one (`neighbour.h`).
 const NUD_PERMANENT: u16 = 0x80;
@@ -104,7 +104,9 @@ impl Kernel {
         };
         let exists = nftables.table(filter::TABLE).is_ok_and(|table| table.is_some());
         let applied = self.applied_filter.as_ref().filter(|_| exists);
-        if applied.is_some_and(|(applied_port, applied_sources)| *applied_port == port && applied_sources == sources) {
+        if applied.is_some_and(|(applied_port, applied_sources)| {
+            *applied_port == port && applied_sources == sources
+        }) {
             return Ok(());
         }
         self.applied_filter = None;

@@ -7,7 +7,7 @@ use api::object::Node;
 use client::{Client, Event, Query};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{RouteProblem, Kernel, KernelError, ClusterNode, Plan, Settings};
+use crate::{ClusterNode, Kernel, KernelError, Plan, RouteProblem, Settings};
 
 /// Pause between two comparisons with the kernel if no Node changes, because another program may have changed it.
 const REPAIR_PERIOD: Duration = Duration::from_secs(30);

@@ -175,7 +175,8 @@ impl UserspaceDataplane {
         let address = self.address(port).ok_or(ListenError::NoAddress)?;
         let runtime = self.runtime.as_ref().ok_or(ListenError::Closing)?;
         let (permits, congestion) = (&self.permits, &self.congestion);
-        Listener::open(port, set, address, &self.workers, runtime, permits, congestion).map_err(ListenError::Open)
+        Listener::open(port, set, address, &self.workers, runtime, permits, congestion)
+            .map_err(ListenError::Open)
     }
 
     fn address(&self, port: &ServicePortPlan) -> Option<IpAddr> {

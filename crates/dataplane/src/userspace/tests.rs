@@ -181,7 +181,10 @@ fn stream_alternates_between_bulk_and_sparse() {
         stream.shutdown(Shutdown::Write).unwrap();
         let mut received = Vec::new();
         stream.read_to_end(&mut received).unwrap();
-        assert!(received.starts_with(&said), "what was echoed is not what was said");
+        assert!(
+            received.starts_with(&said),
+            "what was echoed is not what was said"
+        );
         assert_eq!(received[said.len()..], *endpoint.to_string().as_bytes());
     });
 }
@@ -219,7 +222,10 @@ fn sequential_connections_do_not_mix_data() {
             }
             for number in 0..100_u64 {
                 let received = said_by(connect(), &number.to_be_bytes());
-                assert!(received.starts_with(&number.to_be_bytes()), "{received:?} for {number}");
+                assert!(
+                    received.starts_with(&number.to_be_bytes()),
+                    "{received:?} for {number}"
+                );
             }
         }
     });

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::wire::{
-    ORIGINAL, PROTOCOL_STATE, REPLY, STATE_OF_TCP, TCP_STATE, TIMEOUT, begin, read, write_direction,
-    write_delete,
+    ORIGINAL, PROTOCOL_STATE, REPLY, STATE_OF_TCP, TCP_STATE, TIMEOUT, begin, read, write_delete,
+    write_direction,
 };
 use super::*;
 use crate::message::messages;

@@ -328,9 +328,16 @@ impl Nftables {
     ) -> Result<A, ReadError> {
         for _ in 0..DUMP_ATTEMPTS_MAX {
             let mut found = A::default();
-            let torn = self.request(operation, family, message, libc::NLM_F_DUMP, &filter, |response| {
-                each(response, &mut found);
-            })?;
+            let torn = self.request(
+                operation,
+                family,
+                message,
+                libc::NLM_F_DUMP,
+                &filter,
+                |response| {
+                    each(response, &mut found);
+                },
+            )?;
             if !torn {
                 return Ok(found);
             }

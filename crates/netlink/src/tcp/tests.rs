@@ -23,12 +23,18 @@ fn timestamps_are_known_after_close() {
             let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
             let mut client =
                 TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
-            assert_eq!(has_timestamps(client.as_fd()).expect("a TCP socket"), has_timestamps_now);
+            assert_eq!(
+                has_timestamps(client.as_fd()).expect("a TCP socket"),
+                has_timestamps_now
+            );
             drop(listener.accept().expect("accepted"));
             assert_eq!(client.read(&mut [0]).expect("read to the end"), 0);
             client.shutdown(Shutdown::Both).expect("ended");
             assert!(client.peer_addr().is_err(), "it is over");
-            assert_eq!(has_timestamps(client.as_fd()).expect("a TCP socket"), has_timestamps_now);
+            assert_eq!(
+                has_timestamps(client.as_fd()).expect("a TCP socket"),
+                has_timestamps_now
+            );
         });
     }
 }

@@ -39,10 +39,7 @@ impl<D: Dataplane> Worker<D> {
         match self.dataplane.repair_external(&self.plan, &changes) {
             Ok(0) => {}
             Ok(elements) => {
-                tracing::warn!(
-                    elements,
-                    "external changes repaired"
-                );
+                tracing::warn!(elements, "external changes repaired");
                 self.shared_status
                     .metrics
                     .update(|values| values.repaired_elements_total += elements as u64);
@@ -62,10 +59,7 @@ impl<D: Dataplane> Worker<D> {
         match self.dataplane.repair(&self.plan) {
             Ok(0) => {}
             Ok(elements) => {
-                tracing::warn!(
-                    elements,
-                    "drift repaired"
-                );
+                tracing::warn!(elements, "drift repaired");
                 self.shared_status
                     .metrics
                     .update(|values| values.repaired_elements_total += elements as u64);

@@ -6,8 +6,8 @@ use dataplane::Dataplane;
 use plan::Changes;
 
 use super::Worker;
+use crate::conntrack::{delete_stale, end_drained, tcp_connections};
 use crate::conntrack_cleanup::CleanupScope;
-use crate::conntrack::{end_drained, delete_stale, tcp_connections};
 
 impl<D: Dataplane> Worker<D> {
     /// Records endpoints that have left. After a start, existing connections show earlier departures.

@@ -152,7 +152,9 @@ impl<D> Worker<D> {
     pub(super) fn set_node(&mut self, node: Option<&Node>) {
         self.node = node.map(|node| Box::new(node.clone()));
         if let Some(node) = node {
-            self.shared_status.health.set_node_eligible(node::is_eligible(node));
+            self.shared_status
+                .health
+                .set_node_eligible(node::is_eligible(node));
         }
         let facts = node::facts(node, self.config.bind_address);
         let pods = node::pods(&self.config.pods, node);
@@ -180,7 +182,10 @@ impl<D> Worker<D> {
     fn apply_config(&mut self, config: Config) {
         let fixed = self.config.start_only_differences(&config);
         if !fixed.is_empty() {
-            tracing::warn!(fields = fixed.join(", "), "changed settings apply after a restart");
+            tracing::warn!(
+                fields = fixed.join(", "),
+                "changed settings apply after a restart"
+            );
         }
         tracing::info!("configuration applied");
         self.config.pods = config.pods;

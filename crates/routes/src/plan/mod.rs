@@ -125,16 +125,11 @@ impl Plan {
             return plan;
         }
         if let Network::Vxlan { .. } = settings.network {
-            let others = nodes
-                .iter()
-                .filter(|node| node.name != settings.node_name);
-            plan.sources = others
-                .flat_map(|node| node.addresses.iter().copied())
-                .collect();
+            let others = nodes.iter().filter(|node| node.name != settings.node_name);
+            plan.sources = others.flat_map(|node| node.addresses.iter().copied()).collect();
         }
-        let (mut own, mut others): (Vec<&ClusterNode>, Vec<&ClusterNode>) = nodes
-            .iter()
-            .partition(|node| node.name == settings.node_name);
+        let (mut own, mut others): (Vec<&ClusterNode>, Vec<&ClusterNode>) =
+            nodes.iter().partition(|node| node.name == settings.node_name);
         others.sort_by(|one, other| (&one.created, &one.name).cmp(&(&other.created, &other.name)));
         own.extend(others);
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
@@ -191,7 +186,8 @@ impl Plan {
             Network::HostGw | Network::None => range.addr().is_ipv4(),
         };
         let Some(address) = of_family(underlay) else {
-            self.problems.insert(RouteProblem::NoAddress(node.name.clone(), *range));
+            self.problems
+                .insert(RouteProblem::NoAddress(node.name.clone(), *range));
             return;
         };
         if let Network::Vxlan { .. } = settings.network {

@@ -1,7 +1,7 @@
 #[path = "../../tests/nodes/mod.rs"]
 mod nodes;
 
-use nodes::{created, ip, node, net, settings};
+use nodes::{created, ip, net, node, settings};
 
 use super::*;
 

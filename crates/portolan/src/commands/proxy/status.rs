@@ -90,7 +90,10 @@ fn text(status: &Value) -> String {
             ),
         );
     }
-    line("Drift repaired", format!("{} elements", plain("repairedElements")));
+    line(
+        "Drift repaired",
+        format!("{} elements", plain("repairedElements")),
+    );
     line("Stale flows deleted", plain("forgottenFlows"));
     line("Connections drained", plain("drainedConnections"));
     for (number, service) in status["services"].as_array().into_iter().flatten().enumerate() {
