@@ -219,8 +219,7 @@ async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
         let directory = context.state.pod(&record.uid)?;
         let sandbox = Sandbox::connect(&directory).await.ok();
         let mut addresses = record.addresses.clone();
-        let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
-        if !addresses.is_empty() && !pool.reserve(&addresses) {
+        if !addresses.is_empty() && !reserve_addresses(context, &addresses) {
             tracing::warn!(
                 uid = record.uid,
                 ?addresses,
@@ -230,7 +229,6 @@ async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
                 addresses.clear();
             }
         }
-        drop(pool);
         let mut leftover = Leftover {
             sandbox,
             addresses,
@@ -240,6 +238,12 @@ async fn find_leftovers(context: &Context) -> Result<Leftovers, AgentError> {
         leftovers.insert(record.uid.clone(), (record, leftover));
     }
     Ok(leftovers)
+}
+
+/// Reserves the addresses of a Pod. Returns false if they are not of this node's ranges.
+fn reserve_addresses(context: &Context, addresses: &[IpAddr]) -> bool {
+    let mut pool = context.pool.lock().unwrap_or_else(PoisonError::into_inner);
+    pool.reserve(addresses)
 }
 
 /// Reserves the host IDs of a Pod. A Pod whose record names the IDs of another Pod restarts with new ones.

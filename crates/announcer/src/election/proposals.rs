@@ -68,7 +68,7 @@ impl Election {
         let write = self.proposal(now)?;
         let holder = self.node.tie_breaker_holder();
         let tie_breaker = write.record.witness.as_ref();
-        if !tie_breaker.is_some_and(|vote| vote.holder == holder) {
+        if tie_breaker.is_none_or(|vote| vote.holder != holder) {
             // Once the server accepts this write, another node may take the vote before the response arrives.
             self.membership.tie_breaker_until = Time::ZERO;
             self.claims.are_votes_stale = true;
