@@ -12,7 +12,7 @@ use crate::failure::Failure;
 use crate::flow_control::{Flow, FlowControl, Subject};
 use crate::query::Query;
 use crate::route::{Route, Target};
-use crate::server::Source;
+use crate::server::census::Source;
 
 /// Lets requests through.
 pub(crate) struct Gate {

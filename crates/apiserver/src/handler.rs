@@ -28,7 +28,9 @@ use crate::questions::{Asked, is_question};
 use crate::request_body::{self, BodyRoom, RequestBody};
 use crate::resource::Resources;
 use crate::route::{Route, Target, route};
-use crate::server::{Connection, Connections, Cut, Source};
+use crate::server::census::Source;
+use crate::server::node_connections::Cut;
+use crate::server::standing::{Connection, Connections};
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =

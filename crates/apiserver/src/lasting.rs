@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use crate::failure::Failure;
 use crate::flow_control::Held;
-use crate::server::Cut;
+use crate::server::node_connections::Cut;
 
 /// A request that lasts, as long as this is held.
 pub(crate) struct Lasting {

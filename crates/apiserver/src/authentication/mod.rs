@@ -24,7 +24,7 @@ use jiff::Timestamp;
 
 use crate::failure::Failure;
 use crate::flow_control::Rates;
-use crate::server::Source;
+use crate::server::census::Source;
 use service_accounts::{Rejection, ServiceAccounts};
 
 /// Lines in the log about rejected bootstrap tokens of one address, in a second.

@@ -28,7 +28,7 @@ use crate::pki;
 use crate::query::Query;
 use crate::resource::Resources;
 use crate::route::Target;
-use crate::server::TlsError;
+use crate::server::tls::TlsError;
 
 /// What is read of an agent's complaint.
 const COMPLAINT_BYTES_MAX: usize = 4 << 10;

@@ -2,20 +2,18 @@
 
 mod activity;
 mod background_threads;
-mod census;
+pub(crate) mod census;
 mod connection;
 mod corked;
 mod limits;
-mod node_connections;
-mod standing;
+pub(crate) mod node_connections;
+pub(crate) mod standing;
 mod streams;
-mod tls;
+pub(crate) mod tls;
 mod turn;
 mod unproved;
 
-pub(crate) use census::Source;
-pub(crate) use node_connections::Cut;
-pub(crate) use standing::{Connection, Connections};
+use standing::Connections;
 pub use tls::TlsError;
 
 use std::net::{IpAddr, SocketAddr};

@@ -10,6 +10,9 @@ use crate::sources::{crate_names, rust_files};
 /// Files of one circle, at most: a module with its parts.
 const CIRCLE_FILES_MAX: usize = 3;
 
+/// Larger circles that are known, with their number of files. The numbers only fall.
+const KNOWN: [(&str, usize); 3] = [("agent", 4), ("apiserver", 8), ("netlink", 5)];
+
 type ModulePath = Vec<String>;
 type Graph = BTreeMap<ModulePath, BTreeSet<ModulePath>>;
 
@@ -105,7 +108,7 @@ fn circles_of_files_stay_small() {
     let mut violations = Vec::new();
     for crate_name in crate_names() {
         for circle in circles(&graph(&crate_name)) {
-            if circle.len() > CIRCLE_FILES_MAX {
+            if circle.len() > CIRCLE_FILES_MAX && !KNOWN.contains(&(crate_name.as_str(), circle.len())) {
                 let names = circle.iter().map(|module| module.join("::")).collect::<Vec<_>>();
                 violations.push(format!(
                     "{crate_name}: {} files: {}",

@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::claims::Claims;
 use crate::authentication::Identity;
 use crate::flow_control::Rates;
-use crate::server::Source;
+use crate::server::census::Source;
 
 /// Tokens of one generation. Both together take some 10 MiB.
 const GENERATION_MAX: usize = 2_048;
