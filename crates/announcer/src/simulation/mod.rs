@@ -7,6 +7,7 @@
 mod attacker;
 mod attacks;
 mod scenarios;
+mod stored_record;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -16,6 +17,7 @@ use std::time::Duration;
 
 use api::announcers::Record;
 
+use self::stored_record::StoredRecord;
 use crate::election::capabilities::{NodeCapabilities, Requirements};
 use crate::election::membership::{MembershipWrite, WriteResult};
 use crate::election::rendezvous;
@@ -92,30 +94,6 @@ struct Machine {
     left: Vec<IpAddr>,
 }
 
-/// The record in the API.
-struct Stored {
-    version: u64,
-    record: Record,
-    /// Whether a process of the version before keys wrote it.
-    is_former: bool,
-}
-
-impl Stored {
-    /// What a process reads; `None` if it cannot read it. A record of the version before has no processes in it.
-    fn read_by(&self, is_former: bool) -> Option<(String, Record)> {
-        let mut record = self.record.clone();
-        match (self.is_former, is_former) {
-            (false, true) => return None,
-            (true, false) => {
-                let entries = record.members.values_mut().chain(record.joining.values_mut());
-                entries.for_each(|member| member.process = None);
-            }
-            _ => {}
-        }
-        Some((self.version.to_string(), record))
-    }
-}
-
 /// A cluster.
 pub(crate) struct Cluster {
     /// What everything follows from.
@@ -133,7 +111,7 @@ pub(crate) struct Cluster {
     pub(crate) loss: f64,
     /// How many answers of the API server are lost, of one: writes count, and their writers do not know.
     pub(crate) answer_loss: f64,
-    record: Option<Stored>,
+    record: Option<StoredRecord>,
     pub(crate) nodes: BTreeSet<NodeName>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has got.
@@ -590,7 +568,7 @@ impl Cluster {
         let mut outcome = WriteResult::Failed;
         if version.map(|version| version.to_string()) == write.version {
             outcome = WriteResult::Accepted(sent);
-            self.record = Some(Stored {
+            self.record = Some(StoredRecord {
                 version: version.unwrap_or_default() + 1,
                 record: write.record,
                 is_former: self.machines[node].is_former,

@@ -58,7 +58,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let log = std::fs::read_to_string(&log).expect("a log");
         let lines = log
             .lines()
-            .filter(|line| line.contains("cannot write; make room"))
+            .filter(|line| line.contains("store write failed; free space on its disk"))
             .count();
         assert!((1..=OBJECT_BYTES.len() + 1).contains(&lines), "{log}");
         assert_eq!(log.lines().count(), lines, "{log}");
@@ -78,7 +78,7 @@ fn a_disk_without_room_is_told_at_the_start() {
         drop(file);
         let said = refusal(&disk);
         assert!(
-            said.contains("room") || said.contains("is full or failing"),
+            said.contains("free space") || said.contains("is full or failing"),
             "{said}"
         );
         std::fs::remove_file(&ballast).expect("no ballast");
@@ -100,7 +100,7 @@ fn a_disk_that_became_read_only_is_told_at_the_start() {
             said.contains("Read-only file system") && said.contains("portolan.lock"),
             "{said}"
         );
-        assert!(said.contains("mount its disk writable"), "{said}");
+        assert!(said.contains("mount its disk read-write"), "{said}");
     });
 }
 

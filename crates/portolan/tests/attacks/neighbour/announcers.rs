@@ -83,9 +83,14 @@ fn replayed_votes_move_no_address() {
         let mut lab = Lab::new(2);
         let pool = "--load-balancer-addresses=172.30.0.200-172.30.0.207";
         lab.up(SERVER, &[pool]);
-        let token = lab.token(SERVER, &["--print-join-command"]);
-        let words: Vec<&str> = token.split_whitespace().skip(2).collect();
-        lab.join(OTHER, &words);
+        let command = lab.token(SERVER, &["--print-join-command"]);
+        let server = command
+            .split_whitespace()
+            .skip_while(|word| *word != "--server")
+            .nth(1);
+        let server = server.expect("the address of the server").to_owned();
+        let token = lab.token(SERVER, &[]);
+        lab.join(OTHER, &["--server", &server, "--token", &token]);
         lab.await_node(SERVER, OTHER, "True");
         for last in ADDRESSES {
             let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s{last}")},

@@ -54,7 +54,7 @@ async fn refuses_yaml_that_unfolds() {
         assert_eq!(created, 400, "{name}, created");
         let path = format!("{OBJECT}{DRY_RUN}");
         let applied = target.code(Method::PATCH, &path, APPLY_PATCH, text).await;
-        assert_eq!(applied, 400, "{name}, applied");
+        assert!(matches!(applied, 400 | 413), "{name}, applied: {applied}");
     }
     target.expect_survival().await;
 }
