@@ -219,14 +219,14 @@ impl RelayedMessage {
         } else {
             usize::from(self.question_end)
         };
-        let (Some(buffer), Some(source)) = (buffer.get_mut(..end), self.message.get(..end)) else {
+        let (Some(message), Some(source)) = (buffer.get_mut(..end), self.message.get(..end)) else {
             return 0;
         };
-        buffer.copy_from_slice(source);
-        self.write_header(query, buffer, !fits);
+        message.copy_from_slice(source);
+        self.write_header(query, message, !fits);
         if fits {
             for at in self.ttls.iter().map(|at| usize::from(*at)) {
-                if let (Some(now), Some(bytes)) = (read_u32(source, at), buffer.get_mut(at..at + 4)) {
+                if let (Some(now), Some(bytes)) = (read_u32(source, at), message.get_mut(at..at + 4)) {
                     bytes.copy_from_slice(&ttl(now).to_be_bytes());
                 }
             }
@@ -276,10 +276,10 @@ impl RelayedMessage {
         let Some(edns) = query.edns else { return end };
         let [high, low] = edns.udp_octets.min(octets_u16(limit)).to_be_bytes();
         let dnssec_ok = if edns.dnssec_ok { 0x80 } else { 0 };
-        let Some(buffer) = buffer.get_mut(end..end + OPT_OCTETS) else {
+        let Some(record) = buffer.get_mut(end..end + OPT_OCTETS) else {
             return end;
         };
-        buffer.copy_from_slice(&[0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
+        record.copy_from_slice(&[0, 0, 41, high, low, 0, 0, dnssec_ok, 0, 0, 0]);
         let count = read_u16(buffer, 10).unwrap_or(0).saturating_add(1);
         if let Some(bytes) = buffer.get_mut(10..12) {
             bytes.copy_from_slice(&count.to_be_bytes());
