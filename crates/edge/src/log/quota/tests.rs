@@ -108,7 +108,7 @@ async fn writes_nothing_while_the_file_system_is_nearly_full() {
     let refused = quota.reserve(&service("web"), &file(&service("web"), 1), 1).await;
     let observed = refused.expect_err("no space").to_string();
     assert!(
-        observed.contains("less than 10 % of the file system of /logs"),
+        observed.contains("file system of /logs: less than 10 % free"),
         "{observed}"
     );
     assert_eq!(quota.counts(), (0, Vec::new()));
