@@ -96,12 +96,12 @@ impl Status {
             MetricType::Gauge,
             "State that the server answers from: 1 for the current state, otherwise 0.",
         );
-        for (name, state) in [
+        for (name, labelled) in [
             ("none", ZoneState::Unknown),
             ("stale", ZoneState::Snapshot),
             ("live", ZoneState::Live),
         ] {
-            let value = u8::from(state == state);
+            let value = u8::from(labelled == state);
             text.sample("portolan_dns_zone_state", &format!("state=\"{name}\""), value);
         }
         let written = self.snapshot_unix_seconds.load(Ordering::Acquire);

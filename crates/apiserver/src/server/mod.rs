@@ -136,11 +136,10 @@ impl Server {
         let access = config.access.clone();
         let issuer = access
             .service_account_issuer
-            .unwrap_or_else(|| format!("https://kubernetes.default.svc.{}", config.cluster_domain));
+            .unwrap_or_else(|| default_issuer(&config.cluster_domain));
         let service_accounts = ServiceAccounts::open(certificates.directory.clone(), issuer, store.clone())?;
         let authorizer = Arc::new(Authorizer::new(access.authorization_modes, store.clone()));
-        let authenticator = Authenticator::new(tokens.unwrap_or_default(), service_accounts);
-        let authenticator = Arc::new(authenticator);
+        let authenticator = Arc::new(Authenticator::new(tokens.unwrap_or_default(), service_accounts));
         let resources = Arc::new(Resources {
             store,
             services,
@@ -183,13 +182,8 @@ impl Server {
             audit,
         });
         let serving_names = certificates.names.clone();
-        let mut background = keep_state(&resources, &essentials, &shutdown);
+        let mut background = keep_state(&resources, &essentials, &handler.connections, &shutdown);
         background.spawn(repair.keep());
-        background.spawn(node_connections::follow(
-            resources.clone(),
-            handler.connections.nodes().clone(),
-            shutdown.clone(),
-        ));
         if let Some(at_rest) = config.encryption.filter(|at_rest| at_rest.reloads) {
             let store = resources.store.clone();
             background.spawn(encryption::keep_up(at_rest.encryption, store, shutdown.clone()));
@@ -255,14 +249,29 @@ impl Drop for Server {
     }
 }
 
+/// The issuer of ServiceAccount tokens where no flag names one.
+fn default_issuer(cluster_domain: &str) -> String {
+    format!("https://kubernetes.default.svc.{cluster_domain}")
+}
+
 /// Begins what keeps the state of the cluster in order.
-fn keep_state(resources: &Arc<Resources>, essentials: &Arc<Essentials>, shutdown: &Shutdown) -> JoinSet<()> {
+fn keep_state(
+    resources: &Arc<Resources>,
+    essentials: &Arc<Essentials>,
+    connections: &Connections,
+    shutdown: &Shutdown,
+) -> JoinSet<()> {
     let mut background = JoinSet::new();
     background.spawn(namespace::run_termination(resources.clone()));
     background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
     background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
     background.spawn(event_expiry::run(resources.clone()));
     background.spawn(service::follow_others(resources.clone()));
+    background.spawn(node_connections::follow(
+        resources.clone(),
+        connections.nodes().clone(),
+        shutdown.clone(),
+    ));
     background.spawn(bootstrap::keep(
         essentials.clone(),
         resources.clone(),

@@ -24,6 +24,10 @@ pub struct Rule {
     rest: String,
 }
 
+#[expect(
+    clippy::wrong_self_convention,
+    reason = "the methods add matches on source and destination, and convert nothing"
+)]
 impl Rule {
     /// Creates a rule that matches every packet.
     pub fn new() -> Self {

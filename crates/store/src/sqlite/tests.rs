@@ -115,10 +115,7 @@ fn rejects_newer_layout() {
     let refusal = test.refusal();
     assert!(matches!(refusal, StoreError::Corrupt { .. }));
     let text = refusal.to_string();
-    assert!(
-        text.contains("found 999 of a newer version"),
-        "{text}"
-    );
+    assert!(text.contains("found 999 of a newer version"), "{text}");
     assert!(text.contains(&test.database().display().to_string()), "{text}");
 }
 
@@ -134,7 +131,10 @@ fn rejects_database_of_another_program() {
     drop(connection);
     let refusal = test.refusal();
     assert!(matches!(refusal, StoreError::Corrupt { .. }));
-    assert!(refusal.to_string().contains("the database of another one"), "{refusal}");
+    assert!(
+        refusal.to_string().contains("the database of another one"),
+        "{refusal}"
+    );
 }
 
 #[test]

@@ -78,6 +78,7 @@ impl Descent {
             return Ok(());
         }
         // Root of a container may lack CAP_SYS_ADMIN too; a user namespace may still be possible.
+        // SAFETY: unshare takes no pointer.
         check(unsafe { libc::unshare(others | libc::CLONE_NEWUSER) })?;
         write(c"/proc/self/setgroups", b"deny")?;
         write(c"/proc/self/uid_map", self.user_map.as_bytes())?;
