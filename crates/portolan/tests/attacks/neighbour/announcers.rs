@@ -90,7 +90,8 @@ fn replayed_votes_move_no_address() {
             .nth(1);
         let server = server.expect("the address of the server").to_owned();
         let token = lab.token(SERVER, &[]);
-        lab.join(OTHER, &["--server", &server, "--token", &token]);
+        let words = ["--server", &server, "--token", &token];
+        lab.join(OTHER, &words);
         lab.await_node(SERVER, OTHER, "True");
         for last in ADDRESSES {
             let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s{last}")},
