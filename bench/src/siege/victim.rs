@@ -37,7 +37,7 @@ pub struct Figures {
 
 /// The parties to a measurement.
 pub struct Victim<'a> {
-    /// Where the measuring clients are.
+    /// Member that runs the measuring clients.
     pub node: &'a Member,
     /// Makes the administrator's client.
     pub administrator: &'a (dyn Fn() -> Result<Client, Failure> + Sync),

@@ -21,7 +21,7 @@ const CAPABILITIES_DEFAULT: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("capabilities: {name:?} is not one that Linux has")]
 pub struct UnknownCapability {
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 
@@ -57,7 +57,7 @@ impl CapabilityBits {
         Ok(Self(kept))
     }
 
-    /// Whether it has the capability of that name, which is without `CAP_`.
+    /// Returns true if the set contains the capability. The name has no prefix `CAP_`.
     pub fn has(self, name: &str) -> bool {
         bit(name).is_ok_and(|bit| self.0 & bit != 0)
     }

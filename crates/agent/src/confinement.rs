@@ -41,10 +41,10 @@ pub enum ConfinementError {
     /// There is no such capability.
     #[error(transparent)]
     Capability(#[from] UnknownCapability),
-    /// Its seccomp profile cannot be had. Another profile, or the file, helps.
+    /// The seccomp profile cannot be loaded. Correct the profile or its file.
     #[error("seccompProfile: {0}")]
     Seccomp(#[from] SeccompError),
-    /// It wants to see all of `/proc`, which upstream allows only in a user namespace of the Pod's own.
+    /// The container requests an unmasked `/proc`, which upstream allows only in a user namespace of the Pod.
     #[error("`hostUsers` must be false to use `Unmasked`")]
     ProcMount,
     /// The Pod asks for its own user namespace, but its sandbox has none.
@@ -60,13 +60,13 @@ pub enum ConfinementError {
     },
 }
 
-/// Why there is no seccomp filter.
+/// Reason for which a seccomp filter cannot be built.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeccompError {
     /// Upstream knows three types.
     #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
     Kind {
-        /// What is there.
+        /// Type that was found.
         kind: String,
     },
     /// The name of a file leads out of the directory of profiles, or there is none.
@@ -78,7 +78,7 @@ pub enum SeccompError {
     /// The file cannot be read.
     #[error("{path}: {kind}", path = path.display())]
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         kind: std::io::ErrorKind,
@@ -86,7 +86,7 @@ pub enum SeccompError {
     /// The file is no profile that can be put in force.
     #[error("{path}: {why}", path = path.display())]
     Profile {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         why: String,

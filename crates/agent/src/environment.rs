@@ -69,7 +69,7 @@ pub enum EnvironmentError {
         variable: String,
         /// Which kind of object.
         kind: SourceKind,
-        /// Its name.
+        /// Name.
         name: String,
         /// The key.
         key: String,
@@ -79,7 +79,7 @@ pub enum EnvironmentError {
     Source {
         /// Which kind of object.
         kind: SourceKind,
-        /// Its name.
+        /// Name.
         name: String,
     },
     /// A variable asks for a resource that no container has. Only another Pod helps.

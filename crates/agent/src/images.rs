@@ -74,7 +74,7 @@ impl Entrypoint {
     }
 }
 
-/// Whether a user is one of this process's user namespace.
+/// Returns true if this process's user namespace maps the user.
 fn is_there(user: u32) -> bool {
     IdMap::own_users().contains(user, 1)
 }

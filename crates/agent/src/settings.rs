@@ -92,7 +92,7 @@ impl Settings {
 /// A taint of a Node, without a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeTaint {
-    /// Its key.
+    /// Key.
     pub key: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,

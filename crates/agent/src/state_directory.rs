@@ -29,7 +29,7 @@ pub enum StateError {
     /// A file or directory could not be read, written or removed. Retrying helps once the disk has room.
     #[error("{path}: {source}", path = path.display())]
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// What failed.
         source: io::Error,
@@ -89,7 +89,7 @@ impl StateDirectory {
         })
     }
 
-    /// Where the node's administrator puts seccomp profiles, as in kubelet's root directory.
+    /// Directory of the administrator's seccomp profiles, as in kubelet's root directory.
     pub fn seccomp_profiles(&self) -> PathBuf {
         self.seccomp.clone()
     }

@@ -56,10 +56,10 @@ pub struct Record {
     pub epoch: u64,
     /// The members.
     pub members: BTreeMap<NodeName, Member>,
-    /// Those who are to become members.
+    /// Nodes that join.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub joining: BTreeMap<NodeName, Member>,
-    /// Who has the casting vote.
+    /// Holder of the casting vote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub witness: Option<Witness>,
 }
@@ -68,7 +68,7 @@ pub struct Record {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Where its probes go, and come from.
+    /// Address of its probes, as source and destination.
     pub address: SocketAddr,
     /// Its present process; `None` if that is of a version before keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -124,16 +124,16 @@ pub struct Witness {
 /// A record that cannot be used. Trying again does not help; deleting the object does.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// It is not what this version writes.
+    /// The record has an unknown format.
     #[error("expected the members as JSON: {source}")]
     Json {
-        /// What is wrong with it.
+        /// The defect.
         source: serde_json::Error,
     },
     /// More than can be served.
     #[error("expected at most {MEMBERS_MAX} members, found {found}")]
     TooMany {
-        /// How many there are.
+        /// Number of entries.
         found: usize,
     },
     /// Nobody could ever vote.
@@ -145,7 +145,7 @@ pub enum RecordError {
         /// The version.
         found: u64,
     },
-    /// It cannot have come about by writes of announcers.
+    /// The record is inconsistent: no sequence of announcers' writes yields it.
     #[error("expected sequence and epoch below {NUMBER_MAX}, found {found}")]
     Number {
         /// The greater of them.

@@ -18,7 +18,7 @@ pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
 /// Longest name of a Secret or namespace (RFC 1123 subdomain).
 const NAME_BYTES_MAX: usize = 253;
 
-/// How an annotation names Secrets.
+/// Form in which an annotation names Secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     /// As [`parse`] reads them.
@@ -58,7 +58,7 @@ pub const ANNOTATIONS: [(&str, Form); 7] = [
 pub struct SecretName {
     /// Its namespace, if it is not the Service's own.
     pub namespace: Option<Arc<str>>,
-    /// Its name.
+    /// Name.
     pub name: Arc<str>,
 }
 
@@ -80,7 +80,7 @@ pub fn parse(text: &str) -> Option<Vec<SecretName>> {
     text.split(',').map(|part| secret(part.trim())).collect()
 }
 
-/// What stands behind the last `/`.
+/// Part after the last `/`.
 pub fn last_part(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or_default()
 }

@@ -39,7 +39,7 @@ pub(crate) enum Body {
     },
     /// The same, compressed on the way.
     Compressed(Box<Compressed>),
-    /// What another server answers, as long as it may last.
+    /// Response of another server; its duration is not bounded.
     PassedOn {
         body: Incoming,
         lasting: Option<Lasting>,
@@ -58,7 +58,7 @@ pub(crate) enum Body {
 pub(crate) struct StatusTree(pub(crate) Value);
 
 impl Body {
-    /// Whether it goes on for as long as client and server like.
+    /// Returns true if the duration of the response is not bounded.
     pub(crate) fn lasts(&self) -> bool {
         matches!(self, Body::Stream { .. } | Body::PassedOn { .. })
     }
@@ -160,7 +160,7 @@ impl HttpBody for Body {
     }
 }
 
-/// Whether what lasts has to end early.
+/// Signal that a long-running response has to end early.
 fn is_over(lasting: &mut Option<Lasting>, context: &mut Context<'_>) -> bool {
     lasting
         .as_mut()

@@ -42,7 +42,7 @@ pub enum BootstrapError {
     Refused {
         /// Its kind.
         kind: &'static str,
-        /// Its name.
+        /// Name.
         name: String,
         /// Why.
         reason: String,

@@ -29,7 +29,7 @@ pub(crate) struct Call {
     pub(crate) body: RequestBody,
     /// Who asks.
     pub(crate) requester: Arc<Identity>,
-    /// Where the request is recorded, if requests are.
+    /// Audit record of the request; `None` without an audit log.
     pub(crate) trail: Option<Arc<Trail>>,
 }
 

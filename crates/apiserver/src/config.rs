@@ -44,7 +44,7 @@ pub struct Config {
     pub cluster_domain: String,
     /// Who may do what, and how much of it.
     pub access: Access,
-    /// What the store encrypts with, if it does.
+    /// Encryption of the store; `None` without a configuration.
     pub encryption: Option<EncryptionAtRest>,
 }
 
@@ -53,7 +53,7 @@ pub struct Config {
 pub struct EncryptionAtRest {
     /// The transformer.
     pub encryption: Arc<Encryption>,
-    /// Whether its file is read anew when it changes.
+    /// Set if the file is reloaded when it changes.
     pub reloads: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Access {
     pub admission_configuration: AdmissionConfiguration,
     /// Limits of what is asked for at a time.
     pub request_limits: RequestLimits,
-    /// What is recorded of requests, and where; nothing if `None`.
+    /// Audit log; `None` for no log.
     pub audit: Option<AuditSettings>,
     /// Who the tokens of ServiceAccounts say they are from, and for if they do not say for whom. `None` is the URL of
     /// the `kubernetes` Service.

@@ -32,7 +32,7 @@ pub(crate) struct Asking<'r> {
     pub(crate) headers: &'r HeaderMap,
     /// The client's address.
     pub(crate) source: Option<Source>,
-    /// Where the request is recorded, if requests are.
+    /// Audit record of the request; `None` without an audit log.
     pub(crate) trail: Option<&'r Trail>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) struct Asking<'r> {
 pub(crate) struct Passage {
     /// The user in whose name the request is made.
     pub(crate) requester: Arc<Identity>,
-    /// Whether an identity was proved.
+    /// Set if the client is authenticated.
     pub(crate) is_authenticated: bool,
-    /// Whether the certificate of the connection proved it.
+    /// Set if the client certificate authenticated the client.
     pub(crate) is_by_certificate: bool,
     /// The sort of the request, and the user who proved an identity: impersonation does not change it.
     pub(crate) flow: Flow,
@@ -164,7 +164,7 @@ impl Asking<'_> {
         verb(self.method, target.name.is_some(), is_watch, target.is_watch_path)
     }
 
-    /// What the flow schema depends on.
+    /// Attributes that select the flow schema.
     fn subject(&self) -> Subject<'_> {
         let Route::Resource(target) = self.route else {
             return Subject::default();

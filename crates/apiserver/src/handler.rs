@@ -45,7 +45,7 @@ pub(crate) struct Handler {
     pub(crate) bodies: Arc<BodyRoom>,
     pub(crate) passing: Passing,
     pub(crate) logs: Logs,
-    /// Where requests are recorded, if they are.
+    /// Audit log; `None` for no log.
     pub(crate) audit: Option<Arc<Audit>>,
 }
 

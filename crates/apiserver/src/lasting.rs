@@ -11,7 +11,7 @@ use crate::server::node_connections::Cut;
 /// A request that lasts, as long as this is held.
 pub(crate) struct Lasting {
     _held: Held,
-    /// Its early end; `None` if only client and server end it.
+    /// Signal of an early end; `None` if only client and server end the response.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
@@ -43,7 +43,7 @@ impl Lasting {
     /// The result of a step on the way to an answer.
     ///
     /// # Errors
-    /// Those of the step, or 401 if the request has to end before.
+    /// Errors of the step, or 401 if the request has to end first.
     pub(crate) async fn during<T>(
         &mut self,
         step: impl Future<Output = Result<T, Failure>>,

@@ -86,7 +86,7 @@ impl<K: Eq + Hash> Portions<K> {
         }
     }
 
-    /// What all hold together.
+    /// Total of all holders.
     pub(crate) fn held(&self) -> u32 {
         self.held
     }

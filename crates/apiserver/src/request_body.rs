@@ -134,7 +134,7 @@ impl Reading<'_> {
         })
     }
 
-    /// How long the client may send nothing now.
+    /// Present limit of silence of the client.
     fn patience(&mut self) -> Result<Duration, Refused> {
         let now = Instant::now().into_std();
         let (_, pace) = match &mut self.opened {

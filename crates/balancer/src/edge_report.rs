@@ -15,17 +15,17 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// Where the Leases are.
+/// Namespace of the Leases.
 pub const NAMESPACE: &str = "kube-system";
-/// What the name of a Lease begins with; the node's name follows.
+/// Prefix of a Lease's name; the node's name follows.
 const LEASE_PREFIX: &str = "portolan-edge-";
 /// The annotation that holds the report, a list in JSON.
 const ANNOTATION: &str = "portolan.dev/edge-faults";
-/// Who writes it, as its fields are owned.
+/// Field manager of the report.
 const FIELD_MANAGER: &str = "portolan-edge";
-/// How long a report counts that is not renewed.
+/// Validity of a report that is not renewed.
 pub const LEASE_DURATION: Duration = Duration::from_secs(180);
-/// How often a report with faults is renewed.
+/// Interval between renewals of a report with faults.
 pub const RENEW_PERIOD: Duration = Duration::from_secs(60);
 /// Faults of one report; more are left out. A fault is less than 500 bytes, an object has 256 KiB of annotations.
 const FAULTS_MAX: usize = 256;
@@ -52,7 +52,7 @@ pub struct PortFault {
     pub address: IpAddr,
     /// The port.
     pub port: u16,
-    /// Its protocol.
+    /// Protocol of the port.
     pub protocol: Protocol,
     /// One of [`ERRORS`].
     pub error: String,
@@ -132,7 +132,7 @@ fn object(node: &str, report: &Report, now: Timestamp) -> Value {
 #[derive(Debug, Default)]
 pub struct Reports {
     of_nodes: BTreeMap<String, Report>,
-    /// Whether all reports that there are were read once.
+    /// Set once all existing reports are read.
     are_known: bool,
 }
 
@@ -153,7 +153,7 @@ impl Reports {
         self.are_known = true;
     }
 
-    /// Whether all of them were read.
+    /// Returns true once all of them are read.
     pub fn are_known(&self) -> bool {
         self.are_known
     }

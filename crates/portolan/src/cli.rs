@@ -16,7 +16,7 @@ pub struct Cli {
     /// What to log and how.
     #[command(flatten)]
     pub log: LogFlags,
-    /// What to do.
+    /// Subcommand to execute.
     #[command(subcommand)]
     pub command: Command,
 }

@@ -56,7 +56,7 @@ pub enum State {
 /// A container.
 #[derive(Clone, Debug)]
 pub struct Slot {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// Whether it is an init container that runs on beside the others (a sidecar).
     pub is_restartable: bool,

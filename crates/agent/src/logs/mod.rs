@@ -47,7 +47,7 @@ pub enum LogError {
     /// The Pod is not on this node, or was never started.
     #[error("pod {pod:?} not found on this node, or not started yet")]
     Pod {
-        /// Its name.
+        /// Name of the Pod.
         pod: String,
     },
     /// The container was not started yet. It may be later.

@@ -27,7 +27,7 @@ pub enum ManifestError {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// Message of the parser.
         detail: String,
     },
     /// A document is no Pod.

@@ -20,13 +20,13 @@ pub const LINK_GROUP: u32 = 0x0070_6f64;
 const PRIORITY: i32 = -300;
 const FIRST: Register = Register::at(0);
 
-/// Why sources are not checked.
+/// Reason for which source addresses are not checked.
 #[derive(Debug, thiserror::Error)]
 pub enum SourcesError {
     /// The kernel has no nftables.
     #[error("nftables: {0}")]
     Open(std::io::Error),
-    /// It refuses the table.
+    /// The kernel rejects the table.
     #[error(transparent)]
     Commit(#[from] CommitError),
 }

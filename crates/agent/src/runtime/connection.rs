@@ -23,7 +23,7 @@ const HAPPENINGS_MAX: usize = 64;
 pub enum Happening {
     /// A container has ended.
     Ended {
-        /// Its name.
+        /// Name.
         name: String,
         /// How.
         exit: Exit,

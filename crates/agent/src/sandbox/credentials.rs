@@ -24,7 +24,7 @@ impl Rights {
     /// Compiles the filters.
     ///
     /// # Errors
-    /// Those of [`crate::seccomp::Seccomp::filters`].
+    /// Filters of [`crate::seccomp::Seccomp::filters`].
     pub fn of(confinement: &Confinement) -> io::Result<Self> {
         let bits = confinement
             .capabilities
@@ -38,7 +38,7 @@ impl Rights {
     /// executes the program.
     ///
     /// # Errors
-    /// What the kernel refuses, with advice.
+    /// Errors of the kernel, with a remedy.
     pub fn reduce(&self, confinement: &Confinement) -> io::Result<()> {
         if let Some(kept) = confinement.capabilities {
             keep_only(CapabilitySet::from_bits_retain(kept))?;

@@ -15,14 +15,14 @@ use super::complaints::complain;
 use super::launch::in_words;
 use super::mounts::cover;
 
-/// Where control groups are mounted.
+/// Mount point of control groups.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
 /// Makes mounts of the Pod's own. A machine that forbids `/proc`, `/sys` or `/etc/resolv.conf` gets a line in the
 /// sandbox's log; the Pod works without, less well. No Pod runs where the cluster's credentials cannot be hidden.
 ///
 /// # Errors
-/// Those of `mount(2)`.
+/// Errors of `mount(2)`.
 pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
     let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     // Without that, a mount here would be one on the node.

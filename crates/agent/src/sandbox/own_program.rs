@@ -22,7 +22,7 @@ pub(super) enum OwnProgram {
 }
 
 impl OwnProgram {
-    /// Where it is executed.
+    /// Path at which the program is executed.
     pub fn path(&self) -> PathBuf {
         match self {
             Self::ReadOnly(tree) => PathBuf::from(format!("/proc/self/fd/{}", tree.as_raw_fd())),

@@ -51,7 +51,7 @@ pub struct Confinement {
     /// Whether it has the node's devices and may change the node's files.
     #[serde(default)]
     pub is_privileged: bool,
-    /// Which system calls it may make.
+    /// Seccomp filter of the container.
     #[serde(default)]
     pub seccomp: Seccomp,
     /// Whether it sees those files of `/proc` and `/sys` that tell about the machine.
@@ -83,7 +83,7 @@ pub struct Mount {
 pub struct Request {
     /// Comes back with the answer.
     pub id: u64,
-    /// What to do.
+    /// Action to take.
     pub action: Action,
 }
 
@@ -92,7 +92,7 @@ pub struct Request {
 pub enum Action {
     /// Start a container. It must not run already.
     Start {
-        /// Its name.
+        /// Name.
         name: String,
         /// Its program.
         program: Box<Program>,
@@ -101,7 +101,7 @@ pub enum Action {
     },
     /// Send a signal to a container's first process, or to its whole process group.
     Signal {
-        /// Its name.
+        /// Name.
         name: String,
         /// The signal's number.
         signal: i32,
@@ -136,7 +136,7 @@ pub enum Message {
     },
     /// A container has ended.
     Ended {
-        /// Its name.
+        /// Name.
         name: String,
         /// How.
         exit: Exit,

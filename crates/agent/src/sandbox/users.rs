@@ -24,7 +24,7 @@ impl UserNamespace {
     /// the mounts of a container, because the container may have mounted over `/proc`.
     ///
     /// # Errors
-    /// Those of `ioctl(2)`.
+    /// Errors of `ioctl(2)`.
     pub fn of_pod(range: IdRange) -> io::Result<Self> {
         let owned = File::open("/proc/self/ns/uts")?;
         // SAFETY: the call takes no pointer; the descriptor is open.
@@ -46,7 +46,7 @@ impl UserNamespace {
     /// namespace that the user namespace owns; the kernel locks covers and read-only flags in it.
     ///
     /// # Errors
-    /// Those of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is in the namespace already gets `EINVAL`.
+    /// Errors of `setns(2)`, `setresuid(2)` and `unshare(2)`. A process that is already in the namespace gets `EINVAL`.
     pub fn enter(self, owns_mounts: bool) -> io::Result<()> {
         // A process of the Pod must not trace this one while it still has the user ID of the host's root.
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;

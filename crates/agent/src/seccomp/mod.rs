@@ -15,15 +15,15 @@ use crate::capabilities::CapabilityBits;
 pub use profile::{Action, Comparison, Condition, Profile, ProfileError, Rule};
 pub use runtime_default::runtime_default;
 
-/// Which system calls a container may make.
+/// Seccomp filters of containers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
     /// All.
     Unconfined,
-    /// Those of [`runtime_default`].
+    /// Rules of [`runtime_default`].
     #[default]
     RuntimeDefault,
-    /// Those of a profile that the node's administrator wrote.
+    /// Rules of a profile of the node's administrator.
     Localhost(Profile),
 }
 
@@ -44,7 +44,7 @@ impl Seccomp {
 /// Puts filters in force for this process and all that it starts. It needs `no_new_privs` or CAP_SYS_ADMIN.
 ///
 /// # Errors
-/// Those of `seccomp(2)`.
+/// Errors of `seccomp(2)`.
 pub fn install(filters: &[BpfProgram]) -> io::Result<()> {
     for filter in filters {
         let length = filter.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?;

@@ -13,7 +13,7 @@ use super::numbers::number;
 /// Largest argument that is compared as 32 bits, for calls whose argument is one.
 const DWORD_MAX: u64 = u32::MAX as u64;
 
-/// Why there is no filter. Another profile helps.
+/// Reason for which a profile yields no filter.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file is no profile.
@@ -38,13 +38,13 @@ pub struct Profile {
     pub syscalls: Vec<Rule>,
 }
 
-/// What is done about some calls.
+/// Rule for some system calls.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
     /// The calls' names. Those that this architecture does not have count for nothing, as with runc.
     pub names: Vec<String>,
-    /// What is done.
+    /// Action.
     pub action: Action,
     /// The error with [`Action::Errno`]; `EPERM` if not given.
     #[serde(default)]
@@ -66,16 +66,16 @@ impl Rule {
     }
 }
 
-/// What is done about a call.
+/// Action for a system call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// It is made.
+    /// The call is allowed.
     #[serde(rename = "SCMP_ACT_ALLOW")]
     Allow,
-    /// It is made and logged.
+    /// The call is allowed and logged.
     #[serde(rename = "SCMP_ACT_LOG")]
     Log,
-    /// It fails.
+    /// The call fails.
     #[serde(rename = "SCMP_ACT_ERRNO")]
     Errno,
     /// The process is sent SIGSYS.
@@ -89,11 +89,11 @@ pub enum Action {
     KillProcess,
 }
 
-/// What must hold of one argument.
+/// Condition on one argument.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// Which argument, from 0.
+    /// Index of the argument, from 0.
     pub index: u8,
     /// What it is compared with; with [`Comparison::MaskedEqual`] the mask.
     pub value: u64,
@@ -105,7 +105,7 @@ pub struct Condition {
     pub comparison: Comparison,
 }
 
-/// How an argument is compared.
+/// Comparison of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)] // each is what its name says
 pub enum Comparison {

@@ -69,7 +69,7 @@ impl Holder {
     /// Returns the network namespace of the Pod.
     ///
     /// # Errors
-    /// Those of `open(2)`.
+    /// Errors of `open(2)`.
     pub fn network(&self) -> Result<NetworkNamespace, UserNamespaceError> {
         let opened = File::open(self.path("ns/net"));
         let opened = opened.map_err(|source| UserNamespaceError::Holder { source })?;

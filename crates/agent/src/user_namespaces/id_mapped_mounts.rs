@@ -19,7 +19,7 @@ const UNSUPPORTED: [Errno; 3] = [Errno::INVAL, Errno::PERM, Errno::NOSYS];
 /// Returns the owners that volumes in a directory and in memory can have.
 ///
 /// # Errors
-/// Those of `open_tree(2)`, `fsopen(2)` and `mount_setattr(2)`, except for missing support.
+/// Errors of `open_tree(2)`, `fsopen(2)` and `mount_setattr(2)`, except for missing support.
 pub(super) fn volume_owners(directory: &Path, namespace: BorrowedFd<'_>) -> io::Result<VolumeOwners> {
     let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
     let on_disk = open_tree(CWD, directory, flags)?;

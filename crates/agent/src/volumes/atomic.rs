@@ -40,7 +40,7 @@ pub fn is_valid_path(path: &str) -> bool {
 /// All work goes by open directories, and no link in the volume is followed: a container may have put one there.
 ///
 /// # Errors
-/// Those of the file system. The content of before stays in force then.
+/// Errors of the file system. The previous content stays.
 pub fn write(path: &Path, files: &Files, owners: Owners) -> io::Result<bool> {
     fs::create_dir_all(path)?;
     let directory = Directory::open(path)?;
@@ -101,7 +101,7 @@ fn fill(directory: &Directory, name: &Path, files: &Files, owners: Owners) -> io
     Ok(())
 }
 
-/// Whether the directory of that name holds just these files.
+/// Returns true if the directory contains exactly these files.
 fn holds(directory: &Directory, name: &Path, files: &Files) -> bool {
     let Ok(present) = directory.open_directory(name) else {
         return false;

@@ -155,7 +155,7 @@ impl Directory {
     /// Renames within the directory; neither name is followed.
     ///
     /// # Errors
-    /// Those of `renameat(2)`.
+    /// Errors of `renameat(2)`.
     pub fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
         Ok(rustix::fs::renameat(
             &self.descriptor,
@@ -168,7 +168,7 @@ impl Directory {
     /// The names in it, with their types.
     ///
     /// # Errors
-    /// Those of `getdents(2)`.
+    /// Errors of `getdents(2)`.
     pub fn entries(&self) -> io::Result<Vec<(PathBuf, FileType)>> {
         let mut entries = Vec::new();
         for entry in Dir::read_from(&self.descriptor)? {
@@ -243,7 +243,7 @@ impl Directory {
     /// Sets the permissions of the directory itself.
     ///
     /// # Errors
-    /// Those of `fchmod(2)`.
+    /// Errors of `fchmod(2)`.
     pub fn set_mode(&self, mode: u32) -> io::Result<()> {
         Ok(rustix::fs::fchmod(&self.descriptor, Mode::from_raw_mode(mode))?)
     }
@@ -251,7 +251,7 @@ impl Directory {
     /// Changes the owner of the directory itself.
     ///
     /// # Errors
-    /// Those of [`Owners::apply`].
+    /// Errors of [`Owners::apply`].
     pub fn set_owners(&self, owners: Owners) -> io::Result<()> {
         owners.apply(&self.descriptor)
     }

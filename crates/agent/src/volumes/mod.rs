@@ -50,7 +50,7 @@ pub enum VolumeError {
     /// A size that is none.
     #[error("emptyDir.sizeLimit: {text:?} is not a quantity, such as 64Mi")]
     SizeLimit {
-        /// What is there.
+        /// Content that was found.
         text: String,
     },
     /// The object is not there.
@@ -58,7 +58,7 @@ pub enum VolumeError {
     Object {
         /// Which kind of object.
         kind: SourceKind,
-        /// Its name.
+        /// Name.
         name: String,
     },
     /// The object has no such key.
@@ -66,7 +66,7 @@ pub enum VolumeError {
     Key {
         /// Which kind of object.
         kind: SourceKind,
-        /// Its name.
+        /// Name.
         name: String,
         /// The key.
         key: String,

@@ -33,7 +33,7 @@ fn capabilities(random: &mut fastrand::Rng) -> NodeCapabilities {
     }
 }
 
-/// What a node has that missing_links nothing.
+/// Capabilities of a node that lacks nothing.
 fn full_capabilities() -> NodeCapabilities {
     NodeCapabilities {
         has_edge: true,

@@ -91,7 +91,7 @@ impl<'u> NodeIdentity<'u> {
     }
 }
 
-/// Why a text is not the name of a Node.
+/// Reason for which a text is not the name of a Node.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeNameError {
     /// Not in the form of a Node's name.

@@ -52,7 +52,7 @@ pub enum DecodeError {
     Syntax {
         /// The expected kind.
         kind: String,
-        /// What the parser says.
+        /// Message of the parser.
         detail: String,
     },
     /// A value has a JSON type that its field does not take, or a form that does not parse.

@@ -112,7 +112,7 @@ impl Findings {
         self.values.get()
     }
 
-    /// Whether the walk ended since there are too many values.
+    /// Returns true if the walk ended because of too many values.
     pub(super) fn has_too_many_values(&self) -> bool {
         self.values.get() > self.values_max
     }

@@ -116,7 +116,7 @@ pub struct EndpointHints {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HintName {
-    /// Its name.
+    /// Name.
     pub name: String,
 }
 

@@ -48,7 +48,7 @@ const API_PROJECTIONS: [(&str, &str); 5] = [
     ("podCertificate", "podcertificates"),
 ];
 
-/// Whether a Pod is a mirror.
+/// Returns true if the Pod is a mirror Pod.
 pub fn is_mirror(pod: &Value) -> bool {
     is_set(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION)
 }

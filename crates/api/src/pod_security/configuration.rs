@@ -16,7 +16,7 @@ const KIND: &str = "PodSecurityConfiguration";
 /// The versions of the file that upstream reads; they have the same fields.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
-/// What applies to Namespaces without labels, and to whom nothing applies.
+/// Defaults for Namespaces without labels, and exemptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// For Namespaces without labels.
@@ -40,7 +40,7 @@ pub struct Exemptions {
 /// A configuration that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// It is of another kind.
+    /// The document has another kind.
     #[error(
         "expected apiVersion {GROUP}/v1 and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}"
     )]
@@ -131,17 +131,17 @@ impl Configuration {
 }
 
 impl Exemptions {
-    /// Whether nothing in this Namespace is checked.
+    /// Returns true if the Namespace is exempt.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         contains(&self.namespaces, namespace)
     }
 
-    /// Whether nothing of this user is checked.
+    /// Returns true if the user is exempt.
     pub fn has_user(&self, user: &str) -> bool {
         contains(&self.usernames, user)
     }
 
-    /// Whether no Pod of this RuntimeClass is checked.
+    /// Returns true if the RuntimeClass is exempt.
     pub fn has_runtime_class(&self, runtime_class: &str) -> bool {
         contains(&self.runtime_classes, runtime_class)
     }

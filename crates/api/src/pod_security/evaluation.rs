@@ -1,4 +1,4 @@
-//! Which checks apply at a level and version, and what they found.
+//! Checks of a level and version, and their results.
 
 use super::checks::CHECKS;
 use super::level::{Level, LevelVersion, Version};
@@ -23,12 +23,12 @@ pub(super) struct Revision {
     pub(super) overrides: &'static [&'static str],
 }
 
-/// What a check found.
+/// Result of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// In short: `privileged`.
     pub reason: String,
-    /// Which containers or values, "" if the reason says all.
+    /// Containers or values; "" if the reason is complete.
     pub detail: String,
 }
 
@@ -41,7 +41,7 @@ impl Violation {
     }
 }
 
-/// What all checks of a policy found, in upstream's order.
+/// Results of all checks of a policy, in upstream's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evaluation {
     /// None if the Pod complies.
@@ -49,7 +49,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// Whether the Pod complies.
+    /// Returns true if the Pod complies.
     pub fn is_allowed(&self) -> bool {
         self.violations.is_empty()
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// How strict a policy is. Later variants are stricter.
+/// Strictness of a policy. Later variants are stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
     /// No restrictions.
@@ -88,7 +88,7 @@ impl fmt::Display for Version {
 /// A level at a version: `restricted:v1.36`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LevelVersion {
-    /// How strict.
+    /// Level.
     pub level: Level,
     /// Whose rules.
     pub version: Version,

@@ -20,7 +20,7 @@ pub use pod::PodView;
 pub use policy::{Policy, policy_of_labels};
 pub use update::is_significant_update;
 
-/// What the labels of Namespaces and the annotations of audit events begin with.
+/// Prefix of the labels of Namespaces and of the annotations of audit events.
 pub const PREFIX: &str = "pod-security.kubernetes.io/";
 
 #[cfg(test)]

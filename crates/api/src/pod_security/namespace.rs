@@ -1,4 +1,4 @@
-//! What the Pods of a Namespace say to a stricter policy.
+//! Warnings about existing Pods for a stricter policy.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,10 +10,10 @@ use super::level::LevelVersion;
 use super::pod::PodView;
 use crate::object::OwnerReference;
 
-/// How many Pods are checked at most when a Namespace's policy changes (upstream's `defaultNamespaceMaxPodsToCheck`).
+/// Pods that are checked at most when a Namespace's policy changes (upstream's `defaultNamespaceMaxPodsToCheck`).
 pub const EXISTING_PODS_MAX: usize = 3_000;
 
-/// What decides about the order in which Pods are checked.
+/// Sort key of the Pods to check.
 #[derive(Deserialize)]
 struct Summary {
     metadata: SummaryMetadata,
@@ -35,7 +35,7 @@ struct SummarySpec {
     runtime_class_name: String,
 }
 
-/// How many Pods violate a policy for the same reasons.
+/// Number of Pods that violate a policy for the same reasons.
 struct Violators {
     /// The first one's name, by the alphabet.
     name: String,

@@ -1,4 +1,4 @@
-//! What checks read of a Pod or of a template of Pods.
+//! View of a Pod or Pod template for checks.
 
 use serde_json::Value;
 
@@ -57,7 +57,7 @@ impl<'a> PodView<'a> {
             .collect()
     }
 
-    /// Whether the Pod has a user namespace of its own, so that root in it is nobody on the node (KEP-127).
+    /// Returns true if the Pod has its own user namespace, in which root is an unprivileged user of the node (KEP-127).
     pub(super) fn has_user_namespace(&self) -> bool {
         flag_if_set(self.spec, "hostUsers") == Some(false)
     }

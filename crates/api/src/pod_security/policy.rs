@@ -7,7 +7,7 @@ use super::level::{Level, LevelVersion, Version};
 use crate::field::{FieldError, FieldErrors, Path};
 use crate::tree::{child, text_if_set};
 
-/// What applies to the Pods of a Namespace in each mode.
+/// Policy of a Namespace in each mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
     /// Violations are refused.

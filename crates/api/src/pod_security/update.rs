@@ -1,4 +1,4 @@
-//! Which updates of a Pod are checked.
+//! Selection of the Pod updates that are checked.
 
 use serde_json::Value;
 

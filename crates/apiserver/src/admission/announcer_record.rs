@@ -29,7 +29,7 @@ pub(super) fn announcer_of(requester: Option<&Identity>) -> Option<&str> {
     requester?.user.strip_prefix(USER_PREFIX)
 }
 
-/// Whether the announcer of a node may write this Lease.
+/// Checks that the announcer of a node may write this Lease.
 pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Value) -> Result<(), Failure> {
     let target = attempt.target;
     let name = match target.name() {
@@ -63,7 +63,7 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
     checked.map_err(refused)
 }
 
-/// Whether a first record is that of one member.
+/// Checks that a first record has one member.
 fn founding(node: &str, after: &Record) -> Result<(), String> {
     let is_own = after.everybody().map(|(name, _)| &**name).eq([node]);
     let is_first = (after.sequence, after.epoch) == (1, 1) && after.witness.is_none();
@@ -72,7 +72,7 @@ fn founding(node: &str, after: &Record) -> Result<(), String> {
         .ok_or_else(|| "can only found a record of itself".to_owned())
 }
 
-/// Whether a change is of nothing that is another member's.
+/// Checks that a change leaves the entries of other members as they are.
 fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) -> bool) -> Result<(), String> {
     if before.cluster != after.cluster {
         return Err("cannot make the record one of another cluster".to_owned());
@@ -113,7 +113,7 @@ fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) ->
     casting_vote(node, before.witness.as_ref(), after.witness.as_ref())
 }
 
-/// Whether the casting vote is taken, confirmed or given back for oneself.
+/// Checks that the writer takes, confirms or gives back the casting vote for itself.
 fn casting_vote(node: &str, before: Option<&Witness>, after: Option<&Witness>) -> Result<(), String> {
     let is_own = |witness: &Witness| {
         let holder = witness.holder.rsplit_once('/');

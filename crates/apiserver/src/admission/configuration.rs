@@ -34,7 +34,7 @@ pub enum AdmissionConfigurationError {
     Form {
         /// The file.
         path: PathBuf,
-        /// What the parser says.
+        /// Message of the parser.
         message: String,
     },
     /// The settings of PodSecurity are not allowed.

@@ -122,7 +122,7 @@ pub(crate) struct Attempt<'a> {
     requester: Option<&'a Identity>,
     /// The object as it is, if there is one.
     stored: Option<&'a Value>,
-    /// Where what is decided about it is recorded.
+    /// Recorder of the decisions about the request.
     recorder: Recorder<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! Where lines go, and when: at once, or through a queue.
+//! Output of events: blocking, or through a queue.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use super::log::{AuditLogError, AuditLogSettings, Log};
 /// Bytes of all lines in the queue of batch mode: bodies may have megabytes each, and their number alone bounds nothing.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
 
-/// When events are written, under upstream's names.
+/// Mode of writing, with upstream's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditMode {
     /// Before the answer is sent. An event that cannot be written is counted and logged.
@@ -32,7 +32,7 @@ pub struct BatchSettings {
     pub buffer_size: usize,
     /// Events that are written in one go at most.
     pub max_size: usize,
-    /// How long an event waits for others to be written with.
+    /// Longest wait of an event for its batch.
     pub max_wait: Duration,
 }
 

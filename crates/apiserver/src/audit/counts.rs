@@ -1,4 +1,4 @@
-//! What the metrics of the audit log count.
+//! Counters of the audit log.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

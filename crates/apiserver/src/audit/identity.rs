@@ -1,4 +1,4 @@
-//! Which object a body is about, and bodies in the form of events.
+//! The object that a body names, and bodies in the form of events.
 
 use api::decode::{Format, decode};
 use api::kind::Kind;

@@ -19,7 +19,7 @@ pub struct AuditLogSettings {
     pub max_age_days: u32,
     /// Old files that are kept; 0 for no limit.
     pub max_backups: usize,
-    /// Whether old files are compressed.
+    /// Set if rotated files are compressed.
     pub compresses: bool,
 }
 

@@ -25,14 +25,14 @@ use http::Request;
 
 use backend::Backend;
 
-/// What is recorded, and where.
+/// Policy and output of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// Which requests are recorded, and how much of them.
+    /// The policy: the recorded requests, and the level of each.
     pub policy: AuditPolicy,
     /// The file.
     pub log: AuditLogSettings,
-    /// When events are written.
+    /// Mode of writing.
     pub mode: AuditMode,
 }
 

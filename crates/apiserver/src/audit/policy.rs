@@ -14,12 +14,12 @@ const KIND: &str = "Policy";
 /// The versions of the file that upstream reads; they have the same fields.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
-/// How much of a request is recorded. Later variants record more.
+/// Audit level of a request. Later variants record more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Level {
     /// Nothing.
     None,
-    /// Who did what, when and with which result.
+    /// Metadata: user, verb, object, time and result.
     Metadata,
     /// The body of the request as well.
     Request,
@@ -82,17 +82,17 @@ impl Stage {
     }
 }
 
-/// What is recorded of one request.
+/// Audit settings of one request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Decision {
     pub(crate) level: Level,
     omitted: Vec<Stage>,
-    /// Whether `managedFields` are left out of bodies.
+    /// Set if `managedFields` are omitted from bodies.
     pub(crate) omits_managed_fields: bool,
 }
 
 impl Decision {
-    /// Whether no event is recorded at this stage.
+    /// Returns true if this stage is omitted.
     pub(crate) fn omits(&self, stage: Stage) -> bool {
         self.omitted.contains(&stage)
     }
@@ -108,10 +108,10 @@ pub struct AuditPolicy {
 /// A policy file that cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditPolicyError {
-    /// It is not YAML, or has unknown fields.
+    /// The policy is not YAML, or has unknown fields.
     #[error("failed decoding: {0}")]
     Form(String),
-    /// It is of another kind.
+    /// The document has another kind.
     #[error(
         "unknown group version field {api_version}, Kind={kind} in policy; expected {GROUP}/v1, Kind={KIND}"
     )]
@@ -124,7 +124,7 @@ pub enum AuditPolicyError {
     /// Values are not allowed.
     #[error("{}", joined(.0))]
     Values(FieldErrors),
-    /// It has no rules.
+    /// The policy has no rules.
     #[error("loaded illegal policy with 0 rules")]
     NoRules,
 }

@@ -1,4 +1,4 @@
-//! What is gathered of one request while it is answered, and the events that come of it.
+//! Audit record of one request, and its events.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -40,7 +40,7 @@ pub(crate) struct Trail {
     record: Mutex<Record>,
 }
 
-/// What becomes known on the way.
+/// Attributes that later stages of the request supply.
 #[derive(Default)]
 struct Record {
     /// `None` until the user is known.
@@ -401,7 +401,7 @@ fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// What was tried to prove an identity, in upstream's words.
+/// Failed authentication, in upstream's words.
 pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: bool) -> String {
     let authorization = headers
         .get(http::header::AUTHORIZATION)
@@ -422,7 +422,7 @@ pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: boo
     }
 }
 
-/// Where what is decided about a write is recorded, if requests are.
+/// Recorder of the decisions about a write; `None` without an audit log.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorder<'t>(Option<&'t Trail>);
 

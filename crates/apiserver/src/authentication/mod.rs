@@ -95,7 +95,7 @@ impl Authenticator {
         })
     }
 
-    /// Whether a rejected token is logged for people: strangers must not fill the disk.
+    /// Returns true if a rejected token is logged. The rate is limited, so that clients cannot fill the disk.
     fn is_worth_a_line(&self, source: Option<Source>) -> bool {
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         source.is_none_or(|source| lines.take_one(source, Instant::now()))

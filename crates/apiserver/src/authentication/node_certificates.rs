@@ -27,19 +27,19 @@ use super::Identity;
 
 /// The organizational unit in certificates that the authority gave out by hand.
 pub(crate) const BY_HAND: &str = "portolan:by-hand";
-/// How long a certificate given out by hand counts without a Node.
+/// Validity of a certificate that an administrator issued, without a Node.
 const REGISTRATION_SECONDS: i64 = 3_600;
 /// How much the clock of a signer may lie behind that of another one, of Nodes whose certificates carry no incarnation.
 const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
-/// When and how a client certificate was signed.
+/// Time and origin of the signature of a client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
     /// When, in seconds since the epoch.
     at_seconds: i64,
     /// The last second at which the certificate is good, since the epoch.
     ends_at_seconds: i64,
-    /// Whether the authority gave it out by hand.
+    /// Set if an administrator issued the certificate.
     is_by_hand: bool,
     /// The incarnation of the Node that it was signed for, if it carries one.
     incarnation: Option<Incarnation>,
@@ -86,10 +86,10 @@ impl Signed {
     }
 }
 
-/// Why a client certificate does not count. For the log; a client learns nothing.
+/// Reason for the rejection of a client certificate, for the log only.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
-    /// Its time is over.
+    /// The certificate has expired.
     #[error("the certificate has ended")]
     Ended,
     /// The Node was removed, or never was.

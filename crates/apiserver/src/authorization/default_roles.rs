@@ -14,7 +14,7 @@ const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
 /// The annotation that lets a new version of the server add what is missing; `false` keeps one as it is.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Where roles and bindings are, and the plurals and kinds of them there.
+/// Collections of roles and bindings, with their plurals and kinds.
 struct Scope<'a> {
     namespace: &'a str,
     roles: (&'static str, &'static str),
@@ -82,7 +82,7 @@ pub(super) fn retired() -> Vec<(&'static str, &'static str)> {
     of("clusterrolebindings").chain(of("clusterroles")).collect()
 }
 
-/// Whether an object was made by a server, and nobody has claimed it since.
+/// Returns true if a server created the object and no other manager owns fields of it.
 pub(super) fn is_default(object: &Value) -> bool {
     let metadata = child(object, "metadata");
     text(child(metadata, "labels"), LABEL.0) == LABEL.1

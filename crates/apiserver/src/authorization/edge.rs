@@ -30,7 +30,7 @@ pub(super) const OTHER_EDGES: [&str; 3] = [
     "system:serviceaccount:kube-system:portolan-load-balancer",
 ];
 
-/// Whether somebody is an edge and may do this.
+/// Returns true if the user is an edge and may make the request.
 pub(super) fn allows(attributes: &Attributes<'_>, index: &Index, secrets: &Secrets) -> bool {
     let Action::Resource {
         verb: "get",
@@ -68,12 +68,12 @@ struct References {
     secrets: HashMap<String, Vec<Key>>,
     /// The Services that name a Secret, by their keys in the store, with their namespaces.
     services: HashMap<Key, HashMap<String, String>>,
-    /// What has changed since; none before all was read.
+    /// Keys that changed since the last update; `None` before the first read.
     watch: Option<Watch>,
 }
 
 impl Secrets {
-    /// Whether a Service that may have the Secret names it.
+    /// Returns true if a Service that may use the Secret names it.
     fn are_named(&self, index: &Index, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
         let namespaces: BTreeSet<String> = {
@@ -94,7 +94,7 @@ impl Secrets {
     }
 }
 
-/// What a Secret says of the namespaces that may have it; `None` if there is no such Secret.
+/// Value of the annotation that lists the allowed namespaces; `None` if the Secret does not exist.
 fn allowed_namespaces(index: &Index, (namespace, name): &Key) -> Option<String> {
     let entry = index.get(&kind::find("", "v1", "secrets")?.store_key(namespace, name))?;
     let secret: Value = serde_json::from_slice(&entry.value).ok()?;

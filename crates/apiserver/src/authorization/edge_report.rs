@@ -7,11 +7,11 @@ use api::rbac::Action;
 use super::Attributes;
 use super::edge::OTHER_EDGES;
 
-/// Where the Leases are.
+/// Namespace of the Leases.
 const NAMESPACE: &str = "kube-system";
-/// What the name of a Lease begins with; the node's name follows.
+/// Prefix of a Lease's name; the node's name follows.
 const LEASE_PREFIX: &str = "portolan-edge-";
-/// Whether somebody is an edge and may do this with the Lease of its node.
+/// Returns true if the user is an edge and may make the request for the Lease of its node.
 pub(super) fn allows(attributes: &Attributes<'_>) -> bool {
     let Action::Resource {
         verb,

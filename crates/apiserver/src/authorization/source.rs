@@ -19,7 +19,7 @@ pub(super) struct Source {
     roles: BTreeMap<String, Arc<[PolicyRule]>>,
     /// Bindings by their key.
     bindings: BTreeMap<String, Binding>,
-    /// What has changed since; none before all was read.
+    /// Keys that changed since the last update; `None` before the first read.
     watch: Option<Watch>,
 }
 

@@ -19,7 +19,7 @@ const FILE_OCTETS_MAX: u64 = 1 << 20;
 /// Users other than the owner who may read a file.
 const OTHERS_READ: u32 = 0o044;
 
-/// Why a configuration cannot be used; the file has to be mended.
+/// Reason for the rejection of a configuration; the file has to be corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file cannot be read.
@@ -36,10 +36,10 @@ pub enum ConfigurationError {
         /// The file.
         path: PathBuf,
     },
-    /// It is none of these files.
+    /// The file is not an `EncryptionConfiguration`.
     #[error("error while parsing file: {0}")]
     Syntax(String),
-    /// It breaks a rule of validation.
+    /// The file violates a validation rule.
     #[error("{0}")]
     Invalid(String),
     /// A rule cannot count, because of an earlier one.

@@ -10,7 +10,7 @@ use telemetry::{Histogram, MetricType, MetricsText};
 
 use super::Encryption;
 
-/// Whether a value was encrypted or decrypted.
+/// Direction of a transformation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Direction {
     FromStorage,

@@ -54,13 +54,13 @@ impl Encryption {
         })
     }
 
-    /// Whether the stored value of a key is in another form than a write would give it now.
+    /// Returns true if a write would store the value of a key in another form now.
     pub fn is_stale(&self, key: &str) -> bool {
         let stale = self.stale.read().unwrap_or_else(PoisonError::into_inner);
         stale.contains(key)
     }
 
-    /// Whether any rule of the configuration is about a key.
+    /// Returns true if a rule of the configuration matches a key.
     pub fn covers(&self, key: &str) -> bool {
         self.in_force.load().of_key(key).is_some()
     }

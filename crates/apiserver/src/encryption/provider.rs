@@ -18,7 +18,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use store::{Value, is_sealed};
 use zeroize::Zeroizing;
 
-/// What reading an encrypted value says where nothing decrypts (upstream's words).
+/// Error for an encrypted value that no provider decrypts (upstream's words).
 pub(super) const IDENTITY_READS_ENCRYPTED: &str = "identity transformer tried to read encrypted data";
 const NO_PREFIX: &str = "no matching prefix found";
 const NO_RANDOMNESS: &str = "the system gives no random numbers";
@@ -36,7 +36,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// What values begin with (upstream's `aesCBCTransformerPrefixV1` and so on).
+    /// Prefix of values (upstream's `aesCBCTransformerPrefixV1` and so on).
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::AesCbc => "k8s:enc:aescbc:v1:",
@@ -141,7 +141,7 @@ impl Providers {
         Err(telling.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))
     }
 
-    /// What values that are written now begin with; "" if they stay as they are.
+    /// Prefix of newly written values; "" for no encryption.
     pub(super) fn written_prefix(&self) -> &'static str {
         match self.0.first() {
             Some(Provider::Keys { algorithm, .. }) => algorithm.prefix(),
@@ -149,7 +149,7 @@ impl Providers {
         }
     }
 
-    /// Whether values are written in the same form by others.
+    /// Returns true if the other rules write values in the same form.
     pub(super) fn write_like(&self, others: &Providers) -> bool {
         match (self.0.first(), others.0.first()) {
             (

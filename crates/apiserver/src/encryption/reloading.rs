@@ -11,7 +11,7 @@ use zeroize::Zeroizing;
 use super::Encryption;
 use crate::resource::Shutdown;
 
-/// How often the file is looked at (upstream: a minute).
+/// Interval between checks of the file (upstream: a minute).
 const LOOK_PERIOD: Duration = Duration::from_secs(10);
 
 /// Puts each new content of the file in force, until the server ends. What cannot be used is reported, and the

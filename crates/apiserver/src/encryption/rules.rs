@@ -1,4 +1,4 @@
-//! Which providers the values of a resource have.
+//! Selection of providers for a resource.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct Rules {
     by_prefix: HashMap<String, Rule>,
 }
 
-/// What is done with the values of a resource.
+/// Rule for the values of a resource.
 pub(super) struct Rule {
     /// As metrics call it: `secrets`, `deployments.apps`.
     pub(super) resource: String,

@@ -28,7 +28,7 @@ const NO_KMS: &str = "kms providers are not supported; use aescbc, aesgcm, secre
 /// Shown in the place of keys.
 const REDACTED: &str = "REDACTED";
 
-/// What of a file breaks a rule.
+/// Violations of the validation rules in a file.
 pub(super) fn faults(file: &ConfigurationFile) -> Vec<FieldError> {
     let root = Path::new("resources");
     if file.resources.is_empty() {

@@ -8,14 +8,14 @@ use super::limits::seat_bounds;
 use super::schema::{FlowSchema, PriorityLevel};
 use super::{FlowControl, LongRunning, RequestLimits, lock};
 
-/// Why a short request was refused.
+/// Reason for the rejection of a short request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rejection {
     /// Too many wait already.
     QueueFull,
-    /// It has waited too long.
+    /// The request waited too long.
     TimeOut,
-    /// Its user asks too often.
+    /// The user exceeds its rate.
     Rate,
 }
 
@@ -32,7 +32,7 @@ impl Rejection {
     }
 }
 
-/// What happened so far, by flow schema.
+/// Counters by flow schema.
 pub(super) struct Counts {
     limits: RequestLimits,
     by_schema: [SchemaCounts; FlowSchema::ALL.len()],

@@ -93,7 +93,7 @@ impl LongRunning {
     }
 }
 
-/// What wakes a request that waits for a seat.
+/// Waker of a request that waits for a seat.
 type Waiter = oneshot::Sender<()>;
 
 /// Lets requests in.

@@ -9,7 +9,7 @@ const HOLDERS_MAX: usize = 10_000;
 /// A holder may take this many seconds' worth at once, after a pause.
 const BURST_SECONDS: f64 = 2.0;
 
-/// What each holder may still take.
+/// Remaining tokens of each holder.
 #[derive(Debug)]
 pub(crate) struct Rates<K> {
     /// 0 for no limit.
@@ -31,14 +31,14 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         }
     }
 
-    /// Whether a holder may take one more; nothing is taken.
+    /// Returns true if a holder has a token left, without taking it.
     pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
         let allowance = self.holders.get(&holder);
         self.per_second == 0
             || allowance.is_none_or(|allowance| grown(self.per_second, allowance, now) >= 1.0)
     }
 
-    /// Whether a holder may take one more; takes it if so.
+    /// Takes one token of a holder. Returns false if none is left.
     pub(crate) fn take_one(&mut self, holder: K, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;
@@ -72,7 +72,7 @@ fn most(per_second: u32) -> f64 {
     f64::from(per_second) * BURST_SECONDS
 }
 
-/// What a holder may take by now.
+/// Tokens of a holder at this time.
 fn grown(per_second: u32, allowance: &Allowance, now: Instant) -> f64 {
     let seconds = now.saturating_duration_since(allowance.at).as_secs_f64();
     (allowance.amount + seconds * f64::from(per_second)).min(most(per_second))

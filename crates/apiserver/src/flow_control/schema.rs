@@ -38,7 +38,7 @@ pub(crate) enum FlowSchema {
     CatchAll,
 }
 
-/// What a request is about, as far as its flow schema depends on it.
+/// Attributes of a request that select its flow schema.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Subject<'r> {
     pub(crate) verb: &'r str,

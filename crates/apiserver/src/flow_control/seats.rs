@@ -16,11 +16,11 @@ pub(super) struct Ticket(u64);
 /// Answer to a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
-    /// It has a seat.
+    /// The request has a seat.
     Seated,
-    /// It waits; its waiter is handed out when it is its turn.
+    /// The request waits. Its waiter is returned when a seat is free.
     Queued(Ticket),
-    /// It may not even wait.
+    /// The queue of the user is full.
     Refused,
 }
 
@@ -62,7 +62,7 @@ struct Turn {
 #[derive(Debug)]
 struct User<W> {
     taken: u32,
-    /// When the user was given a seat from the queue last, as a number; 0 for never.
+    /// Sequence number of the user's last seat from the queue; 0 for none.
     served: u64,
     waiting: VecDeque<(Ticket, W)>,
 }

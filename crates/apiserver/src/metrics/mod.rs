@@ -25,7 +25,7 @@ pub(crate) struct Metrics {
     pub(crate) requests: Requests,
     reading: AtomicI64,
     writing: AtomicI64,
-    /// What was recorded, if requests are.
+    /// Counters of the audit log; `None` without one.
     audit: Option<Arc<AuditCounts>>,
 }
 

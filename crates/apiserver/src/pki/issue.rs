@@ -149,7 +149,7 @@ pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
     looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
 }
 
-/// Whether a certificate was given out by hand after a time.
+/// Returns true if an administrator issued the certificate after a time.
 pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
     looking_into(certificate, |c| {
         let mut units = c.subject().iter_organizational_unit();

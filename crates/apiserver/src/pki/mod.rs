@@ -44,7 +44,7 @@ pub enum PkiError {
     /// A certificate could not be made.
     #[error("cannot make the certificate {what}: {source}")]
     Issue {
-        /// Which one.
+        /// Name of the object.
         what: &'static str,
         /// Why.
         source: rcgen::Error,
@@ -159,7 +159,7 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     })
 }
 
-/// Whether the first certificate of a PEM text was signed by an authority, going by the key that both name.
+/// Returns true if an authority signed the first certificate of a PEM text, according to the key identifiers.
 pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
 }

@@ -40,7 +40,7 @@ pub(crate) struct WriteOptions<'q> {
     pub(crate) force: Option<bool>,
     /// Who asks for it; nobody if the server does it of its own accord.
     pub(crate) requester: Option<&'q Identity>,
-    /// Where what is decided about it is recorded.
+    /// Recorder of the decisions about the request.
     pub(crate) recorder: Recorder<'q>,
 }
 

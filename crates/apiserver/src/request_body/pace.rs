@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-/// How long a client may send nothing at all: some lost packets.
+/// Longest silence of a client, which covers some lost packets.
 const STALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a body may take at any pace.
+/// Longest duration of a body at any rate.
 const BODY_TIMEOUT: Duration = Duration::from_secs(60);
 /// Bytes in a second that a client must send on the average, after [`STALL_TIMEOUT`]: the largest body takes less than
 /// [`BODY_TIMEOUT`] at that rate. A byte now and then does not keep a request open.

@@ -26,7 +26,7 @@ const OPEN: Bounds = Bounds {
     per_holder: 64,
     per_reserved_holder: 256,
 };
-/// How long a request waits for room: longer than bodies that have stalled can keep it.
+/// Longest wait of a request for memory. It exceeds the time for which stalled bodies hold memory.
 const ROOM_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// The room that bodies may take.

@@ -75,7 +75,7 @@ pub(crate) struct Resources {
     pub(crate) frames: Arc<SharedFrames>,
     /// What watches are doing, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
-    /// What the store encrypts with, if it does.
+    /// Encryption of the store; `None` without a configuration.
     pub(crate) encryption: Option<Arc<Encryption>>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Intent<'a> {
     pub(crate) ownership: Ownership<'a>,
     /// Who asks for it. Nobody: the server does it of its own accord, and is admitted to everything.
     pub(crate) requester: Option<&'a Identity>,
-    /// Where what is decided about it is recorded.
+    /// Recorder of the decisions about the request.
     pub(crate) recorder: Recorder<'a>,
 }
 

@@ -1,4 +1,4 @@
-//! When a connection has been silent for too long.
+//! Idle limits of connections.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -14,11 +14,11 @@ pub(super) struct Activity {
     begun: Instant,
     under_way: AtomicU32,
     requests: AtomicU64,
-    /// When the last request ended, in milliseconds since the beginning.
+    /// End of the last request, in milliseconds since the start of the connection.
     quiet_since_ms: AtomicU64,
 }
 
-/// Why a silent connection is closed.
+/// Reason for closing an idle connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Silence {
     /// No request ever came.

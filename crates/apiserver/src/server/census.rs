@@ -39,16 +39,16 @@ impl From<IpAddr> for Source {
     }
 }
 
-/// How far a connection has come.
+/// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// In its TLS handshake.
     Handshake,
-    /// It has proved nothing.
+    /// The client is not authenticated.
     Unauthenticated,
     /// A request brought a valid token.
     WithToken,
-    /// It has a client certificate of the cluster's authority.
+    /// The client has a certificate of the cluster CA.
     WithCertificate,
     /// A certificate of `system:masters`.
     Exempt,

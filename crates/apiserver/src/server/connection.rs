@@ -28,7 +28,7 @@ use crate::flow_control::is_reserved_for;
 use crate::handler::Handler;
 use crate::resource::Shutdown;
 
-/// What all connections share.
+/// State that all connections share.
 #[derive(Clone)]
 pub(super) struct Shared {
     pub(super) acceptor: TlsAcceptor,
@@ -162,7 +162,7 @@ async fn converse(
     }
 }
 
-/// What ends a connection besides its client.
+/// Events that end a connection, besides its client.
 struct End {
     connection: Arc<Connection>,
     activity: Arc<Activity>,

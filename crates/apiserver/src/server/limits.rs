@@ -29,7 +29,7 @@ pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a connection without any request under way is kept, even if it answers pings: upstream's idle timeout.
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// How long a silent connection has to take notice that it ends.
+/// Time for an idle connection to receive the end of the connection.
 pub(super) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long an HTTP/1 client may take to send a request's head, idle time between requests included: upstream's

@@ -15,7 +15,7 @@ use tokio::time::MissedTickBehavior;
 use crate::authentication::{Identity, node_certificates};
 use crate::resource::{Resources, Shutdown};
 
-/// How soon what lasts ends after the end of its certificate.
+/// Longest delay between the end of a certificate and the end of its long-running responses.
 const LAPSE_PERIOD: Duration = Duration::from_secs(10);
 /// Pause after the Nodes could not be followed.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);

@@ -29,18 +29,18 @@ struct Open {
     unauthenticated: Unproved,
 }
 
-/// Why a connection was refused, or closed by the server.
+/// Reason for which the server refused or closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// There are too many, in its stage or of all.
     Connections,
     /// There are too many from its address.
     Address,
-    /// Its handshake failed or took too long.
+    /// The handshake failed or took too long.
     Handshake,
-    /// It sent no request.
+    /// The client sent no request.
     NoFirstRequest,
-    /// It had nothing to do for long.
+    /// The connection was idle for too long.
     Idle,
 }
 
@@ -96,7 +96,7 @@ impl Connections {
         }
     }
 
-    /// Those with the certificate of a Node's machine.
+    /// Connections with the certificate of a Node.
     pub(super) fn nodes(&self) -> &Arc<NodeConnections> {
         &self.nodes
     }

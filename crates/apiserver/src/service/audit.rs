@@ -59,7 +59,7 @@ pub enum Disagreement {
     /// An object cannot be read.
     #[error("{key} cannot be read: {reason}")]
     Unreadable {
-        /// Its key.
+        /// Key.
         key: String,
         /// Why.
         reason: String,

@@ -70,12 +70,12 @@ pub enum Fault {
         /// The other.
         second: String,
     },
-    /// It restricts clients in a way that cannot be put in force.
+    /// The annotation restricts clients in a way that cannot be applied.
     #[error("annotation {annotation} restricts clients by what nothing here knows: {remedy}")]
     Unenforceable {
         /// The annotation.
         annotation: String,
-        /// What to do.
+        /// Remedy.
         remedy: &'static str,
     },
     /// What is asked for lacks something that it needs.
@@ -115,7 +115,7 @@ pub struct Reading {
     pub nodes: Vec<LabelSelector>,
     /// What is not in force because of a mistake.
     pub faults: Vec<Fault>,
-    /// Which annotations restrict clients.
+    /// Annotations that restrict clients.
     pub restrictions: Restrictions,
     /// Annotations that have no meaning without their cloud.
     pub without_meaning: Vec<&'static str>,

@@ -93,7 +93,7 @@ impl Restrictions {
     }
 }
 
-/// Whether ranges let in every client of each address family of the Service.
+/// Returns true if the ranges contain every client of each address family of the Service.
 fn are_everybody(ranges: &[IpNet], service: &Service) -> bool {
     let has_all = |is_family: fn(&IpNet) -> bool| {
         let mut whole = ranges.iter().filter(|range| range.prefix_len() == 0);

@@ -7,7 +7,7 @@ use super::asked::Asked;
 /// An annotation.
 #[derive(Debug)]
 pub struct Row {
-    /// Its name.
+    /// Name.
     pub name: &'static str,
     /// What it asks for, or why it means nothing, for people.
     pub about: &'static str,

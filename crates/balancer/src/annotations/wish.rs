@@ -89,7 +89,7 @@ pub enum FrontendWish {
 pub struct RefusedPort {
     /// Its number.
     pub port: u16,
-    /// Its protocol.
+    /// Protocol of the port.
     pub protocol: Protocol,
     /// Why, as the status of a port tells it.
     pub error: &'static str,

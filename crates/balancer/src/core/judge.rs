@@ -198,7 +198,7 @@ impl Core {
         addresses.iter().copied().filter_map(at_address).collect()
     }
 
-    /// Whether pools and annotations let a node with these labels announce an address.
+    /// Returns true if pools and annotations allow a node with these labels to announce an address.
     fn may_announce(&self, address: IpAddr, labels: &Labels, by_annotations: &[LabelSelector]) -> bool {
         let mut named = self
             .pools
@@ -340,7 +340,7 @@ fn clean_up(service: &Service) -> Option<Step> {
     })
 }
 
-/// Whether the status tells the states of ports as they are.
+/// Returns true if the status contains the present states of ports.
 fn are_ports_told(service: &Service, assigned: &Assigned) -> bool {
     service.status.load_balancer.ingress.iter().all(|ingress| {
         let ip = ingress.ip.parse::<IpAddr>().ok();
@@ -349,7 +349,7 @@ fn are_ports_told(service: &Service, assigned: &Assigned) -> bool {
     })
 }
 
-/// Whether the status tells of the addresses as it should, besides the states of ports.
+/// Returns true if the status contains the assigned addresses, apart from the states of ports.
 fn is_told(service: &Service, assigned: &Assigned) -> bool {
     let ingress = &service.status.load_balancer.ingress;
     let hostname = assigned.hostname.as_deref().unwrap_or_default();

@@ -188,7 +188,7 @@ pub struct Core {
     hosts_changed: BTreeSet<ObjectKey>,
     /// What changed about Services since they were last looked at (CCM-08).
     changed: HashMap<ObjectKey, Vec<Told>>,
-    /// What the edges of nodes report of ports.
+    /// Reports of the nodes' edges about ports.
     reports: Reports,
     is_settled: bool,
 }

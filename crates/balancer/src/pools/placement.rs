@@ -99,7 +99,7 @@ impl Placements {
         self.pools.values().flat_map(|placement| placement.links.iter())
     }
 
-    /// Whether a pool has the address.
+    /// Returns true if a pool contains the address.
     pub fn have(&self, address: IpAddr) -> bool {
         self.of(address).next().is_some()
     }

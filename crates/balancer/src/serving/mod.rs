@@ -56,7 +56,7 @@ pub struct Settings {
     pub buckets: Buckets,
     /// Connections that may be open at once; 0 for as many as the limit of open files allows.
     pub connections_max: usize,
-    /// How Services and clients share them.
+    /// Shares of Services and clients.
     pub shares: Shares,
     /// What cookies of sticky sessions are made of, the same on all nodes; if not given, it is read from the Secret
     /// [`crate::cookie_secret`].

@@ -132,9 +132,9 @@ struct Reporting {
     written: Report,
     /// The write that is under way, and whether it succeeded.
     write: JoinSet<(Report, bool)>,
-    /// When what was written is to be renewed, if it has faults.
+    /// Time of the next renewal of a report with faults.
     renew_at: Option<Instant>,
-    /// When a write that failed may be tried again.
+    /// Time of the next attempt after a failed write.
     retry_at: Option<Instant>,
 }
 

@@ -24,7 +24,7 @@ const STALE_TTL_SECONDS: u32 = 30;
 const FAILURE_RECHECK_SECONDS: u32 = 30;
 /// An entry is prefetched in the last tenth of its lifetime …
 const PREFETCH_PART: u32 = 10;
-/// … if it was last_used at least this often.
+/// Least number of uses of an entry that is refreshed.
 const PREFETCH_USES: u32 = 2;
 
 /// A second of a monotonic clock with an arbitrary origin.
@@ -42,7 +42,7 @@ pub struct CacheSettings {
     pub denial_seconds_max: u32,
     /// Seconds for which expired entries are served while upstream fails; 0 disables serve-stale.
     pub stale_seconds_max: u32,
-    /// Refreshes frequently last_used entries before they expire.
+    /// Refreshes frequently used entries before they expire.
     pub prefetch: bool,
 }
 

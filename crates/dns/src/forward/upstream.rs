@@ -7,7 +7,7 @@
 //! - The identifier is random, and the question must be repeated.
 //! - Over UDP, the letters of the name have random case, which the response must repeat
 //!   (draft-vixie-dnsext-dns0x20). If it does not, the query is repeated over TCP. A resolver that loses the case
-//!   over TCP as well gets the client's query_case for an hour.
+//!   over TCP as well gets the case of the client's query for an hour.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -34,7 +34,7 @@ const UDP_OCTETS_MAX: usize = 4_096;
 const FAILURES_MAX: u32 = 2;
 /// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);
-/// Period in which a resolver that lost the case of letters over TCP gets the client's query_case. A better resolver
+/// Period in which a resolver that lost the case of letters over TCP gets the case of the client's query. A better resolver
 /// may replace it at the same address.
 const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
 /// Limit of messages on one socket that match no query; more are a guessing attack.
@@ -66,7 +66,7 @@ pub enum ForwardError {
     /// The response does not repeat the case of letters, and TCP failed.
     #[error(
         "{upstream} changes the case of the query name over UDP and does not respond over TCP: {source}; \
-         if the network to it can be trusted, set --forward-keep-case to query in the client's query_case"
+         if the network to it can be trusted, set --forward-keep-case to query in the case of the client's query"
     )]
     CaseLost {
         /// Address of the resolver.

@@ -9,7 +9,7 @@ use clap::{Args, ValueEnum};
 use super::Failure;
 use crate::flags::{BadValue, duration};
 
-/// Which requests are recorded, and where.
+/// Audit policy and output.
 #[derive(Clone, Debug, Args)]
 pub struct AuditFlags {
     /// File that says which requests are recorded: a Policy of audit.k8s.io/v1. Needs --audit-log-path

@@ -66,13 +66,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     }
 }
 
-/// What the cluster says: whether all is well, or what is not.
+/// State of the machine in the cluster.
 struct Cluster {
     api: Result<(), Failure>,
     node: Result<(), Failure>,
 }
 
-/// Whether the machine's Node is there and is ready.
+/// Checks that the machine's Node exists and is ready.
 async fn ask_node(report: &Report) -> Result<(), Failure> {
     if report.node_name.is_empty() {
         return Err("this machine is no Node yet".into());
@@ -83,7 +83,7 @@ async fn ask_node(report: &Report) -> Result<(), Failure> {
     readiness(&node).map_err(Failure::from)
 }
 
-/// Why a Node is not ready.
+/// Reason for which a Node is not ready.
 fn readiness(node: &Node) -> Result<(), String> {
     match node.condition("Ready") {
         _ if node.is_ready() => Ok(()),

@@ -62,7 +62,7 @@ fn links(directory: &Path) -> Vec<(std::ffi::OsString, PathBuf)> {
     entries.filter_map(link).collect()
 }
 
-/// What the resolver's file leads to.
+/// Target of the link at the resolver's file.
 struct Resolver {
     path: PathBuf,
     tree: std::os::fd::OwnedFd,

@@ -59,7 +59,7 @@ pub(super) fn profile(context: &Value) -> Option<&str> {
     is_set(context, "seccompProfile").then(|| text(child(context, "seccompProfile"), "type"))
 }
 
-/// Whether a type of profile filters anything.
+/// Returns true if a profile of this type filters system calls.
 pub(super) fn is_allowed(profile: &str) -> bool {
     matches!(profile, "RuntimeDefault" | "Localhost")
 }

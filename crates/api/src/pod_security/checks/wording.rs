@@ -1,4 +1,4 @@
-//! How messages list names and values.
+//! Lists of names and values in messages.
 
 /// `"a", "b"`.
 pub(super) fn join_quoted<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {

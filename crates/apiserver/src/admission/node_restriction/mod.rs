@@ -22,7 +22,7 @@ pub(super) use tokens::admit_token_request;
 /// The namespace of the Leases of nodes.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Why a node may not write something.
+/// Reason for the refusal of a node's write.
 #[derive(Debug)]
 enum Refusal {
     /// A rule stands against it; 403 with this text.

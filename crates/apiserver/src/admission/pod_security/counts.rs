@@ -1,4 +1,4 @@
-//! What the metrics of PodSecurity count, under upstream's labels.
+//! Counters of PodSecurity, with upstream's labels.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -206,7 +206,7 @@ impl PodSecurity {
         self.warn(policy, &view, occasion)
     }
 
-    /// What exempts a request, in upstream's word.
+    /// Exemption of a request, in upstream's term.
     fn exemption(&self, attempt: &Attempt<'_>) -> Option<&'static str> {
         let exemptions = &self.configuration.exemptions;
         let user = attempt.requester.map_or("", |requester| requester.user.as_str());

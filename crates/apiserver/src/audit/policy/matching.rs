@@ -1,11 +1,11 @@
-//! Which rule of a policy a request matches.
+//! Matching of requests and policy rules.
 
 use api::rbac::Action;
 
 use super::{AuditPolicy, Decision, GroupResources, Level, Rule};
 use crate::authentication::Identity;
 
-/// What of a request rules look at.
+/// Attributes of a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
     /// The user, before impersonation. `None` if authentication failed.

@@ -54,7 +54,7 @@ pub(crate) enum Rejection {
     /// The ServiceAccount or what the token is bound to is not there any more.
     #[error("the {what} of the token is gone")]
     Gone {
-        /// Which one.
+        /// Name of the object.
         what: &'static str,
     },
 }

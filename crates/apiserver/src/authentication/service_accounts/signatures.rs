@@ -28,7 +28,7 @@ pub(super) struct Verified {
     pub(super) identity: Arc<Identity>,
 }
 
-/// What is known of signatures.
+/// State of the signature cache.
 pub(super) struct Signatures {
     known: RwLock<Known>,
     wrong: Mutex<Rates<Source>>,
@@ -76,7 +76,7 @@ impl Signatures {
         *self.write() = Known::default();
     }
 
-    /// Whether an address may have one more signature checked.
+    /// Returns true if an address may have one more signature verified.
     pub(super) fn may_check(&self, source: Option<Source>) -> bool {
         source.is_none_or(|source| self.wrong().has_one(source, Instant::now()))
     }

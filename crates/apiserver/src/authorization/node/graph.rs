@@ -50,7 +50,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// Whether a Pod of the node is, or refers to, this object.
+    /// Returns true if the object is a Pod of the node, or if one refers to it.
     pub(super) fn leads_to(&self, node: &str, referent: Referent, namespace: &str, name: &str) -> bool {
         let destination = Destination {
             referent,
@@ -62,7 +62,7 @@ impl Graph {
             .is_some_and(|counts| counts.contains_key(&destination))
     }
 
-    /// Whether the Pods were read: a cluster without agents needs no graph.
+    /// Returns true once the Pods are read. A cluster without agents needs no graph.
     pub(super) fn is_in_use(&self) -> bool {
         self.watch.is_some()
     }

@@ -17,11 +17,11 @@ use graph::{Graph, Referent};
 /// The namespace of the Leases of nodes.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// What is decided for a node.
+/// Decision for a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
-    /// This mode does not allow it; why, in upstream's words.
+    /// The mode does not allow the request; the reason in upstream's words.
     Refused(String),
     /// The user is no node, or nothing is to be said about the refusal.
     NoOpinion,

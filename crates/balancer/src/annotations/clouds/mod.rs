@@ -91,7 +91,7 @@ pub(super) fn restriction_by_name(name: &str) -> Option<Remedy> {
 /// value that turns off.
 const SWITCHES: [(&str, &str, &str); 1] = [alibaba::ACCESS_LIST_SWITCH];
 
-/// Whether another annotation turns this one off.
+/// Returns true if another annotation disables this one.
 pub(super) fn is_turned_off(name: &str, annotations: &Labels) -> bool {
     SWITCHES.iter().any(|(of, switch, off)| {
         let value = annotations.get(*switch).map(|value| value.trim());

@@ -62,7 +62,7 @@ pub enum CertificateError {
     /// A file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
-        /// Which one.
+        /// Path of the file.
         path: PathBuf,
         /// Why.
         source: io::Error,
@@ -70,7 +70,7 @@ pub enum CertificateError {
     /// A key or a request cannot be made, or what came is no certificate.
     #[error("the certificate {what} cannot be made: {reason}")]
     Unusable {
-        /// Which one.
+        /// Name of the object.
         what: &'static str,
         /// Why.
         reason: String,

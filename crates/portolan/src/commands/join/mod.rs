@@ -116,7 +116,7 @@ async fn member(flags: &Flags, directory: &Path) -> Result<Membership, Failure> 
 }
 
 impl Flags {
-    /// Whether there is a token. A machine that has joined goes on without the file that held it.
+    /// Returns true if a token is given. A machine that has joined continues without its token file.
     fn has_token(&self) -> bool {
         let is_there = |file: &PathBuf| file.as_os_str() == STANDARD_INPUT || file.exists();
         self.token.is_some() || self.token_file.as_ref().is_some_and(is_there)
@@ -140,9 +140,9 @@ impl Flags {
     }
 }
 
-/// What --token-file names standard input by.
+/// Name of standard input for --token-file.
 const STANDARD_INPUT: &str = "-";
-/// What is read of a file with a token, which has about a hundred letters.
+/// Octets that are read from a token file at most. A token has about a hundred characters.
 const TOKEN_BYTES_MAX: u64 = 4_096;
 const REMOVED: &str = "the cluster does not accept the certificate of this machine any more: its Node was removed, or another \
                        machine has joined under its name.\nJoin again with --server and a --token of `portolan token create \

@@ -20,7 +20,7 @@ pub enum TrustError {
         "{server} does not say what cluster it is ({reason}).\nStart it by `portolan up`, with --anonymous-auth=true"
     )]
     NoInfo {
-        /// Which one.
+        /// Address of the server.
         server: String,
         /// What it said.
         reason: String,
@@ -31,7 +31,7 @@ pub enum TrustError {
          `portolan token create --print-join-command` there, and look whether the address is right"
     )]
     OtherAuthority {
-        /// Which one.
+        /// Address of the server.
         server: String,
         /// What it names.
         found: String,
@@ -44,7 +44,7 @@ pub enum TrustError {
          of both machines right, best by NTP, and try again"
     )]
     Clock {
-        /// Which one.
+        /// Address of the server.
         server: String,
         /// The time here.
         now: String,
@@ -52,7 +52,7 @@ pub enum TrustError {
     /// The server has not proved to be the one that the authority answers for.
     #[error("{server} does not prove who it is: {source}")]
     Unproven {
-        /// Which one.
+        /// Address of the server.
         server: String,
         /// What is wrong.
         source: ClientError,

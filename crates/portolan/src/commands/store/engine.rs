@@ -54,7 +54,7 @@ pub struct EngineFlags {
     /// Keep the data in etcd, which other API servers may share, in the place of the embedded store
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     etcd_servers: Vec<String>,
-    /// Where etcd is.
+    /// Address and credentials of etcd.
     #[command(flatten)]
     pub etcd: EtcdFlags,
     /// How long etcd keeps history; 0 leaves that to others
@@ -107,7 +107,7 @@ impl EngineFlags {
     }
 }
 
-/// Whether a URL is of plain HTTP to another machine.
+/// Returns true if a URL leads to another host by plain HTTP.
 fn is_open_to_others(url: &str) -> bool {
     let Some(authority) = url.strip_prefix("http://") else {
         return false;

@@ -172,7 +172,7 @@ async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Sto
     })
 }
 
-/// What the keys of these resources begin with.
+/// Key prefixes of these resources.
 fn prefixes(resources: &[String]) -> Result<Vec<String>, BadValue> {
     let prefix = |name: &String| {
         let found = kind::all()

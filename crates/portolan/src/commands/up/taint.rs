@@ -46,7 +46,7 @@ pub(super) async fn put_on(administrator: &Client, agent: &Settings) -> Result<(
     }
 }
 
-/// What adds the taints that a Node lacks; `None` if it has all.
+/// Patch that adds the missing taints of a Node; `None` if it has all.
 fn patch(node: &Value, wanted: &[NodeTaint]) -> Option<Value> {
     let mut taints = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
     let lacks = |taints: &[Value], taint: &NodeTaint| {

@@ -79,7 +79,7 @@ pub struct AddressReport {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
-    /// Its name.
+    /// Name.
     pub name: String,
     /// How much of it is in use, a family each.
     pub usage: Vec<AddressPoolUsage>,
