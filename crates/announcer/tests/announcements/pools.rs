@@ -108,7 +108,7 @@ fn pools_choose_nodes_and_links() {
 
 /// No address is known to be of a pool.
 #[test]
-fn who_may_not_read_pools_announces_nothing() {
+fn announcer_without_the_right_to_pools_announces_nothing() {
     testbed::in_namespace(|| {
         let Setting { cluster, api, .. } = &Setting::start(1);
         let rules = json!([

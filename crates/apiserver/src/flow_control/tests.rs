@@ -107,7 +107,7 @@ async fn a_request_that_is_gone_leaves_no_seat_taken() {
 }
 
 #[test]
-fn what_lasts_has_a_part_for_each_user() {
+fn long_running_requests_have_a_limit_for_each_user() {
     let control = flow_control(1);
     let pod = flow(&control, "system:serviceaccount:a:b", "system:serviceaccounts");
     let held: Vec<_> = (0..400)

@@ -37,7 +37,7 @@ fn other_leases_are_no_reports() {
 }
 
 #[test]
-fn what_no_edge_writes_is_left_out() {
+fn reports_of_unknown_form_are_ignored() {
     let mut lease = lease("node-1", &Report::from([fault("web", ERRORS[0])]));
     let mut set = |text: String| {
         lease.metadata.annotations.insert(ANNOTATION.to_owned(), text);

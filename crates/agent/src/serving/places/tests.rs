@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn one_address_leaves_places_to_others() {
+fn connections_of_one_address_leave_places_to_others() {
     let places = Places::new(3, 2);
     let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
     let held: Vec<_> = (0..2).map(|_| places.take(one).unwrap()).collect();

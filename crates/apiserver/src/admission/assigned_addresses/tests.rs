@@ -35,7 +35,7 @@ fn states_of_ports_are_no_part_of_the_record() {
 
 /// A second condition of the type, which a list map refuses, hides nothing.
 #[test]
-fn one_true_condition_of_several_counts() {
+fn single_true_condition_is_sufficient() {
     let mut twice = service(&["192.0.2.1"], Some("False"));
     let conditions = twice["status"]["conditions"].as_array_mut().unwrap();
     conditions.push(json!({"type": CONDITION, "status": "True"}));

@@ -60,7 +60,7 @@ fn queues_are_bounded_for_each_user_and_for_all() {
 }
 
 #[test]
-fn who_gives_up_is_forgotten() {
+fn waiter_that_gives_up_leaves_the_queue() {
     let mut seats = seats(1);
     seats.arrive(ATTACKER, || 1);
     let Arrival::Queued(first) = seats.arrive(VICTIM, || 2) else {

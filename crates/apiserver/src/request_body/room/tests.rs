@@ -61,7 +61,7 @@ async fn many_users_leave_a_reserve() {
 }
 
 #[tokio::test]
-async fn who_waits_gets_the_room_that_is_freed() {
+async fn waiting_request_gets_freed_memory() {
     let rooms = Arc::new(BodyRoom::new());
     let pod = flows(&[("pod", "system:serviceaccounts")])[0];
     let first = rooms.room(pod, LARGEST).await.expect("room");

@@ -30,7 +30,7 @@ fn closes_connections_without_a_request() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_address_has_only_a_part_of_the_connections() {
+async fn connections_of_one_address_are_limited() {
     let api = Api::start();
     let wire = Wire::new(api.address, &["http/1.1"]);
     // However slowly these are made, they are never more at a time than one address may have.
