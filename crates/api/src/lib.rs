@@ -1,40 +1,20 @@
-//! The pure core of the Kubernetes API as Portolan serves it: kinds, field errors, defaulting,
-//! validation, selectors, patches and printing. No sockets, no clock, no runtime.
+//! The pure core of the Kubernetes API: kinds, defaults, validation, patches, selectors and printing. No sockets, clock
+//! or runtime.
 //!
-//! The stored truth of an object is its JSON tree ([`serde_json::Value`]): [`decode`] brings a client's text into the
-//! shape of the [`schema`], and from there on no field is lost. The structs in [`object`] are lean views that read
-//! only what a component needs.
+//! The crate has two wings. `machinery` holds formats and operations that are the same for all kinds; `kinds` holds the
+//! list of kinds, the rules of each, and the views that components read. The root re-exports the modules of both.
+//!
+//! An object is stored as its JSON tree ([`serde_json::Value`]). [`decode`] shapes the text of a client by the
+//! [`schema`]; later steps keep every field. The structs in [`object`] are views that read only the fields in use.
 
-pub mod address_pool;
-pub mod announcers;
-pub mod apply;
-pub mod apps;
-pub mod bootstrap_token;
-pub mod certificates;
-pub mod configuration;
-pub mod decode;
-pub mod discovery;
-pub mod edge_secret;
-pub mod encode;
-pub mod endpoints;
-pub mod event;
-pub mod field;
-pub mod ip;
-pub mod kind;
-pub mod metadata;
-pub mod names;
-pub mod network;
-pub mod object;
-pub mod openapi;
-pub mod patch;
-pub mod pod;
-pub mod pod_security;
-mod ports;
-pub mod protobuf;
-pub mod rbac;
-pub mod scale;
-pub mod schema;
-pub mod selector;
-pub mod service;
-pub mod table;
-pub mod tree;
+mod kinds;
+mod machinery;
+
+pub use kinds::{
+    address_pool, announcers, apps, bootstrap_token, certificates, configuration, edge_secret, endpoints,
+    event, kind, network, object, pod, pod_security, rbac, scale, service,
+};
+pub use machinery::{
+    apply, decode, discovery, encode, field, ip, metadata, names, openapi, patch, protobuf, schema, selector,
+    table, tree,
+};

@@ -1,16 +1,16 @@
 //! Writes what the product knows of the served kinds, from crates that follow the reference:
 //!
-//! - `kinds` → `crates/api/src/schema/kinds.json`: the OpenAPI v3 definitions. Types, formats and descriptions come
+//! - `kinds` → `crates/api/src/machinery/schema/kinds.json`: the OpenAPI v3 definitions. Types, formats and descriptions come
 //!   from the `k8s-openapi` crate; how lists and maps merge comes from `merge.txt` beside this crate, since
 //!   `k8s-openapi` leaves those extensions out; the definitions of Portolan's own kinds are written by hand in
 //!   `portolan.json`. One definition a line, so that the product can serve a document by
 //!   joining lines.
-//! - `numbers` → `crates/api/src/protobuf/numbers.txt`: the field numbers of the same definitions in protobuf, from
+//! - `numbers` → `crates/api/src/machinery/protobuf/numbers.txt`: the field numbers of the same definitions in protobuf, from
 //!   the sources of the `k8s-pb` crate; which fields tell zero from absent comes from `pointers.txt`.
 //!
 //! ```text
-//! cargo run --manifest-path tools/schema/Cargo.toml kinds > crates/api/src/schema/kinds.json
-//! cargo run --manifest-path tools/schema/Cargo.toml numbers > crates/api/src/protobuf/numbers.txt
+//! cargo run --manifest-path tools/schema/Cargo.toml kinds > crates/api/src/machinery/schema/kinds.json
+//! cargo run --manifest-path tools/schema/Cargo.toml numbers > crates/api/src/machinery/protobuf/numbers.txt
 //! ```
 
 mod merge;

@@ -1,0 +1,157 @@
+//! The rules of AddressPools (`portolan.dev/v1alpha1`): which addresses Services of type LoadBalancer are given, and
+//! where these are announced.
+
+mod block;
+mod link;
+
+pub use block::{AddressBlock, BlockError};
+pub use link::{LinkPattern, LinkPatternError};
+
+use serde_json::{Value, json};
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::selector::LabelSelector;
+use crate::machinery::tree::{
+    child, is_set, items, number, object_mut, omit_null, set, set_or_clear, text, texts,
+};
+
+/// Entries of `spec.addresses`: a pool is written by people, and every address is looked for in all of them.
+pub const ADDRESSES_MAX: usize = 256;
+/// Entries of `spec.nodeSelectors` and of `spec.interfaces`, each: every node looks at all of them.
+pub const PLACES_MAX: usize = 64;
+/// The scopes of pools.
+pub const SCOPES: [&str; 2] = ["External", "Internal"];
+/// Priorities lie between this and its negative.
+const PRIORITY_MAX: i64 = 1_000_000;
+
+/// Completes what a client left out.
+pub fn default_on_write(pool: &mut Value) {
+    metadata::omit_empty(pool);
+    let Some(spec) = pool.get_mut("spec").filter(|spec| spec.is_object()) else {
+        return;
+    };
+    omit_null(
+        spec,
+        &[
+            "autoAssign",
+            "priority",
+            "scope",
+            "avoidBuggyIPs",
+            "namespaceSelector",
+            "serviceSelector",
+            "nodeSelectors",
+            "interfaces",
+        ],
+    );
+    let spec = object_mut(pool, "spec");
+    for (field, default) in [
+        ("autoAssign", json!(true)),
+        ("avoidBuggyIPs", json!(false)),
+        ("priority", json!(0)),
+        ("scope", json!(SCOPES[0])),
+    ] {
+        spec.entry(field).or_insert(default);
+    }
+}
+
+/// A new pool has no status, and is its first generation.
+pub fn prepare_create(pool: &mut Value) {
+    set(pool, "status", json!({}));
+}
+
+/// Writes to the main resource leave the status as it is; a changed spec is a new generation.
+pub fn prepare_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    if child(new, "spec") != child(old, "spec") {
+        let generation = number(child(old, "metadata"), "generation");
+        object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
+    }
+}
+
+/// The rules for a new pool.
+pub fn validate(pool: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(pool, NameForm::DnsSubdomain, false);
+    validate_spec(&mut errors, child(pool, "spec"));
+    errors
+}
+
+/// The rules for a changed pool: everything may change. What Services hold and the pool has no more, they lose.
+pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    validate_spec(&mut errors, child(new, "spec"));
+    errors
+}
+
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
+    let path = Path::new("spec");
+    validate_addresses(errors, &texts(spec, "addresses"), &path.child("addresses"));
+    let scope = text(spec, "scope");
+    if !SCOPES.contains(&scope) {
+        errors.push(FieldError::not_supported(&path.child("scope"), scope, &SCOPES));
+    }
+    let priority = number(spec, "priority");
+    if !(-PRIORITY_MAX..=PRIORITY_MAX).contains(&priority) {
+        let fault = format!("must be between -{PRIORITY_MAX} and {PRIORITY_MAX}, inclusive");
+        errors.push(FieldError::invalid(&path.child("priority"), priority, fault));
+    }
+    for field in ["namespaceSelector", "serviceSelector"] {
+        if is_set(spec, field)
+            && let Err(faults) = LabelSelector::from_object(&path.child(field), child(spec, field))
+        {
+            errors.extend(faults);
+        }
+    }
+    validate_nodes(errors, items(spec, "nodeSelectors"), &path.child("nodeSelectors"));
+    validate_links(errors, &texts(spec, "interfaces"), &path.child("interfaces"));
+}
+
+fn validate_nodes(errors: &mut FieldErrors, selectors: &[Value], path: &Path) {
+    if selectors.len() > PLACES_MAX {
+        errors.push(FieldError::too_many(path, selectors.len(), PLACES_MAX));
+        return;
+    }
+    for (index, selector) in selectors.iter().enumerate() {
+        if let Err(faults) = LabelSelector::from_object(&path.index(index), selector) {
+            errors.extend(faults);
+        }
+    }
+}
+
+fn validate_links(errors: &mut FieldErrors, names: &[&str], path: &Path) {
+    if names.len() > PLACES_MAX {
+        errors.push(FieldError::too_many(path, names.len(), PLACES_MAX));
+        return;
+    }
+    for (index, name) in names.iter().enumerate() {
+        if let Err(fault) = name.parse::<LinkPattern>() {
+            errors.push(FieldError::invalid(&path.index(index), *name, fault));
+        } else if names[..index].contains(name) {
+            errors.push(FieldError::duplicate(&path.index(index), *name));
+        }
+    }
+}
+
+fn validate_addresses(errors: &mut FieldErrors, addresses: &[&str], path: &Path) {
+    if addresses.is_empty() {
+        errors.push(FieldError::required(path, "at least one CIDR or range is needed"));
+    }
+    if addresses.len() > ADDRESSES_MAX {
+        errors.push(FieldError::too_many(path, addresses.len(), ADDRESSES_MAX));
+        return;
+    }
+    let mut blocks: Vec<AddressBlock> = Vec::new();
+    for (index, text) in addresses.iter().enumerate() {
+        match text.parse::<AddressBlock>() {
+            Ok(block) if blocks.iter().any(|other| other.overlaps(&block)) => {
+                let fault = "overlaps with another entry";
+                errors.push(FieldError::invalid(&path.index(index), *text, fault));
+            }
+            Ok(block) => blocks.push(block),
+            Err(fault) => errors.push(FieldError::invalid(&path.index(index), *text, fault)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

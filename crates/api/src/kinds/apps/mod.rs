@@ -1,0 +1,134 @@
+//! The rules of Deployments and ReplicaSets (`apps/v1`): defaults, what a write carries over, and validation, as the
+//! reference has them.
+
+mod deployment;
+mod int_or_percent;
+mod replica_set;
+mod template;
+
+pub use deployment::{
+    default_deployment_on_write, prepare_deployment_status_update, prepare_deployment_update,
+    validate_deployment, validate_deployment_status_update, validate_deployment_update,
+};
+pub use int_or_percent::IntOrPercent;
+pub use replica_set::{
+    default_replica_set_on_write, prepare_replica_set_update, validate_replica_set,
+    validate_replica_set_status_update, validate_replica_set_update,
+};
+
+use serde_json::{Value, json};
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata;
+use crate::machinery::selector::LabelSelector;
+use crate::machinery::tree::{child, entries, is_set, items, number, object_mut, omit_null, omit_zero, set};
+
+/// The API group of both kinds.
+pub const GROUP: &str = "apps";
+
+/// What a number is told that must not be negative.
+const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
+
+/// A new object has no status yet.
+pub fn prepare_create(object: &mut Value) {
+    set(object, "status", json!({}));
+}
+
+/// Completes an object of either kind: of its spec, `nullable` fields that are `null` and `zeroable` ones that are zero
+/// count as left out, and the template gets its defaults.
+fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
+    metadata::omit_empty(object);
+    object_mut(object, "spec");
+    object_mut(object, "status");
+    if let Some(spec) = object.get_mut("spec") {
+        omit_null(spec, nullable);
+        omit_zero(spec, zeroable);
+        template::default_on_write(spec);
+    }
+}
+
+/// Counts the generation of `old` up.
+fn begin_generation(new: &mut Value, old: &Value) {
+    let generation = number(child(old, "metadata"), "generation");
+    object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
+}
+
+/// Refuses numbers below zero among the fields of `tree`.
+fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str], path: &Path) {
+    for field in fields {
+        let value = number(tree, field);
+        if value < 0 {
+            errors.push(FieldError::invalid(&path.child(field), value, NOT_NEGATIVE));
+        }
+    }
+}
+
+/// Refuses counts of a status that are out of proportion: `parts`, which are no more than all replicas, and available
+/// ones, which are no more than ready ones.
+fn validate_proportions(errors: &mut FieldErrors, status: &Value, parts: &[&str]) {
+    validate_at_most(errors, status, parts, "replicas", "status.replicas");
+    validate_at_most(
+        errors,
+        status,
+        &["availableReplicas"],
+        "readyReplicas",
+        "readyReplicas",
+    );
+}
+
+/// Refuses counts of a status that are above another one of it.
+fn validate_at_most(errors: &mut FieldErrors, status: &Value, fields: &[&str], bound: &str, told: &str) {
+    for field in fields {
+        let value = number(status, field);
+        if value > number(status, bound) {
+            let path = Path::new("status").child(field);
+            errors.push(FieldError::invalid(
+                &path,
+                value,
+                format!("cannot be greater than {told}"),
+            ));
+        }
+    }
+}
+
+/// The rules for `spec.selector`, and for the template that it must choose.
+fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let at = path.child("selector");
+    let selector = child(spec, "selector");
+    if !is_set(spec, "selector") {
+        errors.push(FieldError::required(&at, ""));
+    } else if entries(selector, "matchLabels").next().is_none()
+        && items(selector, "matchExpressions").is_empty()
+    {
+        let fault = "empty selector is invalid for deployment";
+        errors.push(FieldError::invalid(&at, selector.clone(), fault));
+    }
+    match LabelSelector::from_object(&at, selector) {
+        Ok(selector) => template::validate(
+            errors,
+            child(spec, "template"),
+            &selector,
+            &path.child("template"),
+        ),
+        Err(faults) => {
+            errors.extend(faults);
+            errors.push(FieldError::invalid(
+                &at,
+                selector.clone(),
+                "invalid label selector",
+            ));
+        }
+    }
+}
+
+/// A selector is part of what the object is (`apps/v1`).
+fn validate_same_selector(errors: &mut FieldErrors, new: &Value, old: &Value) {
+    let selector = |object| child(child(object, "spec"), "selector").clone();
+    if selector(new) != selector(old) {
+        let path = Path::new("spec").child("selector");
+        errors.push(FieldError::invalid(&path, selector(new), "field is immutable"));
+    }
+}
+
+#[cfg(test)]
+mod tests;

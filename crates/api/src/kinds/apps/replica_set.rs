@@ -1,0 +1,66 @@
+//! ReplicaSets.
+
+use serde_json::{Value, json};
+
+use super::{
+    begin_generation, complete, validate_not_negative, validate_proportions, validate_same_selector,
+};
+use crate::machinery::field::{FieldErrors, Path};
+use crate::machinery::metadata::{self, NameForm};
+use crate::machinery::tree::{child, object_mut, set_or_clear};
+
+const REPLICAS_DEFAULT: i64 = 1;
+
+/// Completes what a client left out.
+pub fn default_replica_set_on_write(replica_set: &mut Value) {
+    complete(replica_set, &["replicas"], &["minReadySeconds"]);
+    let fields = object_mut(replica_set, "spec");
+    fields.entry("replicas").or_insert(json!(REPLICAS_DEFAULT));
+}
+
+/// Writes to the main resource leave the status as it is; a changed spec is a new generation.
+pub fn prepare_replica_set_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    if child(new, "spec") != child(old, "spec") {
+        begin_generation(new, old);
+    }
+}
+
+/// The rules for a new ReplicaSet.
+pub fn validate_replica_set(replica_set: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(replica_set, NameForm::DnsSubdomain, true);
+    validate_spec(&mut errors, child(replica_set, "spec"));
+    errors
+}
+
+/// The rules for a changed ReplicaSet: all may change but the selector.
+pub fn validate_replica_set_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    validate_spec(&mut errors, child(new, "spec"));
+    validate_same_selector(&mut errors, new, old);
+    errors
+}
+
+/// The rules for a changed status: counts are no less than 0, and in proportion.
+pub fn validate_replica_set_status_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    let status = child(new, "status");
+    const COUNTS: [&str; 6] = [
+        "replicas",
+        "fullyLabeledReplicas",
+        "readyReplicas",
+        "availableReplicas",
+        "observedGeneration",
+        "terminatingReplicas",
+    ];
+    validate_not_negative(&mut errors, status, &COUNTS, &Path::new("status"));
+    let of_replicas = ["fullyLabeledReplicas", "readyReplicas", "availableReplicas"];
+    validate_proportions(&mut errors, status, &of_replicas);
+    errors
+}
+
+fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
+    let path = Path::new("spec");
+    validate_not_negative(errors, spec, &["replicas", "minReadySeconds"], &path);
+    super::validate_selector_and_template(errors, spec, &path);
+}

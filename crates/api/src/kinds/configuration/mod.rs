@@ -1,0 +1,60 @@
+//! The rules of ConfigMaps and Secrets.
+
+mod config_map;
+mod secret;
+
+pub use config_map::{validate_config_map, validate_config_map_update};
+pub use secret::{default_secret_on_write, prepare_secret_update, validate_secret, validate_secret_update};
+
+use serde_json::Value;
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::names;
+use crate::machinery::tree::{child, flag_if_set, text};
+
+/// Most bytes of all values together.
+const DATA_BYTES_MAX: usize = 1 << 20;
+
+/// The names of values at `field`.
+fn validate_keys(errors: &mut FieldErrors, object: &Value, field: &str) {
+    let path = Path::new(field);
+    for key in child(object, field)
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, _)| key)
+    {
+        for fault in names::config_key(key) {
+            errors.push(FieldError::invalid(&path.key(key), key.as_str(), fault));
+        }
+    }
+}
+
+/// What an object that is immutable may not change: that it is so, and its values.
+fn validate_immutable(errors: &mut FieldErrors, new: &Value, old: &Value, fields: &[&str]) {
+    const FAULT: &str = "field is immutable when `immutable` is set";
+    if flag_if_set(old, "immutable") != Some(true) {
+        return;
+    }
+    if flag_if_set(new, "immutable") != Some(true) {
+        errors.push(FieldError::forbidden(&Path::new("immutable"), FAULT));
+    }
+    for field in fields {
+        if child(new, field) != child(old, field) {
+            errors.push(FieldError::forbidden(&Path::new(field), FAULT));
+        }
+    }
+}
+
+/// The bytes that base64 text stands for; it has been checked when it was decoded.
+fn decoded_len(base64: &str) -> usize {
+    base64.trim_end_matches('=').len() * 3 / 4
+}
+
+/// Whether a value is there and not empty.
+fn is_there(data: &Value, key: &str) -> bool {
+    !text(data, key).is_empty()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,156 @@
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::machinery::field::FieldErrors;
+
+fn causes(errors: &FieldErrors) -> Vec<[String; 2]> {
+    let mut causes: Vec<[String; 2]> = errors
+        .iter()
+        .map(|e| [e.reason.as_str().to_owned(), e.path.as_str().to_owned()])
+        .collect();
+    causes.sort();
+    causes
+}
+
+/// The recorded creations: the same causes, and the same object once it is accepted.
+#[test]
+fn creations_are_judged_as_recorded() {
+    let file: PathBuf = [
+        env!("CARGO_MANIFEST_DIR"),
+        "../../conformance/api/endpoints-write.json",
+    ]
+    .iter()
+    .collect();
+    let cases: Value = serde_json::from_slice(&fs::read(file).expect("the recorded cases")).expect("JSON");
+    let mut replayed = 0;
+    for case in cases["cases"].as_array().expect("a list") {
+        let step = &case["steps"][0];
+        let is_slice = match step["body"]["kind"].as_str() {
+            Some("Endpoints") => false,
+            Some("EndpointSlice") => true,
+            _ => continue,
+        };
+        let mut object = step["body"].clone();
+        object["metadata"]["namespace"] = "ns".into();
+        if object["metadata"]["name"].is_null() {
+            object["metadata"]["name"] = "s-generated".into();
+        }
+        let errors = if is_slice {
+            default_slice_on_write(&mut object);
+            prepare_slice_create(&mut object);
+            validate_slice(&object)
+        } else {
+            default_endpoints_on_write(&mut object);
+            validate_endpoints(&object)
+        };
+        let expected = &step["expect"];
+        let mut expected_causes: Vec<[String; 2]> =
+            serde_json::from_value(expected["Status"]["causes"].clone()).unwrap_or_default();
+        expected_causes.sort();
+        assert_eq!(causes(&errors), expected_causes, "{}", case["id"]);
+        if errors.is_empty() && expected["body"].is_object() {
+            for field in ["subsets", "addressType", "endpoints", "ports"] {
+                assert_eq!(
+                    object.get(field),
+                    expected["body"].get(field),
+                    "{} {field}",
+                    case["id"]
+                );
+            }
+        }
+        replayed += 1;
+    }
+    assert!(replayed >= 50, "only {replayed} cases were replayed");
+}
+
+#[test]
+fn unchanged_subsets_are_let_be() {
+    let old = json!({"metadata": {"name": "s", "namespace": "n"}, "subsets": [{"addresses": [{"ip": "127.0.0.1"}]}]});
+    let mut new = old.clone();
+    new["metadata"]["labels"] = json!({"a": "b"});
+    assert!(validate_endpoints_update(&new, &old).is_empty());
+    new["subsets"][0]["ports"] = json!([{"port": 80, "protocol": "TCP"}]);
+    assert_eq!(validate_endpoints_update(&new, &old).len(), 1);
+}
+
+#[test]
+fn the_trigger_annotation_is_a_time() {
+    let of = |time: &str| {
+        let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
+        validate_endpoints(&json!({"metadata": {"name": "s", "namespace": "n", "annotations": annotations}}))
+            .len()
+    };
+    assert_eq!(of("2026-01-02T03:04:05Z"), 0);
+    assert_eq!(of("yesterday"), 1);
+}
+
+#[test]
+fn generations_count_changes() {
+    let mut slice = json!({"metadata": {"name": "s", "labels": {"a": "b"}}, "addressType": "IPv4",
+        "endpoints": [{"addresses": ["10.0.0.1"]}]});
+    default_slice_on_write(&mut slice);
+    prepare_slice_create(&mut slice);
+    let generation = |change: &dyn Fn(&mut Value)| {
+        let mut new = slice.clone();
+        change(&mut new);
+        prepare_slice_update(&mut new, &slice);
+        new["metadata"]["generation"].clone()
+    };
+    assert_eq!(generation(&|_| ()), 1);
+    assert_eq!(
+        generation(&|new| new["metadata"]["annotations"] = json!({"x": "y"})),
+        1
+    );
+    assert_eq!(
+        generation(&|new| new["metadata"]["labels"] = json!({"x": "y"})),
+        2
+    );
+    assert_eq!(generation(&|new| new["endpoints"] = json!([])), 2);
+}
+
+#[test]
+fn topology_moves_to_the_node_name_only_if_it_was_stored() {
+    let with_topology = |node: &str| {
+        json!({"metadata": {}, "endpoints": [{"addresses": ["10.0.0.1"],
+            "deprecatedTopology": {"kubernetes.io/hostname": node}}]})
+    };
+    let old = with_topology("n1");
+    let mut new = with_topology("n1");
+    new["endpoints"][0]["zone"] = "z".into();
+    prepare_slice_update(&mut new, &old);
+    assert_eq!(new["endpoints"][0]["nodeName"], "n1");
+    assert_eq!(new["endpoints"][0].get("deprecatedTopology"), None);
+    let mut new = with_topology("n2");
+    prepare_slice_update(&mut new, &old);
+    assert_eq!(new["endpoints"][0].get("nodeName"), None);
+}
+
+#[test]
+fn slices_keep_their_kind_of_addresses() {
+    let slice = |kind: &str, address: &str| {
+        let mut slice = json!({"metadata": {"name": "s", "namespace": "n"}, "addressType": kind,
+            "endpoints": [{"addresses": [address]}], "ports": []});
+        default_slice_on_write(&mut slice);
+        slice
+    };
+    let errors = validate_slice_update(&slice("IPv6", "2001:db8::1"), &slice("IPv4", "10.0.0.1"));
+    assert_eq!(
+        causes(&errors),
+        [["FieldValueInvalid".to_owned(), "addressType".to_owned()]]
+    );
+}
+
+#[test]
+fn warnings_about_forms() {
+    let mut slice = json!({"addressType": "IPv6", "endpoints": [{"addresses": ["2001:DB8::1"]}]});
+    assert_eq!(slice_warnings(&slice).len(), 1);
+    slice["metadata"] =
+        json!({"labels": {"endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}});
+    assert!(slice_warnings(&slice).is_empty());
+    assert_eq!(slice_warnings(&json!({"addressType": "FQDN"})).len(), 1);
+    let endpoints = json!({"subsets": [{"notReadyAddresses": [{"ip": "2001:DB8::1"}]}]});
+    assert_eq!(endpoints_warnings(&endpoints).len(), 1);
+}

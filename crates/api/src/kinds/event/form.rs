@@ -1,0 +1,61 @@
+//! From one form of an Event to the other.
+
+use serde_json::{Map, Value};
+
+use crate::machinery::tree::set;
+
+/// The group of the form that is not kept.
+pub const GROUP: &str = "events.k8s.io";
+
+const CORE_VERSION: &str = "v1";
+const VERSION: &str = "events.k8s.io/v1";
+
+/// What fields are called in the core group and in `events.k8s.io`, where that is not the same.
+const NAMES: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("reportingComponent", "reportingController"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+];
+
+/// An Event of `events.k8s.io` in the form of the core group.
+pub fn into_core(event: Value) -> Value {
+    renamed(event, CORE_VERSION, |name| {
+        NAMES.iter().find(|(_, new)| *new == name).map(|(core, _)| *core)
+    })
+}
+
+/// An Event of the core group in the form of `events.k8s.io`.
+pub fn of_core(event: Value) -> Value {
+    renamed(event, VERSION, |name| {
+        NAMES.iter().find(|(core, _)| *core == name).map(|(_, new)| *new)
+    })
+}
+
+/// The core group's name of a field that selectors of `events.k8s.io` call by this one.
+pub(crate) fn core_selector(field: &str) -> String {
+    match (field, field.strip_prefix("regarding.")) {
+        (_, Some(rest)) => format!("involvedObject.{rest}"),
+        ("reportingController", None) => "reportingComponent".to_owned(),
+        (other, None) => other.to_owned(),
+    }
+}
+
+fn renamed(event: Value, version: &str, name_of: impl Fn(&str) -> Option<&'static str>) -> Value {
+    let Value::Object(fields) = event else {
+        return event;
+    };
+    let fields: Map<String, Value> = fields
+        .into_iter()
+        .map(|(name, value)| match name_of(&name) {
+            Some(other) => (other.to_owned(), value),
+            None => (name, value),
+        })
+        .collect();
+    let mut event = Value::Object(fields);
+    set(&mut event, "apiVersion", version);
+    event
+}

@@ -1,0 +1,419 @@
+//! The table of the served kinds: a row for each, after what rows have in common.
+
+use super::{Kind, LOG, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
+use crate::kinds::{certificates, event};
+
+/// Every verb of a kind that is served in full, in the order of discovery.
+const ALL_VERBS: &[&str] = &[
+    "create",
+    "delete",
+    "deletecollection",
+    "get",
+    "list",
+    "patch",
+    "update",
+    "watch",
+];
+
+/// The verb of a kind that is a question: it is answered and never kept.
+const QUESTION_VERBS: &[&str] = &["create"];
+
+/// The verbs of a `status` or `scale` subresource.
+const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
+
+/// The verbs of a `proxy` subresource: one for each method that is passed on.
+const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
+
+const STATUS: Subresource = Subresource {
+    name: "status",
+    verbs: STATUS_VERBS,
+    kind: None,
+    sent: None,
+};
+
+const SCALE_OF_REPLICAS: Subresource = Subresource {
+    name: SCALE,
+    verbs: STATUS_VERBS,
+    kind: None,
+    sent: Some(&SCALE_KIND),
+};
+
+/// Where it is decided whether a certificate is signed.
+const APPROVAL: Subresource = Subresource {
+    name: "approval",
+    verbs: STATUS_VERBS,
+    kind: None,
+    sent: None,
+};
+
+const LOG_OF_POD: Subresource = Subresource {
+    name: LOG,
+    verbs: &["get"],
+    // Text, which the description of the API has no form for.
+    kind: Some("Pod"),
+    sent: None,
+};
+
+const fn proxy(kind: &'static str) -> Subresource {
+    Subresource {
+        name: PROXY,
+        verbs: PROXY_VERBS,
+        kind: Some(kind),
+        sent: None,
+    }
+}
+
+/// What most rows have in common: a namespaced core kind with nothing special.
+const CORE: Kind = Kind {
+    group: "",
+    version: "v1",
+    kind: "",
+    list_kind: "",
+    plural: "",
+    singular: "",
+    short_names: &[],
+    categories: &[],
+    namespaced: true,
+    verbs: ALL_VERBS,
+    subresources: &[],
+    definition: "",
+    create_on_update: false,
+    unconditional_update: true,
+    has_generation: false,
+    delete_returns_object: false,
+};
+
+/// What all questions about who may do what have in common.
+const QUESTION: Kind = Kind {
+    namespaced: false,
+    verbs: QUESTION_VERBS,
+    ..CORE
+};
+
+/// What roles and their bindings have in common.
+const RBAC: Kind = Kind {
+    group: "rbac.authorization.k8s.io",
+    create_on_update: true,
+    ..CORE
+};
+
+/// The question for a token of a ServiceAccount, which is asked below the ServiceAccount.
+pub static TOKEN_REQUEST: Kind = Kind {
+    group: "authentication.k8s.io",
+    kind: "TokenRequest",
+    definition: "io.k8s.api.authentication.v1.TokenRequest",
+    ..QUESTION
+};
+
+/// How many replicas an object has and is to have, which is read and written below the object.
+pub static SCALE_KIND: Kind = Kind {
+    group: "autoscaling",
+    kind: "Scale",
+    definition: "io.k8s.api.autoscaling.v1.Scale",
+    verbs: STATUS_VERBS,
+    ..CORE
+};
+
+/// What Deployments and ReplicaSets have in common.
+const APPS: Kind = Kind {
+    group: "apps",
+    categories: &["all"],
+    subresources: &[SCALE_OF_REPLICAS, STATUS],
+    has_generation: true,
+    ..CORE
+};
+
+pub(super) static KINDS: &[Kind] = &[
+    Kind {
+        kind: "ConfigMap",
+        list_kind: "ConfigMapList",
+        plural: "configmaps",
+        singular: "configmap",
+        short_names: &["cm"],
+        definition: "io.k8s.api.core.v1.ConfigMap",
+        ..CORE
+    },
+    Kind {
+        kind: "Endpoints",
+        list_kind: "EndpointsList",
+        plural: "endpoints",
+        singular: "endpoints",
+        short_names: &["ep"],
+        definition: "io.k8s.api.core.v1.Endpoints",
+        create_on_update: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Event",
+        list_kind: "EventList",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        definition: "io.k8s.api.core.v1.Event",
+        create_on_update: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Namespace",
+        list_kind: "NamespaceList",
+        plural: "namespaces",
+        singular: "namespace",
+        short_names: &["ns"],
+        namespaced: false,
+        // Namespaces are never deleted all at once.
+        verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
+        subresources: &[
+            Subresource {
+                name: "finalize",
+                verbs: &["update"],
+                kind: None,
+                sent: None,
+            },
+            STATUS,
+        ],
+        definition: "io.k8s.api.core.v1.Namespace",
+        ..CORE
+    },
+    Kind {
+        kind: "Node",
+        list_kind: "NodeList",
+        plural: "nodes",
+        singular: "node",
+        short_names: &["no"],
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "io.k8s.api.core.v1.Node",
+        ..CORE
+    },
+    Kind {
+        kind: "Pod",
+        list_kind: "PodList",
+        plural: "pods",
+        singular: "pod",
+        short_names: &["po"],
+        categories: &["all"],
+        subresources: &[LOG_OF_POD, proxy("PodProxyOptions"), STATUS],
+        definition: "io.k8s.api.core.v1.Pod",
+        has_generation: true,
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Secret",
+        list_kind: "SecretList",
+        plural: "secrets",
+        singular: "secret",
+        definition: "io.k8s.api.core.v1.Secret",
+        ..CORE
+    },
+    Kind {
+        kind: "ServiceAccount",
+        list_kind: "ServiceAccountList",
+        plural: "serviceaccounts",
+        singular: "serviceaccount",
+        short_names: &["sa"],
+        subresources: &[Subresource {
+            name: "token",
+            verbs: QUESTION_VERBS,
+            kind: None,
+            sent: Some(&TOKEN_REQUEST),
+        }],
+        definition: "io.k8s.api.core.v1.ServiceAccount",
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Service",
+        list_kind: "ServiceList",
+        plural: "services",
+        singular: "service",
+        short_names: &["svc"],
+        categories: &["all"],
+        subresources: &[proxy("ServiceProxyOptions"), STATUS],
+        definition: "io.k8s.api.core.v1.Service",
+        create_on_update: true,
+        delete_returns_object: true,
+        ..CORE
+    },
+    Kind {
+        kind: "Deployment",
+        list_kind: "DeploymentList",
+        plural: "deployments",
+        singular: "deployment",
+        short_names: &["deploy"],
+        definition: "io.k8s.api.apps.v1.Deployment",
+        ..APPS
+    },
+    Kind {
+        kind: "ReplicaSet",
+        list_kind: "ReplicaSetList",
+        plural: "replicasets",
+        singular: "replicaset",
+        short_names: &["rs"],
+        definition: "io.k8s.api.apps.v1.ReplicaSet",
+        ..APPS
+    },
+    Kind {
+        group: "authentication.k8s.io",
+        kind: "SelfSubjectReview",
+        plural: "selfsubjectreviews",
+        singular: "selfsubjectreview",
+        definition: "io.k8s.api.authentication.v1.SelfSubjectReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authentication.k8s.io",
+        kind: "TokenReview",
+        plural: "tokenreviews",
+        singular: "tokenreview",
+        definition: "io.k8s.api.authentication.v1.TokenReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "LocalSubjectAccessReview",
+        plural: "localsubjectaccessreviews",
+        singular: "localsubjectaccessreview",
+        namespaced: true,
+        definition: "io.k8s.api.authorization.v1.LocalSubjectAccessReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectAccessReview",
+        plural: "selfsubjectaccessreviews",
+        singular: "selfsubjectaccessreview",
+        definition: "io.k8s.api.authorization.v1.SelfSubjectAccessReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SelfSubjectRulesReview",
+        plural: "selfsubjectrulesreviews",
+        singular: "selfsubjectrulesreview",
+        definition: "io.k8s.api.authorization.v1.SelfSubjectRulesReview",
+        ..QUESTION
+    },
+    Kind {
+        group: "authorization.k8s.io",
+        kind: "SubjectAccessReview",
+        plural: "subjectaccessreviews",
+        singular: "subjectaccessreview",
+        definition: "io.k8s.api.authorization.v1.SubjectAccessReview",
+        ..QUESTION
+    },
+    Kind {
+        group: certificates::GROUP,
+        kind: "CertificateSigningRequest",
+        list_kind: "CertificateSigningRequestList",
+        plural: "certificatesigningrequests",
+        singular: "certificatesigningrequest",
+        short_names: &["csr"],
+        namespaced: false,
+        subresources: &[APPROVAL, STATUS],
+        definition: "io.k8s.api.certificates.v1.CertificateSigningRequest",
+        ..CORE
+    },
+    Kind {
+        group: "coordination.k8s.io",
+        kind: "Lease",
+        list_kind: "LeaseList",
+        plural: "leases",
+        singular: "lease",
+        definition: "io.k8s.api.coordination.v1.Lease",
+        create_on_update: true,
+        unconditional_update: false,
+        ..CORE
+    },
+    Kind {
+        group: "discovery.k8s.io",
+        kind: "EndpointSlice",
+        list_kind: "EndpointSliceList",
+        plural: "endpointslices",
+        singular: "endpointslice",
+        definition: "io.k8s.api.discovery.v1.EndpointSlice",
+        has_generation: true,
+        ..CORE
+    },
+    Kind {
+        group: event::GROUP,
+        kind: "Event",
+        list_kind: "EventList",
+        plural: "events",
+        singular: "event",
+        short_names: &["ev"],
+        definition: "io.k8s.api.events.v1.Event",
+        create_on_update: true,
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "IPAddress",
+        list_kind: "IPAddressList",
+        plural: "ipaddresses",
+        singular: "ipaddress",
+        short_names: &["ip"],
+        namespaced: false,
+        definition: "io.k8s.api.networking.v1.IPAddress",
+        ..CORE
+    },
+    Kind {
+        group: "networking.k8s.io",
+        kind: "ServiceCIDR",
+        list_kind: "ServiceCIDRList",
+        plural: "servicecidrs",
+        singular: "servicecidr",
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "io.k8s.api.networking.v1.ServiceCIDR",
+        ..CORE
+    },
+    Kind {
+        group: PORTOLAN_GROUP,
+        version: "v1alpha1",
+        kind: "AddressPool",
+        list_kind: "AddressPoolList",
+        plural: "addresspools",
+        singular: "addresspool",
+        namespaced: false,
+        subresources: &[STATUS],
+        definition: "dev.portolan.v1alpha1.AddressPool",
+        unconditional_update: false,
+        has_generation: true,
+        ..CORE
+    },
+    Kind {
+        kind: "ClusterRoleBinding",
+        list_kind: "ClusterRoleBindingList",
+        plural: "clusterrolebindings",
+        singular: "clusterrolebinding",
+        namespaced: false,
+        definition: "io.k8s.api.rbac.v1.ClusterRoleBinding",
+        ..RBAC
+    },
+    Kind {
+        kind: "ClusterRole",
+        list_kind: "ClusterRoleList",
+        plural: "clusterroles",
+        singular: "clusterrole",
+        namespaced: false,
+        definition: "io.k8s.api.rbac.v1.ClusterRole",
+        ..RBAC
+    },
+    Kind {
+        kind: "RoleBinding",
+        list_kind: "RoleBindingList",
+        plural: "rolebindings",
+        singular: "rolebinding",
+        definition: "io.k8s.api.rbac.v1.RoleBinding",
+        ..RBAC
+    },
+    Kind {
+        kind: "Role",
+        list_kind: "RoleList",
+        plural: "roles",
+        singular: "role",
+        definition: "io.k8s.api.rbac.v1.Role",
+        ..RBAC
+    },
+];

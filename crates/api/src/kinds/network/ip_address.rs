@@ -1,0 +1,57 @@
+//! IPAddress: which object holds an address (CIDR-12, CIDR-13).
+
+use serde_json::Value;
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::{self, NameForm, push_faults};
+use crate::machinery::names;
+use crate::machinery::tree::{child, omit_zero, text};
+
+/// Leaves out what is empty.
+pub fn default_ip_address_on_write(address: &mut Value) {
+    metadata::omit_empty(address);
+    if let Some(parent) = address.get_mut("spec").and_then(|spec| spec.get_mut("parentRef")) {
+        omit_zero(parent, &["group", "resource", "namespace", "name"]);
+    }
+}
+
+/// The rules for a new IPAddress.
+pub fn validate_ip_address(address: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(address, NameForm::IpAddress, false);
+    let path = Path::new("spec").child("parentRef");
+    let parent = child(child(address, "spec"), "parentRef");
+    if parent.is_null() {
+        errors.push(FieldError::required(&path, ""));
+        return errors;
+    }
+    let group = text(parent, "group");
+    if !group.is_empty() {
+        push_faults(
+            &mut errors,
+            &path.child("group"),
+            group,
+            names::dns_subdomain(group),
+        );
+    }
+    for (field, is_required) in [("resource", true), ("name", true), ("namespace", false)] {
+        let value = text(parent, field);
+        let path = path.child(field);
+        if !value.is_empty() {
+            push_faults(&mut errors, &path, value, names::path_segment(value));
+        } else if is_required {
+            errors.push(FieldError::required(&path, ""));
+        }
+    }
+    errors
+}
+
+/// The rules for a changed IPAddress: it stays with its holder.
+pub fn validate_ip_address_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    let holder = |address: &Value| child(child(address, "spec"), "parentRef").clone();
+    if holder(new) != holder(old) {
+        let path = Path::new("spec").child("parentRef");
+        errors.push(FieldError::invalid(&path, holder(new), "field is immutable"));
+    }
+    errors
+}

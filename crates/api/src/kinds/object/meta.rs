@@ -1,0 +1,188 @@
+//! Object metadata, keys, and what every view has in common.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+/// Labels or annotations, in the order of their keys.
+pub type Labels = BTreeMap<String, String>;
+
+/// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectKey {
+    /// The namespace, or "".
+    pub namespace: Arc<str>,
+    /// The name.
+    pub name: Arc<str>,
+}
+
+impl ObjectKey {
+    /// The key of `namespace`/`name`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.namespace.is_empty() {
+            f.write_str(&self.name)
+        } else {
+            write!(f, "{}/{}", self.namespace, self.name)
+        }
+    }
+}
+
+impl fmt::Debug for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// `metadata`, as far as components read it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ObjectMeta {
+    /// Name, unique in the namespace.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Prefix from which the server makes a name.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub generate_name: String,
+    /// Namespace, or "" for cluster-scoped kinds.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub namespace: String,
+    /// Identity of this incarnation.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uid: String,
+    /// Revision of the last write, opaque to clients.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub resource_version: String,
+    /// Number of the desired state.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub generation: i64,
+    /// RFC 3339 time of creation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub creation_timestamp: Option<String>,
+    /// RFC 3339 time at which deletion was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_timestamp: Option<String>,
+    /// Seconds granted for the deletion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deletion_grace_period_seconds: Option<i64>,
+    /// Labels.
+    #[serde(
+        skip_serializing_if = "Labels::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub labels: Labels,
+    /// Annotations.
+    #[serde(
+        skip_serializing_if = "Labels::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub annotations: Labels,
+    /// Owners.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub owner_references: Vec<OwnerReference>,
+    /// Names of those who must agree to the deletion.
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
+    pub finalizers: Vec<String>,
+}
+
+impl ObjectMeta {
+    /// Namespace and name.
+    pub fn key(&self) -> ObjectKey {
+        ObjectKey::new(&self.namespace, &self.name)
+    }
+
+    /// The owner reference that is marked as the controller.
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        self.owner_references.iter().find(|o| o.controller == Some(true))
+    }
+}
+
+/// One entry of `metadata.ownerReferences`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OwnerReference {
+    /// API version of the owner.
+    pub api_version: String,
+    /// Kind of the owner.
+    pub kind: String,
+    /// Name of the owner.
+    pub name: String,
+    /// UID of the owner.
+    pub uid: String,
+    /// Whether this is the owner that manages the object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub controller: Option<bool>,
+    /// Whether foreground deletion of the owner waits for this object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_owner_deletion: Option<bool>,
+}
+
+/// What a view says about its kind, enough to list and watch it.
+pub trait Resource: DeserializeOwned + Send + Sync + 'static {
+    /// API group, "" for the core group.
+    const GROUP: &'static str;
+    /// Version in the group.
+    const VERSION: &'static str;
+    /// Kind, as in `kind:`.
+    const KIND: &'static str;
+    /// Plural, as in paths.
+    const PLURAL: &'static str;
+
+    /// The object's metadata.
+    fn metadata(&self) -> &ObjectMeta;
+
+    /// The collection's path in a namespace, or over all namespaces.
+    fn collection(namespace: Option<&str>) -> String {
+        let root = if Self::GROUP.is_empty() {
+            format!("/api/{}", Self::VERSION)
+        } else {
+            format!("/apis/{}/{}", Self::GROUP, Self::VERSION)
+        };
+        match namespace {
+            Some(namespace) => format!("{root}/namespaces/{namespace}/{}", Self::PLURAL),
+            None => format!("{root}/{}", Self::PLURAL),
+        }
+    }
+}
+
+/// Declares the [`Resource`](crate::kinds::object::Resource) of a view with the field `metadata`: its group, version, kind and plural.
+#[macro_export]
+macro_rules! resource {
+    ($view:ty, $group:expr, $version:expr, $kind:expr, $plural:expr) => {
+        impl $crate::object::Resource for $view {
+            const GROUP: &'static str = $group;
+            const VERSION: &'static str = $version;
+            const KIND: &'static str = $kind;
+            const PLURAL: &'static str = $plural;
+
+            fn metadata(&self) -> &$crate::object::ObjectMeta {
+                &self.metadata
+            }
+        }
+    };
+}
+pub(crate) use resource;
+
+/// Reads JSON `null` as the type's default, as the Go decoders do; for `deserialize_with`.
+pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::<T>::deserialize(deserializer)?.unwrap_or_default())
+}
+
+pub(crate) fn is_zero(number: &i64) -> bool {
+    *number == 0
+}

@@ -1,0 +1,298 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::machinery::field::FieldErrors;
+
+fn pod(spec: Value) -> Value {
+    let mut pod = json!({"metadata": {"name": "p", "namespace": "n"}, "spec": spec});
+    default_pod_on_write(&mut pod);
+    prepare_pod_create(&mut pod);
+    pod
+}
+
+fn causes(errors: &FieldErrors) -> Vec<String> {
+    errors
+        .iter()
+        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .collect()
+}
+
+fn causes_of(spec: Value) -> Vec<String> {
+    causes(&validate_pod(&pod(spec)))
+}
+
+#[test]
+fn a_minimal_pod_is_completed() {
+    let pod = pod(json!({"containers": [{"name": "c", "image": "nginx:stable",
+        "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}}}]}));
+    assert!(validate_pod(&pod).is_empty());
+    assert_eq!(
+        pod["spec"],
+        json!({
+            "containers": [{"name": "c", "image": "nginx:stable", "resources": {},
+                "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File",
+                "imagePullPolicy": "IfNotPresent", "ports": [{"containerPort": 80, "protocol": "TCP"}],
+                "readinessProbe": {"httpGet": {"port": 80, "path": "/", "scheme": "HTTP"}, "timeoutSeconds": 1,
+                    "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}}],
+            "restartPolicy": "Always", "terminationGracePeriodSeconds": 30, "dnsPolicy": "ClusterFirst",
+            "securityContext": {}, "schedulerName": "default-scheduler", "enableServiceLinks": true,
+        })
+    );
+    assert_eq!(
+        pod["status"],
+        json!({"phase": "Pending", "qosClass": "BestEffort"})
+    );
+    assert_eq!(pod["metadata"]["generation"], 1);
+}
+
+#[test]
+fn images_are_pulled_by_their_tag() {
+    let policy = |image: &str| {
+        pod(json!({"containers": [{"name": "c", "image": image}]}))["spec"]["containers"][0]["imagePullPolicy"]
+            .clone()
+    };
+    for image in ["nginx", "nginx:latest", "registry:5000/nginx"] {
+        assert_eq!(policy(image), "Always", "{image}");
+    }
+    for image in ["nginx:1", "registry:5000/nginx:1", "nginx@sha256:00"] {
+        assert_eq!(policy(image), "IfNotPresent", "{image}");
+    }
+}
+
+#[test]
+fn volumes_and_host_network() {
+    let pod = pod(
+        json!({"hostNetwork": true, "volumes": [{"name": "v"}, {"name": "w", "configMap": {"name": "x"}}],
+        "containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 80}]}]}),
+    );
+    assert_eq!(pod["spec"]["volumes"][0], json!({"name": "v", "emptyDir": {}}));
+    assert_eq!(pod["spec"]["volumes"][1]["configMap"]["defaultMode"], 420);
+    assert_eq!(pod["spec"]["containers"][0]["ports"][0]["hostPort"], 80);
+}
+
+#[test]
+fn own_users_exclude_namespaces_of_the_host() {
+    let spec = |mut spec: Value| {
+        spec["containers"] = json!([{"name": "c", "image": "x"}]);
+        validate_pod(&pod(spec))
+    };
+    let errors = spec(json!({"hostUsers": false, "hostNetwork": true, "hostPID": true, "hostIPC": true}));
+    assert_eq!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [
+            "spec.hostNetwork: Forbidden: when `hostUsers` is false",
+            "spec.hostPID: Forbidden: when `hostUsers` is false",
+            "spec.hostIPC: Forbidden: when `hostUsers` is false",
+        ]
+    );
+    assert!(spec(json!({"hostUsers": true, "hostNetwork": true, "hostPID": true})).is_empty());
+    assert!(spec(json!({"hostUsers": false, "hostNetwork": false})).is_empty());
+}
+
+#[test]
+fn unmasked_proc_needs_own_users() {
+    let spec = |host_users: Value| {
+        let main = json!({"name": "c", "image": "x", "securityContext": {"procMount": "Unmasked"}});
+        let errors = validate_pod(&pod(json!({"hostUsers": host_users, "containers": [main]})));
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(spec(json!(false)), Vec::<String>::new());
+    for host_users in [json!(true), json!(null)] {
+        assert_eq!(
+            spec(host_users),
+            [
+                "spec.containers[0].securityContext.procMount: Invalid value: \"Unmasked\": \
+              `hostUsers` must be false to use `Unmasked`"
+            ]
+        );
+    }
+}
+
+#[test]
+fn containers_are_needed_and_told_apart() {
+    assert_eq!(causes_of(json!({})), ["FieldValueRequired spec.containers"]);
+    let faults = causes_of(json!({"initContainers": [{"name": "a", "image": "x"}],
+        "containers": [{"name": "a", "image": ""}, {"name": "B", "image": " x", "imagePullPolicy": "Maybe"}]}));
+    assert_eq!(
+        faults,
+        [
+            "FieldValueDuplicate spec.containers[0].name",
+            "FieldValueRequired spec.containers[0].image",
+            "FieldValueInvalid spec.containers[1].name",
+            "FieldValueInvalid spec.containers[1].image",
+            "FieldValueNotSupported spec.containers[1].imagePullPolicy",
+        ]
+    );
+}
+
+#[test]
+fn faults_of_a_container() {
+    let of = |field: &str, value: Value| {
+        let mut container = json!({"name": "c", "image": "x"});
+        container[field] = value;
+        causes_of(json!({"containers": [container]}))
+            .join(" ")
+            .replace("spec.containers[0].", "")
+    };
+    assert_eq!(
+        of("ports", json!([{"name": "TOO_bad"}])),
+        "FieldValueInvalid ports[0].name FieldValueRequired ports[0].containerPort"
+    );
+    assert_eq!(
+        of(
+            "ports",
+            json!([{"name": "a", "containerPort": 1}, {"name": "a", "containerPort": 70000, "protocol": "X"}])
+        ),
+        "FieldValueDuplicate ports[1].name FieldValueInvalid ports[1].containerPort FieldValueNotSupported ports[1].protocol"
+    );
+    assert_eq!(
+        of("env", json!([{"name": "A=B"}, {}])),
+        "FieldValueInvalid env[0].name FieldValueRequired env[1].name"
+    );
+    assert_eq!(
+        of("volumeMounts", json!([{"name": "v"}])),
+        "FieldValueNotFound volumeMounts[0].name FieldValueRequired volumeMounts[0].mountPath"
+    );
+    assert_eq!(
+        of(
+            "livenessProbe",
+            json!({"periodSeconds": -1, "successThreshold": 2})
+        ),
+        "FieldValueRequired livenessProbe FieldValueInvalid livenessProbe.periodSeconds FieldValueInvalid livenessProbe.successThreshold"
+    );
+    assert_eq!(
+        of("readinessProbe", json!({"exec": {}, "tcpSocket": {"port": 1}})),
+        "FieldValueForbidden readinessProbe.tcpSocket"
+    );
+}
+
+#[test]
+fn faults_of_the_spec() {
+    let of = |field: &str, value: Value| {
+        let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
+        spec[field] = value;
+        causes_of(spec).join(" ")
+    };
+    assert_eq!(
+        of("restartPolicy", json!("Sometimes")),
+        "FieldValueNotSupported spec.restartPolicy"
+    );
+    assert_eq!(
+        of("dnsPolicy", json!("None")),
+        "FieldValueRequired spec.dnsConfig.nameservers"
+    );
+    assert_eq!(of("hostname", json!("Web_0")), "FieldValueInvalid spec.hostname");
+    assert_eq!(
+        of("volumes", json!([{"name": "a"}, {"name": "a"}])),
+        "FieldValueDuplicate spec.volumes[1].name"
+    );
+    assert_eq!(
+        of("hostAliases", json!([{"ip": "x"}])),
+        "FieldValueInvalid spec.hostAliases[0].ip"
+    );
+    assert_eq!(
+        of("nodeSelector", json!({"a b": "c"})),
+        "FieldValueInvalid spec.nodeSelector"
+    );
+}
+
+#[test]
+fn little_changes_once_a_pod_is_there() {
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [{"key": "a"}]}));
+    let faults = |change: &dyn Fn(&mut Value)| {
+        let mut new = old.clone();
+        change(&mut new["spec"]);
+        prepare_pod_update(&mut new, &old);
+        causes(&validate_pod_update(&new, &old)).join(" ")
+    };
+    assert_eq!(faults(&|spec| spec["containers"][0]["image"] = "y".into()), "");
+    assert_eq!(faults(&|spec| spec["nodeName"] = "n1".into()), "");
+    assert_eq!(
+        faults(&|spec| spec["tolerations"] = json!([{"key": "b"}, {"key": "a"}])),
+        ""
+    );
+    assert_eq!(faults(&|spec| spec["activeDeadlineSeconds"] = 5.into()), "");
+    assert_eq!(
+        faults(&|spec| spec["tolerations"] = json!([])),
+        "FieldValueForbidden spec.tolerations"
+    );
+    assert_eq!(
+        faults(&|spec| spec["hostname"] = "h".into()),
+        "FieldValueForbidden spec"
+    );
+    assert_eq!(
+        faults(&|spec| spec["containers"] = json!([])),
+        "FieldValueForbidden spec.containers"
+    );
+    let mut new = old.clone();
+    new["spec"]["nodeName"] = "n1".into();
+    new["status"] = json!({"phase": "Running"});
+    prepare_pod_update(&mut new, &old);
+    assert_eq!(
+        (&new["status"], &new["metadata"]["generation"]),
+        (&old["status"], &json!(2))
+    );
+}
+
+#[test]
+fn addresses_in_the_status() {
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+    let of = |status: Value| {
+        let mut new = old.clone();
+        new["status"] = status;
+        default_pod_on_write(&mut new);
+        prepare_pod_status_update(&mut new, &old);
+        let faults = causes(&validate_pod_status_update(&new, &old)).join(" ");
+        (new["status"].clone(), faults)
+    };
+    let (status, faults) = of(json!({"podIP": "10.0.0.1"}));
+    assert_eq!(
+        status,
+        json!({"podIP": "10.0.0.1", "podIPs": [{"ip": "10.0.0.1"}], "qosClass": "BestEffort"})
+    );
+    assert_eq!(faults, "");
+    assert_eq!(
+        of(json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "fd00::1"}]})).0["podIP"],
+        "10.0.0.1"
+    );
+    let (_, faults) = of(json!({"podIPs": [{"ip": "10.0.0.1"}, {"ip": "10.0.0.1"}]}));
+    assert_eq!(
+        faults,
+        "FieldValueDuplicate status.podIPs[1] FieldValueInvalid status.podIPs"
+    );
+    assert_eq!(of(json!({"podIP": "x"})).1, "FieldValueInvalid status.podIPs[0]");
+}
+
+#[test]
+fn rejects_a_change_of_the_mirror_annotation() {
+    let of = |annotations: Value| {
+        let mut pod = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+        pod["metadata"]["annotations"] = annotations;
+        pod
+    };
+    let (mirror, plain) = (of(json!({"kubernetes.io/config.mirror": "a"})), of(json!({})));
+    for (new, old, detail) in [
+        (&plain, &mirror, "may not remove or update mirror pod annotation"),
+        (&mirror, &plain, "may not add mirror pod annotation"),
+    ] {
+        for errors in [
+            validate_pod_update(new, old),
+            validate_pod_status_update(new, old),
+        ] {
+            assert!(
+                errors.iter().any(|error| error.to_string().contains(detail)),
+                "{errors:?}"
+            );
+        }
+    }
+    assert_eq!(validate_pod_status_update(&mirror, &mirror), vec![]);
+}
+
+#[test]
+fn status_keeps_the_owners() {
+    let old = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
+    let mut new = old.clone();
+    new["metadata"]["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "r"}]);
+    prepare_pod_status_update(&mut new, &old);
+    assert!(new["metadata"].get("ownerReferences").is_none());
+}

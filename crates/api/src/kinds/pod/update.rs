@@ -1,0 +1,215 @@
+//! What writes of Pods carry over, and what they may change.
+
+use serde_json::{Value, json};
+
+use super::{CONTAINER_LISTS, MIRROR_ANNOTATION};
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::ip;
+use crate::machinery::metadata;
+use crate::machinery::tree::{
+    child, clear, is_set, items, items_mut, number, object_mut, set, set_or_clear, text,
+};
+
+/// A new Pod waits to be run.
+pub fn prepare_pod_create(pod: &mut Value) {
+    let class = quality_of_service(child(pod, "spec"));
+    set(pod, "status", json!({"phase": "Pending", "qosClass": class}));
+    object_mut(pod, "metadata").insert("generation".to_owned(), json!(1));
+}
+
+/// Writes to the main resource leave the status as it is; a change of the spec is a new generation.
+pub fn prepare_pod_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+    let is_changed = child(new, "spec") != child(old, "spec");
+    let generation = number(child(old, "metadata"), "generation") + i64::from(is_changed);
+    object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
+}
+
+/// Writes to the status leave the spec and the owners as they are.
+pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
+    set_or_clear(new, "spec", old.get("spec").cloned());
+    let owners = child(old, "metadata").get("ownerReferences").cloned();
+    if let Some(metadata) = new.get_mut("metadata") {
+        set_or_clear(metadata, "ownerReferences", owners);
+    }
+    let class = child(child(old, "status"), "qosClass").clone();
+    object_mut(new, "status");
+    if let Some(status) = new.get_mut("status")
+        && !class.is_null()
+        && !is_set(status, "qosClass")
+    {
+        set(status, "qosClass", class);
+    }
+}
+
+/// The rules for a changed Pod: images, deadlines and added tolerations are all that changes once it is
+/// there. The node is set once; that stands for the `binding` subresource, which is not served.
+pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    errors.extend(validate_mirror_annotation(new, old));
+    let (after, before) = (child(new, "spec"), child(old, "spec"));
+    let path = Path::new("spec");
+    for list in CONTAINER_LISTS {
+        let (now, then) = (items(after, list), items(before, list));
+        if now.len() != then.len() {
+            errors.push(FieldError::forbidden(
+                &path.child(list),
+                "pod updates may not add or remove containers",
+            ));
+            return errors;
+        }
+        for (index, container) in now.iter().enumerate() {
+            if text(container, "image").is_empty() {
+                errors.push(FieldError::required(
+                    &path.child(list).index(index).child("image"),
+                    "",
+                ));
+            }
+        }
+    }
+    validate_deadline(&mut errors, after, before, &path);
+    validate_tolerations(&mut errors, after, before, &path);
+    if with_changes_allowed(after, before) != *before {
+        let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
+            `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
+            existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
+            previously negative)";
+        errors.push(FieldError::forbidden(&path, detail));
+    }
+    errors
+}
+
+/// The rules for a changed status: addresses are addresses, one of each family at most.
+pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    errors.extend(validate_mirror_annotation(new, old));
+    let addresses = |pod| {
+        items(child(pod, "status"), "podIPs")
+            .iter()
+            .map(|entry| text(entry, "ip"))
+            .collect::<Vec<_>>()
+    };
+    let (after, before) = (addresses(new), addresses(old));
+    let path = Path::new("status").child("podIPs");
+    for (index, address) in after.iter().enumerate() {
+        errors.extend(ip::validate(&path.index(index), address, &before));
+        if after[..index].contains(address) {
+            errors.push(FieldError::duplicate(&path.index(index), *address));
+        }
+    }
+    let families: Vec<_> = after
+        .iter()
+        .filter_map(|address| ip::family_of(address))
+        .collect();
+    if families.len() > 1 && (families.len() > 2 || families[0] == families[1]) {
+        let fault = "may specify no more than one IP for each IP family";
+        errors.push(FieldError::invalid(&path, after, fault));
+    }
+    errors
+}
+
+/// A Pod is a mirror from its creation on, or never (upstream's `ValidatePodSpecificAnnotationUpdates`).
+fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
+    let annotation = |pod| child(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION);
+    let (after, before) = (annotation(new), annotation(old));
+    if after == before {
+        return None;
+    }
+    let detail = match before.is_null() {
+        true => "may not add mirror pod annotation",
+        false => "may not remove or update mirror pod annotation",
+    };
+    let path = Path::new("metadata").child("annotations").key(MIRROR_ANNOTATION);
+    Some(FieldError::forbidden(&path, detail))
+}
+
+/// A deadline may be set, or shortened.
+fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
+    const FIELD: &str = "activeDeadlineSeconds";
+    let path = path.child(FIELD);
+    let (now, then) = (number(after, FIELD), number(before, FIELD));
+    if is_set(after, FIELD) && now < 0 {
+        errors.push(FieldError::invalid(
+            &path,
+            now,
+            "must be greater than or equal to 0",
+        ));
+    } else if is_set(after, FIELD) && is_set(before, FIELD) && now > then {
+        let fault = "must be less than or equal to previous value";
+        errors.push(FieldError::invalid(&path, now, fault));
+    } else if is_set(before, FIELD) && !is_set(after, FIELD) {
+        errors.push(FieldError::invalid(
+            &path,
+            Value::Null,
+            "must not update from a positive integer to nil value",
+        ));
+    }
+}
+
+fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
+    let now = items(after, "tolerations");
+    if items(before, "tolerations")
+        .iter()
+        .any(|toleration| !now.contains(toleration))
+    {
+        let detail = "existing toleration can not be modified except its tolerationSeconds";
+        errors.push(FieldError::forbidden(&path.child("tolerations"), detail));
+    }
+}
+
+/// The new spec with everything that may change put back.
+fn with_changes_allowed(after: &Value, before: &Value) -> Value {
+    let mut spec = after.clone();
+    for list in CONTAINER_LISTS {
+        for (container, then) in items_mut(&mut spec, list).iter_mut().zip(items(before, list)) {
+            set_or_clear(container, "image", then.get("image").cloned());
+        }
+    }
+    for field in ["activeDeadlineSeconds", "tolerations"] {
+        set_or_clear(&mut spec, field, before.get(field).cloned());
+    }
+    if text(before, "nodeName").is_empty() {
+        clear(&mut spec, "nodeName");
+    }
+    const GRACE: &str = "terminationGracePeriodSeconds";
+    if number(before, GRACE) < 0 && number(after, GRACE) == 1 {
+        set_or_clear(&mut spec, GRACE, before.get(GRACE).cloned());
+    }
+    spec
+}
+
+/// `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any.
+fn quality_of_service(spec: &Value) -> &'static str {
+    const COUNTED: [&str; 2] = ["cpu", "memory"];
+    let containers: Vec<&Value> = super::CONTAINER_LISTS
+        .iter()
+        .flat_map(|list| items(spec, list))
+        .collect();
+    let amount = |container: &Value, kind: &str, resource: &str| {
+        child(child(child(container, "resources"), kind), resource).clone()
+    };
+    let is_named = |container: &&Value| {
+        COUNTED.iter().any(|resource| {
+            ["limits", "requests"]
+                .iter()
+                .any(|kind| !amount(container, kind, resource).is_null())
+        })
+    };
+    if !containers.iter().any(is_named) {
+        return "BestEffort";
+    }
+    let is_guaranteed = |container: &&Value| {
+        COUNTED.iter().all(|resource| {
+            let (limit, request) = (
+                amount(container, "limits", resource),
+                amount(container, "requests", resource),
+            );
+            !limit.is_null() && (request.is_null() || request == limit)
+        })
+    };
+    if containers.iter().all(is_guaranteed) {
+        "Guaranteed"
+    } else {
+        "Burstable"
+    }
+}

@@ -1,0 +1,30 @@
+//! The rules of `hostUsers` (KEP-127).
+
+use serde_json::Value;
+
+use crate::kinds::pod::CONTAINER_LISTS;
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::tree::{child, flag_if_set, items, text};
+
+/// A Pod with a user namespace of its own shares no other namespace with the host; only such a Pod sees all of `/proc`.
+pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    if flag_if_set(spec, "hostUsers") == Some(false) {
+        for field in ["hostNetwork", "hostPID", "hostIPC"] {
+            if flag_if_set(spec, field) == Some(true) {
+                let detail = "when `hostUsers` is false";
+                errors.push(FieldError::forbidden(&path.child(field), detail));
+            }
+        }
+        return;
+    }
+    for list in CONTAINER_LISTS {
+        for (index, container) in items(spec, list).iter().enumerate() {
+            let context = child(container, "securityContext");
+            if text(context, "procMount") == "Unmasked" {
+                let path = path.child(list).index(index).child("securityContext");
+                let fault = "`hostUsers` must be false to use `Unmasked`";
+                errors.push(FieldError::invalid(&path.child("procMount"), "Unmasked", fault));
+            }
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Validation of new Pods.
+
+mod container;
+mod host_users;
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::CONTAINER_LISTS;
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::{self, NameForm, push_faults};
+use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
+use crate::machinery::{ip, names};
+
+/// The rules for a new Pod.
+pub fn validate_pod(pod: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
+    validate_spec(&mut errors, child(pod, "spec"), &Path::new("spec"));
+    errors
+}
+
+/// The rules for the spec of a Pod, or of a template of Pods, at `path`.
+pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    let volumes = validate_volumes(errors, spec, &path.child("volumes"));
+    if items(spec, "containers").is_empty() {
+        errors.push(FieldError::required(&path.child("containers"), ""));
+    }
+    let mut seen = HashSet::new();
+    for list in CONTAINER_LISTS {
+        for (index, container) in items(spec, list).iter().enumerate() {
+            let path = path.child(list).index(index);
+            container::validate(errors, container, &volumes, &mut seen, &path);
+        }
+    }
+    validate_choices(errors, spec, path);
+    host_users::validate(errors, spec, path);
+    validate_names(errors, spec, path);
+    validate_dns_config(errors, spec, &path.child("dnsConfig"));
+    validate_host_aliases(errors, spec, &path.child("hostAliases"));
+}
+
+/// A value out of a fixed set; an empty one is missing.
+pub(super) fn validate_choice(
+    errors: &mut FieldErrors,
+    tree: &Value,
+    field: &str,
+    allowed: &[&str],
+    path: &Path,
+) {
+    match text(tree, field) {
+        "" => errors.push(FieldError::required(&path.child(field), "")),
+        value if allowed.contains(&value) => {}
+        value => errors.push(FieldError::not_supported(&path.child(field), value, allowed)),
+    }
+}
+
+fn validate_volumes<'a>(errors: &mut FieldErrors, spec: &'a Value, path: &Path) -> HashSet<&'a str> {
+    let mut known = HashSet::new();
+    for (index, volume) in items(spec, "volumes").iter().enumerate() {
+        let path = path.index(index).child("name");
+        let name = text(volume, "name");
+        if name.is_empty() {
+            errors.push(FieldError::required(&path, ""));
+            continue;
+        }
+        push_faults(errors, &path, name, names::dns_label(name));
+        if !known.insert(name) {
+            errors.push(FieldError::duplicate(&path, name));
+        }
+    }
+    known
+}
+
+fn validate_choices(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    validate_choice(
+        errors,
+        spec,
+        "restartPolicy",
+        &["Always", "Never", "OnFailure"],
+        path,
+    );
+    let policies = ["ClusterFirst", "ClusterFirstWithHostNet", "Default", "None"];
+    validate_choice(errors, spec, "dnsPolicy", &policies, path);
+    const DEADLINE: &str = "activeDeadlineSeconds";
+    if is_set(spec, DEADLINE) && number(spec, DEADLINE) < 1 {
+        let fault = "must be between 1 and 2147483647, inclusive";
+        errors.push(FieldError::invalid(
+            &path.child(DEADLINE),
+            number(spec, DEADLINE),
+            fault,
+        ));
+    }
+    const GRACE: &str = "terminationGracePeriodSeconds";
+    if is_set(spec, GRACE) && number(spec, GRACE) < 0 {
+        let fault = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(
+            &path.child(GRACE),
+            number(spec, GRACE),
+            fault,
+        ));
+    }
+    let uses_host_network = flag_if_set(spec, "hostNetwork") == Some(true);
+    if !uses_host_network {
+        return;
+    }
+    for (index, container) in items(spec, "containers").iter().enumerate() {
+        for (at, port) in items(container, "ports").iter().enumerate() {
+            if number(port, "hostPort") != number(port, "containerPort") {
+                let path = path
+                    .child("containers")
+                    .index(index)
+                    .child("ports")
+                    .index(at)
+                    .child("containerPort");
+                let fault = "must match `hostPort` when `hostNetwork` is true";
+                errors.push(FieldError::invalid(&path, number(port, "containerPort"), fault));
+            }
+        }
+    }
+}
+
+fn validate_names(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    type Form = fn(&str) -> Vec<String>;
+    let forms: [(&str, Form); 4] = [
+        ("hostname", names::dns_label),
+        ("subdomain", names::dns_label),
+        ("nodeName", names::dns_subdomain),
+        ("serviceAccountName", names::dns_subdomain),
+    ];
+    for (field, form) in forms {
+        let value = text(spec, field);
+        if !value.is_empty() {
+            push_faults(errors, &path.child(field), value, form(value));
+        }
+    }
+    metadata::validate_labels(errors, &path.child("nodeSelector"), entries(spec, "nodeSelector"));
+    for (index, gate) in items(spec, "readinessGates").iter().enumerate() {
+        let condition = text(gate, "conditionType");
+        let path = path.child("readinessGates").index(index).child("conditionType");
+        push_faults(errors, &path, condition, names::qualified_name(condition));
+    }
+}
+
+fn validate_dns_config(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    const NAMESERVERS_MAX: usize = 3;
+    const SEARCHES_MAX: usize = 32;
+    let config = child(spec, "dnsConfig");
+    let nameservers = texts(config, "nameservers");
+    if text(spec, "dnsPolicy") == "None" && nameservers.is_empty() {
+        let detail = "must provide at least one DNS nameserver when `dnsPolicy` is None";
+        errors.push(FieldError::required(&path.child("nameservers"), detail));
+    }
+    if nameservers.len() > NAMESERVERS_MAX {
+        let fault = format!("must not have more than {NAMESERVERS_MAX} nameservers");
+        errors.push(FieldError::invalid(
+            &path.child("nameservers"),
+            nameservers.clone(),
+            fault,
+        ));
+    }
+    for (index, nameserver) in nameservers.into_iter().enumerate() {
+        errors.extend(ip::validate(
+            &path.child("nameservers").index(index),
+            nameserver,
+            &[],
+        ));
+    }
+    let searches = texts(config, "searches");
+    if searches.len() > SEARCHES_MAX {
+        let fault = format!("must not have more than {SEARCHES_MAX} search paths");
+        errors.push(FieldError::invalid(
+            &path.child("searches"),
+            searches.clone(),
+            fault,
+        ));
+    }
+    for (index, search) in searches.into_iter().enumerate() {
+        let name = search.strip_suffix('.').unwrap_or(search);
+        if !name.is_empty() {
+            push_faults(
+                errors,
+                &path.child("searches").index(index),
+                search,
+                names::dns_subdomain(name),
+            );
+        }
+    }
+    for (index, option) in items(config, "options").iter().enumerate() {
+        if text(option, "name").is_empty() {
+            errors.push(FieldError::required(
+                &path.child("options").index(index),
+                "must not be empty",
+            ));
+        }
+    }
+}
+
+fn validate_host_aliases(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    for (index, alias) in items(spec, "hostAliases").iter().enumerate() {
+        let path = path.index(index);
+        errors.extend(ip::validate(&path.child("ip"), text(alias, "ip"), &[]));
+        for (at, hostname) in texts(alias, "hostnames").into_iter().enumerate() {
+            push_faults(
+                errors,
+                &path.child("hostnames").index(at),
+                hostname,
+                names::dns_subdomain(hostname),
+            );
+        }
+    }
+}

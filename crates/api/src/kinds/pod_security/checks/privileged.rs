@@ -1,0 +1,18 @@
+//! No container is privileged.
+
+use super::wording::containers;
+use crate::kinds::pod_security::evaluation::Violation;
+use crate::kinds::pod_security::pod::PodView;
+use crate::machinery::tree::flag_if_set;
+
+pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
+    let bad = pod.containers_where(|context| flag_if_set(context, "privileged") == Some(true));
+    if bad.is_empty() {
+        return None;
+    }
+    let containers = containers(&bad);
+    Violation::new(
+        "privileged",
+        format!("{containers} must not set securityContext.privileged=true"),
+    )
+}

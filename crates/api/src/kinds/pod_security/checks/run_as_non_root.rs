@@ -1,0 +1,38 @@
+//! Containers are required to run as another user than root.
+
+use super::wording::{containers, setters};
+use crate::kinds::pod_security::evaluation::Violation;
+use crate::kinds::pod_security::pod::PodView;
+use crate::machinery::tree::flag_if_set;
+
+pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
+    const REASON: &str = "runAsNonRoot != true";
+    let of_pod = flag_if_set(pod.security_context(), "runAsNonRoot");
+    let explicit = pod.containers_where(|context| flag_if_set(context, "runAsNonRoot") == Some(false));
+    if let Some(setters) = setters(of_pod == Some(false), &explicit) {
+        return Violation::new(
+            REASON,
+            format!("{setters} must not set securityContext.runAsNonRoot=false"),
+        );
+    }
+    if of_pod == Some(true) {
+        return None;
+    }
+    let implicit = pod.containers_where(|context| flag_if_set(context, "runAsNonRoot").is_none());
+    if implicit.is_empty() {
+        return None;
+    }
+    let containers = containers(&implicit);
+    Violation::new(
+        REASON,
+        format!("pod or {containers} must set securityContext.runAsNonRoot=true"),
+    )
+}
+
+/// The same; root in a user namespace of the Pod's own is not root on the node.
+pub(super) fn check_without_user_namespace(pod: &PodView<'_>) -> Option<Violation> {
+    match pod.has_user_namespace() {
+        true => None,
+        false => check(pod),
+    }
+}

@@ -1,0 +1,65 @@
+//! SELinux types are those of containers; users and roles are not chosen.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::wording::{join_quoted, plural, setters};
+use crate::kinds::pod_security::evaluation::Violation;
+use crate::kinds::pod_security::pod::PodView;
+use crate::machinery::tree::{child, text};
+
+const TYPES: [&str; 4] = ["", "container_t", "container_init_t", "container_kvm_t"];
+const TYPES_1_31: [&str; 5] = [
+    "",
+    "container_t",
+    "container_init_t",
+    "container_kvm_t",
+    "container_engine_t",
+];
+
+pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
+    check_types(pod, &TYPES)
+}
+
+pub(super) fn check_1_31(pod: &PodView<'_>) -> Option<Violation> {
+    check_types(pod, &TYPES_1_31)
+}
+
+fn check_types(pod: &PodView<'_>, allowed: &[&str]) -> Option<Violation> {
+    let mut bad_types: BTreeSet<&str> = BTreeSet::new();
+    let (mut sets_user, mut sets_role) = (false, false);
+    let mut is_bad = |context| {
+        let options: &Value = child(context, "seLinuxOptions");
+        let has_bad_type = !allowed.contains(&text(options, "type"));
+        if has_bad_type {
+            bad_types.insert(text(options, "type"));
+        }
+        let (has_user, has_role) = (
+            !text(options, "user").is_empty(),
+            !text(options, "role").is_empty(),
+        );
+        sets_user |= has_user;
+        sets_role |= has_role;
+        has_bad_type || has_user || has_role
+    };
+    let is_pod_bad = is_bad(pod.security_context());
+    let bad = pod.containers_where(is_bad);
+    let setters = setters(is_pod_bad, &bad)?;
+    let mut faults = Vec::new();
+    if !bad_types.is_empty() {
+        let types = plural("type", "types", bad_types.len());
+        faults.push(format!("{types} {}", join_quoted(&bad_types)));
+    }
+    if sets_user {
+        faults.push("user may not be set".to_owned());
+    }
+    if sets_role {
+        faults.push("role may not be set".to_owned());
+    }
+    let detail = format!(
+        "{setters} set forbidden securityContext.seLinuxOptions: {}",
+        faults.join("; ")
+    );
+    Violation::new("seLinuxOptions", detail)
+}

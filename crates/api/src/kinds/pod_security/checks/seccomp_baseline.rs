@@ -1,0 +1,69 @@
+//! The seccomp filter, if one is named, is not "none".
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::wording::{join_quoted, plural, setters};
+use crate::kinds::pod_security::evaluation::Violation;
+use crate::kinds::pod_security::pod::PodView;
+use crate::machinery::tree::{child, is_set, text, text_if_set};
+
+const POD_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";
+const CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
+
+/// The annotations that came before the fields.
+pub(super) fn check_annotations(pod: &PodView<'_>) -> Option<Violation> {
+    let of_containers = pod
+        .containers()
+        .map(|container| format!("{CONTAINER_PREFIX}{}", text(container, "name")));
+    let forbidden: BTreeSet<String> = std::iter::once(POD_ANNOTATION.to_owned())
+        .chain(of_containers)
+        .filter_map(|key| {
+            let value = text_if_set(pod.annotations(), &key)?;
+            (!is_allowed_annotation(value)).then(|| format!("{key}={value:?}"))
+        })
+        .collect();
+    if forbidden.is_empty() {
+        return None;
+    }
+    let list: Vec<&str> = forbidden.iter().map(String::as_str).collect();
+    let annotations = plural("annotation", "annotations", list.len());
+    Violation::new(
+        "seccompProfile",
+        format!("forbidden {annotations} {}", list.join(", ")),
+    )
+}
+
+pub(super) fn check_fields(pod: &PodView<'_>) -> Option<Violation> {
+    let mut bad_values: BTreeSet<&str> = BTreeSet::new();
+    let mut is_bad = |context| match profile(context) {
+        Some(profile) if !is_allowed(profile) => {
+            bad_values.insert(profile);
+            true
+        }
+        _ => false,
+    };
+    let is_pod_bad = is_bad(pod.security_context());
+    let bad = pod.containers_where(is_bad);
+    let setters = setters(is_pod_bad, &bad)?;
+    let values = join_quoted(&bad_values);
+    Violation::new(
+        "seccompProfile",
+        format!("{setters} must not set securityContext.seccompProfile.type to {values}"),
+    )
+}
+
+/// The type of the profile that a security context names, if it names one.
+pub(super) fn profile(context: &Value) -> Option<&str> {
+    is_set(context, "seccompProfile").then(|| text(child(context, "seccompProfile"), "type"))
+}
+
+/// Returns true if a profile of this type filters system calls.
+pub(super) fn is_allowed(profile: &str) -> bool {
+    matches!(profile, "RuntimeDefault" | "Localhost")
+}
+
+fn is_allowed_annotation(value: &str) -> bool {
+    matches!(value, "runtime/default" | "docker/default") || value.starts_with("localhost/")
+}

@@ -1,0 +1,18 @@
+//! No container runs as a process of a Windows host.
+
+use serde_json::Value;
+
+use super::wording::setters;
+use crate::kinds::pod_security::evaluation::Violation;
+use crate::kinds::pod_security::pod::PodView;
+use crate::machinery::tree::{child, flag_if_set};
+
+pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
+    let is_bad = |context: &Value| flag_if_set(child(context, "windowsOptions"), "hostProcess") == Some(true);
+    let bad = pod.containers_where(is_bad);
+    let setters = setters(is_bad(pod.security_context()), &bad)?;
+    Violation::new(
+        "hostProcess",
+        format!("{setters} must not set securityContext.windowsOptions.hostProcess=true"),
+    )
+}

@@ -1,0 +1,213 @@
+//! The configuration of the admission plugin PodSecurity: defaults for Namespaces without labels, and exemptions.
+
+use std::collections::HashSet;
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::level::{Level, LevelVersion, Version};
+use super::policy::Policy;
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::names;
+
+const GROUP: &str = "pod-security.admission.config.k8s.io";
+const KIND: &str = "PodSecurityConfiguration";
+/// The versions of the file that upstream reads; they have the same fields.
+const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
+
+/// Defaults for Namespaces without labels, and exemptions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Configuration {
+    /// For Namespaces without labels.
+    pub defaults: Policy,
+    /// Requests that are not checked.
+    pub exemptions: Exemptions,
+}
+
+/// Requests that are not checked.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields, default)]
+pub struct Exemptions {
+    /// Users whose requests are not checked.
+    pub usernames: Vec<String>,
+    /// Namespaces that are not checked.
+    pub namespaces: Vec<String>,
+    /// RuntimeClasses whose Pods are not checked.
+    pub runtime_classes: Vec<String>,
+}
+
+/// A configuration that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigurationError {
+    /// The document has another kind.
+    #[error(
+        "expected apiVersion {GROUP}/v1 and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}"
+    )]
+    Kind {
+        /// The `apiVersion` that came.
+        api_version: String,
+        /// The `kind` that came.
+        kind: String,
+    },
+    /// A field is unknown or has another type.
+    #[error("strict decoding error: {0}")]
+    Form(#[from] serde_json::Error),
+    /// Values are not allowed.
+    #[error("{}", joined(.0))]
+    Values(FieldErrors),
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        Self {
+            defaults: Policy::PRIVILEGED,
+            exemptions: Exemptions::default(),
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct File {
+    // Looked at before.
+    #[serde(default, rename = "apiVersion")]
+    _api_version: IgnoredAny,
+    #[serde(default, rename = "kind")]
+    _kind: IgnoredAny,
+    #[serde(default)]
+    defaults: Defaults,
+    #[serde(default)]
+    exemptions: Exemptions,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+struct Defaults {
+    enforce: String,
+    enforce_version: String,
+    audit: String,
+    audit_version: String,
+    warn: String,
+    warn_version: String,
+}
+
+impl Configuration {
+    /// Reads a `PodSecurityConfiguration`.
+    ///
+    /// # Errors
+    /// See [`ConfigurationError`]; the messages about values are upstream's.
+    pub fn read(value: Value) -> Result<Self, ConfigurationError> {
+        let text = |field: &str| crate::machinery::tree::text(&value, field).to_owned();
+        let (api_version, kind) = (text("apiVersion"), text("kind"));
+        let version = api_version
+            .strip_prefix(GROUP)
+            .and_then(|rest| rest.strip_prefix('/'));
+        if kind != KIND || !version.is_some_and(|version| VERSIONS.contains(&version)) {
+            return Err(ConfigurationError::Kind { api_version, kind });
+        }
+        let file: File = serde_json::from_value(value)?;
+        let mut errors = FieldErrors::new();
+        let defaults = &file.defaults;
+        let defaults = Policy {
+            enforce: mode(
+                "enforce",
+                &defaults.enforce,
+                &defaults.enforce_version,
+                &mut errors,
+            ),
+            warn: mode("warn", &defaults.warn, &defaults.warn_version, &mut errors),
+            audit: mode("audit", &defaults.audit, &defaults.audit_version, &mut errors),
+        };
+        validate_exemptions(&file.exemptions, &mut errors);
+        match errors.is_empty() {
+            true => Ok(Self {
+                defaults,
+                exemptions: file.exemptions,
+            }),
+            false => Err(ConfigurationError::Values(errors)),
+        }
+    }
+}
+
+impl Exemptions {
+    /// Returns true if the Namespace is exempt.
+    pub fn has_namespace(&self, namespace: &str) -> bool {
+        contains(&self.namespaces, namespace)
+    }
+
+    /// Returns true if the user is exempt.
+    pub fn has_user(&self, user: &str) -> bool {
+        contains(&self.usernames, user)
+    }
+
+    /// Returns true if the RuntimeClass is exempt.
+    pub fn has_runtime_class(&self, runtime_class: &str) -> bool {
+        contains(&self.runtime_classes, runtime_class)
+    }
+}
+
+/// An empty name is never exempt.
+fn contains(names: &[String], name: &str) -> bool {
+    !name.is_empty() && names.iter().any(|known| known == name)
+}
+
+fn mode(name: &str, level: &str, version: &str, errors: &mut FieldErrors) -> LevelVersion {
+    let mut result = LevelVersion::PRIVILEGED;
+    let path = Path::new("defaults");
+    if !level.is_empty() {
+        match Level::parse(level) {
+            Ok(level) => result.level = level,
+            Err(detail) => errors.push(FieldError::invalid(&path.child(name), level, detail)),
+        }
+    }
+    if !version.is_empty() {
+        match Version::parse(version) {
+            Ok(version) => result.version = version,
+            Err(detail) => {
+                let path = path.child(&format!("{name}-version"));
+                errors.push(FieldError::invalid(&path, version, detail));
+            }
+        }
+    }
+    result
+}
+
+fn validate_exemptions(exemptions: &Exemptions, errors: &mut FieldErrors) {
+    type FaultsOf = fn(&str) -> Vec<String>;
+    let path = Path::new("exemptions");
+    let rows: [(&str, &[String], FaultsOf); 2] = [
+        ("namespaces", &exemptions.namespaces, names::dns_label),
+        (
+            "runtimeClasses",
+            &exemptions.runtime_classes,
+            names::dns_subdomain,
+        ),
+    ];
+    for (field, names, faults_of) in rows {
+        let mut seen = HashSet::new();
+        for (index, name) in names.iter().enumerate() {
+            let path = path.child(field).index(index);
+            let faults = faults_of(name);
+            if !faults.is_empty() {
+                errors.push(FieldError::invalid(&path, name.as_str(), faults.join(", ")));
+            } else if !seen.insert(name) {
+                errors.push(FieldError::duplicate(&path, name.as_str()));
+            }
+        }
+    }
+    let mut seen = HashSet::new();
+    for (index, name) in exemptions.usernames.iter().enumerate() {
+        let path = path.child("usernames").index(index);
+        if name.is_empty() {
+            errors.push(FieldError::required(&path, ""));
+        } else if !seen.insert(name) {
+            errors.push(FieldError::duplicate(&path, name.as_str()));
+        }
+    }
+}
+
+fn joined(errors: &FieldErrors) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
+    texts.join(", ")
+}

@@ -1,0 +1,36 @@
+//! What the ports of Services and of Endpoints have in common (VAL-12, VAL-13, EPV-06).
+
+use serde_json::Value;
+
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::push_faults;
+use crate::machinery::names;
+use crate::machinery::tree::{number, text, text_if_set};
+
+/// The protocols of Services and endpoints.
+pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
+
+/// A port's `port` and `protocol`, both of which must be there.
+pub(crate) fn validate_number_and_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
+    let value = number(port, "port");
+    for fault in names::port_number(value) {
+        errors.push(FieldError::invalid(&path.child("port"), value, fault));
+    }
+    match text(port, "protocol") {
+        "" => errors.push(FieldError::required(&path.child("protocol"), "")),
+        protocol if PROTOCOLS.contains(&protocol) => {}
+        protocol => errors.push(FieldError::not_supported(
+            &path.child("protocol"),
+            protocol,
+            &PROTOCOLS,
+        )),
+    }
+}
+
+/// A port's `appProtocol`, which may be absent.
+pub(crate) fn validate_app_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
+    if let Some(protocol) = text_if_set(port, "appProtocol") {
+        let faults = names::qualified_name(protocol);
+        push_faults(errors, &path.child("appProtocol"), protocol, faults);
+    }
+}

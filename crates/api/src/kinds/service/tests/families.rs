@@ -1,0 +1,148 @@
+use serde_json::{Value, json};
+
+use super::causes;
+use crate::kinds::service::{ConfiguredFamilies, initialize_families, normalize_cluster_ips};
+use crate::machinery::ip::Family;
+
+const DUAL: ConfiguredFamilies = ConfiguredFamilies {
+    primary: Family::V4,
+    is_dual_stack: true,
+};
+const SINGLE: ConfiguredFamilies = ConfiguredFamilies {
+    primary: Family::V4,
+    is_dual_stack: false,
+};
+const SIX_FIRST: ConfiguredFamilies = ConfiguredFamilies {
+    primary: Family::V6,
+    is_dual_stack: true,
+};
+
+/// What a new Service gets, as `policy [families]`, or the causes of the refusal.
+fn chosen(spec: Value, configured: ConfiguredFamilies) -> String {
+    let mut service = json!({"spec": spec});
+    normalize_cluster_ips(&mut service, None);
+    shown(initialize_families(&mut service, None, configured), &service)
+}
+
+fn updated(old: Value, new: Value, configured: ConfiguredFamilies) -> (String, Value) {
+    let mut service = json!({"spec": new});
+    let result = initialize_families(&mut service, Some(&json!({"spec": old})), configured);
+    (shown(result, &service), service["spec"]["clusterIPs"].clone())
+}
+
+fn shown(result: Result<(), Vec<crate::machinery::field::FieldError>>, service: &Value) -> String {
+    match result {
+        Ok(()) => format!(
+            "{} {}",
+            service["spec"]["ipFamilyPolicy"].as_str().unwrap_or("-"),
+            service["spec"]["ipFamilies"]
+        ),
+        Err(errors) => causes(&errors).join(", "),
+    }
+}
+
+#[test]
+fn new_services_get_the_primary_family() {
+    assert_eq!(chosen(json!({}), DUAL), r#"SingleStack ["IPv4"]"#);
+    assert_eq!(chosen(json!({}), SIX_FIRST), r#"SingleStack ["IPv6"]"#);
+    assert_eq!(
+        chosen(json!({"ipFamilyPolicy": "PreferDualStack"}), SINGLE),
+        r#"PreferDualStack ["IPv4"]"#
+    );
+    assert_eq!(
+        chosen(
+            json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6"]}),
+            DUAL
+        ),
+        r#"PreferDualStack ["IPv6","IPv4"]"#
+    );
+    assert_eq!(chosen(json!({"type": "ExternalName"}), DUAL), "- null");
+}
+
+#[test]
+fn families_follow_given_addresses() {
+    assert_eq!(
+        chosen(json!({"clusterIP": "fd00::1"}), DUAL),
+        r#"SingleStack ["IPv6"]"#
+    );
+    assert_eq!(
+        chosen(
+            json!({"clusterIP": "fd00::1", "ipFamilyPolicy": "RequireDualStack"}),
+            DUAL
+        ),
+        r#"RequireDualStack ["IPv6","IPv4"]"#
+    );
+    assert_eq!(
+        chosen(json!({"clusterIP": "fd00::1"}), SINGLE),
+        "FieldValueInvalid spec.clusterIPs[0]"
+    );
+}
+
+#[test]
+fn headless_without_selector_may_have_both_anywhere() {
+    let both = r#"RequireDualStack ["IPv4","IPv6"]"#;
+    assert_eq!(chosen(json!({"clusterIP": "None"}), SINGLE), both);
+    assert_eq!(
+        chosen(
+            json!({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}),
+            DUAL
+        ),
+        r#"SingleStack ["IPv4"]"#
+    );
+    assert_eq!(
+        chosen(json!({"clusterIP": "None", "selector": {"a": "b"}}), DUAL),
+        r#"SingleStack ["IPv4"]"#
+    );
+}
+
+#[test]
+fn what_the_cluster_cannot_do_is_refused() {
+    assert_eq!(
+        chosen(json!({"ipFamilyPolicy": "RequireDualStack"}), SINGLE),
+        "FieldValueInvalid spec.ipFamilyPolicy"
+    );
+    assert_eq!(
+        chosen(json!({"ipFamilies": ["IPv6"]}), SINGLE),
+        "FieldValueInvalid spec.ipFamilies[0]"
+    );
+    assert_eq!(
+        chosen(json!({"ipFamilies": ["IPv4", "IPv6"]}), DUAL),
+        "FieldValueInvalid spec.ipFamilyPolicy"
+    );
+    assert_eq!(
+        chosen(json!({"clusterIPs": ["10.0.0.1"]}), DUAL),
+        "FieldValueInvalid spec.clusterIPs"
+    );
+}
+
+#[test]
+fn an_update_to_single_stack_drops_the_second() {
+    let dual = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
+        "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
+    let mut new = dual.clone();
+    new["ipFamilyPolicy"] = "SingleStack".into();
+    assert_eq!(
+        updated(dual.clone(), new, DUAL),
+        (r#"SingleStack ["IPv4"]"#.to_owned(), json!(["10.0.0.1"]))
+    );
+    let mut new = dual.clone();
+    new["clusterIPs"] = json!(["10.0.0.1"]);
+    new["ipFamilies"] = json!(["IPv4"]);
+    assert_eq!(
+        updated(dual, new, DUAL).0,
+        "FieldValueInvalid spec.ipFamilyPolicy, FieldValueInvalid spec.ipFamilyPolicy"
+    );
+}
+
+#[test]
+fn an_unchanged_preference_never_drifts() {
+    let old = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "ipFamilies": ["IPv4"], "ipFamilyPolicy": "PreferDualStack"});
+    assert_eq!(
+        updated(old.clone(), old.clone(), DUAL).0,
+        r#"PreferDualStack ["IPv4"]"#
+    );
+    let mut single = old.clone();
+    single["ipFamilyPolicy"] = "SingleStack".into();
+    assert_eq!(updated(single, old, DUAL).0, r#"PreferDualStack ["IPv4","IPv6"]"#);
+}

@@ -1,0 +1,135 @@
+use serde_json::{Value, json};
+
+use super::{causes, stored};
+use crate::kinds::service::{
+    default_on_read, default_on_write, normalize_cluster_ips, patch_allocated_values, prepare_update,
+    validate_update,
+};
+
+fn normalized(old: Value, new: Value) -> Value {
+    let mut new = json!({"spec": new});
+    normalize_cluster_ips(&mut new, Some(&json!({"spec": old})));
+    new["spec"].clone()
+}
+
+#[test]
+fn singular_and_plural_stay_in_step() {
+    let old = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]});
+    let both = |ip: &str, ips: Value| json!({"clusterIP": ip, "clusterIPs": ips});
+    assert_eq!(
+        normalized(old.clone(), json!({"clusterIP": "10.0.0.1"}))["clusterIPs"],
+        old["clusterIPs"]
+    );
+    assert_eq!(
+        normalized(old.clone(), both("", old["clusterIPs"].clone())).get("clusterIPs"),
+        None
+    );
+    assert_eq!(
+        normalized(old.clone(), both("10.0.0.2", old["clusterIPs"].clone()))["clusterIPs"],
+        json!(["10.0.0.2"])
+    );
+    let changed = both("10.0.0.2", json!(["10.0.0.3"]));
+    assert_eq!(normalized(old, changed.clone()), changed);
+}
+
+#[test]
+fn allocated_values_are_kept_when_left_out() {
+    let old = json!({"spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
+        "externalTrafficPolicy": "Local", "healthCheckNodePort": 30003,
+        "ports": [{"name": "a", "port": 80, "nodePort": 30001}, {"name": "b", "port": 81, "nodePort": 30002}]}});
+    let mut new = json!({"spec": {"type": "LoadBalancer", "externalTrafficPolicy": "Local",
+        "ports": [{"name": "b", "port": 81}, {"name": "a", "port": 80}]}});
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["clusterIP"], "10.0.0.1");
+    assert_eq!(new["spec"]["healthCheckNodePort"], 30003);
+    assert_eq!(new["spec"]["ports"][0]["nodePort"], 30002);
+    let mut new = json!({"spec": {"type": "NodePort",
+        "ports": [{"name": "a", "port": 80}, {"name": "c", "port": 82, "nodePort": 30001}]}});
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
+}
+
+#[test]
+fn without_automatic_ports_a_port_left_out_is_removed() {
+    let old = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30001}]}});
+    let mut new = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
+        "ports": [{"port": 80}]}});
+    patch_allocated_values(&mut new, &old);
+    assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
+}
+
+#[test]
+fn a_change_of_type_drops_what_the_client_did_not_change() {
+    let old = stored(
+        json!({"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}],
+        "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001, "loadBalancerClass": "x"}),
+    );
+    let mut new = old.clone();
+    new["spec"]["type"] = "ClusterIP".into();
+    default_on_write(&mut new);
+    prepare_update(&mut new, &old);
+    assert!(
+        validate_update(&new, &old).is_empty(),
+        "{:?}",
+        validate_update(&new, &old)
+    );
+    for field in [
+        "externalTrafficPolicy",
+        "healthCheckNodePort",
+        "loadBalancerClass",
+        "allocateLoadBalancerNodePorts",
+    ] {
+        assert_eq!(new["spec"].get(field), None, "{field}");
+    }
+    assert_eq!(new["spec"]["ports"][0].get("nodePort"), None);
+    let mut new = old.clone();
+    new["spec"]["type"] = "NodePort".into();
+    new["spec"]["loadBalancerClass"] = "y".into();
+    prepare_update(&mut new, &old);
+    let expected = ["FieldValueForbidden spec.loadBalancerClass"; 2];
+    assert_eq!(causes(&validate_update(&new, &old)), expected);
+}
+
+#[test]
+fn addresses_and_families_do_not_change() {
+    let old = stored(json!({"ports": [{"port": 80}]}));
+    let faults = |change: Value| {
+        let mut new = old.clone();
+        for (field, value) in change.as_object().expect("a change") {
+            new["spec"][field] = value.clone();
+        }
+        causes(&validate_update(&new, &old))
+    };
+    assert!(faults(json!({})).is_empty());
+    let changed = json!({"clusterIP": "10.96.0.8", "clusterIPs": ["10.96.0.8"]});
+    assert_eq!(faults(changed), ["FieldValueInvalid spec.clusterIPs[0]"]);
+    let unset = json!({"clusterIP": "", "clusterIPs": []});
+    assert_eq!(faults(unset), ["FieldValueInvalid spec.clusterIPs[0]"]);
+    let more = json!({"clusterIPs": ["10.96.0.9", "fd00::9"], "ipFamilies": ["IPv4", "IPv6"],
+        "ipFamilyPolicy": "RequireDualStack"});
+    assert!(faults(more).is_empty());
+    let class = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster",
+        "allocateLoadBalancerNodePorts": true, "loadBalancerClass": "x"});
+    assert!(faults(class).is_empty(), "a class may come with the type");
+}
+
+#[test]
+fn old_objects_are_completed_on_read() {
+    let read = |spec: Value| {
+        let mut service = json!({"spec": spec});
+        default_on_read(&mut service, crate::machinery::ip::Family::V4);
+        service["spec"].clone()
+    };
+    let spec = read(json!({"clusterIP": "10.0.0.1"}));
+    assert_eq!(spec["clusterIPs"], json!(["10.0.0.1"]));
+    assert_eq!(
+        (&spec["ipFamilies"], &spec["ipFamilyPolicy"]),
+        (&json!(["IPv4"]), &json!("SingleStack"))
+    );
+    let spec = read(json!({"clusterIP": "None"}));
+    assert_eq!(spec["ipFamilies"], json!(["IPv4", "IPv6"]));
+    let spec = read(json!({"clusterIP": "None", "selector": {"a": "b"}}));
+    assert_eq!(spec["ipFamilies"], json!(["IPv4"]));
+    let spec = read(json!({"type": "ExternalName", "internalTrafficPolicy": "Cluster"}));
+    assert_eq!(spec, json!({"type": "ExternalName"}));
+}

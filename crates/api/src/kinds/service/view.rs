@@ -1,0 +1,149 @@
+//! What the rules read from a Service's tree.
+
+use serde_json::Value;
+
+use super::HEADLESS;
+use crate::machinery::tree::{child, flag_if_set, items, number, text, text_if_set, texts};
+
+/// A Service as the rules see it; fields read as their zero value where they are absent.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    /// The whole object.
+    pub object: &'a Value,
+    /// `spec`, or null.
+    pub spec: &'a Value,
+}
+
+impl<'a> View<'a> {
+    /// Reads `object`.
+    pub fn of(object: &'a Value) -> Self {
+        Self {
+            object,
+            spec: child(object, "spec"),
+        }
+    }
+
+    /// `metadata.name`.
+    pub fn name(self) -> &'a str {
+        text(child(self.object, "metadata"), "name")
+    }
+
+    /// `metadata.namespace`.
+    pub fn namespace(self) -> &'a str {
+        text(child(self.object, "metadata"), "namespace")
+    }
+
+    /// The annotation `key`.
+    pub fn annotation(self, key: &str) -> Option<&'a str> {
+        text_if_set(child(child(self.object, "metadata"), "annotations"), key)
+    }
+
+    /// `spec.type`.
+    pub fn kind(self) -> &'a str {
+        text(self.spec, "type")
+    }
+
+    /// Whether the type is `ExternalName`.
+    pub fn is_external_name(self) -> bool {
+        self.kind() == "ExternalName"
+    }
+
+    /// Whether the type is `LoadBalancer`.
+    pub fn is_load_balancer(self) -> bool {
+        self.kind() == "LoadBalancer"
+    }
+
+    /// `spec.ports`.
+    pub fn ports(self) -> &'a [Value] {
+        items(self.spec, "ports")
+    }
+
+    /// `spec.clusterIP`.
+    pub fn cluster_ip(self) -> &'a str {
+        text(self.spec, "clusterIP")
+    }
+
+    /// `spec.clusterIPs`.
+    pub fn cluster_ips(self) -> Vec<&'a str> {
+        texts(self.spec, "clusterIPs")
+    }
+
+    /// `spec.ipFamilies`.
+    pub fn ip_families(self) -> Vec<&'a str> {
+        texts(self.spec, "ipFamilies")
+    }
+
+    /// `spec.ipFamilyPolicy`.
+    pub fn ip_family_policy(self) -> Option<&'a str> {
+        text_if_set(self.spec, "ipFamilyPolicy")
+    }
+
+    /// Whether `clusterIPs` is `None` alone.
+    pub fn is_headless(self) -> bool {
+        let ips = items(self.spec, "clusterIPs");
+        ips.len() == 1 && ips[0] == HEADLESS
+    }
+
+    /// Whether `clusterIP` asks for no address and there is no selector: such Services may name families
+    /// that the cluster does not have (FAM-06).
+    pub fn is_headless_without_selector(self) -> bool {
+        let has_selector = self
+            .spec
+            .get("selector")
+            .and_then(Value::as_object)
+            .is_some_and(|selector| !selector.is_empty());
+        self.cluster_ip() == HEADLESS && !has_selector
+    }
+
+    /// `spec.externalTrafficPolicy`.
+    pub fn external_traffic_policy(self) -> &'a str {
+        text(self.spec, "externalTrafficPolicy")
+    }
+
+    /// `spec.healthCheckNodePort`.
+    pub fn health_check_node_port(self) -> i64 {
+        number(self.spec, "healthCheckNodePort")
+    }
+
+    /// Whether clients from outside reach it: by node ports, load balancer or external IPs (DEF-06).
+    pub fn is_externally_accessible(self) -> bool {
+        match self.kind() {
+            "LoadBalancer" | "NodePort" => true,
+            "ClusterIP" => !items(self.spec, "externalIPs").is_empty(),
+            _ => false,
+        }
+    }
+
+    /// Whether it has a cluster IP, `None` counting as one.
+    pub fn needs_cluster_ip(self) -> bool {
+        !self.is_external_name()
+    }
+
+    /// Whether its type uses node ports.
+    pub fn needs_node_ports(self) -> bool {
+        matches!(self.kind(), "LoadBalancer" | "NodePort")
+    }
+
+    /// Whether load balancers ask its nodes for health (API-36).
+    pub fn needs_health_check_node_port(self) -> bool {
+        self.is_load_balancer() && self.external_traffic_policy() == "Local"
+    }
+
+    /// Whether missing node ports are to be allocated (NP-07).
+    pub fn allocates_node_ports(self) -> bool {
+        match self.kind() {
+            "NodePort" => true,
+            "LoadBalancer" => flag_if_set(self.spec, "allocateLoadBalancerNodePorts").unwrap_or(true),
+            _ => false,
+        }
+    }
+
+    /// The node ports of its ports, as far as they are set.
+    pub fn node_ports(self) -> Vec<i64> {
+        self.ports()
+            .iter()
+            .map(|port| number(port, "nodePort"))
+            .filter(|&port| port != 0)
+            .collect()
+    }
+}

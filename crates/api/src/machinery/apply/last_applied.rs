@@ -1,0 +1,65 @@
+//! The way from `kubectl apply`, which keeps what it applied in an annotation, to server-side apply.
+
+use serde_json::Value;
+
+use super::application::Application;
+use super::compare::Comparison;
+use super::conflict::Conflict;
+use super::field_set::FieldSet;
+use super::layout::{Layout, fields_of};
+use super::{Author, check};
+use crate::kinds::kind::Kind;
+use crate::machinery::tree::{child, clear, set, text_if_set};
+
+const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// The manager that the annotation belongs to.
+const KUBECTL: &str = "kubectl";
+
+/// The conflicts that are left for kubectl: a field that it applied itself, and that still is as it applied it, is
+/// its own.
+pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Application<'_>) -> Vec<Conflict> {
+    if application.author.manager == KUBECTL
+        && let Some(allowed) = unchanged(application.live, application.author.kind)
+    {
+        conflicts.retain(|conflict| !conflict.fields.difference(&allowed).is_empty());
+    }
+    conflicts
+}
+
+/// The fields that are as the annotation says; none if there is no annotation that can be read.
+fn unchanged(live: &Value, kind: &Kind) -> Option<FieldSet> {
+    let last = last_applied(live).filter(|last| check::faults(last, kind).is_empty())?;
+    let layout = Layout::of_kind(kind);
+    let comparison = Comparison::of(&last, live, layout);
+    let changed = comparison.written().union(&comparison.removed);
+    Some(fields_of(&last, layout).difference(&changed))
+}
+
+/// Keeps the annotation true where there is one.
+pub(super) fn renew(object: &mut Value, application: &Application<'_>, configuration: &Value) {
+    let Author {
+        manager, subresource, ..
+    } = application.author;
+    if manager != KUBECTL || subresource.is_some() || last_applied(application.live).is_none() {
+        return;
+    }
+    let mut applied = configuration.clone();
+    if let Some(metadata) = applied.get_mut("metadata") {
+        if let Some(annotations) = metadata.get_mut("annotations") {
+            clear(annotations, ANNOTATION);
+        }
+        clear(metadata, "managedFields");
+    }
+    applied.sort_all_objects();
+    let annotations = object
+        .get_mut("metadata")
+        .and_then(|metadata| metadata.get_mut("annotations"));
+    if let Some(annotations) = annotations {
+        set(annotations, ANNOTATION, format!("{applied}\n"));
+    }
+}
+
+fn last_applied(live: &Value) -> Option<Value> {
+    let annotations = child(child(live, "metadata"), "annotations");
+    serde_json::from_str(text_if_set(annotations, ANNOTATION)?).ok()
+}

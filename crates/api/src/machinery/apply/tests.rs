@@ -1,0 +1,527 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::layout::fields_of;
+use super::*;
+use crate::kinds::kind;
+
+const NOON: &str = "2026-01-01T12:00:00Z";
+const LATER: &str = "2026-01-01T13:00:00Z";
+
+fn author(manager: &str) -> Author<'_> {
+    author_at(manager, NOON)
+}
+
+fn author_at<'a>(manager: &'a str, time: &'a str) -> Author<'a> {
+    let kind = kind::find("", "v1", "services").expect("a kind");
+    Author {
+        kind,
+        subresource: None,
+        manager,
+        time,
+    }
+}
+
+fn service(metadata: Value, spec: Value) -> Value {
+    let mut object = json!({"apiVersion": "v1", "kind": "Service", "metadata": metadata, "spec": spec});
+    set(object.get_mut("metadata").expect("metadata"), "name", "s");
+    object
+}
+
+fn port(name: &str, number: i64) -> Value {
+    json!({"name": name, "port": number})
+}
+
+/// Applies to something, checking the configuration as for a body.
+fn apply_body(live: Option<&Value>, configuration: &Value, manager: &str) -> Result<Value, ApplyError> {
+    let author = author(manager);
+    let configuration = read_configuration(configuration.to_string().as_bytes(), author.kind)?;
+    apply(live, &configuration, author, false)
+}
+
+/// Gives `new` the records of an update.
+fn update(new: &mut Value, old: &Value, given: Option<Value>, author: Author<'_>) {
+    let records = record_update(new, old, given.as_ref(), author);
+    crate::machinery::tree::set_or_clear(&mut new["metadata"], "managedFields", records);
+}
+
+fn records(object: &Value) -> Value {
+    managed_fields(object).clone()
+}
+
+#[test]
+fn a_new_object_belongs_to_who_applied_it() {
+    let configuration = service(
+        json!({"labels": {"a": "1"}}),
+        json!({"ports": [{"port": 80}], "selector": {}}),
+    );
+    let object = apply_body(None, &configuration, "me").expect("applies");
+    let expected = json!([{
+        "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "me", "operation": "Apply", "time": NOON,
+        "fieldsV1": {
+            "f:metadata": {"f:labels": {"f:a": {}}},
+            "f:spec": {
+                "f:ports": {"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}},
+                "f:selector": {},
+            },
+        },
+    }]);
+    assert_eq!(records(&object), expected);
+    assert_eq!(managers::read(&expected).map(managers::write), Some(expected));
+}
+
+#[test]
+fn what_is_no_longer_applied_goes_unless_others_own_it() {
+    let first = service(
+        json!({"labels": {"a": "1", "b": "2"}}),
+        json!({"ports": [port("x", 80), port("y", 81)]}),
+    );
+    let object = apply_body(None, &first, "me").expect("applies");
+    let others = service(json!({"labels": {"b": "2"}}), json!({}));
+    let object = apply_body(Some(&object), &others, "other").expect("agrees");
+    let second = service(json!({}), json!({"ports": [port("y", 81)]}));
+    let object = apply_body(Some(&object), &second, "me").expect("applies");
+    assert_eq!(object["metadata"]["labels"], json!({"b": "2"}));
+    assert_eq!(object["spec"]["ports"], json!([port("y", 81)]));
+    let second = service(json!({}), json!({}));
+    let object = apply_body(Some(&object), &second, "me").expect("applies");
+    assert_eq!(object["spec"]["ports"], Value::Null);
+}
+
+#[test]
+fn fields_of_others_conflict_and_are_forced() {
+    let ports = |target: i64| json!({"ports": [{"port": 80, "targetPort": target}]});
+    let object = apply_body(None, &service(json!({}), ports(1)), "me").expect("applies");
+    let theirs = service(json!({}), ports(2));
+    let error = apply_body(Some(&object), &theirs, "other").expect_err("is owned");
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 1 conflict: conflict with \"me\": \
+         .spec.ports[port=80,protocol=\"TCP\"].targetPort"
+    );
+    let object = apply(Some(&object), &theirs, author("other"), true).expect("is forced");
+    assert_eq!(object["spec"]["ports"][0]["targetPort"], 2);
+    let mine = &records(&object)[0];
+    assert_eq!(mine["manager"], "me");
+    assert_eq!(
+        mine["fieldsV1"]["f:spec"]["f:ports"],
+        json!({"k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}}})
+    );
+}
+
+#[test]
+fn conflicts_with_several_are_told_by_manager() {
+    let object = apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+    let object = apply_body(
+        Some(&object),
+        &service(json!({"labels": {"b": "1"}}), json!({})),
+        "you",
+    )
+    .expect("applies");
+    let theirs = service(json!({"labels": {"a": "2", "b": "2"}}), json!({}));
+    let error = apply_body(Some(&object), &theirs, "other").expect_err("is owned");
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 2 conflicts: conflicts with \"me\":\n- .metadata.labels.a\n\
+         conflicts with \"you\":\n- .metadata.labels.b"
+    );
+}
+
+#[test]
+fn what_was_there_before_the_first_apply_is_owned() {
+    let live = service(
+        json!({"uid": "u"}),
+        json!({"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}]}),
+    );
+    let object = apply_body(
+        Some(&live),
+        &service(json!({"labels": {"a": "1"}}), json!({})),
+        "me",
+    )
+    .expect("applies");
+    let before = &records(&object)[1];
+    assert_eq!(before["manager"], BEFORE_FIRST_APPLY);
+    assert_eq!(before["operation"], "Update");
+    assert_eq!(
+        before["fieldsV1"],
+        json!({"f:spec": {
+            "f:ports": {".": {}, "k:{\"port\":80,\"protocol\":\"TCP\"}": {".": {}, "f:port": {}, "f:protocol": {}}},
+            "f:type": {},
+        }})
+    );
+    let error = apply_body(
+        Some(&live),
+        &service(json!({}), json!({"type": "NodePort"})),
+        "me",
+    )
+    .expect_err("is owned");
+    assert_eq!(
+        error.to_string(),
+        "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .spec.type"
+    );
+}
+
+#[test]
+fn kubectl_takes_over_what_it_applied_itself() {
+    let applied = service(json!({}), json!({"type": "NodePort"}));
+    let mut live = applied.clone();
+    live["metadata"]["annotations"] =
+        json!({ "kubectl.kubernetes.io/last-applied-configuration": applied.to_string() });
+    let changed = service(json!({}), json!({"type": "ClusterIP"}));
+    apply_body(Some(&live), &changed, "other").expect_err("is not kubectl");
+    let object = apply_body(Some(&live), &changed, "kubectl").expect("is its own");
+    assert_eq!(object["spec"]["type"], "ClusterIP");
+    let annotation = &object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
+    let kept: Value = serde_json::from_str(annotation.as_str().expect("text")).expect("JSON");
+    assert_eq!(kept, changed);
+    live["spec"]["type"] = "LoadBalancer".into();
+    apply_body(Some(&live), &changed, "kubectl").expect_err("somebody changed it since");
+}
+
+#[test]
+fn updates_take_fields_over() {
+    let old = apply_body(
+        None,
+        &service(json!({"labels": {"a": "1", "b": "1"}}), json!({})),
+        "me",
+    )
+    .expect("applies");
+    let mut new = service(
+        json!({"labels": {"a": "2"}, "annotations": {"x": "y"}}),
+        json!({}),
+    );
+    update(&mut new, &old, None, author_at("kubectl-edit", LATER));
+    let expected = json!({
+        "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "kubectl-edit", "operation": "Update", "time": LATER,
+        "fieldsV1": {"f:metadata": {"f:annotations": {".": {}, "f:x": {}}, "f:labels": {"f:a": {}}}},
+    });
+    assert_eq!(records(&new)[0]["fieldsV1"], json!({"f:spec": {}}));
+    assert_eq!(records(&new)[1], expected);
+}
+
+#[test]
+fn records_end_with_a_reset_and_begin_anew_with_an_apply() {
+    let mut new = service(json!({"labels": {"a": "2"}}), json!({}));
+    update(&mut new, &service(json!({}), json!({})), None, author("me"));
+    assert_eq!(records(&new), Value::Null);
+    let old = apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+    for reset in [json!([]), json!([{}])] {
+        let mut new = service(json!({}), json!({}));
+        update(&mut new, &old, Some(reset), author("me"));
+        assert_eq!(records(&new), Value::Null);
+    }
+    for unreadable in [
+        json!([{"manager": "x"}]),
+        json!([{"operation": "Apply"}, 1]),
+        Value::Null,
+    ] {
+        let mut new = old.clone();
+        clear(&mut new["metadata"], "managedFields");
+        update(&mut new, &old, Some(unreadable), author("me"));
+        assert_eq!(records(&new), records(&old));
+    }
+}
+
+#[test]
+fn a_new_object_belongs_to_who_created_it() {
+    let mut object = service(
+        json!({"uid": "u", "labels": {"a": "1"}, "annotations": {}}),
+        json!({"ports": [port("x", 80), port("y", 80)], "selector": {}, "externalIPs": ["192.0.2.1"]}),
+    );
+    object["spec"]["ports"][1]["protocol"] = "UDP".into();
+    object["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let recorded = record_creation(&object, None, author("kubectl-create")).expect("records");
+    let port = json!({".": {}, "f:name": {}, "f:port": {}});
+    let mut udp = port.clone();
+    udp["f:protocol"] = json!({});
+    let expected = json!([{
+        "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "kubectl-create", "operation": "Update", "time": NOON,
+        "fieldsV1": {
+            "f:metadata": {"f:annotations": {}, "f:labels": {".": {}, "f:a": {}}},
+            "f:spec": {
+                "f:externalIPs": {},
+                "f:ports": {
+                    ".": {},
+                    "k:{\"port\":80,\"protocol\":\"TCP\"}": port,
+                    "k:{\"port\":80,\"protocol\":\"UDP\"}": udp,
+                },
+                "f:selector": {},
+            },
+        },
+    }]);
+    assert_eq!(recorded, expected);
+    let nameless = record_creation(&object, None, author("")).expect("records");
+    assert_eq!(nameless[0]["manager"], "unknown");
+    // Records that come with the object lose to who creates it.
+    let recorded = record_creation(&object, Some(&expected), author("other")).expect("records");
+    assert_eq!(recorded.as_array().map(Vec::len), Some(1));
+    assert_eq!(recorded[0]["manager"], "other");
+}
+
+#[test]
+fn a_field_that_a_path_does_not_write_is_nobodys() {
+    let old = service(json!({"uid": "u"}), json!({"type": "NodePort"}));
+    let mut stored = old.clone();
+    stored["metadata"]["managedFields"] = record_creation(&old, None, author("me")).expect("records");
+    let mut new = old.clone();
+    new["spec"] = json!({});
+    new["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
+    let on_status = Author {
+        subresource: Some("status"),
+        ..author("balancer")
+    };
+    let recorded = record_update(&new, &stored, None, on_status).expect("records");
+    assert_eq!(recorded[1]["fieldsV1"], json!({"f:spec": {"f:type": {}}}));
+    assert_eq!(recorded[0]["subresource"], "status");
+    assert_eq!(
+        recorded[0]["fieldsV1"],
+        json!({"f:status": {"f:loadBalancer": {"f:ingress": {}}}})
+    );
+    let recorded = record_update(&new, &stored, None, author("me"));
+    assert_eq!(recorded, None);
+}
+
+#[test]
+fn many_updaters_are_put_together() {
+    let mut object =
+        apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+    for index in 0..20 {
+        let mut new = object.clone();
+        clear(&mut new["metadata"], "managedFields");
+        new["metadata"]["labels"][format!("l{index}")] = "x".into();
+        let time = format!("2026-01-01T12:00:{index:02}Z");
+        update(&mut new, &object, None, author_at(&format!("m{index}"), &time));
+        object = new;
+    }
+    let records = records(&object);
+    let names: Vec<&str> = crate::machinery::tree::items(&object["metadata"], "managedFields")
+        .iter()
+        .map(|m| text(m, "manager"))
+        .collect();
+    assert_eq!(names.len(), 11, "{records}");
+    assert_eq!(&names[..3], ["me", "ancient-changes", "m11"]);
+    assert!(records[1]["fieldsV1"]["f:metadata"]["f:labels"]["f:l10"].is_object());
+}
+
+#[test]
+fn each_path_applies_its_part() {
+    let mut configuration = service(json!({}), json!({"type": "NodePort"}));
+    configuration["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
+    let object = apply_body(None, &configuration, "me").expect("applies");
+    assert_eq!(object.get("status"), None);
+    let on_status = Author {
+        subresource: Some("status"),
+        ..author("me")
+    };
+    let object = apply(Some(&object), &configuration, on_status, false).expect("applies");
+    let records = records(&object);
+    assert_eq!(records[0]["fieldsV1"], json!({"f:spec": {"f:type": {}}}));
+    assert_eq!(records[1]["subresource"], "status");
+    assert_eq!(
+        records[1]["fieldsV1"]["f:status"]["f:conditions"],
+        json!({"k:{\"type\":\"Ready\"}": {".": {}, "f:status": {}, "f:type": {}}})
+    );
+}
+
+#[test]
+fn configurations_that_are_refused() {
+    let refusal = |configuration: Value| {
+        apply_body(None, &configuration, "me")
+            .expect_err("is refused")
+            .to_string()
+    };
+    let untyped =
+        |fault: &str| format!("failed to create typed patch object (/s; /v1, Kind=Service): {fault}");
+    let cases = [
+        (
+            json!({"nonsense": 1}),
+            ".spec.nonsense: field not declared in schema",
+        ),
+        (json!({"type": 1}), ".spec.type: expected string, got 1"),
+        (json!({"ports": {}}), ".spec.ports: expected list, got a map"),
+        (
+            json!({"ports": [port("a", 80), port("b", 80)]}),
+            ".spec.ports: duplicate entries for key [port=80,protocol=\"TCP\"]",
+        ),
+        (
+            json!({"ports": [{"port": "80"}]}),
+            ".spec.ports[port=\"80\",protocol=\"TCP\"].port: expected numeric (int or float), got \"80\"",
+        ),
+        (
+            json!({"ports": [{}]}),
+            ".spec.ports: element: associative list with keys has an element that omits key field \"port\" \
+             (and doesn't have default value)",
+        ),
+    ];
+    for (spec, fault) in cases {
+        assert_eq!(refusal(service(json!({}), spec)), untyped(fault));
+    }
+    assert_eq!(
+        refusal(service(json!({"managedFields": []}), json!({}))),
+        "metadata.managedFields must be nil"
+    );
+    assert_eq!(
+        refusal(json!({"kind": "Service"})),
+        "invalid object type: , Kind=Service"
+    );
+    let kind = author("me").kind;
+    assert!(matches!(
+        read_configuration(b"[]", kind),
+        Err(ApplyError::Syntax(_))
+    ));
+    assert!(matches!(
+        read_configuration(b"{", kind),
+        Err(ApplyError::Syntax(_))
+    ));
+}
+
+#[test]
+fn lists_keep_both_orders() {
+    let list = |names: &str| Value::Array(names.chars().map(|c| Value::from(c.to_string())).collect());
+    for (live, applied, expected) in [
+        ("abc", "", "abc"),
+        ("", "abc", "abc"),
+        ("abc", "d", "abcd"),
+        ("abc", "cba", "cba"),
+        ("xaybz", "ab", "xaybz"),
+        ("ab", "bxa", "bxa"),
+        ("axb", "bca", "xbca"),
+    ] {
+        let merged = merge::merged(Some(&list(live)), &list(applied), Layout::Set);
+        assert_eq!(merged, list(expected), "{live} {applied}");
+    }
+}
+
+#[test]
+fn items_that_cannot_be_told_apart_are_owned_together() {
+    let layout = Layout::Set;
+    let set = fields_of(&json!(["a", "b", "a"]), layout);
+    assert_eq!(set.paths(), ["[=\"a\"]", "[=\"b\"]"]);
+    let comparison = Comparison::of(&json!(["a", "a"]), &json!(["a"]), layout);
+    assert_eq!(comparison.modified.paths(), ["[=\"a\"]"]);
+}
+
+#[test]
+fn sameness_leaves_times_out() {
+    let configuration = service(json!({"labels": {"a": "1"}}), json!({}));
+    let now = apply(None, &configuration, author("me"), false).expect("applies");
+    let later = apply(None, &configuration, author_at("me", LATER), false).expect("applies");
+    assert!(now != later && same_but_times(&now, &later));
+    let other = apply(None, &configuration, author("you"), false).expect("applies");
+    assert!(!same_but_times(&now, &other));
+}
+
+fn labels() -> impl Strategy<Value = Value> {
+    prop::collection::btree_map("[a-c]", "[xy]", 0..3).prop_map(|map| json!(map))
+}
+
+fn ports() -> impl Strategy<Value = Value> {
+    let port = (
+        (80..83i64),
+        prop::option::of("TCP|UDP"),
+        prop::option::of(1..3i64),
+    );
+    prop::collection::vec(port, 0..3).prop_map(|ports| {
+        let ports = ports.into_iter().map(|(number, protocol, target)| {
+            let mut port = json!({"port": number, "protocol": protocol});
+            crate::machinery::tree::set_or_clear(&mut port, "targetPort", target.map(Value::from));
+            port
+        });
+        Value::Array(ports.collect())
+    })
+}
+
+prop_compose! {
+    fn configurations()(labels in labels(), ports in ports(), finalizers in "[ab]{0,2}", kind in prop::option::of("A|B"))
+        -> Value {
+        let finalizers: Vec<String> = finalizers.chars().map(|c| format!("x/{c}")).collect();
+        service(json!({"labels": labels, "finalizers": finalizers}), json!({"ports": ports, "type": kind}))
+    }
+}
+
+fn anything() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<f64>().prop_map(Value::from),
+        "[a-z:{}.\"]{0,6}".prop_map(Value::from),
+    ];
+    let name = prop_oneof![
+        Just("metadata"),
+        Just("spec"),
+        Just("ports"),
+        Just("port"),
+        Just("managedFields"),
+        Just("fieldsV1"),
+        Just("f:spec"),
+        Just("k:{}"),
+        Just("v:1"),
+        Just("labels"),
+        Just("."),
+        Just("operation"),
+    ];
+    leaf.prop_recursive(5, 40, 5, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec((name.clone(), inner), 0..5)
+                .prop_map(|fields| fields.into_iter().map(|(k, v)| (k.to_owned(), v)).collect()),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn applying_again_changes_nothing(
+        before in configurations(), first in configurations(), other in configurations(),
+    ) {
+        let kind = author("me").kind;
+        let is_readable = |c: &Value| read_configuration(c.to_string().as_bytes(), kind).is_ok();
+        prop_assume!(is_readable(&before) && is_readable(&first) && is_readable(&other));
+        let object = apply(Some(&before), &other, author("other"), true).expect("is forced");
+        let object = apply(Some(&object), &first, author("me"), true).expect("is forced");
+        let again = apply(Some(&object), &first, author_at("me", LATER), false).expect("nobody else has it");
+        prop_assert_eq!(&again, &object);
+    }
+
+    #[test]
+    fn what_is_applied_is_there(before in configurations(), applied in configurations()) {
+        let kind = author("me").kind;
+        prop_assume!(read_configuration(applied.to_string().as_bytes(), kind).is_ok());
+        let object = apply(Some(&before), &applied, author("me"), true).expect("is forced");
+        let layout = Layout::of_kind(kind);
+        let (bare, _) = taken_apart(&object);
+        let missing = Comparison::of(&bare, &applied, layout);
+        prop_assert!(missing.added.is_empty() && missing.modified.is_empty(), "{:?}", missing);
+    }
+
+    #[test]
+    fn nothing_panics(live in anything(), configuration in anything(), given in anything()) {
+        let author = author("kubectl");
+        let read = read_configuration(configuration.to_string().as_bytes(), author.kind);
+        prop_assert!(read.is_err() || configuration["kind"] == "Service");
+        let applied = apply(Some(&live), &configuration, author, true).expect("is forced");
+        record_update(&live, &applied, Some(&given), author);
+        record_creation(&live, Some(&given), author);
+        prop_assert!(same_but_times(&applied, &applied));
+    }
+
+    #[test]
+    fn creation_records_what_a_comparison_with_nothing_finds(object in configurations()) {
+        let author = author("me");
+        let mut comparison = Comparison::of(zero_of(author.kind), &object, Layout::of_kind(author.kind));
+        comparison.leave_out("status");
+        let fields = without_identity(&comparison.written());
+        let created = record_creation(&object, None, author).map(|records| records[0]["fieldsV1"].clone());
+        prop_assert_eq!(created, (!fields.is_empty()).then(|| fields_v1::write(&fields)));
+    }
+
+    #[test]
+    fn sets_survive_their_written_form(value in configurations()) {
+        let set = fields_of(&value, Layout::of_kind(author("me").kind));
+        prop_assert_eq!(fields_v1::read(&fields_v1::write(&set)), Some(set.clone()));
+        prop_assert_eq!(set.each().iter().fold(FieldSet::default(), |all, one| all.union(one)), set.clone());
+        prop_assert!(set.difference(&set).is_empty());
+        prop_assert_eq!(set.intersection(&set), set);
+    }
+}

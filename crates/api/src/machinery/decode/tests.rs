@@ -1,0 +1,287 @@
+use super::*;
+use crate::kinds::kind;
+use serde_json::json;
+
+fn kind_of(name: &str) -> &'static Kind {
+    kind::all().iter().find(|k| k.kind == name).expect("served")
+}
+
+fn service(text: &str) -> Result<Decoded, DecodeError> {
+    decode(text.as_bytes(), Format::Json, kind_of("Service"))
+}
+
+#[test]
+fn a_whole_object_is_kept_and_named() {
+    let decoded = service(
+        r#"{"metadata":{"name":"a","labels":{"x":"1"}},"spec":{"ports":[{"port":80,"targetPort":"http"}],"selector":null}}"#,
+    )
+    .expect("a Service");
+    assert_eq!(decoded.strict_faults, Vec::<String>::new());
+    assert_eq!(
+        decoded.object.to_string(),
+        r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","labels":{"x":"1"}},"spec":{"ports":[{"port":80,"targetPort":"http"}]}}"#
+    );
+}
+
+#[test]
+fn unknown_and_duplicate_fields_are_reported_with_their_place() {
+    let decoded = service(
+        r#"{"metadata":{"name":"s","name":"t","labels":{"a":"1","a":"2"}},"foo":{"bar":[1]},
+            "spec":{"ports":[{"port":80},{"port":81,"prot":"TCP"}],"type":null,"type":"NodePort"}}"#,
+    )
+    .expect("a Service");
+    assert_eq!(
+        decoded.strict_faults,
+        [
+            r#"duplicate field "metadata.name""#,
+            r#"duplicate field "metadata.labels.a""#,
+            r#"unknown field "foo""#,
+            r#"unknown field "spec.ports[1].prot""#,
+            r#"duplicate field "spec.type""#,
+        ]
+    );
+    assert_eq!(decoded.object["metadata"]["name"], "t");
+    assert!(decoded.object.get("foo").is_none());
+    let refused = decoded.strict(kind_of("Service")).expect_err("strict");
+    assert!(refused.to_string().starts_with(
+        r#"Service in version "v1" cannot be handled as a Service: strict decoding error: duplicate field "metadata.name", "#
+    ));
+}
+
+#[test]
+fn wrong_types_name_the_field() {
+    let cases = [
+        (
+            r#"{"spec":{"ports":[{"port":"80"}]}}"#,
+            "cannot unmarshal string into Go struct field ServicePort.spec.ports.port of type int32",
+        ),
+        (
+            r#"{"spec":{"ports":{"port":80}}}"#,
+            "cannot unmarshal object into Go struct field ServiceSpec.spec.ports of type []v1.ServicePort",
+        ),
+        (
+            r#"{"metadata":{"labels":{"a":1}}}"#,
+            "cannot unmarshal number into Go struct field ObjectMeta.metadata.labels.a of type string",
+        ),
+        (
+            r#"{"spec":{"ports":[{"port":99999999999}]}}"#,
+            "cannot unmarshal number 99999999999 into Go struct field ServicePort.spec.ports.port of type int32",
+        ),
+        (
+            r#"{"spec":[]}"#,
+            "cannot unmarshal array into Go struct field Service.spec of type v1.ServiceSpec",
+        ),
+        ("[]", "cannot unmarshal array into Go value of type v1.Service"),
+        (
+            r#"{"metadata":{"creationTimestamp":"soon"}}"#,
+            "parsing time \"soon\"",
+        ),
+    ];
+    for (text, expected) in cases {
+        match service(text) {
+            Err(DecodeError::Mismatch { detail, .. }) => assert!(detail.contains(expected), "{detail}"),
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn bad_texts_are_errors_and_never_panics() {
+    let deep = format!(
+        "{}{}",
+        r#"{"metadata":{"managedFields":[{"fieldsV1":"#,
+        "[".repeat(100_000)
+    );
+    let long_number = format!(r#"{{"spec":{{"ports":[{{"port":{}}}]}}}}"#, "9".repeat(100_000));
+    let texts = [
+        "",
+        "{oops",
+        "{}x",
+        "\u{0}",
+        "null",
+        "7",
+        "{\"spec\":1e999}",
+        &deep,
+        &long_number,
+    ];
+    for text in texts {
+        assert!(service(text).is_err(), "{:.40}", text);
+        assert!(
+            decode(text.as_bytes(), Format::Yaml, kind_of("Service")).is_err(),
+            "{:.40}",
+            text
+        );
+    }
+    assert!(decode(b"{\"kind\":\"\xff\"}", Format::Json, kind_of("Service")).is_err());
+}
+
+#[test]
+fn the_kind_must_be_the_paths() {
+    let wrong = service(r#"{"apiVersion":"v1","kind":"Pod","metadata":{}}"#);
+    assert!(matches!(wrong, Err(DecodeError::WrongKind { .. })), "{wrong:?}");
+    let wrong = service(r#"{"apiVersion":"v2","kind":"Service"}"#).expect_err("a version");
+    assert_eq!(
+        wrong.to_string(),
+        "the API version in the data (v2) does not match the expected API version (v1)"
+    );
+}
+
+#[test]
+fn yaml_reads_like_json() {
+    let yaml = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n  annotations: {x: \"yes\"}\nspec:\n  ports:\n  - port: 80\n    port: 81\n    targetPort: http\n    nope: 1\n";
+    let decoded = decode(yaml.as_bytes(), Format::Yaml, kind_of("Service")).expect("a Service");
+    assert_eq!(
+        decoded.object,
+        json!({"apiVersion":"v1","kind":"Service","metadata":{"name":"a","annotations":{"x":"yes"}},
+               "spec":{"ports":[{"port":81,"targetPort":"http"}]}})
+    );
+    assert_eq!(
+        decoded.strict_faults,
+        [
+            r#"duplicate field "spec.ports[0].port""#,
+            r#"unknown field "spec.ports[0].nope""#
+        ]
+    );
+    let mistyped = decode(b"metadata:\n  name: 7\n", Format::Yaml, kind_of("Service"));
+    assert!(
+        matches!(mistyped, Err(DecodeError::Mismatch { .. })),
+        "{mistyped:?}"
+    );
+}
+
+#[test]
+fn an_alias_bomb_is_refused() {
+    let mut bomb =
+        String::from("metadata:\n  managedFields:\n  - fieldsV1:\n      a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
+    for level in 1..12 {
+        let below = format!("*a{}", level - 1);
+        bomb += &format!("      a{level}: &a{level} [{}]\n", vec![below; 10].join(","));
+    }
+    assert!(decode(bomb.as_bytes(), Format::Yaml, kind_of("Service")).is_err());
+}
+
+#[test]
+fn scalars_take_their_canonical_form() {
+    let lease = decode(
+        br#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.9+02:00"},"spec":{"renewTime":"2026-01-02T03:04:05Z"}}"#,
+        Format::Json,
+        kind_of("Lease"),
+    )
+    .expect("a Lease");
+    assert_eq!(
+        lease.object["metadata"]["creationTimestamp"],
+        "2026-01-02T03:04:05Z"
+    );
+    assert_eq!(lease.object["spec"]["renewTime"], "2026-01-02T03:04:05.000000Z");
+    let node = decode(
+        br#"{"status":{"capacity":{"cpu":4,"memory":"2Gi","pods":null}}}"#,
+        Format::Json,
+        kind_of("Node"),
+    )
+    .expect("a Node");
+    assert_eq!(
+        node.object["status"]["capacity"],
+        json!({"cpu":"4","memory":"2Gi","pods":"0"})
+    );
+    let bad = decode(
+        br#"{"status":{"capacity":{"cpu":"four"}}}"#,
+        Format::Json,
+        kind_of("Node"),
+    );
+    assert!(matches!(bad, Err(DecodeError::Mismatch { .. })));
+    let bad = decode(br#"{"data":{"a":"***"}}"#, Format::Json, kind_of("Secret"));
+    assert!(matches!(bad, Err(DecodeError::Mismatch { .. })));
+}
+
+#[test]
+fn options_and_trees_go_the_same_way() {
+    let options =
+        decode_delete_options(br#"{"propagationPolicy":"Orphan","x":1}"#, Format::Json).expect("options");
+    assert_eq!(options.object, json!({"propagationPolicy":"Orphan"}));
+    assert_eq!(options.strict_faults, [r#"unknown field "x""#]);
+    assert_eq!(
+        decode_delete_options(b" ", Format::Json).expect("none").object,
+        json!({})
+    );
+    let tree = json!({"apiVersion":"v1","kind":"Service","spec":{"nope":1,"type":"NodePort"}});
+    let conformed = conform(tree, kind_of("Service")).expect("a Service");
+    assert_eq!(conformed.object["spec"], json!({"type":"NodePort"}));
+    assert_eq!(conformed.strict_faults, [r#"unknown field "spec.nope""#]);
+}
+
+/// Every object that the recorded cases send decodes exactly where the reference decoded it.
+#[test]
+fn recorded_bodies_decode_as_recorded() {
+    let mut compared = 0;
+    for name in ["service-create", "service-update", "endpoints-write", "machinery"] {
+        let path = format!("{}/../../conformance/api/{name}.json", env!("CARGO_MANIFEST_DIR"));
+        let cases: Value = serde_json::from_slice(&std::fs::read(path).expect("the cases")).expect("JSON");
+        let steps = cases["cases"].as_array().expect("cases").iter().flat_map(|c| {
+            let id = &c["id"];
+            c["steps"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .map(move |step| (id, step))
+        });
+        for (id, step) in steps.filter(|(_, s)| s["do"] == "POST" && !s["body"].is_null()) {
+            let (url, query) = step["path"]
+                .as_str()
+                .expect("a path")
+                .split_once('?')
+                .unwrap_or_default();
+            let url = if url.is_empty() {
+                step["path"].as_str().unwrap_or_default()
+            } else {
+                url
+            };
+            let plural = url.rsplit('/').next().unwrap_or_default();
+            let Some(kind) = kind::all().iter().find(|k| k.plural == plural) else {
+                continue;
+            };
+            let body = step["body"]
+                .as_str()
+                .map_or_else(|| step["body"].to_string(), str::to_owned);
+            let yaml = step["headers"]["Content-Type"]
+                .as_str()
+                .is_some_and(|t| t.contains("yaml"));
+            let decoded = decode(
+                body.as_bytes(),
+                if yaml { Format::Yaml } else { Format::Json },
+                kind,
+            );
+            match step["expect"]["status"].as_u64() {
+                Some(400) => {
+                    let strict = decoded.and_then(|d| d.strict(kind));
+                    assert!(strict.is_err(), "{id}");
+                }
+                Some(201) if query.contains("fieldValidation=Strict") => {
+                    let faults = decoded.expect("decodes").strict_faults;
+                    assert!(faults.is_empty(), "{id}: {faults:?}");
+                }
+                Some(201 | 422) => assert!(decoded.is_ok(), "{id}: {decoded:?}"),
+                _ => continue,
+            }
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared} compared");
+}
+
+/// Bodies that are small on the wire and large in memory, in each format.
+#[test]
+fn refuses_more_values_than_are_read() {
+    let free = |count: usize| format!("[{}0]", "[],".repeat(count));
+    let decoded = |text: String| decode_free(text.as_bytes(), Format::Json).map(|_| ());
+    // The list and the last item count, too.
+    assert_eq!(decoded(free(VALUES_MAX - 2)), Ok(()));
+    assert_eq!(decoded(free(VALUES_MAX - 1)), Err(DecodeError::TooManyValues));
+    let yaml = format!("[{}]", "[],".repeat(VALUES_MAX));
+    let of_yaml = decode_free(yaml.as_bytes(), Format::Yaml);
+    assert!(of_yaml.is_err());
+    let ports = format!(r#"{{"spec":{{"ports":[{}{{}}]}}}}"#, "{},".repeat(VALUES_MAX));
+    assert_eq!(service(&ports).unwrap_err(), DecodeError::TooManyValues);
+    let object: Value = serde_json::from_str(&ports).unwrap();
+    let result = conform(object, kind_of("Service"));
+    assert_eq!(result.unwrap_err(), DecodeError::TooManyValues);
+}

@@ -1,0 +1,384 @@
+//! The walk that reads a text and checks it against the schema at once.
+
+use std::cell::{Cell, RefCell};
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use super::scalar;
+use crate::machinery::schema::{Definition, Shape, schema};
+
+/// Faults that are remembered of one body; more would only make the answer unreadable.
+const STRICT_FAULTS_MAX: usize = 100;
+/// Fields of an object for which room is made at the first one.
+const FIELDS_USUAL: usize = 4;
+
+/// A place in the object, as a chain to the root: nothing is written out unless there is a fault.
+pub(super) struct At<'a> {
+    parent: Option<&'a At<'a>>,
+    step: Step<'a>,
+}
+
+enum Step<'a> {
+    Root,
+    /// A field of an object type.
+    Field {
+        owner: &'a Definition,
+        name: &'a str,
+    },
+    /// An entry of a map.
+    Key(&'a str),
+    /// An item of a list.
+    Index(usize),
+}
+
+/// What the walk found to say.
+pub(super) struct Findings {
+    values: Cell<usize>,
+    values_max: usize,
+    mismatch: RefCell<Option<String>>,
+    strict_faults: RefCell<Vec<String>>,
+}
+
+/// One value that is to be read.
+#[derive(Clone, Copy)]
+pub(super) struct Node<'a> {
+    shape: &'a Shape,
+    at: &'a At<'a>,
+    findings: &'a Findings,
+}
+
+impl At<'_> {
+    /// The object itself.
+    pub(super) fn root() -> Self {
+        Self {
+            parent: None,
+            step: Step::Root,
+        }
+    }
+
+    /// The path of a field below this place, with list indexes.
+    fn path_to(&self, name: &str) -> String {
+        let mut path = String::new();
+        self.write_path(&mut path, true);
+        if !path.is_empty() {
+            path.push('.');
+        }
+        path + name
+    }
+
+    fn write_path(&self, path: &mut String, with_indexes: bool) {
+        if let Some(parent) = self.parent {
+            parent.write_path(path, with_indexes);
+        }
+        match self.step {
+            Step::Root => {}
+            Step::Field { name, .. } | Step::Key(name) => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(name);
+            }
+            Step::Index(index) if with_indexes => {
+                path.push_str(&format!("[{index}]"));
+            }
+            Step::Index(_) => {}
+        }
+    }
+
+    /// The innermost object type around this place.
+    fn owner(&self) -> Option<&Definition> {
+        match self.step {
+            Step::Field { owner, .. } => Some(owner),
+            _ => self.parent.and_then(At::owner),
+        }
+    }
+}
+
+impl Findings {
+    /// Nothing yet, for a walk over so many values at most.
+    pub(super) fn new(values_max: usize) -> Self {
+        Self {
+            values: Cell::new(0),
+            values_max,
+            mismatch: RefCell::default(),
+            strict_faults: RefCell::default(),
+        }
+    }
+
+    /// Values that were read.
+    pub(super) fn values(&self) -> usize {
+        self.values.get()
+    }
+
+    /// Returns true if the walk ended because of too many values.
+    pub(super) fn has_too_many_values(&self) -> bool {
+        self.values.get() > self.values_max
+    }
+
+    /// Counts one more value.
+    fn count<E: Error>(&self) -> Result<(), E> {
+        self.values.set(self.values.get() + 1);
+        match self.has_too_many_values() {
+            true => Err(E::custom("too many values")),
+            false => Ok(()),
+        }
+    }
+
+    /// The first mismatch and all strict faults.
+    pub(super) fn take(self) -> (Option<String>, Vec<String>) {
+        (self.mismatch.into_inner(), self.strict_faults.into_inner())
+    }
+
+    fn strict_fault(&self, what: &str, at: &At<'_>, name: &str) {
+        let mut faults = self.strict_faults.borrow_mut();
+        if faults.len() < STRICT_FAULTS_MAX {
+            let fault = format!("{what} field {:?}", at.path_to(name));
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+}
+
+impl<'a> Node<'a> {
+    /// The value of `shape` at `at`.
+    pub(super) fn new(shape: &'a Shape, at: &'a At<'a>, findings: &'a Findings) -> Self {
+        Self { shape, at, findings }
+    }
+
+    fn below<'b>(&'b self, shape: &'b Shape, at: &'b At<'b>) -> Node<'b> {
+        Node {
+            shape,
+            at,
+            findings: self.findings,
+        }
+    }
+
+    /// The value has a JSON type that the field does not take.
+    fn mismatch<E: Error>(&self, found: &str) -> E {
+        let mut path = String::new();
+        self.at.write_path(&mut path, false);
+        let owner = self.at.owner().map_or("", Definition::short_name);
+        let wanted = scalar::go_type(self.shape, schema());
+        self.malformed(if path.is_empty() {
+            format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+        } else {
+            format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
+        })
+    }
+
+    /// The value has the right type and does not parse.
+    fn malformed<E: Error>(&self, detail: String) -> E {
+        let mut mismatch = self.findings.mismatch.borrow_mut();
+        E::custom(mismatch.get_or_insert(detail))
+    }
+
+    fn integer<E: Error>(&self, number: Number) -> Result<Value, E> {
+        let fits = match self.shape {
+            Shape::Int32 | Shape::IntOrString => number.as_i64().is_some_and(|n| i32::try_from(n).is_ok()),
+            Shape::Int64 => number.is_i64(),
+            Shape::Number | Shape::Free => true,
+            Shape::Quantity => return self.text(number.to_string()),
+            _ => return Err(self.mismatch("number")),
+        };
+        if fits {
+            Ok(Value::Number(number))
+        } else {
+            Err(self.mismatch(&format!("number {number}")))
+        }
+    }
+
+    fn text<E: Error>(&self, text: String) -> Result<Value, E> {
+        let checked = match self.shape {
+            Shape::String | Shape::IntOrString | Shape::Free => Ok(text),
+            Shape::Bytes => scalar::bytes(text),
+            Shape::Time => scalar::time(&text, 0),
+            Shape::MicroTime => scalar::time(&text, 6),
+            Shape::Quantity => scalar::quantity(&text),
+            _ => return Err(self.mismatch("string")),
+        };
+        checked
+            .map(Value::String)
+            .map_err(|detail| self.malformed(detail))
+    }
+
+    fn fields<'de, A: MapAccess<'de>>(&self, definition: &Definition, mut map: A) -> Result<Value, A::Error> {
+        let capacity = map.size_hint().unwrap_or(FIELDS_USUAL);
+        let mut object = Map::new();
+        // One bit a field: `null`s are not kept, so the object itself does not tell.
+        let mut seen = 0u64;
+        while let Some(key) = map.next_key_seed(FieldName(definition))? {
+            let (position, field) = match key {
+                Ok(position) => (position, &definition.fields()[position]),
+                Err(unknown) => {
+                    self.findings.strict_fault("unknown", self.at, &unknown);
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            let bit = 1u64
+                .checked_shl(u32::try_from(position).unwrap_or(u32::MAX))
+                .unwrap_or(0);
+            if seen & bit != 0 {
+                self.findings.strict_fault("duplicate", self.at, field.name);
+            }
+            seen |= bit;
+            let at = At {
+                parent: Some(self.at),
+                step: Step::Field {
+                    owner: definition,
+                    name: field.name,
+                },
+            };
+            let value = map.next_value_seed(self.below(&field.shape, &at))?;
+            if object.is_empty() {
+                // An empty object takes no memory: lists of them would take hundreds of times their length on the wire.
+                object = Map::with_capacity(capacity);
+            }
+            if value.is_null() {
+                object.shift_remove(field.name);
+            } else {
+                object.insert(field.name.to_owned(), value);
+            }
+        }
+        Ok(Value::Object(object))
+    }
+
+    fn entries<'de, A: MapAccess<'de>>(&self, inner: &Shape, mut map: A) -> Result<Value, A::Error> {
+        let mut entries = Map::with_capacity(map.size_hint().unwrap_or(0));
+        while let Some(key) = map.next_key::<String>()? {
+            let at = At {
+                parent: Some(self.at),
+                step: Step::Key(&key),
+            };
+            let value = map.next_value_seed(self.below(inner, &at))?;
+            let value = if value.is_null() {
+                scalar::zero(inner)
+            } else {
+                value
+            };
+            if entries.contains_key(&key) {
+                self.findings.strict_fault("duplicate", self.at, &key);
+            }
+            entries.insert(key, value);
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Node<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        self.findings.count()?;
+        source.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Node<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, source: D) -> Result<Value, D::Error> {
+        self.deserialize(source)
+    }
+
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Value, E> {
+        match self.shape {
+            Shape::Boolean | Shape::Free => Ok(Value::Bool(value)),
+            _ => Err(self.mismatch("bool")),
+        }
+    }
+
+    fn visit_i64<E: Error>(self, value: i64) -> Result<Value, E> {
+        self.integer(value.into())
+    }
+
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Value, E> {
+        self.integer(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        match (self.shape, Number::from_f64(value)) {
+            (Shape::Number | Shape::Free, Some(number)) => Ok(Value::Number(number)),
+            (Shape::Quantity, Some(number)) => self.text(number.to_string()),
+            (Shape::Int32 | Shape::Int64 | Shape::IntOrString, _) => {
+                Err(self.mismatch(&format!("number {value}")))
+            }
+            _ => Err(self.mismatch("number")),
+        }
+    }
+
+    fn visit_str<E: Error>(self, value: &str) -> Result<Value, E> {
+        self.text(value.to_owned())
+    }
+
+    fn visit_string<E: Error>(self, value: String) -> Result<Value, E> {
+        self.text(value)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Value, A::Error> {
+        let inner = match self.shape {
+            Shape::List(inner) => inner,
+            Shape::Free => &Shape::Free,
+            _ => return Err(self.mismatch("array")),
+        };
+        let mut items = Vec::new();
+        loop {
+            let at = At {
+                parent: Some(self.at),
+                step: Step::Index(items.len()),
+            };
+            match list.next_element_seed(self.below(inner, &at))? {
+                None => return Ok(Value::Array(items)),
+                Some(Value::Null) => items.push(scalar::zero(inner)),
+                Some(value) => items.push(value),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Value, A::Error> {
+        match self.shape {
+            Shape::Object(id) => self.fields(schema().get(*id), map),
+            Shape::Map(inner) => self.entries(inner, map),
+            Shape::Free => self.entries(&Shape::Free, map),
+            _ => Err(self.mismatch("object")),
+        }
+    }
+}
+
+/// Reads a key as the position of a field, or as itself if there is no such field.
+struct FieldName<'a>(&'a Definition);
+
+impl<'de> DeserializeSeed<'de> for FieldName<'_> {
+    type Value = Result<usize, String>;
+
+    fn deserialize<D: Deserializer<'de>>(self, source: D) -> Result<Self::Value, D::Error> {
+        source.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for FieldName<'_> {
+    type Value = Result<usize, String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a field name")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<Self::Value, E> {
+        Ok(self.0.position(key).ok_or_else(|| key.to_owned()))
+    }
+}

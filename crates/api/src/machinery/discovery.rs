@@ -1,0 +1,206 @@
+//! Discovery: which groups, versions, kinds and verbs are served, in the old form (one document a group and version)
+//! and the aggregated one (`apidiscovery.k8s.io/v2`).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Map, Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::kinds::kind::{self, Kind, Subresource};
+
+/// The content type of the aggregated documents.
+pub const AGGREGATED_CONTENT_TYPE: &str =
+    "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// The groups besides the core group, in the order of the table, with their versions.
+pub fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
+    let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
+    for kind in kind::all().iter().filter(|k| !k.group.is_empty()) {
+        match groups.iter_mut().find(|(group, _)| *group == kind.group) {
+            Some((_, versions)) if versions.contains(&kind.version) => {}
+            Some((_, versions)) => versions.push(kind.version),
+            None => groups.push((kind.group, vec![kind.version])),
+        }
+    }
+    groups
+}
+
+/// `/api`: the versions of the core group. `server_address` (host and port) is what clients in any network are told
+/// to use.
+pub fn api_versions(server_address: &str) -> Value {
+    json!({
+        "kind": "APIVersions",
+        "versions": ["v1"],
+        "serverAddressByClientCIDRs": [{"clientCIDR": "0.0.0.0/0", "serverAddress": server_address}],
+    })
+}
+
+/// `/apis`: all groups besides the core group.
+pub fn group_list() -> Value {
+    let groups: Vec<Value> = groups()
+        .into_iter()
+        .map(|(name, versions)| group_of(name, &versions))
+        .collect();
+    json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
+}
+
+/// `/apis/{group}`.
+pub fn group(name: &str) -> Option<Value> {
+    let (name, versions) = groups().into_iter().find(|(group, _)| *group == name)?;
+    let mut group = Map::new();
+    group.insert("kind".into(), "APIGroup".into());
+    group.insert("apiVersion".into(), "v1".into());
+    if let Value::Object(fields) = group_of(name, &versions) {
+        group.extend(fields);
+    }
+    Some(Value::Object(group))
+}
+
+/// `/api/v1` and `/apis/{group}/{version}`: the kinds with their verbs.
+pub fn resource_list(group: &str, version: &str) -> Option<Value> {
+    let kinds = kinds_of(group, version);
+    let first = kinds.first()?;
+    let mut resources: Vec<Value> = Vec::new();
+    for kind in &kinds {
+        resources.push(resource(kind));
+        resources.extend(kind.subresources.iter().map(|s| subresource(kind, s)));
+    }
+    let mut list = Map::new();
+    list.insert("kind".into(), "APIResourceList".into());
+    if !group.is_empty() {
+        list.insert("apiVersion".into(), "v1".into());
+    }
+    list.insert("groupVersion".into(), first.api_version().into());
+    list.insert("resources".into(), resources.into());
+    Some(Value::Object(list))
+}
+
+/// The aggregated form of `/api`.
+pub fn aggregated_core() -> Value {
+    aggregated(vec![aggregated_group("", &["v1"])])
+}
+
+/// The aggregated form of `/apis`.
+pub fn aggregated_groups() -> Value {
+    let groups = groups();
+    aggregated(
+        groups
+            .iter()
+            .map(|(name, versions)| aggregated_group(name, versions))
+            .collect(),
+    )
+}
+
+fn kinds_of(group: &str, version: &str) -> Vec<&'static Kind> {
+    kind::all()
+        .iter()
+        .filter(|k| k.group == group && k.version == version)
+        .collect()
+}
+
+fn group_of(name: &str, versions: &[&str]) -> Value {
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| json!({"groupVersion": format!("{name}/{version}"), "version": version}))
+        .collect();
+    json!({"name": name, "versions": versions, "preferredVersion": versions.first()})
+}
+
+fn resource(kind: &Kind) -> Value {
+    let mut resource = json!({
+        "name": kind.plural,
+        "singularName": kind.singular,
+        "namespaced": kind.namespaced,
+        "kind": kind.kind,
+        "verbs": kind.verbs,
+        "storageVersionHash": storage_version_hash(kind),
+    });
+    add_words(&mut resource, kind);
+    resource
+}
+
+fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
+    let sent = subresource.sent.unwrap_or(kind);
+    let mut resource = json!({
+        "name": format!("{}/{}", kind.plural, subresource.name),
+        "singularName": "",
+        "namespaced": kind.namespaced,
+        "kind": subresource.kind.unwrap_or(sent.kind),
+        "verbs": subresource.verbs,
+    });
+    if subresource.sent.is_some() {
+        resource["group"] = sent.group.into();
+        resource["version"] = sent.version.into();
+    }
+    resource
+}
+
+/// What tells clients that the form changed in which objects are stored; the same for everybody who stores this
+/// version.
+fn storage_version_hash(kind: &Kind) -> String {
+    const HASH_BYTES: usize = 8;
+    let digest = Sha256::digest(format!("{}/{}/{}", kind.group, kind.version, kind.kind));
+    STANDARD.encode(&digest[..HASH_BYTES])
+}
+
+fn add_words(resource: &mut Value, kind: &Kind) {
+    for (field, words) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
+        if !words.is_empty() {
+            resource[field] = json!(words);
+        }
+    }
+}
+
+fn aggregated(groups: Vec<Value>) -> Value {
+    json!({
+        "kind": "APIGroupDiscoveryList",
+        "apiVersion": "apidiscovery.k8s.io/v2",
+        "metadata": {},
+        "items": groups,
+    })
+}
+
+fn aggregated_group(name: &str, versions: &[&str]) -> Value {
+    let metadata = if name.is_empty() {
+        json!({})
+    } else {
+        json!({"name": name})
+    };
+    let versions: Vec<Value> = versions
+        .iter()
+        .map(|version| {
+            let resources: Vec<Value> = kinds_of(name, version)
+                .iter()
+                .map(|k| aggregated_resource(k))
+                .collect();
+            json!({"version": version, "resources": resources, "freshness": "Current"})
+        })
+        .collect();
+    json!({"metadata": metadata, "versions": versions})
+}
+
+fn aggregated_resource(kind: &Kind) -> Value {
+    let response = |kind: &Kind| json!({"group": kind.group, "version": kind.version, "kind": kind.kind});
+    let mut resource = json!({
+        "resource": kind.plural,
+        "responseKind": response(kind),
+        "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
+        "singularResource": kind.singular,
+        "verbs": kind.verbs,
+    });
+    add_words(&mut resource, kind);
+    if !kind.subresources.is_empty() {
+        let subresources = kind.subresources.iter().map(|s| {
+            let mut response = response(s.sent.unwrap_or(kind));
+            if let Some(word) = s.kind {
+                response["kind"] = word.into();
+            }
+            json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs})
+        });
+        resource["subresources"] = subresources.collect();
+    }
+    resource
+}
+
+#[cfg(test)]
+mod tests;

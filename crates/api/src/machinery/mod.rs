@@ -1,0 +1,25 @@
+//! Formats and operations that are the same for all kinds. They are driven by two tables: [`schema`], the OpenAPI
+//! definitions of the kinds, and [`crate::kinds::kind`], the list of the served kinds.
+//!
+//! - Input: [`decode`] reads JSON, YAML and [`protobuf`] into a tree; [`patch`] and [`apply`] change a stored tree.
+//! - Output: [`encode`] writes the stored form, [`table`] the columns of kubectl, [`discovery`] and [`openapi`] the
+//!   documents that describe the API.
+//! - Selection: [`selector`] matches labels and fields.
+//! - Parts of all rules: [`tree`] reads and changes fields, [`field`] has the errors, [`metadata`], [`names`] and
+//!   [`ip`] the checks of common values.
+
+pub mod apply;
+pub mod decode;
+pub mod discovery;
+pub mod encode;
+pub mod field;
+pub mod ip;
+pub mod metadata;
+pub mod names;
+pub mod openapi;
+pub mod patch;
+pub mod protobuf;
+pub mod schema;
+pub mod selector;
+pub mod table;
+pub mod tree;

@@ -1,0 +1,167 @@
+//! JSON patch (RFC 6902), with bounds on the work and on the result.
+//!
+//! Operations build on each other: a `move` into what an earlier operation added makes the object deeper each time, and a
+//! `copy` of a copy doubles it. So each operation is checked against the object as it is then.
+
+use std::io;
+
+use json_patch::jsonptr::Pointer;
+use json_patch::{Patch, PatchOperation};
+use serde_json::Value;
+
+use super::PatchError;
+use super::tree::{DEPTH_MAX, WorkingCopy, measure};
+use crate::machinery::decode::VALUES_MAX;
+
+/// Operations in one patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
+const OPERATIONS_MAX: usize = 10_000;
+
+/// Bytes, as JSON, that all `copy` operations of a patch may add: upstream's `JSONPatchMaxCopyBytes`.
+const COPIED_BYTES_MAX: usize = 3 << 20;
+
+/// Values that all operations of a patch may walk through (to measure what moves) or shift (in a list): some tens of
+/// milliseconds of work.
+const STEPS_MAX: usize = 4_000_000;
+
+pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
+    let operations = parse(patch)?;
+    let mut working = WorkingCopy(object);
+    let mut work = Work::default();
+    for operation in operations {
+        work.admit(&working.0, &operation)?;
+        // The copy is thrown away on failure, so that nothing need be undone.
+        json_patch::patch_unsafe(&mut working.0, &[operation]).map_err(|error| rejected(&error))?;
+    }
+    working.finish().ok_or_else(too_deep)
+}
+
+fn parse(patch: Value) -> Result<Vec<PatchOperation>, PatchError> {
+    let operations = patch.as_array().map_or(0, Vec::len);
+    if operations > OPERATIONS_MAX {
+        return Err(PatchError::TooLarge(format!(
+            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}"
+        )));
+    }
+    let is_list_of_objects = patch
+        .as_array()
+        .is_some_and(|list| list.iter().all(Value::is_object));
+    let Patch(operations) = serde_json::from_value(patch).map_err(|error| match is_list_of_objects {
+        // Kubernetes looks at what an operation says only when it carries it out.
+        true => rejected(&error),
+        false => PatchError::Syntax(error.to_string()),
+    })?;
+    Ok(operations)
+}
+
+/// Work that the operations of a patch have made so far.
+#[derive(Default)]
+struct Work {
+    copied_bytes: usize,
+    copied_values: usize,
+    steps: usize,
+}
+
+impl Work {
+    /// Checks an operation before it is carried out. What it refers to may be missing: the operation itself fails then.
+    fn admit(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), PatchError> {
+        match operation {
+            PatchOperation::Add(add) => {
+                self.put(&add.path, &add.value)?;
+                self.shift(object, &add.path)
+            }
+            PatchOperation::Replace(replace) => self.put(&replace.path, &replace.value).map(|_| ()),
+            PatchOperation::Remove(remove) => self.shift(object, &remove.path),
+            PatchOperation::Move(moved) => {
+                if let Some(source) = object.pointer(moved.from.as_str()) {
+                    self.put(&moved.path, source)?;
+                }
+                self.shift(object, &moved.from)?;
+                self.shift(object, &moved.path)
+            }
+            PatchOperation::Copy(copy) => {
+                if let Some(source) = object.pointer(copy.from.as_str()) {
+                    let values = self.put(&copy.path, source)?;
+                    self.copy(source, values)?;
+                }
+                self.shift(object, &copy.path)
+            }
+            // A comparison walks no further than the shorter side, which the size of the body bounds.
+            PatchOperation::Test(_) => Ok(()),
+        }
+    }
+
+    /// Counts a value that comes to a place, checks how deep it ends there, and returns its number of values.
+    fn put(&mut self, path: &Pointer, value: &Value) -> Result<usize, PatchError> {
+        let outer = path.as_str().bytes().filter(|byte| *byte == b'/').count();
+        let left = STEPS_MAX.saturating_sub(self.steps);
+        let size = measure(value, left).ok_or_else(too_much_work)?;
+        if outer + size.depth > DEPTH_MAX {
+            return Err(too_deep());
+        }
+        self.steps += size.values;
+        Ok(size.values)
+    }
+
+    fn copy(&mut self, source: &Value, values: usize) -> Result<(), PatchError> {
+        self.copied_values += values;
+        if self.copied_values > VALUES_MAX {
+            let text = "the copy operations of the patch make the object too large";
+            return Err(PatchError::TooLarge(text.into()));
+        }
+        let mut bytes = ByteCount(0);
+        serde_json::to_writer(&mut bytes, source).map_err(|error| rejected(&error))?;
+        self.copied_bytes += bytes.0;
+        if self.copied_bytes > COPIED_BYTES_MAX {
+            // Upstream's message (evanphx/json-patch) and status.
+            return Err(PatchError::DoesNotApply(format!(
+                "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {COPIED_BYTES_MAX}",
+                self.copied_bytes
+            )));
+        }
+        Ok(())
+    }
+
+    /// Counts the items of a list that shift when one comes or goes at `path`.
+    fn shift(&mut self, object: &Value, path: &Pointer) -> Result<(), PatchError> {
+        let Some((list, last)) = path.split_back() else {
+            return Ok(());
+        };
+        let Some(Value::Array(items)) = object.pointer(list.as_str()) else {
+            return Ok(());
+        };
+        let index = last.decoded().parse::<usize>().unwrap_or(items.len());
+        self.steps += items.len().saturating_sub(index);
+        if self.steps > STEPS_MAX {
+            return Err(too_much_work());
+        }
+        Ok(())
+    }
+}
+
+/// Counts what is written.
+struct ByteCount(usize);
+
+impl io::Write for ByteCount {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len();
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn rejected(error: &dyn std::fmt::Display) -> PatchError {
+    PatchError::DoesNotApply(format!("the server rejected our request: {error}"))
+}
+
+fn too_deep() -> PatchError {
+    PatchError::DoesNotApply(format!(
+        "the patch makes the object deeper than {DEPTH_MAX} objects and lists in each other"
+    ))
+}
+
+fn too_much_work() -> PatchError {
+    PatchError::TooLarge("the operations of the patch are too much work for one request".into())
+}

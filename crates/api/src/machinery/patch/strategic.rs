@@ -1,0 +1,207 @@
+//! Strategic merge patch: a merge patch that merges the items of lists where the schema says how, and that knows
+//! directives.
+
+use std::collections::HashSet;
+
+use serde_json::{Map, Value};
+
+use super::{PatchError, list};
+use crate::kinds::kind::Kind;
+use crate::machinery::schema::{PatchStrategy, Shape, schema};
+
+/// `$patch: replace | delete | merge`, in an object or an item of a list.
+pub(super) const PATCH: &str = "$patch";
+/// `$retainKeys: [...]`: the only fields that stay.
+const RETAIN_KEYS: &str = "$retainKeys";
+/// `$setElementOrder/field: [...]`: the order of a merged list.
+const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
+/// `$deleteFromPrimitiveList/field: [...]`: plain values to take out of a list.
+const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
+
+static FREE: Shape = Shape::Free;
+static NO_STRATEGY: PatchStrategy = PatchStrategy {
+    merge: false,
+    merge_key: None,
+    retain_keys: false,
+};
+
+pub(super) fn apply(object: Value, patch: Value, kind: &Kind) -> Result<Value, PatchError> {
+    let shape = schema().shape(kind.definition).unwrap_or(Shape::Free);
+    match (object, patch) {
+        (Value::Object(object), Value::Object(patch)) => {
+            merge_object(object, patch, &shape).map(Value::Object)
+        }
+        (object, _) => Ok(object),
+    }
+}
+
+/// Merges a patch into an object of `shape`.
+pub(super) fn merge_object(
+    mut original: Map<String, Value>,
+    mut patch: Map<String, Value>,
+    shape: &Shape,
+) -> Result<Map<String, Value>, PatchError> {
+    match patch.shift_remove(PATCH) {
+        None => {}
+        Some(Value::String(directive)) => match directive.as_str() {
+            "merge" => {}
+            // What is left of the patch is the new value, without its own directives.
+            "replace" => original = Map::new(),
+            "delete" => return Ok(Map::new()),
+            other => return Err(unknown_directive(other)),
+        },
+        Some(other) => return Err(unknown_directive(&other.to_string())),
+    }
+    if let Some(keys) = patch.shift_remove(RETAIN_KEYS) {
+        retain(&mut original, &patch, &keys)?;
+    }
+    let orders = take_prefixed(&mut patch, SET_ELEMENT_ORDER)?;
+    let deletions = take_prefixed(&mut patch, DELETE_FROM_PRIMITIVE_LIST)?;
+    for (name, order) in orders {
+        let (inner, strategy) = of_field(shape, &name);
+        if !strategy.merge {
+            continue;
+        }
+        let merges = match patch.shift_remove(&name) {
+            None => Vec::new(),
+            Some(Value::Array(items)) => items,
+            // `null` clears the list; anything else is taken as it is.
+            Some(other) => {
+                patch.insert(name, other);
+                continue;
+            }
+        };
+        match original.get_mut(&name) {
+            Some(Value::Array(items)) => {
+                *items = list::merge(
+                    std::mem::take(items),
+                    merges,
+                    Some(order),
+                    strategy.merge_key,
+                    item(inner),
+                )?;
+            }
+            _ if merges.is_empty() => {}
+            _ => {
+                let items = list::merge(Vec::new(), merges, Some(order), strategy.merge_key, item(inner))?;
+                original.insert(name, Value::Array(items));
+            }
+        }
+    }
+    for (name, values) in deletions {
+        if let Some(Value::Array(items)) = original.get_mut(&name) {
+            let values: HashSet<String> = values.iter().map(Value::to_string).collect();
+            items.retain(|item| !values.contains(&item.to_string()));
+        }
+    }
+    remove_nulled(&mut original, &mut patch);
+    for (name, value) in patch {
+        merge_field(&mut original, name, value, shape)?;
+    }
+    Ok(original)
+}
+
+/// Removes the fields that the patch sets to null, from both sides. All at once, as each removal by itself would shift the
+/// fields behind it.
+fn remove_nulled(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
+    if patch.values().any(Value::is_null) {
+        original.retain(|name, _| patch.get(name).is_none_or(|value| !value.is_null()));
+        patch.retain(|_, value| !value.is_null());
+    }
+}
+
+fn merge_field(
+    original: &mut Map<String, Value>,
+    name: String,
+    patch: Value,
+    shape: &Shape,
+) -> Result<(), PatchError> {
+    let (inner, strategy) = of_field(shape, &name);
+    let merged = match patch {
+        Value::Object(patch) => {
+            let before = match original.get_mut(&name) {
+                Some(Value::Object(before)) => std::mem::take(before),
+                _ => Map::new(),
+            };
+            Value::Object(merge_object(before, patch, inner)?)
+        }
+        Value::Array(patch) if strategy.merge => {
+            let before = match original.get_mut(&name) {
+                Some(Value::Array(before)) => std::mem::take(before),
+                _ => Vec::new(),
+            };
+            Value::Array(list::merge(before, patch, None, strategy.merge_key, item(inner))?)
+        }
+        // Replaced as a whole; directives in it mean nothing, and the schema's check leaves them out.
+        other => other,
+    };
+    original.insert(name, merged);
+    Ok(())
+}
+
+/// The type and the strategy of a field of `shape`.
+fn of_field<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
+    let field = shape.definition(schema()).and_then(|d| d.field(name));
+    match (field, shape) {
+        (Some(field), _) => (&field.shape, &field.patch),
+        (None, Shape::Map(inner)) => (inner, &NO_STRATEGY),
+        (None, _) => (&FREE, &NO_STRATEGY),
+    }
+}
+
+fn item(shape: &Shape) -> &Shape {
+    match shape {
+        Shape::List(inner) => inner,
+        _ => &FREE,
+    }
+}
+
+/// Clears the fields that `$retainKeys` does not name; the patch may not set others.
+fn retain(
+    original: &mut Map<String, Value>,
+    patch: &Map<String, Value>,
+    keys: &Value,
+) -> Result<(), PatchError> {
+    let bad = || PatchError::Directive("invalid patch format of retainKeys".into());
+    let keys: Option<HashSet<&str>> = keys
+        .as_array()
+        .ok_or_else(bad)?
+        .iter()
+        .map(Value::as_str)
+        .collect();
+    let keys = keys.ok_or_else(bad)?;
+    let sets_others = patch
+        .iter()
+        .any(|(name, value)| !name.starts_with('$') && !value.is_null() && !keys.contains(name.as_str()));
+    if sets_others {
+        return Err(bad());
+    }
+    original.retain(|name, _| keys.contains(name.as_str()));
+    Ok(())
+}
+
+/// Takes the directives of that prefix out of the patch; each is a list for a field.
+fn take_prefixed(
+    patch: &mut Map<String, Value>,
+    prefix: &str,
+) -> Result<Vec<(String, Vec<Value>)>, PatchError> {
+    if !patch.keys().any(|name| name.starts_with(prefix)) {
+        return Ok(Vec::new());
+    }
+    let (directives, fields): (Map<_, _>, Map<_, _>) = std::mem::take(patch)
+        .into_iter()
+        .partition(|(name, _)| name.starts_with(prefix));
+    *patch = fields;
+    let read = |(name, list): (String, Value)| match list {
+        Value::Array(items) => Ok((name[prefix.len()..].to_owned(), items)),
+        _ => Err(PatchError::Directive(format!(
+            "invalid patch format of {name}: a list is needed"
+        ))),
+    };
+    directives.into_iter().map(read).collect()
+}
+
+/// `$patch` with a word that is none of its own.
+pub(super) fn unknown_directive(word: &str) -> PatchError {
+    PatchError::DoesNotApply(format!("unknown patch type found: {word}"))
+}

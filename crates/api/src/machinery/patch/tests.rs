@@ -1,0 +1,271 @@
+use proptest::prelude::*;
+use serde_json::{Map, json};
+
+use super::*;
+use crate::kinds::kind;
+
+fn kind_of(name: &str) -> &'static Kind {
+    kind::all().iter().find(|k| k.kind == name).expect("served")
+}
+
+fn patched(format: PatchFormat, object: &Value, patch: &Value) -> Result<Value, PatchError> {
+    apply(object, patch.to_string().as_bytes(), format, kind_of("Pod"))
+}
+
+fn strategic(object: &Value, patch: &Value) -> Result<Value, PatchError> {
+    patched(PatchFormat::StrategicMerge, object, patch)
+}
+
+/// The names of a list's items.
+fn names(list: &Value) -> Vec<&str> {
+    list.as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|i| i["name"].as_str())
+        .collect()
+}
+
+fn pod(containers: &[&str]) -> Value {
+    let containers: Vec<Value> = containers
+        .iter()
+        .map(|n| json!({"name": n, "image": "old"}))
+        .collect();
+    json!({"spec": {"containers": containers}})
+}
+
+#[test]
+fn json_patches() {
+    let object = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
+    let patch = json!([
+        {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
+        {"op": "add", "path": "/list/-", "value": 3},
+        {"op": "remove", "path": "/metadata/labels/a~1b"},
+        {"op": "copy", "from": "/list", "path": "/other"},
+    ]);
+    assert_eq!(
+        patched(PatchFormat::Json, &object, &patch),
+        Ok(json!({"metadata": {"labels": {}}, "list": [1, 2, 3], "other": [1, 2, 3]}))
+    );
+    let codes = [
+        (json!([{"op": "test", "path": "/list/0", "value": 9}]), 422),
+        (json!([{"op": "remove", "path": "/nope"}]), 422),
+        (json!([{"op": "add", "path": "/list/9", "value": 9}]), 422),
+        (json!([{"op": "explode", "path": "/list"}]), 422),
+        (json!({"op": "add"}), 400),
+        (
+            Value::Array(vec![json!({"op": "remove", "path": "/list/0"}); 10_001]),
+            413,
+        ),
+        (
+            Value::Array(vec![json!({"op": "copy", "from": "", "path": "/list/-"}); 40]),
+            413,
+        ),
+    ];
+    for (patch, code) in codes {
+        let refused = patched(PatchFormat::Json, &object, &patch).expect_err("a fault");
+        assert_eq!(refused.status_code(), code, "{refused}");
+    }
+}
+
+#[test]
+fn merge_patches() {
+    let object = json!({"a": {"b": 1, "c": 2}, "l": [1]});
+    let patch = json!({"a": {"b": null, "d": 3}, "l": [2]});
+    assert_eq!(
+        patched(PatchFormat::Merge, &object, &patch),
+        Ok(json!({"a": {"c": 2, "d": 3}, "l": [2]}))
+    );
+    for body in ["[]", "1", "{oops", ""] {
+        let refused = apply(&object, body.as_bytes(), PatchFormat::Merge, kind_of("Pod")).expect_err(body);
+        assert_eq!(refused.status_code(), 400);
+    }
+}
+
+#[test]
+fn strategic_patches_merge_lists_by_key() {
+    let patch =
+        json!({"spec": {"containers": [{"name": "b", "image": "new"}, {"name": "c", "image": "new"}]}});
+    let result = strategic(&pod(&["a", "b"]), &patch).expect("applies");
+    assert_eq!(
+        result,
+        json!({"spec": {"containers": [{"name": "a", "image": "old"}, {"name": "b", "image": "new"},
+                                       {"name": "c", "image": "new"}]}})
+    );
+    let patch =
+        json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}], "tolerations": [{"key": "x"}]}});
+    let result = strategic(&pod(&["a", "b"]), &patch).expect("applies");
+    assert_eq!(names(&result["spec"]["containers"]), ["b"]);
+    let patch = json!({"spec": {"tolerations": [{"key": "y"}], "containers": [{"$patch": "replace"}, {"name": "z"}]}});
+    let result = strategic(&result, &patch).expect("applies");
+    assert_eq!(
+        result,
+        json!({"spec": {"containers": [{"name": "z"}], "tolerations": [{"key": "y"}]}})
+    );
+}
+
+#[test]
+fn service_ports_are_merged_by_port() {
+    let service =
+        json!({"spec": {"ports": [{"port": 80, "nodePort": 30080}, {"port": 443}], "selector": {"a": "1"}}});
+    let patch = json!({"spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"b": "2"}}});
+    let result = apply(
+        &service,
+        patch.to_string().as_bytes(),
+        PatchFormat::StrategicMerge,
+        kind_of("Service"),
+    );
+    assert_eq!(
+        result,
+        Ok(
+            json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "name": "http"}, {"port": 443}],
+                           "selector": {"a": "1", "b": "2"}}})
+        )
+    );
+}
+
+#[test]
+fn directives_of_objects() {
+    let object = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"nodeName": "n"}});
+    let patch =
+        json!({"metadata": {"labels": {"$patch": "replace", "c": "3"}}, "spec": {"$patch": "delete"}});
+    assert_eq!(
+        strategic(&object, &patch),
+        Ok(json!({"metadata": {"labels": {"c": "3"}}, "spec": {}}))
+    );
+    let volumes = json!({"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]}});
+    let patch =
+        json!({"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "emptyDir"], "emptyDir": {}}]}});
+    assert_eq!(
+        strategic(&volumes, &patch),
+        Ok(json!({"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}))
+    );
+}
+
+#[test]
+fn lists_of_plain_values() {
+    let object = json!({"metadata": {"finalizers": ["a", "b", "c"]}});
+    let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["b"], "finalizers": ["d", "a"]}});
+    let result = strategic(&object, &patch).expect("applies");
+    assert_eq!(result["metadata"]["finalizers"], json!(["d", "a", "c"]));
+    let patch = json!({"metadata": {"$setElementOrder/finalizers": ["c", "a"]}});
+    let result = strategic(&object, &patch).expect("applies");
+    assert_eq!(result["metadata"]["finalizers"], json!(["b", "c", "a"]));
+}
+
+#[test]
+fn the_order_of_elements() {
+    let by_name = |names: &[&str]| names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>();
+    let patch = json!({"spec": {
+        "$setElementOrder/containers": by_name(&["c", "new", "a"]),
+        "containers": by_name(&["new"]),
+    }});
+    let result = strategic(&pod(&["a", "b", "c"]), &patch).expect("applies");
+    assert_eq!(names(&result["spec"]["containers"]), ["b", "c", "new", "a"]);
+    let patch = json!({"spec": {
+        "$setElementOrder/containers": by_name(&["a"]),
+        "containers": by_name(&["b"]),
+    }});
+    assert_eq!(
+        strategic(&pod(&["a"]), &patch)
+            .expect_err("b is not in it")
+            .status_code(),
+        400
+    );
+}
+
+#[test]
+fn faults_of_strategic_patches() {
+    let codes = [
+        (json!({"spec": {"$patch": "explode"}}), 422),
+        (json!({"spec": {"$patch": 1}}), 422),
+        (json!({"spec": {"containers": [{"image": "x"}]}}), 422),
+        (json!({"spec": {"containers": [["x"]]}}), 422),
+        (json!({"spec": {"containers": ["x"]}}), 400),
+        (
+            json!({"spec": {"containers": [{"name": "a", "$patch": "merge"}]}}),
+            400,
+        ),
+        (json!({"spec": {"$setElementOrder/containers": {}}}), 400),
+        (json!({"spec": {"$retainKeys": 1}}), 400),
+        (json!({"spec": {"$retainKeys": ["a"], "nodeName": "n"}}), 400),
+    ];
+    for (patch, code) in codes {
+        let refused = strategic(&pod(&["a"]), &patch).expect_err(&patch.to_string());
+        assert_eq!(refused.status_code(), code, "{patch}: {refused}");
+    }
+}
+
+/// Trees of the names and values that patches are made of.
+fn tree() -> impl Strategy<Value = Value> {
+    let name = prop::sample::select(vec![
+        "spec",
+        "metadata",
+        "containers",
+        "finalizers",
+        "volumes",
+        "name",
+        "env",
+        "labels",
+        "$patch",
+        "$retainKeys",
+        "$setElementOrder/containers",
+        "$deleteFromPrimitiveList/finalizers",
+        "op",
+        "path",
+        "from",
+        "value",
+    ]);
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        (0..3i64).prop_map(Value::from),
+        prop::sample::select(vec![
+            "a", "b", "replace", "delete", "merge", "/spec", "add", "copy", ""
+        ])
+        .prop_map(Value::from),
+    ];
+    leaf.prop_recursive(5, 40, 4, move |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            prop::collection::vec((name.clone(), inner), 0..4).prop_map(|fields| {
+                Value::Object(
+                    fields
+                        .into_iter()
+                        .map(|(n, v)| (n.to_owned(), v))
+                        .collect::<Map<_, _>>(),
+                )
+            }),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn no_patch_panics_and_merges_are_idempotent(object in tree(), patch in tree()) {
+        for format in [PatchFormat::Json, PatchFormat::Merge, PatchFormat::StrategicMerge] {
+            let Ok(once) = patched(format, &object, &patch) else { continue };
+            if format == PatchFormat::Merge {
+                prop_assert_eq!(patched(format, &once, &patch), Ok(once.clone()));
+            }
+        }
+    }
+
+    /// Without directives, a strategic patch that went in changes nothing a second time.
+    #[test]
+    fn strategic_patches_are_idempotent(names in "[a-d]{0,4}", patch_names in "[a-d]{0,4}") {
+        let list = |names: &str| -> Vec<Value> {
+            let mut chars: Vec<char> = names.chars().collect();
+            chars.sort_unstable_by_key(|c| u32::from(*c) % 3);
+            chars.dedup();
+            chars.iter().map(|c| json!({"name": c.to_string(), "image": names})).collect()
+        };
+        let object = json!({"spec": {"containers": list(&names)}});
+        let patch = json!({"spec": {"containers": list(&patch_names)}});
+        let once = strategic(&object, &patch).expect("applies");
+        prop_assert_eq!(strategic(&once, &patch), Ok(once.clone()));
+        for item in list(&patch_names) {
+            let held = once["spec"]["containers"].as_array().is_some_and(|l| l.contains(&item));
+            prop_assert!(held);
+        }
+    }
+}

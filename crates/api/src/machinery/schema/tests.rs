@@ -1,0 +1,85 @@
+use super::*;
+use crate::kinds::kind;
+
+/// Follows field names from a kind, through lists.
+fn field(kind: &str, path: &[&str]) -> &'static Field {
+    let schema = schema();
+    let kind = kind::all().iter().find(|k| k.kind == kind).expect("a kind");
+    let mut definition = schema.of_kind(kind).expect("a definition");
+    let (last, parents) = path.split_last().expect("a path");
+    for name in parents {
+        let shape = match &definition.field(name).expect("a field").shape {
+            Shape::List(inner) => inner,
+            shape => shape,
+        };
+        definition = shape.definition(schema).expect("an object");
+    }
+    definition.field(last).expect("a field")
+}
+
+#[test]
+fn every_served_kind_has_a_definition_with_metadata() {
+    for kind in kind::all() {
+        let definition = schema()
+            .of_kind(kind)
+            .unwrap_or_else(|| panic!("{}", kind.definition));
+        assert_eq!(definition.short_name(), kind.kind);
+        for name in ["apiVersion", "kind"] {
+            assert_eq!(definition.field(name).map(|f| &f.shape), Some(&Shape::String));
+        }
+        let metadata = definition
+            .field("metadata")
+            .and_then(|f| f.shape.definition(schema()));
+        assert_eq!(metadata.map(Definition::short_name), Some("ObjectMeta"));
+        assert_eq!(
+            definition.field("status").is_some(),
+            kind.has_status() || !kind.is_kept(),
+            "{}",
+            kind.kind
+        );
+    }
+}
+
+#[test]
+fn types_of_fields() {
+    assert_eq!(field("Service", &["spec", "ports", "port"]).shape, Shape::Int32);
+    assert_eq!(
+        field("Service", &["spec", "ports", "targetPort"]).shape,
+        Shape::IntOrString
+    );
+    assert_eq!(
+        field("Service", &["metadata", "creationTimestamp"]).shape,
+        Shape::Time
+    );
+    assert_eq!(
+        field("Service", &["metadata", "managedFields", "fieldsV1"]).shape,
+        Shape::Free
+    );
+    assert_eq!(field("Lease", &["spec", "renewTime"]).shape, Shape::MicroTime);
+    assert_eq!(
+        field("Secret", &["data"]).shape,
+        Shape::Map(Box::new(Shape::Bytes))
+    );
+    assert_eq!(
+        field("Node", &["status", "capacity"]).shape,
+        Shape::Map(Box::new(Shape::Quantity))
+    );
+}
+
+#[test]
+fn merge_rules_of_fields() {
+    let ports = field("Service", &["spec", "ports"]);
+    assert_eq!(ports.list, ListType::Map(vec!["port", "protocol"]));
+    assert_eq!((ports.patch.merge, ports.patch.merge_key), (true, Some("port")));
+    assert_eq!(
+        field("Service", &["spec", "ports", "protocol"]).default,
+        Some("TCP")
+    );
+    assert!(field("Service", &["spec", "selector"]).atomic);
+    assert!(!field("Service", &["metadata", "labels"]).atomic);
+    let finalizers = field("Service", &["metadata", "finalizers"]);
+    assert_eq!(finalizers.list, ListType::Set);
+    assert_eq!((finalizers.patch.merge, finalizers.patch.merge_key), (true, None));
+    assert!(field("Pod", &["spec", "volumes"]).patch.retain_keys);
+    assert_eq!(field("EndpointSlice", &["endpoints"]).list, ListType::Atomic);
+}

@@ -1,0 +1,84 @@
+//! Label selectors as objects: `matchLabels` and `matchExpressions` (meta/v1).
+
+use serde_json::Value;
+
+use super::labels::{LabelSelector, Operator, Requirement};
+use crate::machinery::field::{FieldError, FieldErrors, Path};
+use crate::machinery::metadata::{push_faults, validate_labels};
+use crate::machinery::names;
+use crate::machinery::tree::{entries, items, text, texts};
+
+/// The operators of `matchExpressions`.
+const OPERATORS: [&str; 4] = ["DoesNotExist", "Exists", "In", "NotIn"];
+
+impl LabelSelector {
+    /// Reads the `LabelSelector` object at `path`.
+    ///
+    /// # Errors
+    /// All that is wrong with it, by the rules of meta/v1.
+    pub fn from_object(path: &Path, selector: &Value) -> Result<Self, FieldErrors> {
+        let mut errors = Vec::new();
+        let labels = || entries(selector, "matchLabels");
+        validate_labels(&mut errors, &path.child("matchLabels"), labels());
+        let mut requirements: Vec<Requirement> = labels()
+            .map(|(key, value)| Requirement {
+                key: key.to_owned(),
+                operator: Operator::In,
+                values: vec![value.to_owned()],
+            })
+            .collect();
+        let path = path.child("matchExpressions");
+        for (index, expression) in items(selector, "matchExpressions").iter().enumerate() {
+            requirements.extend(requirement(&mut errors, &path.index(index), expression));
+        }
+        if errors.is_empty() {
+            Ok(Self::of(requirements))
+        } else {
+            Err(errors)
+        }
+    }
+}
+
+fn requirement(errors: &mut FieldErrors, path: &Path, expression: &Value) -> Option<Requirement> {
+    let (key, operator) = (text(expression, "key"), text(expression, "operator"));
+    push_faults(errors, &path.child("key"), key, names::qualified_name(key));
+    let mut values: Vec<String> = texts(expression, "values")
+        .into_iter()
+        .map(str::to_owned)
+        .collect();
+    for (index, value) in values.iter().enumerate() {
+        let path = path.child("values").index(index);
+        push_faults(errors, &path, value, names::label_value(value));
+    }
+    let (operator, takes_values) = match operator {
+        "In" => (Operator::In, true),
+        "NotIn" => (Operator::NotIn, true),
+        "Exists" => (Operator::Exists, false),
+        "DoesNotExist" => (Operator::DoesNotExist, false),
+        other => {
+            errors.push(FieldError::not_supported(
+                &path.child("operator"),
+                other,
+                &OPERATORS,
+            ));
+            return None;
+        }
+    };
+    if takes_values && values.is_empty() {
+        let detail = "must be specified when `operator` is 'In' or 'NotIn'";
+        errors.push(FieldError::required(&path.child("values"), detail));
+    } else if !takes_values && !values.is_empty() {
+        let detail = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'";
+        errors.push(FieldError::forbidden(&path.child("values"), detail));
+    }
+    values.sort_unstable();
+    values.dedup();
+    Some(Requirement {
+        key: key.to_owned(),
+        operator,
+        values,
+    })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,251 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::kinds::kind::{self, Kind};
+
+fn kind_of(name: &str) -> &'static Kind {
+    kind::all().iter().find(|k| k.kind == name).expect("served")
+}
+
+fn labelled(labels: &Value) -> Value {
+    json!({"metadata": {"labels": labels}})
+}
+
+#[test]
+fn label_selectors_match() {
+    let object = labelled(&json!({"app": "x", "env": "prod", "n": "7", "empty": ""}));
+    let holds = [
+        "",
+        " ",
+        "app=x",
+        "app==x",
+        "app = x",
+        "app!=y",
+        "nope!=y",
+        "app",
+        "!nope",
+        "app in (x,y)",
+        "app in ( y , x )",
+        "app notin (y)",
+        "nope notin (y)",
+        "env=prod,app=x",
+        "empty=",
+        "empty in (,a)",
+        "n>6",
+        "n<8",
+        "in!=a",
+        "env,app in (x)",
+    ];
+    for text in holds {
+        assert!(
+            LabelSelector::parse(text).expect(text).matches_object(&object),
+            "{text}"
+        );
+    }
+    for text in [
+        "app=y",
+        "app!=x",
+        "nope",
+        "!app",
+        "app in (y)",
+        "app notin (x,y)",
+        "n>7",
+        "app>1",
+        "nope<1",
+        "app=",
+    ] {
+        assert!(
+            !LabelSelector::parse(text).expect(text).matches_object(&object),
+            "{text}"
+        );
+    }
+    assert!(
+        !LabelSelector::parse("app")
+            .expect("one")
+            .matches_object(&json!({}))
+    );
+}
+
+#[test]
+fn an_empty_place_is_the_empty_value() {
+    let matches = |text: &str, value: &str| {
+        let object = json!({"metadata": {"labels": {"app": value}}});
+        LabelSelector::parse(text).expect(text).matches_object(&object)
+    };
+    for text in [
+        "app in ()",
+        "app in (,)",
+        "app in (,x)",
+        "app in (x,)",
+        "app=",
+        "app in ( )",
+    ] {
+        assert!(matches(text, ""), "{text}");
+        assert!(!matches(text, "y"), "{text}");
+    }
+    assert!(!matches("app notin ()", ""));
+    assert!(matches("app notin ()", "x"));
+}
+
+#[test]
+fn bad_label_selectors_say_what_is_wrong() {
+    let cases = [
+        ("app in x", "unable to parse requirement: found 'x' expected: '('"),
+        (
+            "app in (x",
+            "unable to parse requirement: found '', expected: ',' or ')'",
+        ),
+        (
+            "app in (x y)",
+            "unable to parse requirement: found 'y', expected: ',' or ')'",
+        ),
+        (
+            "app gt 1",
+            "unable to parse requirement: found 'gt', expected: in, notin, =, ==, !=, gt, lt",
+        ),
+        (",app", "found ',', expected: !, identifier, or 'end of string'"),
+        ("app,", "found '', expected: identifier after ','"),
+        ("!app=x", "found '=', expected: ',' or 'end of string'"),
+        ("!", "unable to parse requirement: found '', expected: identifier"),
+        ("app=x=y", "found '=', expected: ',' or 'end of string'"),
+        (
+            "-app",
+            "unable to parse requirement: key: Invalid value: \"-app\"",
+        ),
+        (
+            "app=-",
+            "unable to parse requirement: values[0][app]: Invalid value: \"-\"",
+        ),
+        ("app>x", "for 'Gt', 'Lt' operators, the value must be an integer"),
+    ];
+    for (text, expected) in cases {
+        let error = LabelSelector::parse(text).expect_err(text).to_string();
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
+
+#[test]
+fn field_selectors_match() {
+    let service =
+        json!({"metadata":{"name":"a","namespace":"n"},"spec":{"clusterIP":"None","type":"ClusterIP"}});
+    let parse = |text: &str| FieldSelector::parse(text, kind_of("Service")).expect(text);
+    for text in [
+        "",
+        "metadata.name=a",
+        "spec.clusterIP==None",
+        "spec.type!=NodePort",
+        "metadata.name=a,spec.type=ClusterIP,",
+    ] {
+        assert!(parse(text).matches_object(&service), "{text}");
+    }
+    for text in [
+        "metadata.name=b",
+        "spec.clusterIP!=None",
+        "metadata.name=a,spec.type=NodePort",
+        r"metadata.name=a\,b",
+    ] {
+        assert!(!parse(text).matches_object(&service), "{text}");
+    }
+    assert_eq!(
+        parse("metadata.namespace!=x,metadata.name=a").exact("metadata.name"),
+        Some("a")
+    );
+    assert_eq!(parse("metadata.name!=a").exact("metadata.name"), None);
+    assert_eq!(
+        parse(r"metadata.name=a\,b\=\\").exact("metadata.name"),
+        Some(r"a,b=\")
+    );
+}
+
+#[test]
+fn field_values_that_are_not_plain_text() {
+    let matches = |kind: &str, text: &str, object: &Value| {
+        FieldSelector::parse(text, kind_of(kind))
+            .expect(text)
+            .matches_object(object)
+    };
+    assert!(matches("Node", "spec.unschedulable=false", &json!({})));
+    assert!(matches(
+        "Node",
+        "spec.unschedulable=true",
+        &json!({"spec":{"unschedulable":true}})
+    ));
+    assert!(matches("Pod", "spec.nodeName=", &json!({"spec":{}})));
+    assert!(matches(
+        "Pod",
+        "status.podIPs=10.0.0.1",
+        &json!({"status":{"podIPs":[{"ip":"10.0.0.1"}]}})
+    ));
+    let event = json!({"reportingComponent":"proxy","source":{}});
+    assert!(matches("Event", "source=proxy", &event));
+    assert!(matches(
+        "Event",
+        "source=agent",
+        &json!({"source":{"component":"agent"}})
+    ));
+}
+
+#[test]
+fn bad_field_selectors_say_what_is_wrong() {
+    let cases = [
+        (
+            "Service",
+            "spec.nonsense=1",
+            "field label not supported: spec.nonsense",
+        ),
+        (
+            "ConfigMap",
+            "data=1",
+            "\"data\" is not a known field selector: only \"metadata.name\", \"metadata.namespace\"",
+        ),
+        (
+            "Service",
+            "metadata.name",
+            "invalid selector: 'metadata.name'; can't understand 'metadata.name'",
+        ),
+        (
+            "Service",
+            "metadata.name=a=b",
+            "invalid field selector: unescaped character in value: =",
+        ),
+        (
+            "Service",
+            r"metadata.name=a\b",
+            r"invalid field selector: invalid escape sequence: \b",
+        ),
+    ];
+    for (kind, text, expected) in cases {
+        let error = FieldSelector::parse(text, kind_of(kind)).expect_err(text);
+        assert_eq!(error.to_string(), expected);
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_makes_a_parser_panic(text in "[a-z!=<>,() \\\\é]{0,24}") {
+        let object = labelled(&json!({"a": "b"}));
+        if let Ok(selector) = LabelSelector::parse(&text) {
+            let all = selector.requirements().len();
+            prop_assert!(all > 0 || selector.matches_object(&object));
+        }
+        if let Ok(selector) = FieldSelector::parse(&text, kind_of("Service")) {
+            prop_assert!(selector.is_empty() || text.contains('='));
+        }
+    }
+
+    #[test]
+    fn a_requirement_and_its_opposite_never_agree(key in "[a-z]{1,2}", value in "[a-z]{1,2}", has in "[a-z]{1,2}") {
+        let object = labelled(&json!({key.as_str(): has}));
+        let pairs = [
+            (format!("{key}={value}"), format!("{key}!={value}")),
+            (format!("{key} in ({value},zz)"), format!("{key} notin ({value},zz)")),
+            (value.clone(), format!("!{value}")),
+        ];
+        for (one, other) in pairs {
+            let one = LabelSelector::parse(&one).expect("valid").matches_object(&object);
+            let other = LabelSelector::parse(&other).expect("valid").matches_object(&object);
+            prop_assert_ne!(one, other);
+        }
+    }
+}
