@@ -4,10 +4,10 @@ use api::decode::Format;
 use api::rbac::Action;
 use http::HeaderMap;
 
-use crate::audit::{AuditPolicy, Subject};
-use crate::authentication::Identity;
-use crate::query::{DeleteOptions, ListOptions, Query, WriteOptions};
-use crate::route::{Route, route};
+use crate::access::audit::{AuditPolicy, Subject};
+use crate::access::authentication::Identity;
+use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions};
+use crate::request::route::{Route, route};
 
 /// Reads a path with its query as the router and every kind of request do.
 pub fn request_line(text: &str) {
@@ -25,7 +25,7 @@ pub fn request_line(text: &str) {
 
 /// Reads a configuration of encryption, and opens a stored value of the Secret `default/a` by it.
 pub fn encrypted_value(configuration: &[u8], stored: bytes::Bytes) {
-    crate::encryption::fuzz(configuration, "/secrets/default/a", stored);
+    crate::registry::encryption::fuzz(configuration, "/secrets/default/a", stored);
 }
 
 /// Reads an audit policy, and decides by it about requests of a user and of nobody.

@@ -12,58 +12,36 @@
 //! `authorization` decides whether they may. `request_body` reads the body, and `flow_control` gives the request a seat; both keep
 //! a part for each user (`portions`). `admission` looks at what is written. `questions` answers who may do what.
 
-mod admission;
-mod answer;
-mod api_servers;
-mod audit;
-mod authentication;
-mod authorization;
+mod access;
 mod bootstrap;
-mod call;
-mod compression;
-mod config;
-mod documents;
-mod encryption;
-mod event;
-mod event_expiry;
 mod failure;
-mod flow_control;
-mod forwarded_body;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod gate;
-mod handler;
-mod health;
-pub mod kubeconfig;
-mod lasting;
 mod metrics;
-mod namespace;
-mod negotiation;
-mod passing;
-pub mod pki;
 mod portions;
-mod printing;
-mod query;
-mod questions;
-mod repair;
-mod request_body;
-mod resource;
-mod route;
+mod registry;
+mod request;
 mod server;
-pub mod service;
+mod shutdown;
+mod transport;
+mod verbs;
+mod version;
 
-pub use admission::{AdmissionConfiguration, AdmissionConfigurationError, AdmissionPlugin};
-pub use audit::{
+pub use access::audit::{
     AuditLogError, AuditLogSettings, AuditMode, AuditPolicy, AuditPolicyError, AuditSettings, BatchSettings,
 };
-pub use authentication::{KeyError, TokenFileError};
-pub use authorization::AuthorizationMode;
-pub use bootstrap::BootstrapError;
-pub use config::{
+pub use access::authentication::{KeyError, TokenFileError};
+pub use access::authorization::AuthorizationMode;
+pub use access::flow_control::RequestLimits;
+pub use bootstrap::cluster_objects::BootstrapError;
+pub use bootstrap::{kubeconfig, pki};
+pub use failure::Failure;
+pub use registry::admission::{AdmissionConfiguration, AdmissionConfigurationError, AdmissionPlugin};
+pub use registry::encryption::{ConfigurationError, Encryption};
+pub use registry::service;
+pub use server::config::{
     Access, Config, EncryptionAtRest, EndpointReconciler, KubernetesService, NODE_PORTS_DEFAULT,
 };
-pub use documents::GIT_VERSION;
-pub use encryption::{ConfigurationError, Encryption};
-pub use failure::Failure;
-pub use flow_control::RequestLimits;
-pub use server::{Server, StartError, TlsError};
+pub use server::{Server, StartError};
+pub use transport::tls::TlsError;
+pub use version::GIT_VERSION;

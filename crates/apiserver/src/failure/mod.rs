@@ -11,7 +11,7 @@ use http::StatusCode;
 use serde_json::{Map, Value, json};
 use store::{CommitError, Revision, StoreError};
 
-use crate::service;
+use crate::registry::service;
 
 /// What a client is told whose list or watch is older than the history.
 const TOO_OLD: &str = "The provided resource version is too old to display a consistent list.";

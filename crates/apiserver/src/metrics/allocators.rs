@@ -3,7 +3,7 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::service::{DURATION_BOUNDS_US, Registry, Repairs, Taken, Usage};
+use crate::registry::service::{DURATION_BOUNDS_US, Registry, Repairs, Taken, Usage};
 
 pub(super) fn render(services: &Registry, out: &mut MetricsText) {
     let usage = services.usage();

@@ -2,7 +2,7 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::audit::Counts;
+use crate::access::audit::Counts;
 
 pub(super) fn render(counts: &Counts, out: &mut MetricsText) {
     let name = "apiserver_audit_event_total";

@@ -2,7 +2,7 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::admission::PodSecurityCounts;
+use crate::registry::admission::PodSecurityCounts;
 
 pub(super) fn render(counts: &PodSecurityCounts, out: &mut MetricsText) {
     for (name, help, samples) in [

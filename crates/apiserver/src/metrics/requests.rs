@@ -9,7 +9,7 @@ use api::kind::Kind;
 
 use telemetry::{Histogram, MetricType, MetricsText};
 
-use crate::route::Target;
+use crate::request::route::Target;
 
 /// Status codes that are counted one by one; all others are counted as the last.
 const CODES: [u16; 21] = [

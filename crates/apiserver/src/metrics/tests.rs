@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::route::Target;
+use crate::request::route::Target;
 
 fn label() -> Label {
     let services = kind::find("", "v1", "services").unwrap();
@@ -51,7 +51,7 @@ fn what_is_under_way_ends() {
 
 #[test]
 fn watches_are_counted_by_kind() {
-    let counts = WatchCounts::default();
+    let counts = watches::WatchCounts::default();
     let services = kind::find("", "v1", "services").unwrap();
     counts.watches(services, 1);
     counts.told(services, 3);

@@ -1,20 +1,6 @@
 //! The server as its owner sees it: started with a configuration and a store, drained at the end.
 
-mod activity;
-mod background_threads;
-pub(crate) mod census;
-mod connection;
-mod corked;
-mod limits;
-pub(crate) mod node_connections;
-pub(crate) mod standing;
-mod streams;
-pub(crate) mod tls;
-mod turn;
-mod unproved;
-
-use standing::Connections;
-pub use tls::TlsError;
+pub(crate) mod config;
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -22,36 +8,38 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use store::Store;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
-use crate::admission::Admission;
-use crate::audit::{Audit, AuditLogError};
-use crate::authentication::service_accounts::ServiceAccounts;
-use crate::authentication::{Authenticator, KeyError, TokenFileError, Tokens};
-use crate::authorization::{self, Authorizer};
-use crate::bootstrap::{self, BootstrapError, Essentials};
-use crate::config::Config;
-use crate::encryption;
-use crate::event_expiry;
-use crate::flow_control::FlowControl;
-use crate::gate::Gate;
-use crate::handler::Handler;
-use crate::kubeconfig;
+use crate::access::audit::{Audit, AuditLogError};
+use crate::access::authentication::service_accounts::ServiceAccounts;
+use crate::access::authentication::{Authenticator, KeyError, TokenFileError, Tokens};
+use crate::access::authorization::{self, Authorizer};
+use crate::access::filter::Gate;
+use crate::access::flow_control::FlowControl;
+use crate::bootstrap::cluster_objects::{self, BootstrapError, Essentials};
+use crate::bootstrap::kubeconfig;
+use crate::bootstrap::pki::{self, Pki, PkiError, serving_names};
 use crate::metrics::Metrics;
-use crate::namespace;
-use crate::passing::{Logs, Passing};
-use crate::pki::{self, Pki, PkiError, serving_names};
-use crate::repair::Repair;
-use crate::request_body::BodyRoom;
-use crate::resource::{Resources, Shutdown};
-use crate::service::{self, Registry, RegistryError, ServiceConfig};
-use background_threads::BackgroundThreads;
-use connection::Shared;
-use limits::{ACCEPT_PAUSE, BACKLOG};
-use tls::Serving;
+use crate::registry::admission::Admission;
+use crate::registry::encryption;
+use crate::registry::event_expiry;
+use crate::registry::namespace;
+use crate::registry::repair::Repair;
+use crate::registry::service::{self, Registry, RegistryError, ServiceConfig};
+use crate::shutdown::Shutdown;
+use crate::transport::connection::background_threads::BackgroundThreads;
+use crate::transport::connection::open_connections::Connections;
+use crate::transport::connection::{Shared, node_connections};
+use crate::transport::listener::{accept, listen};
+use crate::transport::request_body::BodyRoom;
+use crate::transport::tls::{self, Serving, TlsError};
+use crate::verbs::handler::Handler;
+use crate::verbs::passing::{Logs, Passing};
+use crate::verbs::resource::Resources;
+use config::Config;
 
 /// How long the store may take to write down that the server ends: others find it out by themselves some seconds later.
 const LEAVE_PATIENCE: Duration = Duration::from_secs(2);
@@ -272,7 +260,7 @@ fn keep_state(
         connections.nodes().clone(),
         shutdown.clone(),
     ));
-    background.spawn(bootstrap::keep(
+    background.spawn(cluster_objects::keep(
         essentials.clone(),
         resources.clone(),
         shutdown.clone(),
@@ -299,51 +287,6 @@ fn registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryErro
 fn bind(address: SocketAddr) -> Result<(SocketAddr, TcpListener), StartError> {
     let bound = listen(address).and_then(|listener| Ok((listener.local_addr()?, listener)));
     bound.map_err(|source| StartError::Listen { address, source })
-}
-
-fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // A restarted server must not wait for connections of the old one to time out.
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(BACKLOG)
-}
-
-/// Accepts connections until the server ends, then waits for those that are left.
-async fn accept(listener: TcpListener, shared: Shared) {
-    let mut shutdown = shared.shutdown.clone();
-    let mut connections = JoinSet::new();
-    loop {
-        tokio::select! {
-            () = shutdown.asked() => break,
-            Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
-            accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match shared.connections.arrive(peer) {
-                    Some(arrived) => {
-                        connections.spawn(connection::serve(stream, peer, arrived, shared.clone()));
-                    }
-                    None => tracing::debug!(%peer, "a connection was refused: there are too many"),
-                },
-                Err(error) => {
-                    tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
-            },
-        }
-    }
-    drop(listener);
-    while let Some(ended) = connections.join_next().await {
-        report(ended);
-    }
-}
-
-fn report(ended: Result<(), tokio::task::JoinError>) {
-    if let Err(error) = ended {
-        tracing::error!(%error, "serving a connection panicked");
-    }
 }
 
 /// How to get the certificates of one server.
@@ -407,7 +350,7 @@ async fn renew(
 ) {
     loop {
         tokio::select! {
-            () = shutdown.asked() => return,
+            () = shutdown.requested() => return,
             () = tokio::time::sleep(RENEWAL_PERIOD) => {}
         }
         let renewed = certificates.open().map_err(StartError::from).and_then(|pki| {

@@ -1,0 +1,459 @@
+//! Audit record of one request, and its events.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use api::decode::Format;
+use api::kind::Kind;
+use api::rbac::Action;
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
+use http::{HeaderMap, Request, StatusCode};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Audit;
+use super::event::{Event, ObjectReference, User, micro_time};
+use super::identity::{body, identity, omit_managed_fields};
+use super::policy::{Decision, Level, Stage, Subject};
+use crate::access::authentication::Identity;
+use crate::access::authorization::{Attributes, Verdict};
+use crate::failure::Failure;
+use crate::request::route::Target;
+use crate::transport::response::{ApiResponse, StatusTree};
+
+/// The header that tells clients which events are about their request.
+const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
+/// Bytes of `User-Agent` that are recorded (upstream's `maxUserAgentLength`), and what marks a cut.
+const USER_AGENT_BYTES_MAX: usize = 1024;
+const TRUNCATED: &str = "...TRUNCATED";
+
+/// One request.
+pub(crate) struct Trail {
+    audit: Arc<Audit>,
+    id: String,
+    request_uri: String,
+    user_agent: String,
+    source_ips: Vec<String>,
+    received: Timestamp,
+    record: Mutex<Record>,
+}
+
+/// Attributes that later stages of the request supply.
+#[derive(Default)]
+struct Record {
+    /// `None` until the user is known.
+    decision: Option<Decision>,
+    verb: String,
+    user: User,
+    impersonated: Option<User>,
+    object: Option<ObjectReference>,
+    /// The kind of the bodies.
+    kind: Option<&'static Kind>,
+    request: Option<Value>,
+    response: Option<Value>,
+    status: Option<Value>,
+    annotations: BTreeMap<String, String>,
+    /// Upstream records nothing but the beginning of an answer then.
+    is_unauthenticated: bool,
+    is_complete: bool,
+}
+
+impl Trail {
+    pub(super) fn begin<B>(audit: Arc<Audit>, request: &Request<B>) -> Trail {
+        let headers = request.headers();
+        let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
+        let uri = request.uri();
+        Trail {
+            audit,
+            id: uuid::Uuid::new_v4().to_string(),
+            request_uri: uri.path_and_query().map_or("/", |uri| uri.as_str()).to_owned(),
+            user_agent: user_agent(headers),
+            source_ips: source_ips(headers, peer),
+            received: Timestamp::now(),
+            record: Mutex::default(),
+        }
+    }
+
+    /// Decides what is recorded, and records that the request came.
+    ///
+    /// # Errors
+    /// The refusal of a request that cannot be recorded, where that is asked for.
+    pub(crate) fn received(
+        &self,
+        attributes: &Attributes<'_>,
+        target: Option<&Target>,
+    ) -> Result<(), Failure> {
+        self.decide(attributes, target, Some(attributes.user));
+        match self.emit(&mut self.lock(), Stage::RequestReceived) {
+            true => Ok(()),
+            false => {
+                self.audit.counts.rejected();
+                Err(Failure::internal("failed to store audit event"))
+            }
+        }
+    }
+
+    /// Decides what is recorded of a request whose credentials are wrong or missing.
+    pub(crate) fn unauthenticated(
+        &self,
+        attributes: &Attributes<'_>,
+        target: Option<&Target>,
+        attempted: &str,
+    ) {
+        self.decide(attributes, target, None);
+        let mut record = self.lock();
+        record.is_unauthenticated = true;
+        record.status = Some(json!({
+            "metadata": {}, "status": "Failure", "message": attempted, "reason": "Unauthorized", "code": 401,
+        }));
+    }
+
+    fn decide(&self, attributes: &Attributes<'_>, target: Option<&Target>, user: Option<&Identity>) {
+        let subject = Subject {
+            user,
+            namespace: attributes.namespace,
+            action: &attributes.action,
+        };
+        let decision = self.audit.policy.decide(&subject);
+        self.audit.counts.level(decision.level);
+        let mut record = self.lock();
+        let is_recorded = decision.level > Level::None;
+        record.decision = Some(decision);
+        if !is_recorded {
+            return;
+        }
+        let (Action::Resource { verb, .. } | Action::Path { verb, .. }) = attributes.action;
+        verb.clone_into(&mut record.verb);
+        record.user = user.map(User::from).unwrap_or_default();
+        record.kind = target.map(Target::sent_kind);
+        record.object = object_reference(attributes, target);
+    }
+
+    /// The request is made in somebody else's name.
+    pub(crate) fn impersonated(&self, identity: &Identity) {
+        let mut record = self.lock();
+        if record.level() > Level::None {
+            record.impersonated = Some(User::from(identity));
+        }
+    }
+
+    /// Authorization has decided.
+    pub(crate) fn authorized(&self, verdict: &Verdict) {
+        let (decision, reason) = match verdict {
+            Verdict::Allowed(reason) => ("allow", &**reason),
+            Verdict::Refused(reason) => ("forbid", reason.as_str()),
+        };
+        self.annotate("authorization.k8s.io/decision", decision);
+        self.annotate("authorization.k8s.io/reason", reason);
+    }
+
+    /// Adds an annotation; one that is there already stays, as upstream.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        let mut record = self.lock();
+        if record.level() > Level::None && !record.annotations.contains_key(key) {
+            record.annotations.insert(key.to_owned(), value.to_owned());
+        }
+    }
+
+    /// The body came. `format` is `None` for a patch, which is JSON that says nothing of an object's identity.
+    pub(crate) fn request_body(&self, bytes: &[u8], format: Option<Format>) {
+        let mut record = self.lock();
+        let (level, Some(kind)) = (record.level(), record.kind) else {
+            return;
+        };
+        if level == Level::None || bytes.is_empty() || (level == Level::Metadata && format.is_none()) {
+            return;
+        }
+        let Some(mut value) = body(bytes, format.unwrap_or(Format::Json), kind) else {
+            return;
+        };
+        if format.is_some()
+            && let Some(object) = &mut record.object
+        {
+            let [name, uid, version] = identity(&value);
+            for (field, value) in [
+                (&mut object.name, name),
+                (&mut object.uid, uid),
+                (&mut object.resource_version, version),
+            ] {
+                if field.is_empty() {
+                    *field = value;
+                }
+            }
+        }
+        if level >= Level::Request {
+            if record.omits_managed_fields() {
+                omit_managed_fields(&mut value);
+            }
+            record.request = Some(value);
+        }
+    }
+
+    /// Records the answer. One that lasts is complete when its body ends.
+    pub(crate) fn answered(self: Arc<Trail>, mut answer: ApiResponse) -> ApiResponse {
+        if let Ok(id) = HeaderValue::from_str(&self.id) {
+            answer.headers_mut().insert(AUDIT_ID, id);
+        }
+        let status = answer.extensions_mut().remove::<StatusTree>();
+        let mut record = self.lock();
+        if record.level() == Level::None {
+            record.is_complete = true;
+            drop(record);
+            return answer;
+        }
+        if record.is_unauthenticated {
+            self.emit(&mut record, Stage::ResponseStarted);
+            record.is_complete = true;
+            drop(record);
+            return answer;
+        }
+        record.status = Some(response_status(answer.status(), status.as_ref()));
+        if record.level() >= Level::RequestResponse {
+            record.response = self.response(&record, &answer, status);
+        }
+        if answer.body().lasts() {
+            self.emit(&mut record, Stage::ResponseStarted);
+            drop(record);
+            return answer.map(|body| body.recorded(self));
+        }
+        self.complete(&mut record);
+        drop(record);
+        answer
+    }
+
+    /// The server panicked.
+    pub(crate) fn panicked(&self) {
+        let mut record = self.lock();
+        record.status = Some(json!({
+            "metadata": {}, "status": "Failure", "message": "APIServer panic'd", "reason": "InternalError", "code": 500,
+        }));
+        self.emit(&mut record, Stage::Panic);
+        record.is_complete = true;
+    }
+
+    fn response(&self, record: &Record, answer: &ApiResponse, status: Option<StatusTree>) -> Option<Value> {
+        if let Some(StatusTree(status)) = status {
+            return Some(status);
+        }
+        let content_type = answer.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+        let format = match content_type {
+            json if json.starts_with("application/json") => Format::Json,
+            yaml if yaml.starts_with("application/yaml") => Format::Yaml,
+            _ => Format::Protobuf,
+        };
+        let mut value = body(&answer.body().whole()?, format, record.kind?)?;
+        if record.omits_managed_fields() {
+            omit_managed_fields(&mut value);
+        }
+        Some(value)
+    }
+
+    fn complete(&self, record: &mut Record) {
+        if !record.is_complete && record.level() > Level::None {
+            self.emit(record, Stage::ResponseComplete);
+        }
+        record.is_complete = true;
+    }
+
+    /// Writes an event, unless the policy omits its stage. Returns whether the request may go on.
+    fn emit(&self, record: &mut Record, stage: Stage) -> bool {
+        let Some(decision) = &record.decision else {
+            return true;
+        };
+        if decision.level == Level::None || decision.omits(stage) {
+            return true;
+        }
+        let stage_time = match stage {
+            Stage::RequestReceived => self.received,
+            _ => Timestamp::now(),
+        };
+        let event = Event {
+            kind: "Event",
+            api_version: "audit.k8s.io/v1",
+            level: decision.level,
+            audit_id: &self.id,
+            stage,
+            request_uri: &self.request_uri,
+            verb: &record.verb,
+            user: &record.user,
+            impersonated_user: record.impersonated.as_ref(),
+            source_ips: &self.source_ips,
+            user_agent: &self.user_agent,
+            object_ref: record.object.as_ref(),
+            response_status: record.status.as_ref(),
+            request_object: record.request.as_ref(),
+            response_object: record.response.as_ref(),
+            request_received_timestamp: micro_time(self.received),
+            stage_timestamp: micro_time(stage_time),
+            annotations: &record.annotations,
+        };
+        let mut line = match serde_json::to_vec(&event) {
+            Ok(line) => line,
+            Err(error) => {
+                tracing::error!(%error, "an audit event could not be encoded");
+                self.audit.counts.log_error(1);
+                return true;
+            }
+        };
+        line.push(b'\n');
+        self.audit.counts.event();
+        self.audit.backend.take(line)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Record> {
+        self.record.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Trail {
+    /// An answer that lasted has ended, or the client hung up before there was one.
+    fn drop(&mut self) {
+        let mut record = std::mem::take(&mut *self.lock());
+        if record.is_unauthenticated {
+            return;
+        }
+        record.status.get_or_insert_with(
+            || json!({"metadata": {}, "status": "Success", "message": "Connection closed early", "code": 200}),
+        );
+        self.complete(&mut record);
+    }
+}
+
+impl Record {
+    fn level(&self) -> Level {
+        self.decision
+            .as_ref()
+            .map_or(Level::None, |decision| decision.level)
+    }
+
+    fn omits_managed_fields(&self) -> bool {
+        self.decision
+            .as_ref()
+            .is_some_and(|decision| decision.omits_managed_fields)
+    }
+}
+
+/// The status of an answer: its code, and what a failure says besides.
+fn response_status(code: StatusCode, status: Option<&StatusTree>) -> Value {
+    let mut result = json!({"metadata": {}});
+    if let Some(StatusTree(status)) = status {
+        for field in ["status", "message", "reason", "details"] {
+            if let Some(value) = status.get(field) {
+                result[field] = value.clone();
+            }
+        }
+    }
+    result["code"] = json!(code.as_u16());
+    result
+}
+
+fn object_reference(attributes: &Attributes<'_>, target: Option<&Target>) -> Option<ObjectReference> {
+    let Action::Resource {
+        group,
+        resource,
+        subresource,
+        name,
+        ..
+    } = attributes.action
+    else {
+        return None;
+    };
+    Some(ObjectReference {
+        resource: resource.to_owned(),
+        namespace: attributes.namespace.to_owned(),
+        name: name.to_owned(),
+        api_group: group.to_owned(),
+        api_version: target.map_or("", |target| target.kind.version).to_owned(),
+        subresource: subresource.to_owned(),
+        ..ObjectReference::default()
+    })
+}
+
+fn user_agent(headers: &HeaderMap) -> String {
+    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
+    let agent = agent.unwrap_or_default();
+    // Only visible ASCII gets here.
+    match agent.get(..USER_AGENT_BYTES_MAX) {
+        Some(beginning) if agent.len() > USER_AGENT_BYTES_MAX => format!("{beginning}{TRUNCATED}"),
+        _ => agent.to_owned(),
+    }
+}
+
+/// The addresses that the request came over, the one of the connection last. All others are what the client says.
+fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
+    let addresses = |name: &str| -> Vec<IpAddr> {
+        let text = headers.get(name).and_then(|value| value.to_str().ok());
+        let parts = text.unwrap_or_default().split(',');
+        parts.filter_map(|part| part.trim().parse().ok()).collect()
+    };
+    let mut all = addresses("x-forwarded-for");
+    for address in addresses("x-real-ip").into_iter().take(1) {
+        if !all.contains(&address) {
+            all.push(address);
+        }
+    }
+    let peer = peer.map(|peer| peer.to_canonical());
+    if peer.is_some() && all.last() != peer.as_ref() {
+        all.extend(peer);
+    }
+    all.iter().map(ToString::to_string).collect()
+}
+
+/// Failed authentication, in upstream's words.
+pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: bool) -> String {
+    let authorization = headers
+        .get(http::header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let mut methods = Vec::new();
+    match authorization.trim().split_once(' ') {
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("basic") => methods.push("basic"),
+        Some((scheme, _)) if scheme.eq_ignore_ascii_case("bearer") => methods.push("bearer"),
+        _ => {}
+    }
+    if has_certificate {
+        methods.push("x509");
+    }
+    match methods.is_empty() {
+        true => "Authentication failed, no credentials provided".to_owned(),
+        false => format!("Authentication failed, attempted: {}", methods.join(", ")),
+    }
+}
+
+/// Recorder of the decisions about a write; `None` without an audit log.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorder<'t>(Option<&'t Trail>);
+
+impl<'t> Recorder<'t> {
+    /// Nothing is recorded.
+    pub(crate) const NONE: Recorder<'static> = Recorder(None);
+
+    pub(crate) fn new(trail: Option<&'t Trail>) -> Recorder<'t> {
+        Recorder(trail)
+    }
+
+    /// Adds an annotation to the events of the request.
+    pub(crate) fn annotate(&self, key: &str, value: &str) {
+        if let Some(trail) = self.0 {
+            trail.annotate(key, value);
+        }
+    }
+}
+
+impl fmt::Debug for Recorder<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Recorder")
+            .field(&self.0.map(|trail| &trail.id))
+            .finish()
+    }
+}
+
+impl PartialEq for Recorder<'_> {
+    fn eq(&self, other: &Recorder<'_>) -> bool {
+        self.0.map(std::ptr::from_ref) == other.0.map(std::ptr::from_ref)
+    }
+}
+
+impl Eq for Recorder<'_> {}

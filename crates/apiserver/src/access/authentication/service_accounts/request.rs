@@ -1,0 +1,184 @@
+//! TokenRequest: a token for a ServiceAccount, to those who may ask for one.
+
+use api::decode::Format;
+use api::field::{FieldError, FieldErrors, Path};
+use api::kind::{self, Kind, TOKEN_REQUEST};
+use api::tree::{child, set, text, texts};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::ServiceAccounts;
+use super::claims::{Claims, Owner, Reference};
+use super::keys::KEY_LIFE;
+use crate::failure::Failure;
+use crate::request::query::FieldValidation;
+use crate::request::route::Target;
+use crate::verbs::resource::{decode_body, settle_name, settle_namespace};
+
+/// Seconds that a token is good for if the client does not say, and bounds of what it may say.
+const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
+const EXPIRATION_SECONDS_MIN: i64 = 600;
+const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
+
+/// What a token is bound to besides its ServiceAccount.
+#[derive(Default)]
+struct Bound {
+    node: Option<Reference>,
+    pod: Option<Reference>,
+    secret: Option<Reference>,
+}
+
+impl ServiceAccounts {
+    /// Answers a TokenRequest for the ServiceAccount of `target`: the request with the token in its status. `admit`
+    /// refuses those that the requester may not make.
+    pub(crate) fn issue(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: Format,
+        admit: impl FnOnce(&Value) -> Result<(), Failure>,
+    ) -> Result<Value, Failure> {
+        let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
+        settle_name(&mut request, target)?;
+        settle_namespace(&mut request, target)?;
+        admit(&request)?;
+        let account = self.object(target.kind, target.namespace(), target.name())?;
+        let spec = child(&request, "spec");
+        let seconds = expiration_seconds(spec, target)?;
+        let bound = self.bound(child(spec, "boundObjectRef"), target)?;
+        let audiences: Vec<String> = match texts(spec, "audiences").as_slice() {
+            [] => vec![self.audience().to_owned()],
+            given => given.iter().map(|audience| (*audience).to_owned()).collect(),
+        };
+        let now_seconds = Timestamp::now().as_second();
+        // No token outlives the key that it is signed with.
+        let life_seconds = seconds.min(i64::try_from(KEY_LIFE.as_secs()).unwrap_or(i64::MAX));
+        let claims = Claims {
+            aud: audiences.clone(),
+            exp: now_seconds + life_seconds,
+            iat: now_seconds,
+            iss: self.issuer.clone(),
+            jti: uuid::Uuid::new_v4().to_string(),
+            owner: Owner {
+                namespace: target.namespace().to_owned(),
+                node: bound.node,
+                pod: bound.pod,
+                secret: bound.secret,
+                serviceaccount: Reference::to(&account),
+            },
+            nbf: now_seconds,
+            sub: format!(
+                "{}{}:{}",
+                super::super::SERVICE_ACCOUNT_PREFIX,
+                target.namespace(),
+                target.name()
+            ),
+        };
+        let failed = |error: &dyn std::fmt::Display| {
+            tracing::error!(%error, "a token could not be signed");
+            Failure::internal("the token could not be signed")
+        };
+        let value = serde_json::to_value(&claims).map_err(|error| failed(&error))?;
+        let token = self.keys.load().sign(&value).map_err(|error| failed(&error))?;
+        let expires = Timestamp::from_second(claims.exp).map_err(|error| failed(&error))?;
+        if let Some(spec) = request.get_mut("spec").filter(|spec| spec.is_object()) {
+            set(spec, "audiences", audiences);
+            set(spec, "expirationSeconds", life_seconds);
+        } else {
+            set(
+                &mut request,
+                "spec",
+                json!({"audiences": audiences, "expirationSeconds": life_seconds, "boundObjectRef": null}),
+            );
+        }
+        set(
+            &mut request,
+            "status",
+            json!({"token": token, "expirationTimestamp": expires.to_string()}),
+        );
+        Ok(request)
+    }
+
+    /// Looks up what a token is to be bound to.
+    fn bound(&self, reference: &Value, target: &Target) -> Result<Bound, Failure> {
+        let mut bound = Bound::default();
+        if reference.is_null() {
+            return Ok(bound);
+        }
+        let (api_version, word, name) = (
+            text(reference, "apiVersion"),
+            text(reference, "kind"),
+            text(reference, "name"),
+        );
+        let plural = match (api_version, word) {
+            ("v1", "Pod") => "pods",
+            ("v1", "Secret") => "secrets",
+            ("v1", "Node") => "nodes",
+            _ => {
+                let message = format!("cannot bind token to object of type {api_version}, Kind={word}");
+                return Err(Failure::bad_request(message));
+            }
+        };
+        let kind = kind::find("", "v1", plural).ok_or_else(Failure::no_such_path)?;
+        let object = self.object(kind, target.namespace(), name)?;
+        let found = Reference::to(&object);
+        let wanted = text(reference, "uid");
+        if !wanted.is_empty() && wanted != found.uid {
+            let why = format!(
+                "the UID in the bound object reference ({wanted}) does not match the UID in record. \
+                 The object might have been deleted and then recreated"
+            );
+            return Err(Failure::conflict(kind, name, &why));
+        }
+        match word {
+            "Pod" => {
+                let spec = child(&object, "spec");
+                if text(spec, "serviceAccountName") != target.name() {
+                    let message = format!(
+                        "cannot bind token for serviceaccount {:?} to pod running with different serviceaccount name.",
+                        target.name()
+                    );
+                    return Err(Failure::bad_request(message));
+                }
+                bound.node = self.node(text(spec, "nodeName"));
+                bound.pod = Some(found);
+            }
+            "Secret" => bound.secret = Some(found),
+            _ => bound.node = Some(found),
+        }
+        Ok(bound)
+    }
+
+    /// The Node of that name, if there is one.
+    fn node(&self, name: &str) -> Option<Reference> {
+        let kind = kind::find("", "v1", "nodes").filter(|_| !name.is_empty())?;
+        self.object(kind, "", name).ok().map(|node| Reference::to(&node))
+    }
+
+    fn object(&self, kind: &Kind, namespace: &str, name: &str) -> Result<Value, Failure> {
+        let entry = self
+            .store
+            .index()
+            .get(&kind.store_key(namespace, name))
+            .ok_or_else(|| Failure::not_found(kind, name))?;
+        serde_json::from_slice(&entry.value).map_err(|error| {
+            tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
+            Failure::internal("a stored object cannot be read")
+        })
+    }
+}
+
+fn expiration_seconds(spec: &Value, target: &Target) -> Result<i64, Failure> {
+    let seconds = spec
+        .get("expirationSeconds")
+        .and_then(Value::as_i64)
+        .unwrap_or(EXPIRATION_SECONDS_DEFAULT);
+    let fault = match seconds {
+        ..EXPIRATION_SECONDS_MIN => "may not specify a duration less than 10 minutes",
+        EXPIRATION_SECONDS_MIN..=EXPIRATION_SECONDS_MAX => return Ok(seconds),
+        _ => "may not specify a duration larger than 2^32 seconds",
+    };
+    let path = Path::new("spec").child("expirationSeconds");
+    let errors: FieldErrors = vec![FieldError::invalid(&path, seconds, fault)];
+    Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors))
+}

@@ -1,0 +1,58 @@
+use http::HeaderValue;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use store::{SqliteOptions, SqliteStore};
+
+use super::*;
+use crate::bootstrap::pki::{Pki, serving_names};
+
+fn with(authorization: &'static str) -> HeaderMap {
+    let mut headers = HeaderMap::new();
+    headers.insert(AUTHORIZATION, HeaderValue::from_static(authorization));
+    headers
+}
+
+fn authenticator(directory: &std::path::Path) -> Authenticator {
+    let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).unwrap();
+    let accounts = ServiceAccounts::open(directory.to_owned(), "https://us".to_owned(), Arc::new(store));
+    Authenticator::new(Tokens::default(), accounts.unwrap())
+}
+
+#[test]
+fn a_wrong_token_is_not_made_up_for_by_a_certificate() {
+    let directory = tempfile::tempdir().unwrap();
+    let authenticator = authenticator(directory.path());
+    let admin = Arc::new(Identity {
+        user: "admin".into(),
+        ..Identity::default()
+    });
+    let by = |headers: &HeaderMap, who| {
+        authenticator
+            .authenticate(headers, who, None)
+            .map(|i| i.user.clone())
+    };
+    let (as_admin, as_nobody) = (Ok("admin".to_owned()), Ok("system:anonymous".to_owned()));
+    assert_eq!(by(&HeaderMap::new(), Some(&admin)), as_admin);
+    assert_eq!(by(&with("Basic YTpi"), Some(&admin)), as_admin);
+    assert_eq!(by(&with("Bearer"), Some(&admin)), as_admin);
+    assert_eq!(
+        by(&with("Bearer wrong"), Some(&admin)),
+        Err(Failure::unauthorized())
+    );
+    assert_eq!(by(&HeaderMap::new(), None), as_nobody);
+    assert_eq!(by(&with("Bearer wrong"), None), Err(Failure::unauthorized()));
+}
+
+#[test]
+fn a_certificate_names_user_and_groups() {
+    let directory = tempfile::tempdir().unwrap();
+    let pki = Pki::open(directory.path(), &serving_names("box", "cluster.local", &[])).unwrap();
+    let certificate = CertificateDer::from_pem_slice(pki.admin.certificate.as_bytes()).unwrap();
+    let identity = Identity::of_certificate(&certificate).unwrap();
+    assert_eq!(identity.user, "kubernetes-admin");
+    assert_eq!(identity.groups, ["system:masters", "system:authenticated"]);
+    assert_eq!(
+        Identity::of_certificate(&CertificateDer::from_slice(b"nonsense")),
+        None
+    );
+}

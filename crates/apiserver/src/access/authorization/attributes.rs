@@ -1,0 +1,187 @@
+//! Who wants to do what, as authorization sees a request.
+
+use api::kind::Kind;
+use api::rbac::Action;
+use api::selector::FieldSelector;
+use http::Method;
+
+use crate::access::authentication::Identity;
+use crate::failure::Failure;
+use crate::request::query::Query;
+use crate::request::route::Target;
+
+/// Who wants to do what, and where.
+#[derive(Clone, Debug)]
+pub(crate) struct Attributes<'a> {
+    pub(crate) user: &'a Identity,
+    /// "" for all namespaces, and for what is in none.
+    pub(crate) namespace: &'a str,
+    pub(crate) action: Action<'a>,
+    /// The node whose Pods alone a list or watch selects; "" if it may select others.
+    pub(crate) selected_node: &'a str,
+}
+
+impl<'a> Attributes<'a> {
+    /// Those.
+    pub(crate) fn new(user: &'a Identity, namespace: &'a str, action: Action<'a>) -> Attributes<'a> {
+        Attributes {
+            user,
+            namespace,
+            action,
+            selected_node: "",
+        }
+    }
+
+    /// Something with objects. A list, watch or deletecollection of the one object that `selector` names means that object.
+    pub(crate) fn of_target(
+        user: &'a Identity,
+        target: &'a Target,
+        verb: &'a str,
+        selector: Option<&'a FieldSelector>,
+    ) -> Attributes<'a> {
+        // Other verbs do not select: what they are about stands in their path or body.
+        let selector = selector.filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
+        let selected = |field| selector.and_then(|selector| selector.exact(field));
+        // A Namespace is in itself: those who may do something there may do it with the Namespace, too.
+        let namespace = match target.kind.kind {
+            "Namespace" => target.name(),
+            _ => target.namespace(),
+        };
+        let action = Action::Resource {
+            verb,
+            group: target.kind.group,
+            resource: target.kind.plural,
+            subresource: target.subresource.unwrap_or_default(),
+            name: target
+                .name
+                .as_deref()
+                .or_else(|| selected("metadata.name"))
+                .unwrap_or_default(),
+        };
+        Attributes {
+            selected_node: selected("spec.nodeName").unwrap_or_default(),
+            ..Attributes::new(user, namespace, action)
+        }
+    }
+
+    /// Something with a path behind which there are no objects, or none that are served.
+    pub(crate) fn of_path(
+        user: &'a Identity,
+        path: &'a str,
+        method: &'a Method,
+        lower: &'a str,
+    ) -> Attributes<'a> {
+        match resource_path(path) {
+            None => Attributes::new(user, "", Action::Path { verb: lower, path }),
+            Some(parts) => {
+                let action = Action::Resource {
+                    verb: verb(method, !parts.name.is_empty(), false, parts.is_watch_path),
+                    group: parts.group,
+                    resource: parts.resource,
+                    subresource: parts.subresource,
+                    name: parts.name,
+                };
+                Attributes::new(user, parts.namespace, action)
+            }
+        }
+    }
+
+    /// The refusal, in upstream's words; `why` is what stood in the way of finding out.
+    pub(crate) fn refusal(&self, why: &str) -> Failure {
+        let user = &self.user.user;
+        let mut message = match self.action {
+            Action::Path { verb, path } => format!("User {user:?} cannot {verb} path {path:?}"),
+            Action::Resource {
+                verb,
+                group,
+                resource,
+                subresource,
+                ..
+            } => {
+                let below = if subresource.is_empty() { "" } else { "/" };
+                let place = match self.namespace {
+                    "" => "at the cluster scope".to_owned(),
+                    namespace => format!("in the namespace {namespace:?}"),
+                };
+                format!(
+                    "User {user:?} cannot {verb} resource \"{resource}{below}{subresource}\" \
+                     in API group {group:?} {place}"
+                )
+            }
+        };
+        if !why.is_empty() {
+            message = format!("{message}: {why}");
+        }
+        match self.action {
+            Action::Path { .. } => Failure::forbidden_for("", "", "", &message),
+            Action::Resource {
+                group,
+                resource,
+                name,
+                ..
+            } => Failure::forbidden_for(group, resource, name, &message),
+        }
+    }
+}
+
+/// The verb of a request about objects.
+pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_path: bool) -> &'static str {
+    match (method.as_str(), is_named) {
+        ("GET" | "HEAD", _) if is_watch_path => "watch",
+        ("GET" | "HEAD", true) => "get",
+        ("GET" | "HEAD", false) if is_watch => "watch",
+        ("GET" | "HEAD", false) => "list",
+        ("POST", _) => "create",
+        ("PUT", _) => "update",
+        ("PATCH", _) => "patch",
+        ("DELETE", true) => "delete",
+        ("DELETE", false) => "deletecollection",
+        _ => "",
+    }
+}
+
+/// The field selector of a query. It is read as the list reads it: what is allowed is what is done.
+pub(crate) fn field_selector(query: &Query<'_>, kind: &Kind) -> Option<FieldSelector> {
+    let text = query.text("fieldSelector");
+    if text.is_empty() {
+        return None;
+    }
+    FieldSelector::parse(text, kind).ok()
+}
+
+/// The parts of a path that has the form of one with objects behind it.
+struct ResourcePath<'p> {
+    group: &'p str,
+    resource: &'p str,
+    subresource: &'p str,
+    namespace: &'p str,
+    name: &'p str,
+    is_watch_path: bool,
+}
+
+fn resource_path(path: &str) -> Option<ResourcePath<'_>> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let (group, rest) = match segments.as_slice() {
+        ["api", _, rest @ ..] if !rest.is_empty() => ("", rest),
+        ["apis", group, _, rest @ ..] if !rest.is_empty() => (*group, rest),
+        _ => return None,
+    };
+    let (is_watch_path, rest) = match rest {
+        ["watch", rest @ ..] if !rest.is_empty() => (true, rest),
+        rest => (false, rest),
+    };
+    let (namespace, rest) = match rest {
+        ["namespaces", name, after @ ..] if !matches!(after, [] | ["status" | "finalize"]) => (*name, after),
+        ["namespaces", name, ..] => (*name, rest),
+        rest => ("", rest),
+    };
+    let part = |at: usize| rest.get(at).copied().unwrap_or_default();
+    Some(ResourcePath {
+        group,
+        resource: part(0),
+        subresource: part(2),
+        namespace,
+        name: part(1),
+        is_watch_path,
+    })
+}

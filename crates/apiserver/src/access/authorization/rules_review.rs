@@ -1,0 +1,85 @@
+//! SelfSubjectRulesReview: everything that somebody may do in a namespace, as `kubectl auth can-i --list` shows it.
+
+use api::field::{FieldError, Path};
+use api::kind::Kind;
+use api::rbac::PolicyRule;
+use api::tree::{child, set, text};
+use serde_json::{Value, json};
+
+use super::{AuthorizationMode, Authorizer, node};
+use crate::access::authentication::Identity;
+use crate::failure::Failure;
+
+/// Answers a SelfSubjectRulesReview.
+pub(crate) fn review_rules(
+    mut review: Value,
+    kind: &Kind,
+    authorizer: &Authorizer,
+    requester: &Identity,
+) -> Result<Value, Failure> {
+    let namespace = text(child(&review, "spec"), "namespace");
+    if namespace.is_empty() {
+        let path = Path::new("spec").child("namespace");
+        let error = FieldError::required(&path, "no namespace on request");
+        return Err(Failure::invalid(kind, "", &vec![error]));
+    }
+    let status = authorizer.rules_status(requester, namespace);
+    set(&mut review, "status", status);
+    Ok(review)
+}
+
+impl Authorizer {
+    fn rules_status(&self, user: &Identity, namespace: &str) -> Value {
+        let everything = PolicyRule {
+            verbs: vec!["*".to_owned()],
+            api_groups: vec!["*".to_owned()],
+            resources: vec!["*".to_owned()],
+            ..PolicyRule::default()
+        };
+        let every_path = PolicyRule {
+            verbs: vec!["*".to_owned()],
+            non_resource_urls: vec!["*".to_owned()],
+            ..PolicyRule::default()
+        };
+        let policy = self.policy();
+        let (mut rules, mut missing) = (Vec::new(), Vec::new());
+        if user.is_privileged() || self.allows_everything() {
+            rules.extend([&everything, &every_path]);
+        }
+        let mut is_incomplete = false;
+        for mode in &self.modes {
+            match mode {
+                AuthorizationMode::Rbac => {
+                    let (more, not_found) = policy.rules_of(user, namespace);
+                    rules.extend(more);
+                    missing.extend(not_found);
+                }
+                // What a node may read depends on its Pods, which no list of rules can say.
+                AuthorizationMode::Node if user.node_name().is_some() => {
+                    rules.extend(node::rules());
+                    is_incomplete = true;
+                }
+                _ => {}
+            }
+        }
+        let (of_paths, of_resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) = rules
+            .into_iter()
+            .partition(|rule| !rule.non_resource_urls.is_empty());
+        let mut status = json!({
+            "resourceRules": distinct(of_resources),
+            "nonResourceRules": distinct(of_paths),
+            "incomplete": is_incomplete || !missing.is_empty(),
+        });
+        if !missing.is_empty() {
+            let missing: Vec<&str> = missing.iter().map(AsRef::as_ref).collect();
+            status["evaluationError"] = missing.join(", ").into();
+        }
+        status
+    }
+}
+
+/// The rules without those that stand there twice.
+fn distinct(rules: Vec<&PolicyRule>) -> Vec<&PolicyRule> {
+    let mut seen = std::collections::HashSet::new();
+    rules.into_iter().filter(|rule| seen.insert(*rule)).collect()
+}

@@ -1,0 +1,214 @@
+//! Where the policy comes from: the roles and bindings in the store, read as they change.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::rbac::{GROUP, PolicyRule};
+use serde::Deserialize;
+use store::{Event, EventKind, Index, StoreError, Watch};
+use tokio::time::MissedTickBehavior;
+
+use super::policy::{Policy, Rules, Subject};
+use crate::shutdown::Shutdown;
+use crate::verbs::resource::Resources;
+
+/// The roles and bindings, read.
+#[derive(Default)]
+pub(super) struct Source {
+    /// Rules by the key of the role.
+    roles: BTreeMap<String, Arc<[PolicyRule]>>,
+    /// Bindings by their key.
+    bindings: BTreeMap<String, Binding>,
+    /// Keys that changed since the last update; `None` before the first read.
+    watch: Option<Watch>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Role {
+    rules: Option<Vec<PolicyRule>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Binding {
+    kind: String,
+    metadata: Metadata,
+    role_ref: Reference,
+    subjects: Option<Vec<Reference>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Metadata {
+    name: String,
+    namespace: String,
+}
+
+/// A role or a subject.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reference {
+    kind: String,
+    name: String,
+    namespace: String,
+}
+
+impl Source {
+    /// Takes in what has changed; tells whether anything has.
+    pub(super) fn refresh(&mut self, index: &Index) -> Result<bool, StoreError> {
+        let Some(watch) = &mut self.watch else {
+            self.read_all(index)?;
+            return Ok(true);
+        };
+        let mut changes = Vec::new();
+        loop {
+            match watch.try_next() {
+                Ok(Some(event)) => changes.push(event),
+                Ok(None) => break,
+                Err(StoreError::Lagged { .. }) => {
+                    self.read_all(index)?;
+                    return Ok(true);
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        for event in &changes {
+            self.take(event);
+        }
+        Ok(!changes.is_empty())
+    }
+
+    /// What all of it allows.
+    pub(super) fn policy(&self) -> Policy {
+        let mut policy = Policy::default();
+        for binding in self.bindings.values() {
+            let rules = self.rules_of(binding);
+            let described = binding.described();
+            for subject in binding.subjects.iter().flatten() {
+                if let Some(subject) = subject.subject(&binding.metadata.namespace) {
+                    policy.grant(&binding.metadata.namespace, &subject, rules.clone(), &described);
+                }
+            }
+        }
+        policy
+    }
+
+    fn read_all(&mut self, index: &Index) -> Result<(), StoreError> {
+        let prefix = format!("/{GROUP}/");
+        let listing = index.list(&prefix, None, None, None)?;
+        self.roles.clear();
+        self.bindings.clear();
+        for entry in &listing.entries {
+            self.put(&entry.key, &entry.value);
+        }
+        self.watch = Some(index.watch(&prefix, listing.revision)?);
+        Ok(())
+    }
+
+    fn take(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Created | EventKind::Updated => self.put(&event.key, &event.value),
+            EventKind::Deleted => {
+                self.roles.remove(&*event.key);
+                self.bindings.remove(&*event.key);
+            }
+        }
+    }
+
+    /// Takes in one object. One that cannot be read grants nothing.
+    fn put(&mut self, key: &str, value: &[u8]) {
+        let read = match key.split('/').nth(2) {
+            Some("roles" | "clusterroles") => serde_json::from_slice::<Role>(value).map(|role| {
+                let rules = role.rules.unwrap_or_default();
+                self.roles.insert(key.to_owned(), rules.into());
+            }),
+            _ => serde_json::from_slice::<Binding>(value).map(|binding| {
+                self.bindings.insert(key.to_owned(), binding);
+            }),
+        };
+        if let Err(error) = read {
+            tracing::error!(key, %error, "a role or binding cannot be read and grants nothing");
+            self.roles.remove(key);
+            self.bindings.remove(key);
+        }
+    }
+
+    fn rules_of(&self, binding: &Binding) -> Rules {
+        let role = &binding.role_ref;
+        let key = match role.kind.as_str() {
+            "ClusterRole" => format!("/{GROUP}/clusterroles/{}", role.name),
+            _ => format!("/{GROUP}/roles/{}/{}", binding.metadata.namespace, role.name),
+        };
+        match self.roles.get(&key) {
+            Some(rules) => Rules::Of(rules.clone()),
+            None => {
+                let text = format!("{}.{GROUP} {:?} not found", role.kind.to_lowercase(), role.name);
+                Rules::Missing(text.into())
+            }
+        }
+    }
+}
+
+impl Binding {
+    fn described(&self) -> String {
+        let (role, metadata) = (&self.role_ref, &self.metadata);
+        let gap = if metadata.namespace.is_empty() { "" } else { "/" };
+        format!(
+            "{} \"{}{gap}{}\" of {} {:?}",
+            self.kind, metadata.name, metadata.namespace, role.kind, role.name
+        )
+    }
+}
+
+impl Reference {
+    /// Whom this names in a binding of a namespace.
+    fn subject(&self, namespace: &str) -> Option<Subject> {
+        let name = self.name.clone();
+        match self.kind.as_str() {
+            "User" => Some(Subject::User(name)),
+            "Group" => Some(Subject::Group(name)),
+            "ServiceAccount" => {
+                let namespace = match self.namespace.as_str() {
+                    "" => namespace,
+                    own => own,
+                };
+                (!namespace.is_empty()).then(|| Subject::ServiceAccount {
+                    namespace: namespace.to_owned(),
+                    name,
+                })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// How often changed Pods are taken in though no node asks, so that a request finds few of them.
+const PODS_PERIOD: Duration = Duration::from_secs(1);
+
+/// Takes in what others write, until the server ends.
+pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
+    let index = resources.store.index();
+    let mut pods_due = tokio::time::interval(PODS_PERIOD);
+    pods_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        resources.admission.authorizer.refresh();
+        let Ok(mut watch) = index.watch(&format!("/{GROUP}/"), index.revision()) else {
+            continue;
+        };
+        // Once more: something may have come between the two.
+        resources.admission.authorizer.refresh();
+        loop {
+            tokio::select! {
+                () = shutdown.requested() => return,
+                _ = pods_due.tick() => resources.admission.authorizer.refresh_nodes(),
+                event = watch.next() => match event {
+                    Ok(_) => resources.admission.authorizer.refresh(),
+                    Err(StoreError::Lagged { .. }) => break,
+                    Err(error) => return tracing::error!(%error, "roles are not followed any more"),
+                }
+            }
+        }
+    }
+}

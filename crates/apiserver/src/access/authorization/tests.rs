@@ -1,0 +1,222 @@
+use api::rbac::{Action, PolicyRule};
+use serde_json::{Value, json};
+
+use super::default_roles;
+use super::policy::{Decision, Policy, Rules, Subject};
+use super::reconcile::completed;
+use crate::access::authentication::Identity;
+
+fn rules(rules: Value) -> Rules {
+    let rules: Vec<PolicyRule> = serde_json::from_value(rules).unwrap();
+    Rules::Of(rules.into())
+}
+
+fn somebody(user: &str, groups: &[&str]) -> Identity {
+    Identity {
+        user: user.to_owned(),
+        groups: groups.iter().map(|group| (*group).to_owned()).collect(),
+        ..Identity::default()
+    }
+}
+
+fn on(verb: &'static str, resource: &'static str) -> Action<'static> {
+    Action::Resource {
+        verb,
+        group: "",
+        resource,
+        subresource: "",
+        name: "",
+    }
+}
+
+fn is_allowed(policy: &Policy, user: &Identity, namespace: &str, action: &Action<'_>) -> bool {
+    matches!(policy.decide(user, namespace, action), Decision::Allowed(_))
+}
+
+#[test]
+fn bindings_count_where_they_are_and_for_whom_they_name() {
+    let mut policy = Policy::default();
+    let read = rules(json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]));
+    policy.grant(
+        "a",
+        &Subject::User("ann".into()),
+        read.clone(),
+        "RoleBinding \"r/a\"",
+    );
+    policy.grant(
+        "",
+        &Subject::Group("ops".into()),
+        read.clone(),
+        "ClusterRoleBinding \"r\"",
+    );
+    let account = Subject::ServiceAccount {
+        namespace: "n".into(),
+        name: "s".into(),
+    };
+    policy.grant("b", &account, read, "RoleBinding \"s/b\"");
+    let (ann, bob) = (somebody("ann", &[]), somebody("bob", &["ops"]));
+    let list = on("list", "pods");
+    assert!(is_allowed(&policy, &ann, "a", &list));
+    assert!(!is_allowed(&policy, &ann, "b", &list));
+    assert!(!is_allowed(&policy, &ann, "", &list));
+    assert!(!is_allowed(&policy, &ann, "a", &on("delete", "pods")));
+    assert!(is_allowed(&policy, &bob, "", &list) && is_allowed(&policy, &bob, "x", &list));
+    let robot = somebody("system:serviceaccount:n:s", &[]);
+    assert!(is_allowed(&policy, &robot, "b", &list));
+    assert!(!is_allowed(&policy, &robot, "n", &list));
+    assert_eq!(
+        policy.decide(&robot, "b", &list),
+        Decision::Allowed(r#"RBAC: allowed by RoleBinding "s/b" to ServiceAccount "s/n""#.into())
+    );
+}
+
+#[test]
+fn a_role_that_is_bound_and_missing_is_told() {
+    let mut policy = Policy::default();
+    let missing = Rules::Missing("role.rbac.authorization.k8s.io \"r\" not found".into());
+    policy.grant("a", &Subject::User("ann".into()), missing, "RoleBinding");
+    let decision = policy.decide(&somebody("ann", &[]), "a", &on("get", "pods"));
+    assert!(matches!(decision, Decision::Undecided(roles) if roles.len() == 1));
+}
+
+#[test]
+fn the_default_roles_are_whole() {
+    let all = default_roles::all();
+    let names: Vec<&str> = all
+        .iter()
+        .map(|(_, object)| object["metadata"]["name"].as_str().unwrap())
+        .collect();
+    assert!(names.contains(&"cluster-admin") && names.contains(&"system:node-proxier"));
+    for (plural, object) in &all {
+        let mut object = object.clone();
+        let errors = match *plural {
+            "clusterroles" => {
+                assert!(
+                    !default_roles::rules_of_role(object["metadata"]["name"].as_str().unwrap()).is_empty()
+                );
+                api::rbac::validate_cluster_role(&object)
+            }
+            "roles" => api::rbac::validate_role(&object),
+            "rolebindings" => {
+                let role = object["roleRef"]["name"].as_str().unwrap();
+                let namespace = &object["metadata"]["namespace"];
+                let mut roles = all.iter().filter(|(plural, _)| *plural == "roles");
+                assert!(
+                    roles.any(|(_, found)| found["metadata"]["name"] == role
+                        && found["metadata"]["namespace"] == *namespace),
+                    "{role}"
+                );
+                api::rbac::default_binding_on_write(&mut object);
+                api::rbac::validate_role_binding(&object)
+            }
+            _ => {
+                let role = object["roleRef"]["name"].as_str().unwrap().to_owned();
+                assert!(!default_roles::rules_of_role(&role).is_empty(), "{role}");
+                api::rbac::default_binding_on_write(&mut object);
+                api::rbac::validate_cluster_role_binding(&object)
+            }
+        };
+        assert_eq!(errors, vec![], "{}", object["metadata"]["name"]);
+    }
+}
+
+#[test]
+fn whoever_may_edit_sees_more_than_whoever_may_view() {
+    let may = |role: &str, verb, group, resource, subresource| {
+        let action = Action::Resource {
+            verb,
+            group,
+            resource,
+            subresource,
+            name: "",
+        };
+        let mut policy = Policy::default();
+        let rules = Rules::Of(default_roles::rules_of_role(role).into());
+        policy.grant("a", &Subject::User("ann".into()), rules, "RoleBinding \"r/a\"");
+        is_allowed(&policy, &somebody("ann", &[]), "a", &action)
+    };
+    for (group, resource, subresource) in [
+        ("", "events", ""),
+        ("events.k8s.io", "events", ""),
+        ("apps", "deployments", ""),
+        ("apps", "deployments", "scale"),
+        ("apps", "replicasets", ""),
+    ] {
+        for role in ["admin", "edit", "view"] {
+            assert!(
+                may(role, "list", group, resource, subresource),
+                "{role} {group} {resource}"
+            );
+            let writes = role != "view";
+            assert_eq!(
+                may(role, "update", group, resource, subresource),
+                writes,
+                "{role} {resource}"
+            );
+        }
+    }
+    assert!(!may("edit", "update", "apps", "deployments", "status"));
+    assert!(may("view", "get", "", "pods", "log"));
+    assert!(!may("view", "list", "", "secrets", ""));
+}
+
+#[test]
+fn what_people_have_added_stays_and_what_is_missing_comes_back() {
+    let wanted = json!({"metadata": {"labels": {"l": "1"}}, "rules": [
+        {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
+        {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]});
+    assert_eq!(completed(&wanted, &wanted), None);
+    let found = json!({"metadata": {"labels": {"mine": "1"}}, "rules": [
+        {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["pods", "nodes"]}]});
+    let expected = json!({"metadata": {"labels": {"mine": "1", "l": "1"}}, "rules": [
+        {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["pods", "nodes"]},
+        {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]});
+    assert_eq!(completed(&found, &wanted), Some(expected));
+    let binding = json!({"subjects": [{"kind": "User", "name": "a"}]});
+    let more = json!({"subjects": [{"kind": "User", "name": "b"}]});
+    let both = json!({"subjects": [{"kind": "User", "name": "a"}, {"kind": "User", "name": "b"}]});
+    assert_eq!(completed(&binding, &more), Some(both));
+}
+
+#[test]
+fn withdraws_what_all_joined_machines_shared() {
+    let secrets = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]});
+    let role = |rules: Value| json!({"metadata": {"name": "system:portolan-edge"}, "rules": rules});
+    assert_eq!(
+        completed(&role(json!([secrets])), &role(json!([]))),
+        Some(role(json!([])))
+    );
+    for name in ["system:portolan-edge", "system:portolan-announcer"] {
+        let user = |user: &str| json!({"kind": "User", "name": user});
+        let binding =
+            |subjects: Value| json!({"metadata": {"name": name}, "roleRef": {}, "subjects": subjects});
+        let found = binding(json!([user(name), user("ann")]));
+        let kept = binding(json!([user("ann")]));
+        assert_eq!(completed(&found, &binding(json!([]))), Some(kept.clone()));
+        assert_eq!(completed(&kept, &binding(json!([]))), None);
+        let objects = default_roles::all();
+        let default = objects
+            .iter()
+            .find(|(plural, object)| *plural == "clusterrolebindings" && object["metadata"]["name"] == name);
+        let subjects = default.unwrap().1["subjects"].as_array().unwrap();
+        assert!(
+            !subjects.iter().any(|subject| subject["name"] == name),
+            "{subjects:?}"
+        );
+    }
+}
+
+#[test]
+fn withdraws_rules_that_earlier_versions_gave() {
+    let services = json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]});
+    let withdrawn = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]});
+    let of_people = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["get", "patch"]});
+    let role = |name: &str, rules: Vec<&Value>| json!({"metadata": {"name": name}, "rules": rules});
+    let wanted = role("system:portolan-edge", vec![&services]);
+    let found = role("system:portolan-edge", vec![&services, &withdrawn, &of_people]);
+    let kept = completed(&found, &wanted).expect("a change");
+    assert_eq!(kept["rules"], json!([services, of_people]));
+    assert_eq!(completed(&kept, &wanted), None);
+    let other = role("others", vec![&services, &withdrawn]);
+    assert_eq!(completed(&other, &role("others", vec![&services])), None);
+}

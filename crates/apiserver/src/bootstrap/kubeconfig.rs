@@ -1,0 +1,97 @@
+//! kubeconfig files.
+
+use std::fmt::Write as _;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use trust::private_file;
+
+use crate::bootstrap::pki::{Client, Pki};
+
+/// Where clients on this machine reach a server that listens on `address`: a wildcard becomes loopback.
+pub fn server_url(address: SocketAddr) -> String {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("https://{}", SocketAddr::new(ip, address.port()))
+}
+
+/// The administrator's name in kubeconfig files.
+const ADMINISTRATOR: &str = "kubernetes-admin";
+
+/// Writes the administrator's kubeconfig for a server, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
+    let client = Client {
+        authority: pki.authority.clone(),
+        pair: pki.admin.clone(),
+    };
+    write_for(path, server, ADMINISTRATOR, &client)
+}
+
+/// Writes the kubeconfig of a client, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_for(path: &Path, server: &str, user: &str, client: &Client) -> io::Result<()> {
+    write_text(path, &render(server, user, client))
+}
+
+/// Writes a kubeconfig that is there as text, atomically and with mode 0600.
+///
+/// # Errors
+/// What the file system says.
+pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
+    if let Some(directory) = path.parent()
+        && !directory.as_os_str().is_empty()
+    {
+        private_file::create_directory(directory)?;
+    }
+    private_file::write(path, text.as_bytes())
+}
+
+/// The text of a client's kubeconfig.
+pub fn render(server: &str, user: &str, client: &Client) -> String {
+    let mut text = String::new();
+    let lines = [
+        "apiVersion: v1".to_owned(),
+        "kind: Config".to_owned(),
+        "clusters:".to_owned(),
+        "- name: portolan".to_owned(),
+        "  cluster:".to_owned(),
+        format!("    server: {server}"),
+        format!(
+            "    certificate-authority-data: {}",
+            STANDARD.encode(&client.authority)
+        ),
+        "contexts:".to_owned(),
+        format!("- name: {user}@portolan"),
+        "  context:".to_owned(),
+        "    cluster: portolan".to_owned(),
+        format!("    user: {user}"),
+        format!("current-context: {user}@portolan"),
+        "users:".to_owned(),
+        format!("- name: {user}"),
+        "  user:".to_owned(),
+        format!(
+            "    client-certificate-data: {}",
+            STANDARD.encode(&client.pair.certificate)
+        ),
+        format!("    client-key-data: {}", STANDARD.encode(&client.pair.key)),
+    ];
+    for line in lines {
+        // Writing to a String cannot fail; the result says nothing.
+        writeln!(text, "{line}").ok();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,6 @@
+//! Prerequisites of a cluster: certificates, kubeconfig files, and the objects that every cluster has.
+
+pub(crate) mod api_servers;
+pub(crate) mod cluster_objects;
+pub mod kubeconfig;
+pub mod pki;

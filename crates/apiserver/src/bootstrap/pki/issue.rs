@@ -1,0 +1,266 @@
+//! Making certificates, and looking into them.
+
+use std::net::IpAddr;
+
+use api::certificates::BACKDATE_SECONDS;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
+    KeyPair, KeyUsagePurpose, PublicKeyData,
+};
+use ring::hkdf::{HKDF_SHA256, Salt};
+use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
+use x509_parser::x509::AttributeTypeAndValue;
+
+use super::{Pair, PkiError};
+use crate::access::authentication::node_certificates::BY_HAND;
+
+/// As upstream's kubeadm has it.
+const AUTHORITY_DAYS: i64 = 3650;
+const SIGNED_DAYS: i64 = 365;
+
+/// What a certificate is for.
+#[derive(Clone, Copy)]
+pub(super) enum Purpose<'a> {
+    /// A server.
+    Serving {
+        /// The common name.
+        common_name: &'a str,
+        /// Its names and addresses.
+        names: &'a [String],
+    },
+    /// A client.
+    Client {
+        /// The common name.
+        user: &'a str,
+        /// The organization, "" for none.
+        group: &'a str,
+    },
+    /// An agent or another part of a node's machine, given out by hand.
+    OfNode {
+        /// The common name.
+        user: &'a str,
+        /// The organization.
+        group: &'a str,
+    },
+}
+
+/// The beginning of an Ed25519 key in PKCS 8 (RFC 8410), before its 32 bytes.
+const ED25519_PKCS8_PREFIX: [u8; 16] = [
+    0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
+];
+const ED25519_SEED_BYTES: usize = 32;
+
+/// A key that nobody else has.
+pub(super) fn new_key() -> Result<KeyPair, PkiError> {
+    let what = "authority";
+    KeyPair::generate().map_err(|source| PkiError::Issue { what, source })
+}
+
+/// An Ed25519 key that follows from the key of an authority and a purpose by HKDF (RFC 5869), always the same one.
+pub(super) fn derived_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
+    let what = "authority";
+    let failed = |source| PkiError::Issue { what, source };
+    let secret = KeyPair::from_pem(&authority.key).map_err(failed)?.serialize_der();
+    let mut seed = [0; ED25519_SEED_BYTES];
+    let expanded = Salt::new(HKDF_SHA256, purpose).extract(&secret);
+    let filled = expanded
+        .expand(&[b"key"], HKDF_SHA256)
+        .and_then(|output| output.fill(&mut seed));
+    filled.map_err(|_| failed(rcgen::Error::RingUnspecified))?;
+    let der: Vec<u8> = ED25519_PKCS8_PREFIX.into_iter().chain(seed).collect();
+    KeyPair::try_from(der).map_err(failed)
+}
+
+/// A new authority of this name and key.
+pub(super) fn authority(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
+    let what = "authority";
+    let mut params = CertificateParams::default();
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.distinguished_name = named(common_name, None);
+    params.key_usages = vec![
+        KeyUsagePurpose::DigitalSignature,
+        KeyUsagePurpose::KeyCertSign,
+        KeyUsagePurpose::CrlSign,
+    ];
+    set_validity(&mut params, now_seconds, AUTHORITY_DAYS);
+    let certificate = params
+        .self_signed(&key)
+        .map_err(|source| PkiError::Issue { what, source })?;
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// A new certificate of an authority.
+pub(super) fn signed(
+    issuer: &Issuer<'_, KeyPair>,
+    purpose: Purpose<'_>,
+    now_seconds: i64,
+) -> Result<Pair, PkiError> {
+    let what = match purpose {
+        Purpose::Serving { .. } => "of the server",
+        Purpose::Client { .. } | Purpose::OfNode { .. } => "of a client",
+    };
+    let failed = |source| PkiError::Issue { what, source };
+    let key = KeyPair::generate().map_err(failed)?;
+    let mut params = match purpose {
+        Purpose::Serving { common_name, names } => {
+            let mut params = CertificateParams::new(names).map_err(failed)?;
+            params.distinguished_name = named(common_name, None);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+            params
+        }
+        Purpose::Client { user, group } => {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = named(user, Some(group).filter(|group| !group.is_empty()));
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params
+        }
+        Purpose::OfNode { user, group } => {
+            let mut params = CertificateParams::default();
+            params.distinguished_name = named(user, Some(group));
+            params
+                .distinguished_name
+                .push(DnType::OrganizationalUnitName, BY_HAND);
+            params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
+            params
+        }
+    };
+    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    params.use_authority_key_identifier_extension = true;
+    set_validity(&mut params, now_seconds, SIGNED_DAYS);
+    if let Purpose::OfNode { .. } = purpose {
+        // It says to the second when the certificate was signed: what counts is decided by that.
+        let begin = time::OffsetDateTime::from_unix_timestamp(now_seconds - BACKDATE_SECONDS);
+        params.not_before = begin.unwrap_or(params.not_before);
+    }
+    let certificate = params.signed_by(&key, issuer).map_err(failed)?;
+    Ok(Pair {
+        certificate: certificate.pem(),
+        key: key.serialize_pem(),
+    })
+}
+
+/// Whether a certificate is good until after a time.
+pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
+    looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+}
+
+/// Returns true if an administrator issued the certificate after a time.
+pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
+    looking_into(certificate, |c| {
+        let mut units = c.subject().iter_organizational_unit();
+        let begin = c.validity().not_before.timestamp();
+        units.any(|unit| unit.as_str() == Ok(BY_HAND)) && begin + BACKDATE_SECONDS > seconds
+    })
+    .unwrap_or(false)
+}
+
+/// Whether a certificate names this user as a member of this group, or of none if that is "".
+pub(super) fn is_of(certificate: &str, user: &str, group: &str) -> bool {
+    looking_into(certificate, |c| {
+        let subject = c.subject();
+        let (mut names, mut groups) = (subject.iter_common_name(), subject.iter_organization());
+        let text = |name: Option<&AttributeTypeAndValue<'_>>| {
+            name.and_then(|name| name.as_str().ok())
+                .unwrap_or_default()
+                .to_owned()
+        };
+        text(names.next()) == user && text(groups.next()) == group
+    })
+    .unwrap_or(false)
+}
+
+/// Whether a certificate was signed by an authority, going by the key that both name.
+pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
+    let issuer = looking_into(certificate, |c| {
+        c.iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::AuthorityKeyIdentifier(key) => {
+                    key.key_identifier.as_ref().map(|id| id.0.to_vec())
+                }
+                _ => None,
+            })
+    });
+    let own = looking_into(authority, |c| {
+        c.iter_extensions()
+            .find_map(|extension| match extension.parsed_extension() {
+                ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.to_vec()),
+                _ => None,
+            })
+    });
+    matches!((issuer, own), (Some(Some(issuer)), Some(Some(own))) if issuer == own)
+}
+
+/// Whether a certificate names all of `names`.
+pub(super) fn names_all(certificate: &str, names: &[String]) -> bool {
+    let named = looking_into(certificate, |c| {
+        let Ok(Some(extension)) = c.subject_alternative_name() else {
+            return Vec::new();
+        };
+        extension
+            .value
+            .general_names
+            .iter()
+            .filter_map(name_text)
+            .collect()
+    });
+    named.is_some_and(|named: Vec<String>| names.iter().all(|name| named.contains(name)))
+}
+
+/// Whether a certificate is for a key.
+pub(super) fn is_for_key(certificate: &str, key: &KeyPair) -> bool {
+    looking_into(certificate, |c| {
+        c.public_key().subject_public_key.data == key.der_bytes()
+    })
+    .unwrap_or(false)
+}
+
+fn name_text(name: &GeneralName<'_>) -> Option<String> {
+    match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        GeneralName::IPAddress(bytes) => {
+            let address = <[u8; 4]>::try_from(*bytes)
+                .map(IpAddr::from)
+                .or_else(|_| <[u8; 16]>::try_from(*bytes).map(IpAddr::from));
+            address.ok().map(|address| address.to_string())
+        }
+        _ => None,
+    }
+}
+
+fn looking_into<T>(certificate: &str, look: impl FnOnce(&X509Certificate<'_>) -> T) -> Option<T> {
+    let pem = Pem::iter_from_buffer(certificate.as_bytes()).next()?.ok()?;
+    let parsed = pem.parse_x509().ok()?;
+    Some(look(&parsed))
+}
+
+fn named(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+    let mut name = DistinguishedName::new();
+    name.push(DnType::CommonName, common_name);
+    if let Some(organization) = organization {
+        name.push(DnType::OrganizationName, organization);
+    }
+    name
+}
+
+/// From yesterday, so that a clock that is some hours behind does not matter.
+fn set_validity(params: &mut CertificateParams, now_seconds: i64, days: i64) {
+    let (year, month, day) = day_of(now_seconds - 86_400);
+    params.not_before = rcgen::date_time_ymd(year, month, day);
+    let (year, month, day) = day_of(now_seconds + days * 86_400);
+    params.not_after = rcgen::date_time_ymd(year, month, day);
+}
+
+fn day_of(seconds: i64) -> (i32, u8, u8) {
+    let time = Timestamp::from_second(seconds).unwrap_or(Timestamp::UNIX_EPOCH);
+    let date = time.to_zoned(TimeZone::UTC).date();
+    (
+        i32::from(date.year()),
+        date.month().unsigned_abs(),
+        date.day().unsigned_abs(),
+    )
+}

@@ -1,0 +1,134 @@
+//! Nobody grants what they do not have, unless they may `escalate` the role or `bind` it.
+
+use api::kind::{self, Kind};
+use api::rbac::{Action, GROUP, PolicyRule, compacted, uncovered};
+use api::tree::{child, items, text};
+use serde_json::Value;
+use store::Index;
+
+use super::Attempt;
+use crate::access::authentication::Identity;
+use crate::access::authorization::{Attributes, Authorizer, Verdict};
+use crate::failure::Failure;
+
+/// Refuses a role or binding that grants more than its writer has.
+pub(super) fn admit(
+    authorizer: &Authorizer,
+    index: &Index,
+    attempt: &Attempt<'_>,
+    object: &Value,
+) -> Result<(), Failure> {
+    let Some(requester) = attempt.requester else {
+        return Ok(());
+    };
+    let (kind, namespace) = (attempt.target.kind, attempt.target.namespace());
+    if attempt
+        .stored
+        .is_some_and(|stored| grants_the_same(stored, object))
+    {
+        return Ok(());
+    }
+    let may = |verb, resource, name| {
+        let action = Action::Resource {
+            verb,
+            group: GROUP,
+            resource,
+            subresource: "",
+            name,
+        };
+        let verdict = authorizer.decide(&Attributes::new(requester, namespace, action));
+        matches!(verdict, Verdict::Allowed(_))
+    };
+    let rules = match kind.kind {
+        "Role" | "ClusterRole" => {
+            if may("escalate", kind.plural, attempt.target.name()) {
+                return Ok(());
+            }
+            read_rules(object)
+        }
+        _ => {
+            let reference = child(object, "roleRef");
+            let name = text(reference, "name");
+            let Some(role) = referred(text(reference, "kind")) else {
+                // Validation says what is wrong with it.
+                return Ok(());
+            };
+            if may("bind", role.plural, name) {
+                return Ok(());
+            }
+            let entry = index
+                .get(&role.store_key(namespace, name))
+                .ok_or_else(|| Failure::not_found(role, name))?;
+            read_rules(&serde_json::from_slice(&entry.value).unwrap_or_default())
+        }
+    };
+    let name = text(child(object, "metadata"), "name");
+    confirm(authorizer, requester, namespace, &rules).map_err(|why| Failure::forbidden(kind, name, &why))
+}
+
+/// The kind of role that a binding refers to.
+fn referred(word: &str) -> Option<&'static Kind> {
+    match word {
+        "Role" => kind::find(GROUP, "v1", "roles"),
+        "ClusterRole" => kind::find(GROUP, "v1", "clusterroles"),
+        _ => None,
+    }
+}
+
+/// Whether two versions differ only in what the garbage collector has to change.
+fn grants_the_same(stored: &Value, object: &Value) -> bool {
+    let comparable = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            for field in [
+                "finalizers",
+                "ownerReferences",
+                "managedFields",
+                "resourceVersion",
+            ] {
+                metadata.shift_remove(field);
+            }
+        }
+        object
+    };
+    comparable(stored) == comparable(object)
+}
+
+fn read_rules(role: &Value) -> Vec<PolicyRule> {
+    let rules = items(role, "rules").iter();
+    rules
+        .filter_map(|rule| serde_json::from_value(rule.clone()).ok())
+        .collect()
+}
+
+fn confirm(
+    authorizer: &Authorizer,
+    requester: &Identity,
+    namespace: &str,
+    rules: &[PolicyRule],
+) -> Result<(), String> {
+    let policy = authorizer.policy();
+    let (owned, errors) = policy.rules_of(requester, namespace);
+    let missing = uncovered(&owned, rules);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let mut texts: Vec<String> = compacted(missing).iter().map(ToString::to_string).collect();
+    texts.sort();
+    let groups: Vec<String> = requester
+        .groups
+        .iter()
+        .map(|group| format!("{group:?}"))
+        .collect();
+    let mut message = format!(
+        "user {:?} (groups=[{}]) is attempting to grant RBAC permissions not currently held:\n{}",
+        requester.user,
+        groups.join(" "),
+        texts.join("\n")
+    );
+    if !errors.is_empty() {
+        let errors: Vec<&str> = errors.iter().map(AsRef::as_ref).collect();
+        message.push_str(&format!("; resolution errors: [{}]", errors.join(", ")));
+    }
+    Err(message)
+}

@@ -1,0 +1,278 @@
+//! What is looked at in a write besides its form and who makes it: rules that concern several objects, or that only
+//! some users have to keep.
+//!
+//! The existence of the namespace is looked at in [`crate::registry::namespace`], since it has to hold at the commit, too.
+
+mod announcer_record;
+mod assigned_addresses;
+mod certificates;
+mod configuration;
+mod escalation;
+mod external_ips;
+mod node_restriction;
+mod pod_security;
+mod service_account;
+#[cfg(test)]
+mod tests;
+
+pub use configuration::{AdmissionConfiguration, AdmissionConfigurationError};
+pub(crate) use pod_security::Counts as PodSecurityCounts;
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use serde_json::Value;
+use store::Index;
+
+use crate::access::audit::Recorder;
+use crate::access::authentication::Identity;
+use crate::access::authorization::{Attributes, Authorizer};
+use crate::failure::Failure;
+use crate::request::route::Target;
+use pod_security::PodSecurity;
+
+/// A check that can be switched on and off, by upstream's name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdmissionPlugin {
+    /// Who decides about requests for certificates may `approve` for their signer.
+    CertificateApproval,
+    /// Who signs certificates may `sign` as that signer.
+    CertificateSigning,
+    /// No certificate for a client of the API makes its owner a member of `system:masters`.
+    CertificateSubjectRestriction,
+    /// Services may not have new external IPs.
+    DenyServiceExternalIps,
+    /// Nothing is made in Namespaces that do not exist or that end. Always on.
+    NamespaceLifecycle,
+    /// The agent of a node writes only about itself and its Pods.
+    NodeRestriction,
+    /// Pods comply with the Pod Security Standards as their Namespace asks for.
+    PodSecurity,
+    /// Pods have a ServiceAccount that exists.
+    ServiceAccount,
+}
+
+impl AdmissionPlugin {
+    const ALL: [AdmissionPlugin; 8] = [
+        AdmissionPlugin::CertificateApproval,
+        AdmissionPlugin::CertificateSigning,
+        AdmissionPlugin::CertificateSubjectRestriction,
+        AdmissionPlugin::DenyServiceExternalIps,
+        AdmissionPlugin::NamespaceLifecycle,
+        AdmissionPlugin::NodeRestriction,
+        AdmissionPlugin::PodSecurity,
+        AdmissionPlugin::ServiceAccount,
+    ];
+
+    fn name(self) -> &'static str {
+        match self {
+            AdmissionPlugin::CertificateApproval => "CertificateApproval",
+            AdmissionPlugin::CertificateSigning => "CertificateSigning",
+            AdmissionPlugin::CertificateSubjectRestriction => "CertificateSubjectRestriction",
+            AdmissionPlugin::DenyServiceExternalIps => "DenyServiceExternalIPs",
+            AdmissionPlugin::NamespaceLifecycle => "NamespaceLifecycle",
+            AdmissionPlugin::NodeRestriction => "NodeRestriction",
+            AdmissionPlugin::PodSecurity => "PodSecurity",
+            AdmissionPlugin::ServiceAccount => "ServiceAccount",
+        }
+    }
+
+    /// Those that are on by default.
+    pub fn defaults() -> BTreeSet<AdmissionPlugin> {
+        let mut plugins = BTreeSet::from(AdmissionPlugin::ALL);
+        plugins.remove(&AdmissionPlugin::DenyServiceExternalIps);
+        plugins
+    }
+}
+
+impl fmt::Display for AdmissionPlugin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for AdmissionPlugin {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<AdmissionPlugin, String> {
+        let found = AdmissionPlugin::ALL
+            .into_iter()
+            .find(|plugin| plugin.name() == text);
+        found.ok_or_else(|| {
+            let known = AdmissionPlugin::ALL.map(AdmissionPlugin::name).join(", ");
+            format!("{text:?} is no admission plugin; there are {known}")
+        })
+    }
+}
+
+/// Admits writes.
+pub(crate) struct Admission {
+    plugins: BTreeSet<AdmissionPlugin>,
+    pub(crate) authorizer: Arc<Authorizer>,
+    pub(crate) pod_security: PodSecurity,
+}
+
+/// A write that is about to be made.
+#[derive(Clone, Copy)]
+pub(crate) struct Attempt<'a> {
+    target: &'a Target,
+    /// Nobody: the server does it of its own accord.
+    requester: Option<&'a Identity>,
+    /// The object as it is, if there is one.
+    stored: Option<&'a Value>,
+    /// Recorder of the decisions about the request.
+    recorder: Recorder<'a>,
+}
+
+impl<'a> Attempt<'a> {
+    /// A new object.
+    pub(crate) fn create(target: &'a Target, requester: Option<&'a Identity>) -> Attempt<'a> {
+        Attempt {
+            target,
+            requester,
+            stored: None,
+            recorder: Recorder::NONE,
+        }
+    }
+
+    /// A changed object.
+    pub(crate) fn update(
+        target: &'a Target,
+        requester: Option<&'a Identity>,
+        stored: &'a Value,
+    ) -> Attempt<'a> {
+        Attempt {
+            target,
+            requester,
+            stored: Some(stored),
+            recorder: Recorder::NONE,
+        }
+    }
+
+    /// The same, recorded.
+    pub(crate) fn recorded(self, recorder: Recorder<'a>) -> Attempt<'a> {
+        Attempt { recorder, ..self }
+    }
+
+    /// Whether the object itself is written, not what is below it.
+    fn is_main(&self) -> bool {
+        self.target.subresource.is_none()
+    }
+}
+
+impl Admission {
+    pub(crate) fn new(
+        plugins: BTreeSet<AdmissionPlugin>,
+        authorizer: Arc<Authorizer>,
+        configuration: AdmissionConfiguration,
+    ) -> Admission {
+        Admission {
+            plugins,
+            authorizer,
+            pod_security: PodSecurity::new(configuration.pod_security),
+        }
+    }
+
+    /// Admits an object that is about to be written, and completes it.
+    pub(crate) fn admit(
+        &self,
+        index: &Index,
+        attempt: Attempt<'_>,
+        object: &mut Value,
+    ) -> Result<(), Failure> {
+        match attempt.target.kind.kind {
+            "Pod" if attempt.stored.is_none() && self.has(AdmissionPlugin::ServiceAccount) => {
+                service_account::admit(index, attempt.target, object)?;
+            }
+            "Service" if attempt.is_main() && self.has(AdmissionPlugin::DenyServiceExternalIps) => {
+                external_ips::admit(&attempt, object)?;
+            }
+            "Service" if attempt.target.subresource == Some("status") => {
+                assigned_addresses::admit(self, &attempt, object)?;
+            }
+            "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => {
+                escalation::admit(&self.authorizer, index, &attempt, object)?;
+            }
+            "CertificateSigningRequest" => certificates::admit(self, &attempt, object)?,
+            _ => {}
+        }
+        if let Some(node) = self.restricted(attempt.requester) {
+            node_restriction::admit(node, index, &attempt, object)?;
+        }
+        if attempt.target.kind.kind == "Lease"
+            && let Some(node) = announcer_record::announcer_of(attempt.requester)
+        {
+            announcer_record::admit(node, index, &attempt, object)?;
+        }
+        Ok(())
+    }
+
+    /// Admits that a PUT or PATCH creates the object that it names: its verb alone does not allow that (upstream's
+    /// `withAuthorization` in `apiserver/pkg/endpoints/handlers/create.go`).
+    pub(crate) fn admit_creation(
+        &self,
+        target: &Target,
+        requester: Option<&Identity>,
+    ) -> Result<(), Failure> {
+        match requester {
+            Some(user) => {
+                let attributes = Attributes::of_target(user, target, "create", None);
+                self.authorizer.check(&attributes)
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Admits an object that is complete and valid. Returns warnings for the client.
+    pub(crate) fn validate(
+        &self,
+        index: &Index,
+        attempt: Attempt<'_>,
+        object: &Value,
+    ) -> Result<Vec<String>, Failure> {
+        match attempt.requester {
+            Some(_) if self.has(AdmissionPlugin::PodSecurity) => {
+                self.pod_security.validate(index, &attempt, object)
+            }
+            _ => Ok(Vec::new()),
+        }
+    }
+
+    /// Admits a deletion.
+    pub(crate) fn admit_delete(
+        &self,
+        index: &Index,
+        target: &Target,
+        requester: &Identity,
+    ) -> Result<(), Failure> {
+        match self.restricted(Some(requester)) {
+            Some(node) => node_restriction::admit_delete(node, index, target),
+            None => Ok(()),
+        }
+    }
+
+    /// Admits a request for a token of the ServiceAccount that `target` names.
+    pub(crate) fn admit_token_request(
+        &self,
+        index: &Index,
+        target: &Target,
+        requester: &Identity,
+        request: &Value,
+    ) -> Result<(), Failure> {
+        let Some(node) = self.restricted(Some(requester)) else {
+            return Ok(());
+        };
+        node_restriction::admit_token_request(node, index, target, requester, &self.authorizer, request)
+    }
+
+    fn restricted<'i>(&self, requester: Option<&'i Identity>) -> Option<&'i str> {
+        let node = requester?.node_name()?;
+        self.has(AdmissionPlugin::NodeRestriction).then_some(node)
+    }
+
+    fn has(&self, plugin: AdmissionPlugin) -> bool {
+        self.plugins.contains(&plugin)
+    }
+}

@@ -1,0 +1,110 @@
+//! NodeRestriction: the agent of a node writes about its own Node, its own Lease and the Pods that run on it. So a
+//! machine that somebody has taken over cannot harm the others. Rules and messages are those of upstream's
+//! `plugin/pkg/admission/noderestriction/admission.go` (1.36), and one more: no node chooses the ranges of its Pods.
+
+mod certificate_requests;
+mod nodes;
+mod pods;
+#[cfg(test)]
+mod tests;
+mod tokens;
+
+use api::tree::{child, text};
+use serde_json::Value;
+use store::Index;
+
+use super::Attempt;
+use crate::failure::Failure;
+use crate::request::route::Target;
+
+pub(super) use tokens::admit_token_request;
+
+/// The namespace of the Leases of nodes.
+const LEASE_NAMESPACE: &str = "kube-node-lease";
+
+/// Reason for the refusal of a node's write.
+#[derive(Debug)]
+enum Refusal {
+    /// A rule stands against it; 403 with this text.
+    Forbidden(String),
+    /// An object that the rule needs cannot be read.
+    Unreadable(Failure),
+}
+
+impl From<String> for Refusal {
+    fn from(why: String) -> Refusal {
+        Refusal::Forbidden(why)
+    }
+}
+
+impl From<&str> for Refusal {
+    fn from(why: &str) -> Refusal {
+        Refusal::Forbidden(why.to_owned())
+    }
+}
+
+impl Refusal {
+    /// The answer to a client that wanted to write the object `name`.
+    fn of(self, target: &Target, name: &str) -> Failure {
+        match self {
+            Refusal::Forbidden(why) => Failure::forbidden(target.kind, name, &why),
+            Refusal::Unreadable(failure) => failure,
+        }
+    }
+}
+
+/// Admits a node's write of `object`.
+pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, object: &Value) -> Result<(), Failure> {
+    let target = attempt.target;
+    let name = match target.name() {
+        "" => text(child(object, "metadata"), "name"),
+        name => name,
+    };
+    let admitted = match target.kind.kind {
+        _ if node.is_empty() => Err(unknown_node()),
+        "Pod" => pods::admit(node, index, attempt, object),
+        "Node" => nodes::admit(node, name, attempt.stored, object),
+        "Lease" => admit_lease(node, target.namespace(), name),
+        "CertificateSigningRequest" if attempt.stored.is_none() => certificate_requests::admit(node, object),
+        _ => Ok(()),
+    };
+    admitted.map_err(|refusal| refusal.of(target, name))
+}
+
+/// Admits a node's deletion of the object that `target` names.
+pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Failure> {
+    let name = target.name();
+    let admitted = match target.kind.kind {
+        _ if node.is_empty() => Err(unknown_node()),
+        "Pod" => pods::admit_delete(node, index, target),
+        "Node" => nodes::admit_name(node, name),
+        "Lease" => admit_lease(node, target.namespace(), name),
+        _ => Ok(()),
+    };
+    admitted.map_err(|refusal| refusal.of(target, name))
+}
+
+fn admit_lease(node: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
+    if namespace != LEASE_NAMESPACE {
+        let why = format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace");
+        return Err(why.into());
+    }
+    match name == node {
+        true => Ok(()),
+        false => Err("can only access node lease with the same name as the requesting node".into()),
+    }
+}
+
+fn unknown_node() -> Refusal {
+    "could not determine node from user \"system:node:\"".into()
+}
+
+/// The object at a key of the store; 404 if there is none.
+fn stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
+    let not_found = || Refusal::Unreadable(Failure::not_found(target.kind, target.name()));
+    let entry = index.get(&target.key()).ok_or_else(not_found)?;
+    serde_json::from_slice(&entry.value).map_err(|error| {
+        tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
+        Refusal::Unreadable(Failure::internal("a stored object cannot be read"))
+    })
+}

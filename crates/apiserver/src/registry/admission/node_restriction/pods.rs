@@ -1,0 +1,124 @@
+//! The Pods that a node creates, deletes and writes the status of.
+
+use api::kind;
+use api::pod::{MIRROR_ANNOTATION, api_object_reference, is_mirror};
+use api::tree::{child, entries, flag_if_set, items, text};
+use serde_json::Value;
+use store::Index;
+
+use super::{Refusal, stored};
+use crate::failure::Failure;
+use crate::registry::admission::Attempt;
+use crate::request::route::Target;
+
+/// Admits a new Pod, or a new status of one.
+pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Value) -> Result<(), Refusal> {
+    match (attempt.target.subresource, attempt.stored) {
+        (None, None) => admit_creation(node, index, pod),
+        (None, Some(_)) => Err(format!(
+            "unexpected operation \"UPDATE\", node {node:?} can only create and delete mirror pods"
+        )
+        .into()),
+        (Some("status"), Some(stored)) => admit_status(node, stored, pod),
+        (subresource, _) => Err(format!(
+            "unexpected pod subresource {:?}, only 'status' and 'eviction' are allowed",
+            subresource.unwrap_or_default()
+        )
+        .into()),
+    }
+}
+
+/// Admits a deletion; that of a Pod which is not there says so later.
+pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Refusal> {
+    match stored(index, target)? {
+        pod if is_on(node, &pod) => Ok(()),
+        _ => Err(format!("node {node:?} can only delete pods with spec.nodeName set to itself").into()),
+    }
+}
+
+fn is_on(node: &str, pod: &Value) -> bool {
+    text(child(pod, "spec"), "nodeName") == node
+}
+
+/// A node creates mirrors of its own Pods, which give it no right to anything else.
+fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
+    if !is_mirror(pod) {
+        let why = format!(
+            "pod does not have {MIRROR_ANNOTATION:?} annotation, node {node:?} can only create mirror pods"
+        );
+        return Err(why.into());
+    }
+    if !is_on(node, pod) {
+        let why = format!("node {node:?} can only create pods with spec.nodeName set to itself");
+        return Err(why.into());
+    }
+    admit_owner(node, index, pod)?;
+    match api_object_reference(child(pod, "spec")) {
+        None => Ok(()),
+        Some(resource) => Err(format!("node {node:?} can not create pods that reference {resource}").into()),
+    }
+}
+
+/// The one owner of a mirror is the Node: it goes when the Node goes.
+fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
+    let other = || format!("node {node:?} can only create pods with an owner reference set to itself");
+    let owner = match items(child(pod, "metadata"), "ownerReferences") {
+        [] => return Err(other().into()),
+        [owner] => owner,
+        _ => {
+            let why =
+                format!("node {node:?} can only create pods with a single owner reference set to itself");
+            return Err(why.into());
+        }
+    };
+    if ["apiVersion", "kind", "name"].map(|field| text(owner, field)) != ["v1", "Node", node] {
+        return Err(other().into());
+    }
+    if flag_if_set(owner, "controller") != Some(true) {
+        let why =
+            format!("node {node:?} can only create pods with a controller owner reference set to itself");
+        return Err(why.into());
+    }
+    if flag_if_set(owner, "blockOwnerDeletion") == Some(true) {
+        return Err(format!("node {node:?} must not set blockOwnerDeletion on an owner reference").into());
+    }
+    let nodes = kind::find("", "v1", "nodes").ok_or_else(|| Refusal::Unreadable(Failure::no_such_path()))?;
+    let registered = stored(index, &Target::object(nodes, "", node))?;
+    let (given, found) = (text(owner, "uid"), text(child(&registered, "metadata"), "uid"));
+    match given == found {
+        true => Ok(()),
+        false => Err(format!("node {node} UID mismatch: expected {given} got {found}").into()),
+    }
+}
+
+fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal> {
+    if !is_on(node, before) {
+        let why =
+            format!("node {node:?} can only update pod status for pods with spec.nodeName set to itself");
+        return Err(why.into());
+    }
+    let labels = |pod| -> Vec<(&str, &str)> {
+        let mut labels: Vec<_> = entries(child(pod, "metadata"), "labels").collect();
+        labels.sort_unstable();
+        labels
+    };
+    if labels(before) != labels(after) {
+        return Err(format!("node {node:?} cannot update labels through pod status").into());
+    }
+    if claims(before) != claims(after) {
+        return Err(format!("node {node:?} cannot update resource claim statues").into());
+    }
+    let extended = |pod| child(child(pod, "status"), "extendedResourceClaimStatus");
+    match extended(before) == extended(after) {
+        true => Ok(()),
+        false => Err(format!("node {node:?} cannot update extended resource claim status").into()),
+    }
+}
+
+/// The claims of a Pod's status, by name.
+fn claims(pod: &Value) -> Vec<(&str, &Value)> {
+    let statuses = items(child(pod, "status"), "resourceClaimStatuses").iter();
+    statuses
+        .map(|status| (text(status, "name"), child(status, "resourceClaimName")))
+        .collect()
+}

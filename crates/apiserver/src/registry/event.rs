@@ -1,0 +1,72 @@
+//! Events that the server itself writes: what people should know about an object.
+
+use api::kind;
+use serde_json::json;
+
+use crate::failure::Failure;
+use crate::registry::service::repair::Regarding;
+use crate::request::route::Target;
+use crate::verbs::resource::{Intent, Resources, decided};
+
+/// Writes a warning about an object. Events are best effort: a failure is logged, and not tried again.
+pub(crate) async fn warn(
+    resources: &Resources,
+    component: &str,
+    regarding: &Regarding,
+    reason: &str,
+    message: &str,
+) {
+    let written = write(resources, component, regarding, reason, message).await;
+    if let Err(failure) = written {
+        let error = failure.message();
+        tracing::warn!(reason, object = regarding.name, error, "an Event was lost");
+    }
+}
+
+async fn write(
+    resources: &Resources,
+    component: &str,
+    regarding: &Regarding,
+    reason: &str,
+    message: &str,
+) -> Result<(), Failure> {
+    let Some(kind) = kind::find("", "v1", "events") else {
+        return Ok(());
+    };
+    let now = jiff::Timestamp::now();
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    // Events about objects without a namespace are in this one.
+    let namespace = match &*regarding.namespace {
+        "" => "default",
+        namespace => namespace,
+    };
+    let mut event = json!({
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {
+            "name": format!("{}.{:x}", regarding.name.replace(':', "-"), now.as_nanosecond()),
+            "namespace": namespace,
+        },
+        "involvedObject": {
+            "apiVersion": regarding.api_version, "kind": regarding.kind, "name": regarding.name, "uid": regarding.uid,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "count": 1,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "source": {"component": component},
+    });
+    if !regarding.namespace.is_empty() {
+        event["involvedObject"]["namespace"] = json!(regarding.namespace);
+    }
+    let target = Target::collection(kind, Some(namespace));
+    decided(&target, || async {
+        resources
+            .create_object(&target, event.clone(), Vec::new(), Intent::SERVER)
+            .await
+            .map(drop)
+    })
+    .await
+}

@@ -1,0 +1,115 @@
+//! Namespaces: what may be created in them, and how they end.
+
+mod content;
+mod furnishing;
+mod termination;
+
+pub(crate) use furnishing::keep as keep_furnished;
+pub(crate) use termination::run as run_termination;
+
+use api::object::Namespace;
+use api::tree::{as_object_mut, child, object_mut, set, set_or_clear, text};
+use serde_json::{Value, json};
+use store::{Expectation, Index, Key};
+
+use crate::failure::Failure;
+use crate::request::route::Target;
+
+/// Those that are there from the start.
+pub(crate) const DEFAULT_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
+/// Those that cannot be deleted.
+const UNDELETABLE: [&str; 3] = ["default", "kube-system", "kube-public"];
+
+/// The finalizer that stands for a Namespace's content.
+const FINALIZER: &str = "kubernetes";
+/// The label by which selectors can mean a Namespace by its name.
+const NAME_LABEL: &str = "kubernetes.io/metadata.name";
+
+/// What must hold when an object is created in the namespace of `target`: it exists and is not being deleted, and
+/// that is still so at the commit. Nothing for a kind without namespaces.
+pub(crate) fn guard_create(
+    index: &Index,
+    target: &Target,
+    object: &Value,
+) -> Result<Option<(Key, Expectation)>, Failure> {
+    if !target.kind.namespaced {
+        return Ok(None);
+    }
+    let namespace = target.namespace();
+    let namespaces = namespace_kind()?;
+    let entry = index
+        .get(&namespaces.store_key("", namespace))
+        .ok_or_else(|| Failure::not_found(namespaces, namespace))?;
+    let is_ending = serde_json::from_slice::<Namespace>(&entry.value)
+        .map_or(true, |namespace| namespace.metadata.deletion_timestamp.is_some());
+    if is_ending {
+        let name = text(child(object, "metadata"), "name");
+        let why =
+            format!("unable to create new content in namespace {namespace} because it is being terminated");
+        let cause = json!({
+            "reason": "NamespaceTerminating",
+            "message": format!("namespace {namespace} is being terminated"),
+            "field": "metadata.namespace",
+        });
+        return Err(Failure::forbidden(target.kind, name, &why).with_causes(vec![cause]));
+    }
+    Ok(Some((entry.key, Expectation::At(entry.modified))))
+}
+
+/// The namespaces that the cluster cannot be without stay.
+pub(crate) fn guard_delete(target: &Target) -> Result<(), Failure> {
+    if target.kind.kind == "Namespace" && UNDELETABLE.contains(&target.name()) {
+        return Err(Failure::forbidden(
+            target.kind,
+            target.name(),
+            "this namespace may not be deleted",
+        ));
+    }
+    Ok(())
+}
+
+/// Labels a Namespace with its name.
+pub(crate) fn default_on_write(namespace: &mut Value) {
+    let name = text(child(namespace, "metadata"), "name").to_owned();
+    if !name.is_empty()
+        && let Some(metadata) = namespace.get_mut("metadata")
+    {
+        object_mut(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
+    }
+    api::metadata::omit_empty(namespace);
+}
+
+/// A new Namespace is active and has its finalizer.
+pub(crate) fn prepare_create(namespace: &mut Value) {
+    let mut finalizers = vec![json!(FINALIZER)];
+    let given = api::tree::items(child(namespace, "spec"), "finalizers");
+    finalizers.extend(given.iter().filter(|finalizer| *finalizer != FINALIZER).cloned());
+    object_mut(namespace, "spec").insert("finalizers".to_owned(), finalizers.into());
+    set(namespace, "status", json!({"phase": "Active"}));
+}
+
+/// Spec and status change only by `finalize` and `status`.
+pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
+    for field in ["spec", "status"] {
+        set_or_clear(new, field, old.get(field).cloned());
+    }
+}
+
+/// A Namespace without its finalizer.
+pub(crate) fn finalized(namespace: &Value) -> Value {
+    let mut finalized = namespace.clone();
+    if let Some(spec) = as_object_mut(&mut finalized).get_mut("spec")
+        && let Some(finalizers) = spec.get_mut("finalizers").and_then(Value::as_array_mut)
+    {
+        finalizers.retain(|finalizer| finalizer != FINALIZER);
+    }
+    finalized
+}
+
+/// The row of Namespaces.
+pub(crate) fn namespace_kind() -> Result<&'static api::kind::Kind, Failure> {
+    api::kind::find("", "v1", "namespaces").ok_or_else(|| Failure::internal("namespaces are not served"))
+}
+
+#[cfg(test)]
+mod tests;

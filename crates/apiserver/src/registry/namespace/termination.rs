@@ -1,0 +1,176 @@
+//! The end of Namespaces: what is in them goes first, then they.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::kind::{self, Kind};
+use api::object::Namespace;
+use http::StatusCode;
+use store::{Entry, Event, StoreError};
+use tokio::time::{Instant, sleep_until};
+
+use super::content::Content;
+use super::{finalized, namespace_kind};
+use crate::failure::Failure;
+use crate::request::query::{DeleteOptions, ListOptions};
+use crate::request::route::Target;
+use crate::verbs::resource::{Intent, Interruption, Resources};
+
+/// How long to wait before a Namespace whose content is still there is looked at again; doubled each time.
+const RETRY_FIRST: Duration = Duration::from_millis(100);
+const RETRY_MAX: Duration = Duration::from_secs(15);
+
+/// When a Namespace is looked at again.
+struct Due {
+    at: Instant,
+    pause: Duration,
+}
+
+/// Ends Namespaces that are being deleted, until the server ends. Holding up one holds up no other for longer than
+/// a pass over its content takes.
+pub(crate) async fn run(resources: Arc<Resources>) {
+    let mut shutdown = resources.shutdown.clone();
+    tokio::select! {
+        () = shutdown.requested() => {}
+        result = watch(&resources) => if let Err(error) = result {
+            tracing::error!(%error, "namespaces that are being deleted are not looked after any more");
+        }
+    }
+}
+
+async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
+    let prefix = "/namespaces/";
+    let index = resources.store.index();
+    let mut waiting: HashMap<String, Due> = HashMap::new();
+    loop {
+        // From here again whenever the watch did not keep up.
+        let listing = index.list(prefix, None, None, None)?;
+        for entry in &listing.entries {
+            note(&mut waiting, &entry.value);
+        }
+        let mut watch = index.watch(prefix, listing.revision)?;
+        loop {
+            let next_due = waiting.values().map(|due| due.at).min();
+            tokio::select! {
+                event = watch.next() => match event {
+                    Ok(event) => note_event(&mut waiting, &event),
+                    Err(StoreError::Lagged { .. }) => break,
+                    Err(other) => return Err(other),
+                },
+                () = sleep_until(next_due.unwrap_or_else(Instant::now)), if next_due.is_some() => {
+                    end_those_due(resources, &mut waiting).await;
+                }
+            }
+        }
+    }
+}
+
+fn note_event(waiting: &mut HashMap<String, Due>, event: &Event) {
+    if event.kind == store::EventKind::Deleted {
+        if let Some(name) = event.key.rsplit('/').next() {
+            waiting.remove(name);
+        }
+        return;
+    }
+    note(waiting, &event.value);
+}
+
+fn note(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
+    let Ok(namespace) = serde_json::from_slice::<Namespace>(bytes) else {
+        tracing::error!("a stored Namespace cannot be read");
+        return;
+    };
+    if namespace.metadata.deletion_timestamp.is_some() {
+        let due = || Due {
+            at: Instant::now(),
+            pause: RETRY_FIRST,
+        };
+        waiting.entry(namespace.metadata.name).or_insert_with(due);
+    }
+}
+
+async fn end_those_due(resources: &Resources, waiting: &mut HashMap<String, Due>) {
+    let now = Instant::now();
+    let due: Vec<String> = waiting
+        .iter()
+        .filter(|(_, due)| due.at <= now)
+        .map(|(name, _)| name.clone())
+        .collect();
+    for name in due {
+        match end(resources, &name).await {
+            Ok(true) => {
+                waiting.remove(&name);
+            }
+            Ok(false) => put_off(waiting, &name),
+            Err(failure) => {
+                tracing::warn!(namespace = %name, error = failure.message(), "a namespace could not be ended yet");
+                put_off(waiting, &name);
+            }
+        }
+    }
+}
+
+fn put_off(waiting: &mut HashMap<String, Due>, name: &str) {
+    if let Some(due) = waiting.get_mut(name) {
+        due.at = Instant::now() + due.pause;
+        due.pause = (due.pause * 2).min(RETRY_MAX);
+    }
+}
+
+/// Deletes the content of a Namespace and, when there is none left, lets it go; what is left is told in its
+/// conditions. Tells whether nothing is left to do.
+async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
+    let mut content = Content::default();
+    for kind in kind::all()
+        .iter()
+        .filter(|kind| kind.namespaced && kind.is_kept() && kind.is_stored_form())
+    {
+        // A kind that cannot be deleted now holds up no other.
+        match left_of(resources, kind, name).await {
+            Ok(entries) => content.add(kind, &entries),
+            Err(failure) => content
+                .failures
+                .push(format!("{}: {}", kind.plural, failure.message())),
+        }
+    }
+    let target = Target::object(namespace_kind()?, "", name);
+    let Some(stored) = resources.stored(&target).await? else {
+        return Ok(true);
+    };
+    let (target, changed) = match content.is_empty() {
+        true => (
+            target.with_subresource("finalize"),
+            Some(finalized(&stored.object)),
+        ),
+        false => (
+            target.with_subresource("status"),
+            content.told(&stored.object, jiff::Timestamp::now()),
+        ),
+    };
+    let Some(changed) = changed else { return Ok(false) };
+    match resources
+        .replace(&target, stored, changed, Vec::new(), Intent::SERVER)
+        .await
+    {
+        Ok(_) => Ok(content.is_empty()),
+        Err(Interruption::Overtaken) => Ok(false),
+        Err(Interruption::Failed(failure)) => Err(failure),
+    }
+}
+
+/// Deletes the objects of a kind in a Namespace; returns those that are left.
+async fn left_of(resources: &Resources, kind: &'static Kind, namespace: &str) -> Result<Vec<Entry>, Failure> {
+    let collection = Target::collection(kind, Some(namespace));
+    let everything = ListOptions::default();
+    match resources
+        .delete_collection(&collection, &DeleteOptions::default(), &everything, None)
+        .await
+    {
+        Ok(page) if page.entries.is_empty() => return Ok(Vec::new()),
+        Ok(_) => {}
+        Err(failure) if failure.code() == StatusCode::NOT_FOUND => {}
+        Err(failure) => return Err(failure),
+    }
+    Ok(resources.list(&collection, &everything).await?.entries)
+}

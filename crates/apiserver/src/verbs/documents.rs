@@ -1,0 +1,170 @@
+//! Answers that do not depend on objects: discovery, OpenAPI and the version.
+
+use api::discovery::{self, AGGREGATED_CONTENT_TYPE};
+use api::openapi::{self, v2};
+use bytes::Bytes;
+use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
+use http::{HeaderMap, StatusCode};
+use serde_json::{Value, json};
+
+use crate::access::authentication::service_accounts::ServiceAccounts;
+use crate::failure::Failure;
+use crate::request::negotiation::{Encoding, accepts_aggregated_discovery};
+use crate::transport::response::{self, ApiResponse};
+use crate::version::GIT_VERSION;
+
+/// The media type of the v2 document as a message, and the one that clients before 1.27 ask for.
+const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// `/version`.
+pub(crate) fn version() -> ApiResponse {
+    let version = json!({
+        "major": "1",
+        "minor": "36",
+        "emulationMajor": "1",
+        "emulationMinor": "36",
+        "minCompatibilityMajor": "1",
+        "minCompatibilityMinor": "35",
+        "gitVersion": GIT_VERSION,
+        "gitCommit": "",
+        "gitTreeState": "clean",
+        "buildDate": "1970-01-01T00:00:00Z",
+        "goVersion": "",
+        "compiler": "rustc",
+        "platform": format!("{}/{}", std::env::consts::OS, architecture()),
+    });
+    response::tree(StatusCode::OK, &version)
+}
+
+/// `/openid/v1/jwks`.
+pub(crate) fn token_keys(accounts: &ServiceAccounts) -> ApiResponse {
+    let keys = Bytes::from(accounts.key_set().to_string());
+    response::document("application/jwk-set+json", keys)
+}
+
+/// `/.well-known/openid-configuration`.
+pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> ApiResponse {
+    response::tree(StatusCode::OK, &accounts.discovery(host))
+}
+
+/// The prepared document at a path. `host` is how the client calls the server.
+pub(crate) fn at(path: &str, host: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+    let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
+    let found = |document: Option<Value>| {
+        document
+            .map(|tree| response::tree(StatusCode::OK, &tree))
+            .ok_or_else(Failure::no_such_path)
+    };
+    match segments.as_slice() {
+        [] => found(Some(paths())),
+        ["api"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_core())),
+        ["api"] => found(Some(discovery::api_versions(host))),
+        ["apis"] if accepts_aggregated_discovery(headers) => Ok(aggregated(&discovery::aggregated_groups())),
+        ["apis"] => found(Some(discovery::group_list())),
+        ["api", version] => found(discovery::resource_list("", version)),
+        ["apis", group] => found(discovery::group(group)),
+        ["apis", group, version] => found(discovery::resource_list(group, version)),
+        ["openapi", "v2"] => openapi_v2(headers),
+        ["openapi", "v3"] => found(Some(openapi::index().clone())),
+        ["openapi", "v3", "api", version] => openapi_document("", version, headers),
+        ["openapi", "v3", "apis", group, version] => openapi_document(group, version, headers),
+        _ => Err(Failure::no_such_path()),
+    }
+}
+
+fn openapi_document(group: &str, version: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+    let pieces = openapi::document(group, version).ok_or_else(Failure::no_such_path)?;
+    let hash = openapi::hash(&pieces);
+    Ok(tagged(&hash, headers, || {
+        let pieces = pieces
+            .into_iter()
+            .map(|piece| match piece {
+                std::borrow::Cow::Borrowed(text) => Bytes::from_static(text.as_bytes()),
+                std::borrow::Cow::Owned(text) => Bytes::from(text),
+            })
+            .collect();
+        response::pieces(pieces, Encoding::Json)
+    }))
+}
+
+fn openapi_v2(headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+    let mut clauses = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|text| text.split(','))
+        .map(|clause| clause.split(';').next().unwrap_or_default().trim())
+        .peekable();
+    let is_anything = clauses.peek().is_none();
+    let (content_type, document) = clauses
+        .find_map(|media_type| match media_type {
+            OPENAPI_PROTOBUF | OPENAPI_PROTOBUF_OLD => Some((OPENAPI_PROTOBUF, v2::protobuf())),
+            "application/json" | "application/*" | "*/*" => Some(("application/json", v2::json())),
+            _ => None,
+        })
+        .or_else(|| is_anything.then(|| ("application/json", v2::json())))
+        .ok_or_else(Failure::not_acceptable)?;
+    Ok(tagged(&document.hash, headers, || {
+        response::document(content_type, Bytes::from_static(&document.bytes))
+    }))
+}
+
+/// A document that its hash stands for: clients that have it already are told so.
+fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiResponse) -> ApiResponse {
+    let tag = format!("\"{hash}\"");
+    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let is_known =
+        known.is_some_and(|known| known.split(',').any(|k| k.trim().trim_start_matches("W/") == tag));
+    let mut answer = match is_known {
+        true => response::not_modified(),
+        false => document(),
+    };
+    if let Ok(tag) = HeaderValue::from_str(&tag) {
+        answer.headers_mut().insert(ETAG, tag);
+    }
+    answer
+        .headers_mut()
+        .append(VARY, HeaderValue::from_static("Accept"));
+    answer
+}
+
+fn aggregated(tree: &Value) -> ApiResponse {
+    response::document(AGGREGATED_CONTENT_TYPE, Bytes::from(tree.to_string()))
+}
+
+/// `/`: what else there is.
+fn paths() -> Value {
+    let mut paths: Vec<String> = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
+    for (group, versions) in discovery::groups() {
+        paths.push(format!("/apis/{group}"));
+        paths.extend(
+            versions
+                .into_iter()
+                .map(|version| format!("/apis/{group}/{version}")),
+        );
+    }
+    for path in [
+        "/.well-known/openid-configuration",
+        "/healthz",
+        "/livez",
+        "/metrics",
+        "/openapi/v2",
+        "/openapi/v3",
+        "/openid/v1/jwks",
+        "/readyz",
+        "/version",
+    ] {
+        paths.push(path.to_owned());
+    }
+    json!({ "paths": paths })
+}
+
+/// The word of Go for this machine, as clients expect it.
+fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

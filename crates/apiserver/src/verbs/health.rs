@@ -1,0 +1,145 @@
+//! `/livez`, `/readyz` and `/healthz`: whether the server lives, takes requests, or both, as a whole and check by
+//! check.
+
+use std::time::Duration;
+
+use http::{HeaderValue, StatusCode};
+
+use crate::request::query::Query;
+use crate::transport::response::{self, ApiResponse};
+use crate::verbs::resource::Resources;
+
+/// How long the store may take to say that it can be read.
+const STORE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// One check. The names are upstream's, by which monitors ask for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Check {
+    /// The server answers.
+    Ping,
+    /// It can say what it does.
+    Log,
+    /// The store can be read, whichever engine it has.
+    Store,
+    /// What every cluster has is there: the server listens no sooner.
+    Bootstrap,
+    /// The server was not asked to end.
+    Shutdown,
+}
+
+const LIVE: &[Check] = &[Check::Ping, Check::Log, Check::Store, Check::Bootstrap];
+const READY: &[Check] = &[
+    Check::Ping,
+    Check::Log,
+    Check::Store,
+    Check::Bootstrap,
+    Check::Shutdown,
+];
+
+/// Answers a path below `/livez`, `/readyz` or `/healthz`.
+pub(crate) async fn answer(resources: &Resources, path: &str, query: &Query<'_>) -> ApiResponse {
+    let mut segments = path.trim_matches('/').splitn(2, '/');
+    let endpoint = segments.next().unwrap_or_default();
+    let checks = if endpoint == "readyz" { READY } else { LIVE };
+    if let Some(name) = segments.next() {
+        return match checks.iter().find(|check| check.name() == name) {
+            None => response::text(StatusCode::NOT_FOUND, "404 page not found\n"),
+            Some(check) => match check.fault(resources).await {
+                None => plain("ok".to_owned()),
+                Some(fault) => failed(format!("internal server error: {fault}\n")),
+            },
+        };
+    }
+    let mut faults = Vec::with_capacity(checks.len());
+    for check in checks {
+        faults.push((*check, check.fault(resources).await.is_some()));
+    }
+    let excluded: Vec<&str> = query.all("exclude").flat_map(|names| names.split(',')).collect();
+    let (is_well, text) = summary(endpoint, &faults, &excluded);
+    match (is_well, query.has("verbose")) {
+        (false, _) => failed(text),
+        (true, true) => plain(text),
+        (true, false) => plain("ok".to_owned()),
+    }
+}
+
+impl Check {
+    fn name(self) -> &'static str {
+        match self {
+            Check::Ping => "ping",
+            Check::Log => "log",
+            Check::Store => "etcd",
+            Check::Bootstrap => "poststarthook/bootstrap-controller",
+            Check::Shutdown => "shutdown",
+        }
+    }
+
+    /// What is wrong, if anything is.
+    async fn fault(self, resources: &Resources) -> Option<&'static str> {
+        match self {
+            Check::Ping | Check::Log | Check::Bootstrap => None,
+            Check::Shutdown => resources
+                .shutdown
+                .is_requested()
+                .then_some("process is shutting down"),
+            Check::Store => {
+                match tokio::time::timeout(STORE_PATIENCE, resources.store.read_barrier()).await {
+                    Ok(Ok(_)) => None,
+                    Ok(Err(error)) => {
+                        tracing::warn!(%error, "the store cannot be read");
+                        Some("the store cannot be read")
+                    }
+                    Err(_) => Some("the store does not answer in time"),
+                }
+            }
+        }
+    }
+}
+
+/// Whether all checks that count are well, and a line for each.
+fn summary(endpoint: &str, faults: &[(Check, bool)], excluded: &[&str]) -> (bool, String) {
+    let (mut text, mut is_well) = (String::new(), true);
+    for (check, has_fault) in faults {
+        let name = check.name();
+        text += &match (excluded.contains(&name), has_fault) {
+            (true, _) => format!("[+]{name} excluded: ok\n"),
+            (false, false) => format!("[+]{name} ok\n"),
+            (false, true) => {
+                is_well = false;
+                format!("[-]{name} failed: reason withheld\n")
+            }
+        };
+    }
+    let unknown: Vec<String> = excluded
+        .iter()
+        .filter(|name| !faults.iter().any(|(check, _)| check.name() == **name))
+        .map(|name| format!("{name:?}"))
+        .collect();
+    if !unknown.is_empty() {
+        text += &format!(
+            "warn: some health checks cannot be excluded: no matches for {}\n",
+            unknown.join(", ")
+        );
+    }
+    text += &format!("{endpoint} check {}\n", if is_well { "passed" } else { "failed" });
+    (is_well, text)
+}
+
+fn plain(text: String) -> ApiResponse {
+    no_sniffing(response::text(StatusCode::OK, text))
+}
+
+fn failed(text: String) -> ApiResponse {
+    no_sniffing(response::text(StatusCode::INTERNAL_SERVER_ERROR, text))
+}
+
+fn no_sniffing(mut answer: ApiResponse) -> ApiResponse {
+    let nosniff = HeaderValue::from_static("nosniff");
+    answer
+        .headers_mut()
+        .insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    answer
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Where a request goes: a Service's endpoint, or a Pod (API-03 to API-05).
+
+use std::net::IpAddr;
+
+use api::kind;
+use api::tree::{child, items, number, text};
+use serde_json::Value;
+
+use crate::failure::Failure;
+use crate::request::route::Target;
+use crate::verbs::resource::Resources;
+
+/// A place that takes HTTP.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Destination {
+    pub(super) scheme: &'static str,
+    /// Address and port.
+    pub(super) authority: String,
+}
+
+/// What a name in the path says: `name`, `name:port` or `scheme:name:port`.
+#[derive(Debug, PartialEq, Eq)]
+struct Name<'n> {
+    scheme: &'static str,
+    name: &'n str,
+    port: &'n str,
+}
+
+impl Destination {
+    /// A port of a Pod's address, which must not be one by which the server reaches itself: a node writes the addresses of
+    /// its Pods, and could name the server's loopback.
+    fn at(scheme: &'static str, ip: IpAddr, port: Option<i64>) -> Result<Destination, Failure> {
+        if is_of_this_machine(ip.to_canonical()) {
+            return Err(Failure::bad_request("address not allowed"));
+        }
+        Ok(Destination {
+            scheme,
+            authority: authority(ip, port),
+        })
+    }
+}
+
+/// The place that `target` names, chosen anew for each request.
+pub(super) async fn of(resources: &Resources, target: &Target) -> Result<Destination, Failure> {
+    let word = target.kind.singular;
+    let name = Name::parse(target.name())
+        .ok_or_else(|| Failure::bad_request(format!("invalid {word} request {:?}", target.name())))?;
+    match target.kind.kind {
+        "Pod" => pod_destination(&find(resources, target, "pods", name.name).await?, &name),
+        _ => service_destination(resources, target, &name).await,
+    }
+}
+
+impl Name<'_> {
+    fn parse(text: &str) -> Option<Name<'_>> {
+        let parts: Vec<&str> = text.split(':').collect();
+        let (scheme, name, port) = match parts.as_slice() {
+            [name] => ("", *name, ""),
+            [name, port] => ("", *name, *port),
+            [scheme, name, port] => (*scheme, *name, *port),
+            _ => return None,
+        };
+        let scheme = match scheme {
+            "" | "http" => "http",
+            "https" => "https",
+            _ => return None,
+        };
+        (!name.is_empty()).then_some(Name { scheme, name, port })
+    }
+}
+
+async fn service_destination(
+    resources: &Resources,
+    target: &Target,
+    name: &Name<'_>,
+) -> Result<Destination, Failure> {
+    let service = find(resources, target, "services", name.name).await?;
+    let port = port_name(&service, name)?;
+    let none = || Failure::unavailable(format!("no endpoints available for service {:?}", target.name()));
+    let endpoints = match find(resources, target, "endpoints", name.name).await {
+        Err(failure) if failure.code() == http::StatusCode::NOT_FOUND => return Err(none()),
+        found => found?,
+    };
+    for subset in from_anywhere(items(&endpoints, "subsets")) {
+        let ports = items(subset, "ports").iter();
+        let Some(number) = ports
+            .filter(|p| text(p, "name") == port)
+            .map(|p| number(p, "port"))
+            .next()
+        else {
+            continue;
+        };
+        for address in from_anywhere(items(subset, "addresses")) {
+            if let Some(ip) = pod_address(resources, target, address).await? {
+                return Destination::at(name.scheme, ip, Some(number));
+            }
+        }
+    }
+    Err(none())
+}
+
+/// The name of the port that is meant; it may be given as the number that the Service has it under (API-04).
+fn port_name<'s>(service: &'s Value, name: &Name<'s>) -> Result<&'s str, Failure> {
+    let Ok(wanted) = name.port.parse::<i64>() else {
+        return Ok(name.port);
+    };
+    let mut ports = items(child(service, "spec"), "ports").iter();
+    let found = ports.find(|port| number(port, "port") == wanted);
+    found.map(|port| text(port, "name")).ok_or_else(|| {
+        Failure::unavailable(format!(
+            "no service port {wanted} found for service {:?}",
+            name.name
+        ))
+    })
+}
+
+/// The address of an endpoint if it is one of the Pod that it is said to be.
+async fn pod_address(
+    resources: &Resources,
+    target: &Target,
+    address: &Value,
+) -> Result<Option<IpAddr>, Failure> {
+    let reference = child(address, "targetRef");
+    if text(reference, "kind") != "Pod" || text(reference, "namespace") != target.namespace() {
+        return Ok(None);
+    }
+    let pod = match find(resources, target, "pods", text(reference, "name")).await {
+        Err(failure) if failure.code() == http::StatusCode::NOT_FOUND => return Ok(None),
+        found => found?,
+    };
+    let ip = text(address, "ip");
+    let is_the_pods = pod_ips(&pod).any(|own| own == ip);
+    Ok(ip.parse().ok().filter(|_| is_the_pods))
+}
+
+fn pod_destination(pod: &Value, name: &Name<'_>) -> Result<Destination, Failure> {
+    let ip = pod_ips(pod).next().and_then(|ip| ip.parse().ok());
+    let ip: IpAddr = ip.ok_or_else(|| Failure::bad_request("the pod has no address yet"))?;
+    let port = match name.port {
+        "" => first_port(pod),
+        given => Some(given.parse::<u16>().map(i64::from).map_err(|_| {
+            Failure::bad_request(format!(
+                "invalid pod request: {given:?} is not the number of a port"
+            ))
+        })?),
+    };
+    Destination::at(name.scheme, ip, port)
+}
+
+/// The first port that any container of a Pod says it has.
+fn first_port(pod: &Value) -> Option<i64> {
+    items(child(pod, "spec"), "containers")
+        .iter()
+        .flat_map(|container| items(container, "ports"))
+        .map(|port| number(port, "containerPort"))
+        .next()
+}
+
+fn pod_ips(pod: &Value) -> impl Iterator<Item = &str> {
+    let status = child(pod, "status");
+    let listed = items(status, "podIPs");
+    let single = Some(text(status, "podIP")).filter(|ip| listed.is_empty() && !ip.is_empty());
+    listed.iter().map(|entry| text(entry, "ip")).chain(single)
+}
+
+/// An address by which the server would reach itself or its link.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    let is_link_local = match ip {
+        IpAddr::V4(ip) => ip.is_link_local(),
+        IpAddr::V6(ip) => ip.is_unicast_link_local(),
+    };
+    ip.is_loopback() || ip.is_unspecified() || ip.is_multicast() || is_link_local
+}
+
+pub(super) fn authority(ip: IpAddr, port: Option<i64>) -> String {
+    let host = match ip {
+        IpAddr::V4(ip) => ip.to_string(),
+        IpAddr::V6(ip) => format!("[{ip}]"),
+    };
+    port.map_or(host.clone(), |port| format!("{host}:{port}"))
+}
+
+/// All of a list, beginning anywhere.
+fn from_anywhere(list: &[Value]) -> impl Iterator<Item = &Value> {
+    let begin = if list.is_empty() {
+        0
+    } else {
+        fastrand::usize(..list.len())
+    };
+    let (before, from) = list.split_at(begin);
+    from.iter().chain(before)
+}
+
+/// An object in the namespace of `target`.
+pub(super) async fn find(
+    resources: &Resources,
+    target: &Target,
+    plural: &str,
+    name: &str,
+) -> Result<Value, Failure> {
+    let kind = kind::find("", "v1", plural).ok_or_else(Failure::no_such_path)?;
+    let one = Target::object(kind, target.namespace(), name);
+    let stored = resources.stored(&one).await?;
+    stored
+        .map(|stored| stored.object)
+        .ok_or_else(|| Failure::not_found(kind, name))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,183 @@
+//! The `log` subresource of Pods: asked of the agent of the Pod's node, with a certificate that says who asks, and of
+//! nobody who cannot prove to be that node.
+
+use std::sync::Arc;
+
+use api::kind;
+use api::tree::{child, items, number, text};
+use bytes::Bytes;
+use http::{Request, Response, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::{ClientConfig, RootCertStore};
+use serde_json::Value;
+use tokio::time::timeout;
+
+use super::answer_head::{ANSWER_HEAD_TIMEOUT, no_answer};
+use super::destination::{authority, find};
+use super::{connector, pooled};
+use crate::bootstrap::pki;
+use crate::failure::Failure;
+use crate::request::query::Query;
+use crate::request::route::Target;
+use crate::transport::long_running::Lasting;
+use crate::transport::response::{self, ApiResponse};
+use crate::transport::tls::TlsError;
+use crate::verbs::resource::Resources;
+
+/// What is read of an agent's complaint.
+const COMPLAINT_BYTES_MAX: usize = 4 << 10;
+
+/// Asks agents. Shared by all connections.
+pub(crate) struct Logs {
+    client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
+}
+
+impl Logs {
+    /// Asks with the certificate of `identity`. Agents prove themselves by `serving_authority`, PEM; those that have not
+    /// renewed their certificates since an earlier version do by the cluster's authority.
+    ///
+    /// # Errors
+    /// If a certificate or an authority cannot be used.
+    pub(crate) fn new(identity: &pki::Client, serving_authority: &str) -> Result<Logs, TlsError> {
+        let mut roots = RootCertStore::empty();
+        for authorities in [serving_authority, &identity.authority] {
+            for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
+                roots.add(authority?)?;
+            }
+        }
+        let chain = CertificateDer::pem_slice_iter(identity.pair.certificate.as_bytes());
+        let chain = chain.collect::<Result<Vec<_>, _>>()?;
+        let key = PrivateKeyDer::from_pem_slice(identity.pair.key.as_bytes())?;
+        let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_client_auth_cert(chain, key)?;
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_only()
+            .enable_http1()
+            .wrap_connector(connector());
+        Ok(Logs {
+            client: pooled(connector),
+        })
+    }
+
+    /// The log that `target` and `query` name; the answer lasts no longer than `lasting`.
+    pub(crate) async fn read(
+        &self,
+        resources: &Resources,
+        target: &Target,
+        query: &str,
+        mut lasting: Lasting,
+    ) -> Result<ApiResponse, Failure> {
+        let pod = find(resources, target, "pods", target.name()).await?;
+        let parameters = Query::parse(query);
+        let container = container(&pod, target.name(), parameters.text("container"))?;
+        let node_name = text(child(&pod, "spec"), "nodeName");
+        if node_name.is_empty() {
+            // As upstream: a Pod without a node has said nothing yet.
+            return Ok(response::text(StatusCode::OK, Bytes::new()));
+        }
+        let node = node(resources, node_name).await?;
+        let agent = agent_of(&node, node_name)?;
+        let path = format!(
+            "/containerLogs/{}/{}/{container}",
+            target.namespace(),
+            target.name()
+        );
+        let uri = Uri::builder()
+            .scheme("https")
+            .authority(agent)
+            .path_and_query(format!("{path}?{query}"))
+            .build()
+            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
+        let request = Request::get(uri)
+            .body(Empty::new())
+            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
+        let answering = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
+        let answering = async {
+            answering
+                .await
+                .map_err(|_| no_answer())?
+                .map_err(super::unreachable)
+        };
+        let answered = lasting.during(answering).await?;
+        match answered.status() {
+            StatusCode::OK => Ok(response::lasting(response::passed_on(answered), lasting)),
+            _ => Err(complaint(answered, node_name).await),
+        }
+    }
+}
+
+/// The container that is meant: the only one if none is named.
+fn container<'p>(pod: &'p Value, pod_name: &str, asked: &'p str) -> Result<&'p str, Failure> {
+    let spec = child(pod, "spec");
+    let names = |list: &str| -> Vec<&'p str> { items(spec, list).iter().map(|c| text(c, "name")).collect() };
+    let (main, init) = (names("containers"), names("initContainers"));
+    if !asked.is_empty() {
+        let is_there = main.contains(&asked) || init.contains(&asked);
+        return is_there.then_some(asked).ok_or_else(|| {
+            Failure::bad_request(format!("container {asked} is not valid for pod {pod_name}"))
+        });
+    }
+    if let [only] = main.as_slice() {
+        return Ok(only);
+    }
+    let mut message = format!(
+        "a container name must be specified for pod {pod_name}, choose one of: [{}]",
+        main.join(" ")
+    );
+    if !init.is_empty() {
+        message.push_str(&format!(" or one of the init containers: [{}]", init.join(" ")));
+    }
+    Err(Failure::bad_request(message))
+}
+
+async fn node(resources: &Resources, name: &str) -> Result<Value, Failure> {
+    let kind = kind::find("", "v1", "nodes").ok_or_else(Failure::no_such_path)?;
+    let stored = resources.stored(&Target::object(kind, "", name)).await?;
+    stored
+        .map(|stored| stored.object)
+        .ok_or_else(|| Failure::not_found(kind, name))
+}
+
+/// Where the agent of a node is reached.
+fn agent_of(node: &Value, name: &str) -> Result<String, Failure> {
+    let status = child(node, "status");
+    let port = number(child(child(status, "daemonEndpoints"), "kubeletEndpoint"), "Port");
+    if port == 0 {
+        return Err(Failure::unavailable(format!(
+            "the agent of node {name:?} serves no logs; give it --tls-cert-file, --tls-private-key-file and --client-ca-file"
+        )));
+    }
+    let mut addresses = items(status, "addresses").iter();
+    let internal = addresses.find(|address| text(address, "type") == "InternalIP");
+    let ip = internal.and_then(|address| text(address, "address").parse().ok());
+    ip.map(|ip| authority(ip, Some(port)))
+        .ok_or_else(|| Failure::unavailable(format!("node {name:?} has no InternalIP")))
+}
+
+/// What an agent says in the place of a log.
+async fn complaint(answered: Response<Incoming>, node_name: &str) -> Failure {
+    let status = answered.status();
+    let body = Limited::new(answered.into_body(), COMPLAINT_BYTES_MAX)
+        .collect()
+        .await;
+    let body = body.map(|body| body.to_bytes()).unwrap_or_default();
+    let message = String::from_utf8_lossy(&body).into_owned();
+    match status {
+        StatusCode::BAD_REQUEST | StatusCode::NOT_FOUND => Failure::bad_request(message),
+        _ => Failure::unavailable(format!(
+            "the agent of node {node_name:?} answered {status}: {message}"
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,92 @@
+//! Kinds that are questions: what is sent is answered at once and never kept.
+
+use api::kind::{Kind, TOKEN_REQUEST};
+use http::{HeaderMap, StatusCode};
+use serde_json::Value;
+
+use crate::access::authentication::reviews::{review_self, review_token};
+use crate::access::authentication::{Authenticator, Identity};
+use crate::access::authorization::Authorizer;
+use crate::access::authorization::reviews::{review_access, review_own_access, review_rules};
+use crate::failure::Failure;
+use crate::registry::admission::Admission;
+use crate::request::negotiation::{self, body_format};
+use crate::request::query::{FieldValidation, Query};
+use crate::request::route::Target;
+use crate::transport::response::{self, ApiResponse};
+use crate::verbs::printing;
+use crate::verbs::resource::{decode_body, settle_namespace};
+
+/// Whom questions are put to.
+pub(crate) struct Asked<'a> {
+    pub(crate) authenticator: &'a Authenticator,
+    pub(crate) authorizer: &'a Authorizer,
+    pub(crate) admission: &'a Admission,
+    pub(crate) requester: &'a Identity,
+}
+
+/// Whether a target is a question, or takes one.
+pub(crate) fn is_question(target: &Target) -> bool {
+    !target.kind.is_kept() || is_token_request(target)
+}
+
+fn is_token_request(target: &Target) -> bool {
+    let below = target.subresource.and_then(|name| target.kind.subresource(name));
+    below
+        .and_then(|subresource| subresource.sent)
+        .is_some_and(|kind| std::ptr::eq(kind, &TOKEN_REQUEST))
+}
+
+impl Asked<'_> {
+    /// Answers a question.
+    pub(crate) fn answer(
+        &self,
+        target: &Target,
+        query: &str,
+        headers: &HeaderMap,
+        body: &[u8],
+    ) -> Result<ApiResponse, Failure> {
+        let (format, query) = (body_format(headers)?, Query::parse(query));
+        let encoding = negotiation::form(headers, &query, target.kind)?.encoding;
+        let created = |answered: &Value, kind: &Kind| {
+            let bytes = printing::encoded(answered, kind.definition, encoding)?;
+            Ok(response::object(StatusCode::CREATED, bytes, encoding))
+        };
+        if is_token_request(target) {
+            let service_accounts = &self.authenticator.service_accounts;
+            let admit = |request: &Value| {
+                let index = service_accounts.store().index();
+                self.admission
+                    .admit_token_request(index, target, self.requester, request)
+            };
+            let answered = service_accounts.issue(target, body, format, admit)?;
+            return created(&answered, &TOKEN_REQUEST);
+        }
+        let validation = match query.text("fieldValidation") {
+            "Strict" => FieldValidation::Strict,
+            "Ignore" => FieldValidation::Ignore,
+            _ => FieldValidation::Warn,
+        };
+        let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
+        let answered = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
+        match answered {
+            Ok(answered) => Ok(response::with_warnings(
+                created(&answered, target.kind)?,
+                &warnings,
+            )),
+            Err(failure) => Err(failure.warned(warnings)),
+        }
+    }
+
+    fn review(&self, review: Value, target: &Target) -> Result<Value, Failure> {
+        match target.kind.kind {
+            "SelfSubjectReview" => Ok(review_self(review, self.requester)),
+            "TokenReview" => review_token(review, self.authenticator),
+            "SelfSubjectAccessReview" => {
+                review_own_access(review, target.kind, self.authorizer, self.requester)
+            }
+            "SelfSubjectRulesReview" => review_rules(review, target.kind, self.authorizer, self.requester),
+            _ => review_access(review, target, self.authorizer),
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Server-side apply, and the records of who owns which field that it rests on.
+
+use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
+use api::decode::{DecodeError, Format, conform, decode};
+use api::tree::{child, set_or_clear, text};
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use super::{Intent, Outcome, Resources, birth, decided, metadata_mut, scale, settle_name, settle_namespace};
+use crate::failure::Failure;
+use crate::request::query::{FieldValidation, WriteOptions};
+use crate::request::route::Target;
+
+/// The name under which the server itself owns fields.
+pub(super) const SERVER: Ownership<'_> = Ownership::Updated("portolan");
+
+const RECORDS: &str = "managedFields";
+
+/// How a write shows in the records of who owns which field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ownership<'a> {
+    /// What it changes is owned by this manager.
+    Updated(&'a str),
+    /// The object that is written says so itself.
+    Applied,
+}
+
+impl Resources {
+    /// Merges a configuration into an object, or creates the object from it.
+    pub(crate) async fn apply(
+        &self,
+        target: &Target,
+        body: &[u8],
+        options: WriteOptions<'_>,
+    ) -> Result<Outcome, Failure> {
+        let configuration = read_configuration(body, target.sent_kind()).map_err(refusal)?;
+        let configuration = scale::configuration(configuration, target)?;
+        // Merged in the form in which it is stored, as are the records of who owns what.
+        let kind = target.kind.stored();
+        let mut configuration = target.kind.into_stored(configuration);
+        settle_name(&mut configuration, target)?;
+        settle_namespace(&mut configuration, target)?;
+        let faults = &duplicates(body, target, options.field_validation);
+        let (configuration, time) = (&configuration, &birth::now());
+        decided(target, || async move {
+            let stored = self.stored(target).await?;
+            let author = author(target, options.manager, time);
+            let live = stored.as_ref().map(|stored| &stored.object);
+            let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
+            // Conflicts are told before.
+            let warnings = said_of(faults, options.field_validation)?;
+            let object = conform(applied, kind)
+                .map_err(|error| match error {
+                    DecodeError::TooManyValues => Failure::of_decode(&error),
+                    other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", other.to_string()),
+                })?
+                .object;
+            let intent = Intent::of(&options, Ownership::Applied);
+            match stored {
+                Some(stored) => self.replace(target, stored, object, warnings, intent).await,
+                None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
+                None => {
+                    self.admission.admit_creation(target, intent.requester)?;
+                    refuse_identity(target, configuration)?;
+                    self.create_object(target, object, warnings, intent).await
+                }
+            }
+        })
+        .await
+    }
+}
+
+impl Ownership<'_> {
+    /// Takes the records that came with an object out of it.
+    pub(super) fn take(object: &mut Value) -> Option<Value> {
+        metadata_mut(object).as_object_mut()?.shift_remove(RECORDS)
+    }
+
+    /// The records of a new object, as the client sent it with defaults filled in; `given` came with it.
+    pub(super) fn records_of_new(
+        self,
+        object: &Value,
+        given: Option<Value>,
+        target: &Target,
+    ) -> Option<Value> {
+        match self {
+            Ownership::Applied => given,
+            Ownership::Updated(manager) => {
+                record_creation(object, given.as_ref(), author(target, manager, &birth::now()))
+            }
+        }
+    }
+
+    /// The records of a changed object, as the client sent it with defaults filled in; `given` came with it.
+    pub(super) fn records_of_changed(
+        self,
+        new: &Value,
+        old: &Value,
+        given: Option<Value>,
+        target: &Target,
+    ) -> Option<Value> {
+        match self {
+            Ownership::Applied => given,
+            Ownership::Updated(manager) => {
+                record_update(new, old, given.as_ref(), author(target, manager, &birth::now()))
+            }
+        }
+    }
+}
+
+/// Gives an object its records.
+pub(super) fn set_records(object: &mut Value, records: Option<Value>) {
+    set_or_clear(metadata_mut(object), RECORDS, records);
+}
+
+fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a> {
+    Author {
+        kind: target.kind.stored(),
+        subresource: target.subresource,
+        manager,
+        time,
+    }
+}
+
+/// Keys that come twice are no fault of the fields; they are looked for as in every other body.
+fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<String> {
+    if validation == FieldValidation::Ignore {
+        return Vec::new();
+    }
+    // What else there is to say of the body has been said or is said later.
+    decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_faults)
+}
+
+/// What the client hears about faults: warnings, or that they are refused.
+fn said_of(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
+    if validation == FieldValidation::Strict && !faults.is_empty() {
+        let message = format!("error strict decoding YAML: {}", faults.join(", "));
+        return Err(Failure::bad_request(message));
+    }
+    Ok(faults.to_vec())
+}
+
+/// What has a uid exists already, so it is not created.
+fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure> {
+    match text(child(configuration, "metadata"), "uid") {
+        "" => Ok(()),
+        uid => {
+            let why = format!(
+                "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
+            );
+            Err(Failure::conflict(target.kind, target.name(), &why))
+        }
+    }
+}
+
+fn refusal(error: ApplyError) -> Failure {
+    let message = error.to_string();
+    match error {
+        ApplyError::Syntax(_) | ApplyError::WrongKind { .. } | ApplyError::ManagedFields => {
+            Failure::bad_request(message)
+        }
+        ApplyError::TooLarge(error) => Failure::of_decode(&error),
+        ApplyError::Untyped { .. } => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message),
+        ApplyError::Conflicts(conflicts) => {
+            let causes = conflicts.iter().map(|conflict| {
+                json!({
+                    "reason": "FieldManagerConflict",
+                    "message": format!("conflict with {}", conflict.manager),
+                    "field": conflict.path,
+                })
+            });
+            Failure::new(StatusCode::CONFLICT, "Conflict", message).with_causes(causes.collect())
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! Create.
+
+use api::decode::Format;
+use api::metadata::drop_duplicate_owners;
+use api::tree::{child, text};
+use serde_json::Value;
+use store::{Expectation, Transaction, Write};
+
+use super::{
+    Intent, Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded,
+    inscribed, rendered, set_records, settle_namespace, told, within_limit,
+};
+use crate::failure::Failure;
+use crate::registry::admission::Attempt;
+use crate::registry::namespace;
+use crate::request::query::WriteOptions;
+use crate::request::route::Target;
+
+impl Resources {
+    /// Creates the object in a body.
+    pub(crate) async fn create(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: Format,
+        options: WriteOptions<'_>,
+    ) -> Result<Outcome, Failure> {
+        let create = || async move {
+            let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
+            let ownership = Ownership::Updated(options.manager);
+            self.create_object(target, object, warnings, Intent::of(&options, ownership))
+                .await
+        };
+        match decided(target, create).await {
+            // The refusal may rest on what another server has changed meanwhile.
+            Err(failure) if self.store.is_shared() && failure.code().is_client_error() => {
+                self.catch_up().await?;
+                decided(target, create).await
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Creates an object in the namespace of `target`. Its name is its own. `warnings` is what was said of it before.
+    pub(crate) async fn create_object(
+        &self,
+        target: &Target,
+        object: Value,
+        mut warnings: Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let created = self.try_create(target, object, &mut warnings, intent).await;
+        told(created, warnings)
+    }
+
+    async fn try_create(
+        &self,
+        target: &Target,
+        mut object: Value,
+        warnings: &mut Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let (kind, ownership, dry_run) = (target.kind, intent.ownership, intent.dry_run);
+        settle_namespace(&mut object, target)?;
+        let is_name_generated = name_of(&object).is_empty();
+        let given_records = Ownership::take(&mut object);
+        birth::bear(&mut object, kind);
+        let guard = namespace::guard_create(self.store.index(), target, &object)?;
+
+        let strategy = Strategy::of(kind);
+        (strategy.default_on_write)(&mut object);
+        warnings.extend(drop_duplicate_owners(&mut object));
+        let records = ownership.records_of_new(&object, given_records, target);
+        let attempt = Attempt::create(target, intent.requester).recorded(intent.recorder);
+        self.admission.admit(self.store.index(), attempt, &mut object)?;
+        let allocation = match strategy.allocates {
+            true => {
+                let allocated = self.services.create(self.store.index(), &mut object, dry_run);
+                Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(&object)))?)
+            }
+            false => None,
+        };
+        (strategy.prepare_create)(&mut object);
+        let name = name_of(&object);
+        let errors = (strategy.validate)(&object);
+        if !errors.is_empty() {
+            return Err(Failure::invalid(kind, name, &errors).into());
+        }
+        warnings.extend((strategy.warnings)(&object));
+        warnings.extend(self.admission.validate(self.store.index(), attempt, &object)?);
+        (strategy.default_on_read)(&mut object, self.services.families().primary);
+        set_records(&mut object, records);
+
+        let name = name_of(&object);
+        let key = kind.store_key(target.namespace(), name);
+        if self.store.index().get(&key).is_some() {
+            return Err(match is_name_generated || ownership == Ownership::Applied {
+                true => Interruption::Overtaken,
+                false => Failure::already_exists(kind, name).into(),
+            });
+        }
+        if dry_run {
+            return Ok(Outcome::created(rendered(&object)));
+        }
+        let value = within_limit(encoded(&object))?;
+        let mut transaction = Transaction {
+            expectations: vec![(key.as_str().into(), Expectation::Absent)],
+            writes: vec![Write::Put(key.into(), value.clone())],
+        };
+        transaction.expectations.extend(guard);
+        self.furnish(target, &object, &mut transaction)?;
+        let revision = self.commit_allocated(transaction, allocation).await?;
+        (strategy.committed)(&self.services, name, Some(&object));
+        Ok(Outcome::created(inscribed(&value, revision)?))
+    }
+}
+
+fn name_of(object: &Value) -> &str {
+    text(child(object, "metadata"), "name")
+}

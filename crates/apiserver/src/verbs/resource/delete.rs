@@ -1,0 +1,178 @@
+//! Delete: at once, or by marking the object as being deleted as long as somebody has to agree.
+
+use api::tree::text;
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+use store::{Expectation, Transaction, Write};
+
+use super::delete_rules::{Verdict, judge};
+use super::{Interruption, Outcome, Resources, Stored, Strategy, decided, encoded, inscribed, rendered};
+use crate::failure::Failure;
+use crate::registry::namespace;
+use crate::request::query::DeleteOptions;
+use crate::request::route::Target;
+
+/// What became of an object.
+pub(crate) struct Deleted {
+    /// The object, as last stored or as it is marked now.
+    pub(crate) object: Bytes,
+    /// Whether it is gone.
+    pub(crate) is_gone: bool,
+    uid: String,
+}
+
+impl Resources {
+    /// Deletes an object. The answer is the object if it is not gone yet or the kind wants it so (API-09), a
+    /// `Status` otherwise.
+    pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Failure> {
+        namespace::guard_delete(target)?;
+        let deleted = self.delete_object(target, options).await?;
+        let is_status = deleted.is_gone && !target.kind.delete_returns_object;
+        let object = match is_status {
+            true => rendered(&success(target, &deleted.uid)),
+            false => deleted.object,
+        };
+        let code = match options.is_old_cascade && !deleted.is_gone {
+            true => StatusCode::ACCEPTED,
+            false => StatusCode::OK,
+        };
+        Ok(Outcome {
+            code,
+            object,
+            is_status,
+            warnings: Vec::new(),
+        })
+    }
+
+    /// Deletes an object.
+    pub(crate) async fn delete_object(
+        &self,
+        target: &Target,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Failure> {
+        decided(target, || async move {
+            let stored = self
+                .stored(target)
+                .await?
+                .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
+            check_preconditions(target, &stored, options)?;
+            self.delete_stored(target, stored, options).await
+        })
+        .await
+    }
+
+    async fn delete_stored(
+        &self,
+        target: &Target,
+        stored: Stored,
+        options: &DeleteOptions,
+    ) -> Result<Deleted, Interruption> {
+        let uid = text(stored.metadata(), "uid").to_owned();
+        match judge(target.kind, &stored.object, options) {
+            Verdict::Pending => Ok(Deleted {
+                object: stored.entry.value,
+                is_gone: false,
+                uid,
+            }),
+            Verdict::Mark(marked) if options.dry_run => Ok(Deleted {
+                object: rendered(&marked),
+                is_gone: false,
+                uid,
+            }),
+            Verdict::Mark(marked) => {
+                let value = encoded(&marked);
+                let transaction = Transaction {
+                    expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
+                    writes: vec![Write::Put(stored.entry.key, value.clone())],
+                };
+                let revision = self.commit(transaction).await?;
+                (Strategy::of(target.kind).committed)(&self.services, target.name(), Some(&marked));
+                Ok(Deleted {
+                    object: inscribed(&value, revision)?,
+                    is_gone: false,
+                    uid,
+                })
+            }
+            Verdict::Remove if options.dry_run => Ok(Deleted {
+                object: stored.entry.value,
+                is_gone: true,
+                uid,
+            }),
+            Verdict::Remove => {
+                let object = self.remove(target, &stored, &stored.object).await?;
+                Ok(Deleted {
+                    object,
+                    is_gone: true,
+                    uid,
+                })
+            }
+        }
+    }
+
+    /// Removes an object from the store, with all that was allocated for it; gives its last state, which carries
+    /// the revision of the removal.
+    pub(super) async fn remove(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        last: &Value,
+    ) -> Result<Bytes, Interruption> {
+        let strategy = Strategy::of(target.kind);
+        let allocation = match strategy.allocates {
+            true => Some(self.services.delete(self.store.index(), &stored.object, false)),
+            false => None,
+        };
+        let value = encoded(last);
+        let transaction = Transaction {
+            expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
+            writes: vec![Write::Delete {
+                key: stored.entry.key.clone(),
+                last: Some(value.clone()),
+            }],
+        };
+        let revision = self.commit_allocated(transaction, allocation).await?;
+        (strategy.committed)(&self.services, target.name(), None);
+        Ok(inscribed(&value, revision)?)
+    }
+}
+
+fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Failure> {
+    let metadata = stored.metadata();
+    for (what, wanted, found) in [
+        ("UID", &options.uid, text(metadata, "uid").to_owned()),
+        (
+            "ResourceVersion",
+            &options.resource_version,
+            stored.entry.modified.to_string(),
+        ),
+    ] {
+        if let Some(wanted) = wanted
+            && *wanted != found
+        {
+            let why = format!(
+                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+                 The object might have been deleted and then recreated"
+            );
+            return Err(Failure::precondition(target.kind, target.name(), &why));
+        }
+    }
+    Ok(())
+}
+
+/// The `Status` of a delete that went through.
+fn success(target: &Target, uid: &str) -> Value {
+    let mut details = json!({ "name": target.name() });
+    if !target.kind.group.is_empty() {
+        details["group"] = target.kind.group.into();
+    }
+    details["kind"] = target.kind.plural.into();
+    details["uid"] = uid.into();
+    json!({
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    })
+}

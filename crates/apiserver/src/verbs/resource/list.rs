@@ -1,0 +1,109 @@
+//! List, in pages if the client wants them.
+
+use store::{Entry, Revision};
+
+use super::continuation::Continuation;
+use super::selection::Selection;
+use super::{Resources, check_readable};
+use crate::failure::Failure;
+use crate::request::query::{ListOptions, VersionMatch};
+use crate::request::route::Target;
+use crate::verbs::page::Page;
+
+impl Resources {
+    /// The objects of a collection that are selected.
+    pub(crate) async fn list(&self, target: &Target, options: &ListOptions) -> Result<Page, Failure> {
+        let selection = Selection::read(target, options)?;
+        if !options.continue_token.is_empty() {
+            let from = Continuation::parse(&options.continue_token, target.kind)?;
+            if options.version.is_some_and(|version| version != Revision(0)) {
+                let message = "specifying resource version is not allowed when using continue";
+                return Err(Failure::bad_request(message));
+            }
+            if from.revision().is_none() {
+                self.wait_for(None).await?;
+            }
+            let page = self.page(&selection, from.revision(), Some(from.after()), options.limit);
+            return page.map_err(|failure| match failure.is_expired() {
+                true => Failure::late_for_page(from.at_newest().token()),
+                false => failure,
+            });
+        }
+        let at = self.revision_to_list(options).await?;
+        self.page(&selection, at, None, options.limit)
+    }
+
+    /// The revision that a list is read at: the newest one unless an exact one is wanted.
+    async fn revision_to_list(&self, options: &ListOptions) -> Result<Option<Revision>, Failure> {
+        let is_exact = match (options.version, options.version_match) {
+            (None | Some(Revision(0)), _) | (_, Some(VersionMatch::NotOlderThan)) => false,
+            (_, Some(VersionMatch::Exact)) => true,
+            // Kubernetes reads an exact version for pages, and a not older one otherwise.
+            (Some(_), None) => options.limit.is_some(),
+        };
+        self.wait_for(options.version).await?;
+        Ok(options.version.filter(|_| is_exact))
+    }
+
+    fn page(
+        &self,
+        selection: &Selection,
+        at: Option<Revision>,
+        after: Option<&str>,
+        limit: Option<usize>,
+    ) -> Result<Page, Failure> {
+        let index = self.store.index();
+        let read = |at, after: Option<&str>| {
+            let listing = index
+                .list(&selection.prefix, at, after, limit)
+                .map_err(|error| Failure::of_read(&error))?;
+            // As upstream: a list with an object that cannot be read fails; leaving it out would look like a deletion.
+            listing.entries.iter().try_for_each(check_readable)?;
+            Ok::<_, Failure>(listing)
+        };
+        let mut listing = read(at, after)?;
+        let revision = listing.revision;
+        if selection.is_everything() {
+            let remaining = (listing.remaining > 0).then_some(listing.remaining);
+            let token = continue_token(&listing.entries, revision, listing.remaining);
+            return Ok(Page {
+                entries: listing.entries,
+                revision,
+                continue_token: token,
+                remaining,
+            });
+        }
+        let mut entries = Vec::new();
+        loop {
+            let (read_up_to, remaining) = (listing.entries.last().map(|e| e.key.clone()), listing.remaining);
+            let room = limit.map_or(usize::MAX, |limit| limit - entries.len());
+            let mut selected = listing
+                .entries
+                .into_iter()
+                .filter(|e| selection.matches(&e.key, &e.value))
+                .peekable();
+            entries.extend(selected.by_ref().take(room));
+            let is_full = limit.is_some_and(|limit| entries.len() >= limit);
+            // What is left over of this page is found again from the last one taken.
+            let left_over = usize::from(selected.peek().is_some());
+            match read_up_to {
+                Some(last) if remaining > 0 && !is_full => listing = read(Some(revision), Some(&last))?,
+                _ => {
+                    let more = if is_full { remaining + left_over } else { 0 };
+                    let token = continue_token(&entries, revision, more);
+                    return Ok(Page {
+                        entries,
+                        revision,
+                        continue_token: token,
+                        remaining: None,
+                    });
+                }
+            }
+        }
+    }
+}
+
+fn continue_token(entries: &[Entry], revision: Revision, more: usize) -> Option<String> {
+    let last = entries.last().filter(|_| more > 0)?;
+    Some(Continuation::new(revision, &last.key).token())
+}

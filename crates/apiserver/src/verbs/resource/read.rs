@@ -1,0 +1,45 @@
+//! Get.
+
+use bytes::Bytes;
+use store::Revision;
+
+use super::{Resources, check_readable};
+use crate::failure::Failure;
+use crate::request::query::{Query, parse_version};
+use crate::request::route::Target;
+
+impl Resources {
+    /// The object that a path names, as it is in the store.
+    pub(crate) async fn get(&self, target: &Target, query: &Query<'_>) -> Result<Bytes, Failure> {
+        let oldest = match query.text("resourceVersion") {
+            "" => None,
+            text => Some(parse_version(text)?),
+        };
+        self.wait_for(oldest).await?;
+        let entry = self.store.index().get(&target.key());
+        let entry = entry.ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
+        check_readable(&entry)?;
+        Ok(entry.value)
+    }
+
+    /// Makes sure that the index is as new as the client wants it: as everything acknowledged so far if it does
+    /// not say, as anything at all if it says 0.
+    pub(super) async fn wait_for(&self, oldest: Option<Revision>) -> Result<(), Failure> {
+        let index = self.store.index();
+        match oldest {
+            Some(Revision(0)) => Ok(()),
+            Some(oldest) if oldest <= index.revision() => Ok(()),
+            _ => {
+                let current = self
+                    .store
+                    .read_barrier()
+                    .await
+                    .map_err(|error| Failure::of_read(&error))?;
+                match oldest {
+                    Some(oldest) if oldest > current => Err(Failure::version_too_large(oldest, current)),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}

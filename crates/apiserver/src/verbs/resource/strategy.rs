@@ -1,0 +1,305 @@
+//! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
+
+use api::address_pool;
+use api::apps;
+use api::certificates;
+use api::configuration;
+use api::endpoints;
+use api::event;
+use api::field::FieldErrors;
+use api::ip::Family;
+use api::kind::Kind;
+use api::metadata::{self, NameForm};
+use api::network;
+use api::pod;
+use api::rbac;
+use api::service as services;
+use api::tree::set_or_clear;
+use serde_json::Value;
+
+use crate::registry::namespace;
+use crate::registry::service::Registry;
+
+/// The particulars of one kind, in the order in which a write goes through them.
+pub(crate) struct Strategy {
+    /// Completes what a client left out, and leaves out what is empty.
+    pub(crate) default_on_write: fn(&mut Value),
+    /// Whether the Service registry has to give it something.
+    pub(crate) allocates: bool,
+    /// Sets what a client may not choose in a new object.
+    pub(crate) prepare_create: fn(&mut Value),
+    /// Sets what an update may not change; gets the new object and the old one.
+    pub(crate) prepare_update: fn(&mut Value, &Value),
+    /// The same for an update of the status.
+    pub(crate) prepare_status_update: fn(&mut Value, &Value),
+    /// The same for an update of what is decided about the object (`/approval`).
+    pub(crate) prepare_approval_update: fn(&mut Value, &Value),
+    /// The rules for a new object.
+    pub(crate) validate: fn(&Value) -> FieldErrors,
+    /// The rules for a changed object; gets the new one and the old one.
+    pub(crate) validate_update: fn(&Value, &Value) -> FieldErrors,
+    /// The same for an update of the status.
+    pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
+    /// The same for an update of what is decided about the object.
+    pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
+    /// Completes an object as readers expect it; gets the primary family of the cluster.
+    pub(crate) default_on_read: fn(&mut Value, Family),
+    /// What the client is told about an accepted object.
+    pub(crate) warnings: fn(&Value) -> Vec<String>,
+    /// The same for an update of the status.
+    pub(crate) status_warnings: fn(&Value) -> Vec<String>,
+    /// Tells the Service registry what has been written under a name, or that it was removed.
+    pub(crate) committed: fn(&Registry, &str, Option<&Value>),
+}
+
+impl Strategy {
+    /// The row of a kind.
+    pub(crate) fn of(kind: &Kind) -> &'static Strategy {
+        match kind.kind {
+            "Service" => &SERVICE,
+            "Endpoints" => &ENDPOINTS,
+            "EndpointSlice" => &ENDPOINT_SLICE,
+            "IPAddress" => &IP_ADDRESS,
+            "ServiceCIDR" => &SERVICE_CIDR,
+            "Event" if kind.is_stored_form() => &CORE_EVENT,
+            "Event" => &EVENT,
+            "AddressPool" => &ADDRESS_POOL,
+            "Namespace" => &NAMESPACE,
+            "Pod" => &POD,
+            "Node" => &NODE,
+            "ConfigMap" => &CONFIG_MAP,
+            "Secret" => &SECRET,
+            "Deployment" => &DEPLOYMENT,
+            "ReplicaSet" => &REPLICA_SET,
+            "Role" => &ROLE,
+            "ClusterRole" => &CLUSTER_ROLE,
+            "RoleBinding" => &ROLE_BINDING,
+            "ClusterRoleBinding" => &CLUSTER_ROLE_BINDING,
+            "CertificateSigningRequest" => &CERTIFICATE_SIGNING_REQUEST,
+            _ if kind.namespaced => &PLAIN,
+            _ => &PLAIN_OF_CLUSTER,
+        }
+    }
+}
+
+/// A namespaced kind without rules of its own.
+const PLAIN: Strategy = Strategy {
+    default_on_write: metadata::omit_empty,
+    allocates: false,
+    prepare_create: |_| {},
+    prepare_update: |_, _| {},
+    prepare_status_update: keep_spec,
+    prepare_approval_update: keep_spec,
+    validate: |object| metadata::validate(object, NameForm::DnsSubdomain, true),
+    validate_update: metadata::validate_update,
+    validate_status_update: metadata::validate_update,
+    validate_approval_update: metadata::validate_update,
+    default_on_read: |_, _| {},
+    warnings: |_| Vec::new(),
+    status_warnings: |_| Vec::new(),
+    committed: |_, _, _| {},
+};
+
+/// The same for a kind without namespaces.
+const PLAIN_OF_CLUSTER: Strategy = Strategy {
+    validate: |object| metadata::validate(object, NameForm::DnsSubdomain, false),
+    ..PLAIN
+};
+
+static SERVICE: Strategy = Strategy {
+    default_on_write: services::default_on_write,
+    allocates: true,
+    prepare_create: services::prepare_create,
+    prepare_update: services::prepare_update,
+    prepare_status_update: services::prepare_status_update,
+    validate: services::validate,
+    validate_update: services::validate_update,
+    validate_status_update: services::validate_status_update,
+    default_on_read: services::default_on_read,
+    warnings: services::warnings,
+    status_warnings: services::status_warnings,
+    ..PLAIN
+};
+
+static CONFIG_MAP: Strategy = Strategy {
+    validate: configuration::validate_config_map,
+    validate_update: configuration::validate_config_map_update,
+    ..PLAIN
+};
+
+static SECRET: Strategy = Strategy {
+    default_on_write: configuration::default_secret_on_write,
+    prepare_update: configuration::prepare_secret_update,
+    validate: configuration::validate_secret,
+    validate_update: configuration::validate_secret_update,
+    ..PLAIN
+};
+
+static ENDPOINTS: Strategy = Strategy {
+    default_on_write: endpoints::default_endpoints_on_write,
+    validate: endpoints::validate_endpoints,
+    validate_update: endpoints::validate_endpoints_update,
+    warnings: endpoints::endpoints_warnings,
+    ..PLAIN
+};
+
+static ENDPOINT_SLICE: Strategy = Strategy {
+    default_on_write: endpoints::default_slice_on_write,
+    prepare_create: endpoints::prepare_slice_create,
+    prepare_update: endpoints::prepare_slice_update,
+    validate: endpoints::validate_slice,
+    validate_update: endpoints::validate_slice_update,
+    warnings: endpoints::slice_warnings,
+    ..PLAIN
+};
+
+static CORE_EVENT: Strategy = Strategy {
+    default_on_write: event::default_event_on_write,
+    validate: event::validate_core_event,
+    validate_update: |new, old| {
+        let mut errors = metadata::validate_update(new, old);
+        errors.extend(event::validate_core_event(new));
+        errors
+    },
+    ..PLAIN
+};
+
+static EVENT: Strategy = Strategy {
+    default_on_write: event::default_event_on_write,
+    validate: event::validate_event,
+    validate_update: event::validate_event_update,
+    ..PLAIN
+};
+
+static IP_ADDRESS: Strategy = Strategy {
+    default_on_write: network::default_ip_address_on_write,
+    validate: network::validate_ip_address,
+    validate_update: network::validate_ip_address_update,
+    committed: |registry, name, object| {
+        // The name has been checked to be an address.
+        if let Ok(address) = name.parse() {
+            match object {
+                Some(_) => registry.address_written(address),
+                None => registry.address_removed(address),
+            }
+        }
+    },
+    ..PLAIN_OF_CLUSTER
+};
+
+static ADDRESS_POOL: Strategy = Strategy {
+    default_on_write: address_pool::default_on_write,
+    prepare_create: address_pool::prepare_create,
+    prepare_update: address_pool::prepare_update,
+    validate: address_pool::validate,
+    validate_update: address_pool::validate_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static SERVICE_CIDR: Strategy = Strategy {
+    prepare_create: network::prepare_service_cidr_create,
+    prepare_update: network::prepare_service_cidr_update,
+    prepare_status_update: network::prepare_service_cidr_status_update,
+    validate: network::validate_service_cidr,
+    validate_update: network::validate_service_cidr_update,
+    committed: |registry, name, object| match object {
+        Some(cidr) => registry.range_written(cidr),
+        None => registry.range_removed(name),
+    },
+    ..PLAIN_OF_CLUSTER
+};
+
+static NAMESPACE: Strategy = Strategy {
+    default_on_write: namespace::default_on_write,
+    prepare_create: namespace::prepare_create,
+    prepare_update: namespace::prepare_update,
+    validate: |object| metadata::validate(object, NameForm::DnsLabel, false),
+    ..PLAIN_OF_CLUSTER
+};
+
+static POD: Strategy = Strategy {
+    default_on_write: pod::default_pod_on_write,
+    prepare_create: pod::prepare_pod_create,
+    prepare_update: pod::prepare_pod_update,
+    prepare_status_update: pod::prepare_pod_status_update,
+    validate: pod::validate_pod,
+    validate_update: pod::validate_pod_update,
+    validate_status_update: pod::validate_pod_status_update,
+    ..PLAIN
+};
+
+static DEPLOYMENT: Strategy = Strategy {
+    default_on_write: apps::default_deployment_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_deployment_update,
+    prepare_status_update: apps::prepare_deployment_status_update,
+    validate: apps::validate_deployment,
+    validate_update: apps::validate_deployment_update,
+    validate_status_update: apps::validate_deployment_status_update,
+    ..PLAIN
+};
+
+static REPLICA_SET: Strategy = Strategy {
+    default_on_write: apps::default_replica_set_on_write,
+    prepare_create: apps::prepare_create,
+    prepare_update: apps::prepare_replica_set_update,
+    validate: apps::validate_replica_set,
+    validate_update: apps::validate_replica_set_update,
+    validate_status_update: apps::validate_replica_set_status_update,
+    ..PLAIN
+};
+
+static ROLE: Strategy = Strategy {
+    default_on_write: rbac::default_role_on_write,
+    validate: rbac::validate_role,
+    validate_update: rbac::validate_role_update,
+    ..PLAIN
+};
+
+static CLUSTER_ROLE: Strategy = Strategy {
+    default_on_write: rbac::default_role_on_write,
+    validate: rbac::validate_cluster_role,
+    validate_update: rbac::validate_cluster_role_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static ROLE_BINDING: Strategy = Strategy {
+    default_on_write: rbac::default_binding_on_write,
+    validate: rbac::validate_role_binding,
+    validate_update: rbac::validate_role_binding_update,
+    ..PLAIN
+};
+
+static CLUSTER_ROLE_BINDING: Strategy = Strategy {
+    default_on_write: rbac::default_binding_on_write,
+    validate: rbac::validate_cluster_role_binding,
+    validate_update: rbac::validate_cluster_role_binding_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
+    default_on_write: certificates::default_on_write,
+    prepare_create: certificates::prepare_create,
+    prepare_update: certificates::prepare_update,
+    prepare_status_update: certificates::prepare_status_update,
+    prepare_approval_update: certificates::prepare_approval_update,
+    validate: certificates::validate,
+    validate_update: certificates::validate_update,
+    validate_status_update: certificates::validate_status_update,
+    validate_approval_update: certificates::validate_approval_update,
+    ..PLAIN_OF_CLUSTER
+};
+
+static NODE: Strategy = Strategy {
+    // A Node registers itself with its status, so a new one keeps it.
+    prepare_update: keep_status,
+    ..PLAIN_OF_CLUSTER
+};
+
+fn keep_spec(new: &mut Value, old: &Value) {
+    set_or_clear(new, "spec", old.get("spec").cloned());
+}
+
+fn keep_status(new: &mut Value, old: &Value) {
+    set_or_clear(new, "status", old.get("status").cloned());
+}

@@ -1,0 +1,228 @@
+//! Update: of an object, and of its status.
+
+use api::apply::same_but_times;
+use api::decode::Format;
+use api::kind::SCALE;
+use api::metadata::drop_duplicate_owners;
+use api::tree::{child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text};
+use serde_json::Value;
+use store::{Expectation, Transaction, Write};
+
+use super::{
+    Intent, Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded,
+    inscribed, metadata_mut, rendered, scale, set_records, settle_name, settle_namespace, told, within_limit,
+};
+use crate::failure::Failure;
+use crate::registry::admission::Attempt;
+use crate::request::query::{WriteOptions, parse_version};
+use crate::request::route::Target;
+
+impl Resources {
+    /// Replaces an object by the one in a body; creates it if the kind allows that (API-06).
+    pub(crate) async fn update(
+        &self,
+        target: &Target,
+        body: &[u8],
+        format: Format,
+        options: WriteOptions<'_>,
+    ) -> Result<Outcome, Failure> {
+        decided(target, || async move {
+            let kind = target.sent_kind();
+            let (object, warnings) = decode_body(body, format, kind, options.field_validation)?;
+            let intent = Intent::of(&options, Ownership::Updated(options.manager));
+            told(self.replace_or_create(target, object, intent).await, warnings)
+        })
+        .await
+    }
+
+    async fn replace_or_create(
+        &self,
+        target: &Target,
+        mut object: Value,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        settle_name(&mut object, target)?;
+        settle_namespace(&mut object, target)?;
+        match self.stored(target).await? {
+            Some(stored) => {
+                let object = scale::taken(object, &stored.object, target)?;
+                self.replace(target, stored, object, Vec::new(), intent).await
+            }
+            None if target.kind.create_on_update && target.subresource.is_none() => {
+                self.admission.admit_creation(target, intent.requester)?;
+                self.create_object(target, object, Vec::new(), intent).await
+            }
+            None => Err(Failure::not_found(target.kind, target.name()).into()),
+        }
+    }
+
+    /// Replaces what is stored by a new version of it. `warnings` is what was said of that before.
+    pub(crate) async fn replace(
+        &self,
+        target: &Target,
+        stored: Stored,
+        new: Value,
+        mut warnings: Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let replaced = self.try_replace(target, stored, new, &mut warnings, intent).await;
+        told(replaced, warnings)
+    }
+
+    async fn try_replace(
+        &self,
+        target: &Target,
+        stored: Stored,
+        mut new: Value,
+        warnings: &mut Vec<String>,
+        intent: Intent<'_>,
+    ) -> Result<Outcome, Interruption> {
+        let (kind, name) = (target.kind, target.name());
+        let (ownership, dry_run) = (intent.ownership, intent.dry_run);
+        let old = &stored.object;
+        check_identity(target, &stored, &new)?;
+        let given_records = Ownership::take(&mut new);
+        carry_over(&mut new, old);
+        let strategy = Strategy::of(kind);
+        (strategy.default_on_write)(&mut new);
+        warnings.extend(drop_duplicate_owners(&mut new));
+        let records = ownership.records_of_changed(&new, old, given_records, target);
+        let attempt = Attempt::update(target, intent.requester, old).recorded(intent.recorder);
+        self.admission.admit(self.store.index(), attempt, &mut new)?;
+        let mut allocation = None;
+        let errors = match target.subresource {
+            // A scale is a way to write the object itself.
+            None | Some(SCALE) => {
+                if strategy.allocates {
+                    let allocated = self.services.update(self.store.index(), old, &mut new, dry_run);
+                    allocation =
+                        Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name))?);
+                }
+                (strategy.prepare_update)(&mut new, old);
+                (strategy.validate_update)(&new, old)
+            }
+            Some("finalize") => {
+                keep_but_finalizers(&mut new, old);
+                (strategy.validate_update)(&new, old)
+            }
+            Some("approval") => {
+                (strategy.prepare_approval_update)(&mut new, old);
+                (strategy.validate_approval_update)(&new, old)
+            }
+            Some(_) => {
+                (strategy.prepare_status_update)(&mut new, old);
+                (strategy.validate_status_update)(&new, old)
+            }
+        };
+        if !errors.is_empty() {
+            return Err(Failure::invalid(kind, name, &errors).into());
+        }
+        warnings.extend(match target.subresource {
+            None => (strategy.warnings)(&new),
+            Some(_) => (strategy.status_warnings)(&new),
+        });
+        warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
+        (strategy.default_on_read)(&mut new, self.services.families().primary);
+        set_records(&mut new, records);
+        // A value that is stored with an older key, or plain, is written with the present one, as upstream does.
+        if same_but_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
+            return Ok(Outcome::ok(stored.entry.value));
+        }
+        if is_finished(&new) {
+            return self.finish(target, &stored, new, dry_run).await;
+        }
+        if dry_run {
+            return Ok(Outcome::ok(rendered(&new)));
+        }
+        let value = within_limit(encoded(&new))?;
+        let transaction = Transaction {
+            expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
+            writes: vec![Write::Put(stored.entry.key, value.clone())],
+        };
+        let revision = self.commit_allocated(transaction, allocation).await?;
+        (strategy.committed)(&self.services, name, Some(&new));
+        Ok(Outcome::ok(inscribed(&value, revision)?))
+    }
+
+    /// Removes an object whose last finalizer is gone; the answer shows it as it would have been stored.
+    async fn finish(
+        &self,
+        target: &Target,
+        stored: &Stored,
+        new: Value,
+        dry_run: bool,
+    ) -> Result<Outcome, Interruption> {
+        let object = rendered(&new);
+        if !dry_run {
+            self.remove(target, stored, &new).await?;
+        }
+        Ok(Outcome::ok(object))
+    }
+}
+
+/// Checks that the new object means the stored one, in the version that the client has seen.
+fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
+    let (kind, name) = (target.kind, target.name());
+    let (given, current) = (child(new, "metadata"), stored.metadata());
+    let version = text(given, "resourceVersion");
+    if version.is_empty() || version == "0" {
+        if !kind.unconditional_update {
+            let path = api::field::Path::new("metadata").child("resourceVersion");
+            let error = api::field::FieldError::invalid(&path, 0, "must be specified for an update");
+            return Err(Failure::invalid(kind, name, &vec![error]));
+        }
+    } else if parse_version(version)? != stored.entry.modified {
+        return Err(Failure::modified(kind, name));
+    }
+    let (given, current) = (text(given, "uid"), text(current, "uid"));
+    if !given.is_empty() && given != current {
+        let why = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
+        return Err(Failure::conflict(kind, name, &why));
+    }
+    Ok(())
+}
+
+/// What an update cannot change, or may leave out.
+fn carry_over(new: &mut Value, old: &Value) {
+    let before = child(old, "metadata");
+    let metadata = metadata_mut(new);
+    for field in ["resourceVersion", "uid", "creationTimestamp", "generation"] {
+        set_or_clear(metadata, field, before.get(field).cloned());
+    }
+    if is_set(before, "deletionTimestamp") {
+        set_or_clear(
+            metadata,
+            "deletionTimestamp",
+            before.get("deletionTimestamp").cloned(),
+        );
+    }
+    if !is_set(metadata, "deletionGracePeriodSeconds") {
+        set_or_clear(
+            metadata,
+            "deletionGracePeriodSeconds",
+            before.get("deletionGracePeriodSeconds").cloned(),
+        );
+    }
+    clear(metadata, "selfLink");
+}
+
+/// `finalize` changes the finalizers in the spec of a Namespace, nothing else.
+fn keep_but_finalizers(new: &mut Value, old: &Value) {
+    let finalizers = child(new, "spec").get("finalizers").cloned();
+    let mut kept = old.clone();
+    object_mut(&mut kept, "spec");
+    if let Some(spec) = kept.get_mut("spec") {
+        set_or_clear(spec, "finalizers", finalizers);
+        omit_zero(spec, &["finalizers"]);
+    }
+    *new = kept;
+}
+
+/// Whether nothing holds a deleted object back any more.
+fn is_finished(object: &Value) -> bool {
+    let metadata = child(object, "metadata");
+    is_set(metadata, "deletionTimestamp")
+        && number(metadata, "deletionGracePeriodSeconds") == 0
+        && items(metadata, "finalizers").is_empty()
+        && items(child(object, "spec"), "finalizers").is_empty()
+}

@@ -1,0 +1,227 @@
+//! From a change in the store to the line that a watcher gets. Pure.
+
+use std::sync::Arc;
+
+use api::kind::Kind;
+use api::protobuf;
+use api::tree::set;
+use bytes::{BufMut, Bytes, BytesMut};
+use serde_json::{Value, json};
+use store::{Event, EventKind, Revision};
+
+use super::metadata_mut;
+use super::rendered_events::{Place, RenderedEvents};
+use super::selection::Selection;
+use crate::failure::Failure;
+use crate::request::negotiation::{Encoding, Form, Representation};
+use crate::verbs::printing::{IncludeObject, STATUS_DEFINITION, metadata_only, row, table_of};
+
+/// The annotation of the bookmark behind the initial events.
+const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
+
+/// What a watch line says has happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Change {
+    Added,
+    Modified,
+    Deleted,
+}
+
+impl Change {
+    fn name(self) -> &'static str {
+        match self {
+            Change::Added => "ADDED",
+            Change::Modified => "MODIFIED",
+            Change::Deleted => "DELETED",
+        }
+    }
+}
+
+/// Writes the lines of one watch.
+pub(super) struct Lines {
+    pub(super) kind: &'static Kind,
+    pub(super) selection: Selection,
+    pub(super) form: Form,
+    pub(super) include: IncludeObject,
+    /// A table's columns are told with the first line only.
+    pub(super) told_columns: bool,
+    /// Events told since that was asked for.
+    pub(super) told: u64,
+    /// What other watches have written already.
+    pub(super) rendered: Arc<RenderedEvents>,
+}
+
+impl Lines {
+    /// Whether what comes next depends on nothing that was told before.
+    pub(super) fn is_stateless(&self) -> bool {
+        self.told_columns || self.form.representation != Representation::Table
+    }
+
+    /// How many events were told since this was asked.
+    pub(super) fn take_told(&mut self) -> u64 {
+        std::mem::take(&mut self.told)
+    }
+
+    /// The line of an object that was there before the watch began, if it is selected.
+    pub(super) fn initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
+        if self.selection.is_everything() || self.selection.matches(key, bytes) {
+            self.line(Change::Added, bytes, out);
+        }
+    }
+
+    /// The line of an event, if it concerns what is selected: objects that enter the selection come into being for
+    /// the watcher, those that leave it are gone.
+    pub(super) fn event(&mut self, event: &Event, out: &mut BytesMut) {
+        if self.selection.is_everything() {
+            let change = match event.kind {
+                EventKind::Created => Change::Added,
+                EventKind::Updated => Change::Modified,
+                EventKind::Deleted => Change::Deleted,
+            };
+            return self.shared_line(change, event, out);
+        }
+        let matches = |bytes: &[u8]| self.selection.matches(&event.key, bytes);
+        let is_in = event.kind != EventKind::Deleted && matches(&event.value);
+        let was_in = event.previous.as_deref().is_some_and(matches);
+        match (was_in, is_in) {
+            (false, false) => {}
+            (false, true) => self.shared_line(Change::Added, event, out),
+            (true, true) => self.shared_line(Change::Modified, event, out),
+            (true, false) if event.kind == EventKind::Deleted => {
+                self.shared_line(Change::Deleted, event, out);
+            }
+            (true, false) => {
+                let previous = event.previous.as_deref().unwrap_or_default();
+                self.line(Change::Deleted, &at_revision(previous, event.revision), out);
+            }
+        }
+    }
+
+    /// A bookmark: everything up to `revision` was told.
+    pub(super) fn bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
+        let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
+        if ends_initial {
+            metadata["annotations"] = json!({ INITIAL_EVENTS_END: "true" });
+        }
+        let object =
+            json!({ "kind": self.kind.kind, "apiVersion": self.kind.api_version(), "metadata": metadata });
+        let include = match self.form.representation {
+            Representation::Table => IncludeObject::Whole,
+            _ => self.include,
+        };
+        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
+        out.put_slice(&self.framed("BOOKMARK", object, include, tells_columns));
+    }
+
+    /// The line of an object in the store, which is the same for all watches of this form.
+    fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
+        if self.sends_stored_bytes()
+            || (self.form.representation == Representation::Table && !self.told_columns)
+        {
+            return self.line(change, &event.value, out);
+        }
+        self.told += 1;
+        let place = Place {
+            revision: event.revision,
+            key: event.key.clone(),
+            group: self.kind.group,
+            change: change.name(),
+            form: self.form,
+            include: self.include,
+        };
+        let line = self.rendered.get_or_write(place, || {
+            // What was stored is JSON; a line that says nothing is better than none if it is not.
+            let object = serde_json::from_slice(&event.value).unwrap_or_default();
+            self.framed(change.name(), object, self.include, false)
+        });
+        out.put_slice(&line);
+    }
+
+    fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
+        self.told += 1;
+        if self.sends_stored_bytes() {
+            return put_line(change.name(), bytes, out);
+        }
+        let object = serde_json::from_slice(bytes).unwrap_or_default();
+        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
+        out.put_slice(&self.framed(change.name(), object, self.include, tells_columns));
+    }
+
+    /// Whether what is stored is what is sent.
+    fn sends_stored_bytes(&self) -> bool {
+        self.form.is_plain() && self.kind.is_stored_form()
+    }
+
+    /// An object in the form of this watch, as a line or a frame of its own.
+    fn framed(&self, change: &str, object: Value, include: IncludeObject, tells_columns: bool) -> Bytes {
+        let kind = self.kind;
+        let shown = match (self.form.representation, self.form.encoding) {
+            (Representation::Objects, Encoding::Protobuf) => {
+                let object = kind.of_stored(object);
+                return protobuf_frame(change, protobuf::write(&object, kind.definition));
+            }
+            (_, Encoding::Protobuf) => {
+                let message = protobuf::metadata_message(&object);
+                let enveloped = message.map(|m| protobuf::enveloped(&metadata_only(&object), &m));
+                return protobuf_frame(change, enveloped);
+            }
+            (Representation::Objects, _) => kind.of_stored(object),
+            (Representation::Metadata, _) => metadata_only(&object),
+            (Representation::Table, _) => {
+                let version = object["metadata"]["resourceVersion"].clone();
+                let row = row(kind, object, include);
+                let mut table = table_of(kind, vec![row], json!({ "resourceVersion": version }));
+                if !tells_columns {
+                    table["columnDefinitions"] = Value::Array(Vec::new());
+                }
+                table
+            }
+        };
+        let mut line = BytesMut::new();
+        put_line(change, shown.to_string().as_bytes(), &mut line);
+        line.freeze()
+    }
+}
+
+/// The line of a failure; it is the last one.
+pub(super) fn error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
+    let status = failure.status();
+    match encoding {
+        Encoding::Protobuf => {
+            out.put_slice(&protobuf_frame(
+                "ERROR",
+                protobuf::write(&status, STATUS_DEFINITION),
+            ));
+        }
+        _ => put_line("ERROR", status.to_string().as_bytes(), out),
+    }
+}
+
+/// Every served kind has a protobuf form, so there is always something to frame.
+fn protobuf_frame(change: &str, enveloped: Option<Vec<u8>>) -> Bytes {
+    protobuf::watch_frame(change, &enveloped.unwrap_or_default()).into()
+}
+
+fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
+    const AROUND_BYTES: usize = 32;
+    out.reserve(object.len() + AROUND_BYTES);
+    out.put_slice(b"{\"type\":\"");
+    out.put_slice(change.as_bytes());
+    out.put_slice(b"\",\"object\":");
+    out.put_slice(object);
+    out.put_slice(b"}\n");
+}
+
+/// An object as it left the selection, at the revision of that.
+fn at_revision(bytes: &[u8], revision: Revision) -> Vec<u8> {
+    match serde_json::from_slice::<Value>(bytes) {
+        Ok(mut object) => {
+            set(metadata_mut(&mut object), "resourceVersion", revision.to_string());
+            object.to_string().into_bytes()
+        }
+        Err(_) => bytes.to_vec(),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,115 @@
+use api::kind::find;
+
+use super::*;
+use crate::request::query::{ListOptions, Query};
+use crate::request::route::Target;
+
+fn lines(query: &str) -> Lines {
+    let kind = find("", "v1", "services").unwrap();
+    let target = Target::collection(kind, Some("default"));
+    let options = ListOptions::read(&Query::parse(query)).unwrap();
+    Lines {
+        kind,
+        selection: Selection::read(&target, &options).unwrap(),
+        form: Form::PLAIN,
+        include: IncludeObject::Metadata,
+        told_columns: false,
+        told: 0,
+        rendered: Arc::default(),
+    }
+}
+
+fn labelled(value: &str) -> Bytes {
+    let object = json!({"metadata": {"name": "a", "labels": {"x": value}, "resourceVersion": "1"}});
+    Bytes::from(object.to_string())
+}
+
+fn told(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(String, String)> {
+    let event = Event {
+        kind,
+        key: "/services/default/a".into(),
+        value: labelled(value),
+        previous: previous.map(labelled),
+        revision: Revision(9),
+    };
+    let mut out = BytesMut::new();
+    lines("labelSelector=x%3D1").event(&event, &mut out);
+    let read = |line: &[u8]| {
+        let line: Value = serde_json::from_slice(line).unwrap();
+        let version = line["object"]["metadata"]["resourceVersion"]
+            .as_str()
+            .unwrap()
+            .to_owned();
+        (line["type"].as_str().unwrap().to_owned(), version)
+    };
+    out[..]
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(read)
+        .collect()
+}
+
+#[test]
+fn selections_are_entered_and_left() {
+    let one = |change: &str, version: &str| vec![(change.to_owned(), version.to_owned())];
+    assert_eq!(told(EventKind::Created, "1", None), one("ADDED", "1"));
+    assert_eq!(told(EventKind::Created, "2", None), vec![]);
+    assert_eq!(told(EventKind::Updated, "1", Some("2")), one("ADDED", "1"));
+    assert_eq!(told(EventKind::Updated, "1", Some("1")), one("MODIFIED", "1"));
+    assert_eq!(told(EventKind::Updated, "2", Some("1")), one("DELETED", "9"));
+    assert_eq!(told(EventKind::Deleted, "1", Some("1")), one("DELETED", "1"));
+    assert_eq!(told(EventKind::Deleted, "2", Some("2")), vec![]);
+}
+
+#[test]
+fn bookmarks_carry_kind_and_revision() {
+    let mut out = BytesMut::new();
+    lines("").bookmark(Revision(5), true, &mut out);
+    let line: Value = serde_json::from_slice(&out).unwrap();
+    assert_eq!(line["type"], "BOOKMARK");
+    assert_eq!(line["object"]["kind"], "Service");
+    assert_eq!(line["object"]["metadata"]["resourceVersion"], "5");
+    assert_eq!(
+        line["object"]["metadata"]["annotations"][INITIAL_EVENTS_END],
+        "true"
+    );
+}
+
+#[test]
+fn columns_are_told_once() {
+    let mut lines = lines("");
+    lines.form.representation = Representation::Table;
+    let mut out = BytesMut::new();
+    lines.initial("/services/default/a", &labelled("1"), &mut out);
+    lines.initial("/services/default/a", &labelled("1"), &mut out);
+    let counts: Vec<usize> = out[..]
+        .split(|b| *b == b'\n')
+        .filter(|line| !line.is_empty())
+        .map(|line| serde_json::from_slice::<Value>(line).unwrap())
+        .map(|line| line["object"]["columnDefinitions"].as_array().unwrap().len())
+        .collect();
+    assert!(counts[0] > 0 && counts[1] == 0, "{counts:?}");
+}
+
+#[test]
+fn an_event_is_written_once_for_all_watches_of_a_form() {
+    let mut first = lines("");
+    first.form.encoding = Encoding::Protobuf;
+    let mut second = lines("");
+    (second.form, second.rendered) = (first.form, first.rendered.clone());
+    let event = Event {
+        kind: EventKind::Created,
+        key: "/services/default/a".into(),
+        value: labelled("1"),
+        previous: None,
+        revision: Revision(9),
+    };
+    let (mut one, mut two) = (BytesMut::new(), BytesMut::new());
+    first.event(&event, &mut one);
+    second.event(&event, &mut two);
+    assert_eq!(one, two);
+    assert_eq!(first.rendered.len(), 1);
+    let length = u32::from_be_bytes(one[..4].try_into().unwrap());
+    assert_eq!(length as usize, one.len() - 4);
+    assert!(one.windows(4).any(|window| window == b"k8s\0"));
+}
