@@ -1,4 +1,4 @@
-//! The bytes of an object as the store keeps them and every reader gets them.
+//! Encoding of objects in the form in which the store keeps them and clients receive them.
 
 use std::io::Write as _;
 
@@ -6,9 +6,20 @@ use serde_json::{Map, Value};
 
 const VERSION_FIELD: &str = "resourceVersion";
 
-/// Writes an object as JSON with an empty `metadata.resourceVersion`, and says where, between the two quotes, the
-/// store is to insert the revision. A tree without metadata gets one; what is not an object is written as an object
-/// with metadata only.
+/// Encodes an object as JSON with an empty `metadata.resourceVersion`. Returns the bytes and the offset between the
+/// two quotes, where the store inserts the revision. Missing metadata is added; a value that is not an object becomes
+/// an object with metadata only.
+///
+/// # Example
+///
+/// ```
+/// use api::encode::encode;
+/// use serde_json::json;
+///
+/// let (mut bytes, revision_at) = encode(&json!({"metadata": {"name": "web"}}));
+/// bytes.splice(revision_at..revision_at, *b"42");
+/// assert_eq!(bytes, br#"{"metadata":{"name":"web","resourceVersion":"42"}}"#);
+/// ```
 pub fn encode(object: &Value) -> (Vec<u8>, usize) {
     const BYTES_EXPECTED: usize = 1024;
     let mut out = Vec::with_capacity(BYTES_EXPECTED);
@@ -17,7 +28,7 @@ pub fn encode(object: &Value) -> (Vec<u8>, usize) {
     let fields = object.as_object().unwrap_or(&empty);
     out.push(b'{');
     for (name, value) in fields {
-        separate(&mut out);
+        write_separator(&mut out);
         write_name(&mut out, name);
         if name == "metadata" {
             revision_at = Some(write_metadata(&mut out, value));
@@ -26,7 +37,7 @@ pub fn encode(object: &Value) -> (Vec<u8>, usize) {
         }
     }
     let revision_at = revision_at.unwrap_or_else(|| {
-        separate(&mut out);
+        write_separator(&mut out);
         write_name(&mut out, "metadata");
         write_metadata(&mut out, &Value::Null)
     });
@@ -38,7 +49,7 @@ fn write_metadata(out: &mut Vec<u8>, metadata: &Value) -> usize {
     let mut revision_at = None;
     out.push(b'{');
     for (name, value) in metadata.as_object().into_iter().flatten() {
-        separate(out);
+        write_separator(out);
         if name == VERSION_FIELD {
             revision_at = Some(write_version(out));
         } else {
@@ -47,7 +58,7 @@ fn write_metadata(out: &mut Vec<u8>, metadata: &Value) -> usize {
         }
     }
     let revision_at = revision_at.unwrap_or_else(|| {
-        separate(out);
+        write_separator(out);
         write_version(out)
     });
     out.push(b'}');
@@ -60,8 +71,8 @@ fn write_version(out: &mut Vec<u8>) -> usize {
     out.len() - 1
 }
 
-/// A comma, unless this is the first field.
-fn separate(out: &mut Vec<u8>) {
+/// Writes a comma, unless the next field is the first one.
+fn write_separator(out: &mut Vec<u8>) {
     if out.last() != Some(&b'{') {
         out.push(b',');
     }
@@ -73,13 +84,13 @@ fn write_name(out: &mut Vec<u8>, name: &str) {
         out.extend_from_slice(name.as_bytes());
         out.push(b'"');
     } else {
-        write!(out, "{}", Value::from(name)).expect("memory takes every write");
+        write!(out, "{}", Value::from(name)).expect("writing to memory");
     }
     out.push(b':');
 }
 
 fn write_value(out: &mut Vec<u8>, value: &Value) {
-    serde_json::to_writer(out, value).expect("a tree is always JSON, and memory takes every write");
+    serde_json::to_writer(out, value).expect("writing a JSON tree to memory");
 }
 
 #[cfg(test)]

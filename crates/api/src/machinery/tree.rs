@@ -1,49 +1,49 @@
-//! Reading and changing object trees by field name. An absent field, `null` and the type's zero value
-//! mean the same to the Kubernetes API for most fields; these functions say which reading is meant.
-//! A field of an unexpected JSON type reads as absent: decoding has refused it before.
+//! Access to object trees by field name. For most fields of the Kubernetes API, absence, `null` and the zero value of
+//! the type are equal; each function states its reading. A field of an unexpected JSON type reads as absent, because
+//! decoding has rejected it before.
 
 use serde_json::{Map, Value};
 
-/// The string at `field`, or `""`.
+/// Returns the string at `field`, or `""`.
 pub fn text<'a>(tree: &'a Value, field: &str) -> &'a str {
     tree.get(field).and_then(Value::as_str).unwrap_or_default()
 }
 
-/// The string at `field`, if there is one (even an empty one).
+/// Returns the string at `field`, which may be empty.
 pub fn text_if_set<'a>(tree: &'a Value, field: &str) -> Option<&'a str> {
     tree.get(field).and_then(Value::as_str)
 }
 
-/// The integer at `field`, or 0.
+/// Returns the integer at `field`, or 0.
 pub fn number(tree: &Value, field: &str) -> i64 {
     tree.get(field).and_then(Value::as_i64).unwrap_or_default()
 }
 
-/// The boolean at `field`, if there is one.
+/// Returns the boolean at `field`.
 pub fn flag_if_set(tree: &Value, field: &str) -> Option<bool> {
     tree.get(field).and_then(Value::as_bool)
 }
 
-/// The list at `field`, or an empty one.
+/// Returns the list at `field`, or an empty one.
 pub fn items<'a>(tree: &'a Value, field: &str) -> &'a [Value] {
     tree.get(field)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-/// The list at `field` for changing, or an empty one.
+/// Returns the list at `field` for modification, or an empty one.
 pub fn items_mut<'a>(tree: &'a mut Value, field: &str) -> &'a mut [Value] {
     tree.get_mut(field)
         .and_then(Value::as_array_mut)
         .map_or(&mut [], Vec::as_mut_slice)
 }
 
-/// The strings of the list at `field`.
+/// Returns the strings of the list at `field`.
 pub fn texts<'a>(tree: &'a Value, field: &str) -> Vec<&'a str> {
     items(tree, field).iter().filter_map(Value::as_str).collect()
 }
 
-/// The string entries of the map at `field`.
+/// Iterates over the string entries of the map at `field`.
 pub fn entries<'a>(tree: &'a Value, field: &str) -> impl Iterator<Item = (&'a str, &'a str)> {
     tree.get(field)
         .and_then(Value::as_object)
@@ -52,30 +52,30 @@ pub fn entries<'a>(tree: &'a Value, field: &str) -> impl Iterator<Item = (&'a st
         .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// Whether `field` is there and not `null`.
+/// True if `field` exists and is not `null`.
 pub fn is_set(tree: &Value, field: &str) -> bool {
     tree.get(field).is_some_and(|value| !value.is_null())
 }
 
-/// The value at `field`, `null` if there is none.
+/// Returns the value at `field`, or `null`.
 pub fn child<'a>(tree: &'a Value, field: &str) -> &'a Value {
     const NONE: &Value = &Value::Null;
     tree.get(field).unwrap_or(NONE)
 }
 
-/// The object at `field`, made if it is absent or of another type.
+/// Returns the object at `field`. A missing value, or one of another type, is replaced by an empty object.
 pub fn object_mut<'a>(tree: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
     let slot = as_object_mut(tree).entry(field).or_insert(Value::Null);
     as_object_mut(slot)
 }
 
-/// The tree as an object, made one if it is something else.
+/// Returns the tree as an object. A value of another type is replaced by an empty object.
 pub fn as_object_mut(tree: &mut Value) -> &mut Map<String, Value> {
     if !tree.is_object() {
         *tree = Value::Object(Map::new());
     }
-    // The branch above leaves nothing but objects, which the compiler cannot see.
-    tree.as_object_mut().expect("was made an object")
+    // The branch above guarantees an object.
+    tree.as_object_mut().expect("object")
 }
 
 /// Sets `field`.
@@ -83,14 +83,14 @@ pub fn set(tree: &mut Value, field: &str, value: impl Into<Value>) {
     as_object_mut(tree).insert(field.to_owned(), value.into());
 }
 
-/// Removes `field`, keeping the order of the others.
+/// Removes `field`; the order of the others stays.
 pub fn clear(tree: &mut Value, field: &str) {
     if let Some(map) = tree.as_object_mut() {
         map.shift_remove(field);
     }
 }
 
-/// Sets `field` to `value`, or removes it if there is none.
+/// Sets `field`, or removes it for `None`.
 pub fn set_or_clear(tree: &mut Value, field: &str, value: Option<Value>) {
     match value {
         Some(value) => set(tree, field, value),
@@ -98,8 +98,8 @@ pub fn set_or_clear(tree: &mut Value, field: &str, value: Option<Value>) {
     }
 }
 
-/// Removes those of `fields` that hold a zero value (`null`, `""`, `0`, `false`, `[]`, `{}`): they are
-/// never written out by the reference, whether they came in or not.
+/// Removes those of `fields` that hold a zero value (`null`, `""`, `0`, `false`, `[]`, `{}`). Upstream does not
+/// serialize them.
 pub fn omit_zero(tree: &mut Value, fields: &[&str]) {
     let Some(map) = tree.as_object_mut() else { return };
     for field in fields {
@@ -109,7 +109,7 @@ pub fn omit_zero(tree: &mut Value, fields: &[&str]) {
     }
 }
 
-/// Removes those of `fields` that are `null`; other zero values have a meaning there.
+/// Removes those of `fields` that are `null`. Other zero values are significant in them.
 pub fn omit_null(tree: &mut Value, fields: &[&str]) {
     let Some(map) = tree.as_object_mut() else { return };
     for field in fields {

@@ -1,8 +1,25 @@
-//! From the bytes of a request to an object tree that has the shape of its kind.
+//! Decoding of request bodies into object trees with the fields of their kind.
 //!
-//! One pass reads a text and checks it against the schema. What the schema does not know is left out and
-//! reported, `null` reads as absent, and times and quantities come out in the form that clients get back. The
-//! tree that results is what the typed API machinery of Kubernetes would have kept.
+//! One pass parses a text and checks it against the schema. Unknown fields are dropped and reported, `null` means
+//! absent, and timestamps and quantities are normalized. The result is the tree that upstream's typed API machinery
+//! would keep.
+//!
+//! # Example
+//!
+//! ```
+//! use api::decode::{Format, decode};
+//! use api::kind;
+//! use serde_json::json;
+//!
+//! let services = kind::find("", "v1", "services").expect("the kind Service");
+//! let body = br#"{"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}], "color": "red"}}"#;
+//!
+//! let decoded = decode(body, Format::Json, services)?;
+//! assert_eq!(decoded.object["kind"], "Service");
+//! assert_eq!(decoded.object["spec"], json!({"ports": [{"port": 80}]}));
+//! assert_eq!(decoded.strict_faults, [r#"unknown field "spec.color""#]);
+//! # Ok::<(), api::decode::DecodeError>(())
+//! ```
 
 mod quantity;
 pub(crate) mod scalar;
@@ -16,14 +33,14 @@ use crate::kinds::kind::Kind;
 use crate::machinery::protobuf;
 use crate::machinery::schema::{Shape, schema};
 pub use quantity::quantity_in_thousandths;
-use walk::{At, Findings, Node};
+use walk::{Findings, Location, Node};
 
-/// Values (objects, lists and what is in them) that an object, a patch or what comes of one may have. A value takes some 70
-/// to 250 bytes in memory, but as few as two or three on the wire: the size of a body alone would allow a gigabyte. A
-/// ConfigMap of a mebibyte in entries of 20 bytes, with the records of who owns them, stays below.
+/// Maximum number of values (objects, lists and scalars) of an object, a patch, or the result of a patch. A value
+/// uses 70 to 250 bytes of memory, but as little as two bytes in a body, so a limit on the body would permit a
+/// gigabyte. A ConfigMap of 1 MiB in entries of 20 bytes, with its managed fields, stays below.
 pub const VALUES_MAX: usize = 1 << 17;
 
-/// The formats of bodies.
+/// Format of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
     /// `application/json`.
@@ -34,71 +51,72 @@ pub enum Format {
     Protobuf,
 }
 
-/// An object and what a strict reader would refuse in it.
+/// A decoded object, and its violations of strict validation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Decoded {
-    /// The object: always a JSON object, `apiVersion` and `kind` first.
+    /// The object, with `apiVersion` and `kind` first.
     pub object: Value,
-    /// `unknown field "spec.foo"`, `duplicate field "spec.ports"`: one warning each, or (strict) one error for all.
+    /// Violations, for example `unknown field "spec.foo"` and `duplicate field "spec.ports"`. Each becomes one
+    /// warning, or all together one error with `fieldValidation=Strict`.
     pub strict_faults: Vec<String>,
 }
 
-/// Why a body is not an object of the kind. The text is the client's; the answer is 400 `BadRequest`, and sending
-/// the same again does not help.
+/// Failure to decode a body. The response is 400 `BadRequest` with this message, except for
+/// [`DecodeError::TooManyValues`]. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// The text is not JSON or YAML, is nested too deeply or has a number that no number type holds.
+    /// The body is not valid JSON or YAML, is nested too deeply, or contains a number that no number type represents.
     #[error("the object provided is unrecognized (must be of type {kind}): {detail}")]
     Syntax {
         /// The expected kind.
         kind: String,
-        /// Message of the parser.
+        /// The parser's message.
         detail: String,
     },
-    /// A value has a JSON type that its field does not take, or a form that does not parse.
+    /// A value has the wrong JSON type, or a malformed text.
     #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: {detail}")]
     Mismatch {
         /// The expected kind.
         kind: String,
         /// The expected `apiVersion`.
         version: String,
-        /// Which field, what it takes and what came.
+        /// The field, the expected type and the found value.
         detail: String,
     },
-    /// The object's `apiVersion` is not the path's.
+    /// The `apiVersion` of the object differs from that of the path.
     #[error("the API version in the data ({found}) does not match the expected API version ({expected})")]
     Version {
-        /// The object's.
+        /// The `apiVersion` of the object.
         found: String,
-        /// The path's.
+        /// The `apiVersion` of the path.
         expected: String,
     },
-    /// The object's `kind` is not the path's.
+    /// The `kind` of the object differs from that of the path.
     #[error("{found} in version \"{version}\" cannot be handled as a {expected}: the kinds do not match")]
     WrongKind {
-        /// The object's.
+        /// The `kind` of the object.
         found: String,
-        /// The path's.
+        /// The `kind` of the path.
         expected: String,
-        /// The `apiVersion`.
+        /// The `apiVersion` of the object.
         version: String,
     },
-    /// There are more values than are read. The answer is 413 `RequestEntityTooLarge`.
+    /// The object has more than [`VALUES_MAX`] values. The response is 413 `RequestEntityTooLarge`.
     #[error("Request entity too large: the object has more than {VALUES_MAX} values")]
     TooManyValues,
-    /// Strict validation was asked for, and there are faults.
+    /// Strict validation is requested, and the object violates it.
     #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}", faults.join(", "))]
     Strict {
         /// The kind.
         kind: String,
         /// The `apiVersion`.
         version: String,
-        /// All of them.
+        /// All violations.
         faults: Vec<String>,
     },
 }
 
-/// The name of a type that a body may have: a served kind or one of the kinds of options.
+/// Type of a body: a served kind, or a kind of options.
 #[derive(Clone, Copy, Debug)]
 struct Target<'t> {
     api_version: &'t str,
@@ -106,7 +124,10 @@ struct Target<'t> {
     definition: &'t str,
 }
 
-/// Reads an object of `kind`. `apiVersion` and `kind` may be left out by the client and are filled in.
+/// Decodes an object of `kind`. Absent `apiVersion` and `kind` are added.
+///
+/// # Errors
+/// See [`DecodeError`].
 pub fn decode(body: &[u8], format: Format, kind: &Kind) -> Result<Decoded, DecodeError> {
     let api_version = kind.api_version();
     let target = Target {
@@ -114,13 +135,16 @@ pub fn decode(body: &[u8], format: Format, kind: &Kind) -> Result<Decoded, Decod
         kind: kind.kind,
         definition: kind.definition,
     };
-    let mut decoded = target.read(body, format)?;
+    let mut decoded = target.decode(body, format)?;
     target.identify(&mut decoded.object)?;
     Ok(decoded)
 }
 
-/// Reads `DeleteOptions`, the body of a DELETE; an empty body is an empty object. Any `apiVersion` is accepted, as
-/// clients send the group they delete from.
+/// Decodes `DeleteOptions`, the body of a DELETE. An empty body becomes an empty object. Any `apiVersion` is
+/// accepted, because clients send the group of the deleted object.
+///
+/// # Errors
+/// See [`DecodeError`].
 pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Decoded {
@@ -133,26 +157,29 @@ pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, Dec
         kind: "DeleteOptions",
         definition: "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     };
-    target.read(body, format)
+    target.decode(body, format)
 }
 
-/// Reads a body of no particular kind, such as a patch: any JSON value, duplicates not looked for.
-pub fn decode_free(body: &[u8], format: Format) -> Result<Value, DecodeError> {
-    free(VALUES_MAX, |node| read(body, format, node)).map(|(value, _)| value)
+/// Decodes a body without a schema, such as a patch. Duplicate fields are not reported.
+///
+/// # Errors
+/// [`DecodeError::Syntax`] and [`DecodeError::TooManyValues`].
+pub fn decode_untyped(body: &[u8], format: Format) -> Result<Value, DecodeError> {
+    untyped(VALUES_MAX, |node| decode_text(body, format, node)).map(|(value, _)| value)
 }
 
-/// Reads JSON of no particular shape, and tells how many values it has, which may be `values_max`.
+/// Decodes JSON without a schema, up to `values_max` values. Returns the value and the number of values.
 pub(crate) fn decode_json_within(json: &[u8], values_max: usize) -> Result<(Value, usize), DecodeError> {
-    free(values_max, |node| read(json, Format::Json, node))
+    untyped(values_max, |node| decode_text(json, Format::Json, node))
 }
 
-fn free(
+fn untyped(
     values_max: usize,
     run: impl FnOnce(Node<'_>) -> Result<Value, String>,
 ) -> Result<(Value, usize), DecodeError> {
     let findings = Findings::new(values_max);
-    let at = At::root();
-    let result = run(Node::new(&Shape::Free, &at, &findings));
+    let location = Location::root();
+    let result = run(Node::new(&Shape::Free, &location, &findings));
     match result {
         Ok(value) => Ok((value, findings.values())),
         Err(_) if findings.has_too_many_values() => Err(DecodeError::TooManyValues),
@@ -163,7 +190,10 @@ fn free(
     }
 }
 
-/// Brings a tree that did not come from a body, such as the result of a patch, into the shape of `kind`.
+/// Checks a tree that was not decoded from a body, such as the result of a patch, against the schema of `kind`.
+///
+/// # Errors
+/// See [`DecodeError`].
 pub fn conform(tree: Value, kind: &Kind) -> Result<Decoded, DecodeError> {
     let api_version = kind.api_version();
     let target = Target {
@@ -171,13 +201,16 @@ pub fn conform(tree: Value, kind: &Kind) -> Result<Decoded, DecodeError> {
         kind: kind.kind,
         definition: kind.definition,
     };
-    let mut decoded = target.walk(|node| node.deserialize(tree).map_err(|e| e.to_string()))?;
+    let mut decoded = target.walk(|node| node.deserialize(tree).map_err(|error| error.to_string()))?;
     target.identify(&mut decoded.object)?;
     Ok(decoded)
 }
 
 impl Decoded {
-    /// The object, or an error if there is anything that strict validation refuses (`fieldValidation=Strict`).
+    /// Returns the object (`fieldValidation=Strict`).
+    ///
+    /// # Errors
+    /// [`DecodeError::Strict`] if the object violates strict validation.
     pub fn strict(self, kind: &Kind) -> Result<Value, DecodeError> {
         if self.strict_faults.is_empty() {
             return Ok(self.object);
@@ -191,20 +224,20 @@ impl Decoded {
 }
 
 impl Target<'_> {
-    fn read(self, body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
+    fn decode(self, body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
         match format {
-            Format::Json | Format::Yaml => self.walk(|node| read(body, format, node)),
-            Format::Protobuf => self.read_protobuf(body),
+            Format::Json | Format::Yaml => self.walk(|node| decode_text(body, format, node)),
+            Format::Protobuf => self.decode_protobuf(body),
         }
     }
 
-    /// Reads a body in protobuf. It has no strict faults: a field that is not known has no name to report.
-    fn read_protobuf(self, body: &[u8]) -> Result<Decoded, DecodeError> {
+    /// Decodes a protobuf body. Strict faults do not exist, because unknown fields have no name.
+    fn decode_protobuf(self, body: &[u8]) -> Result<Decoded, DecodeError> {
         let envelope = protobuf::open(body).map_err(|error| DecodeError::Syntax {
             kind: self.kind.into(),
             detail: error.to_string(),
         })?;
-        // What another kind's message says would make no sense, so that is found out first.
+        // Check the kind first: the message of another kind would cause misleading errors.
         if !envelope.kind.is_empty() && envelope.kind != self.kind {
             return Err(DecodeError::WrongKind {
                 found: envelope.kind.into(),
@@ -212,8 +245,8 @@ impl Target<'_> {
                 version: envelope.api_version.into(),
             });
         }
-        let read = envelope.object(self.definition);
-        let object = read.map_err(|error| match error {
+        let object = envelope.object(self.definition);
+        let object = object.map_err(|error| match error {
             protobuf::ProtobufError::TooManyValues => DecodeError::TooManyValues,
             other => DecodeError::Mismatch {
                 kind: self.kind.into(),
@@ -230,8 +263,8 @@ impl Target<'_> {
     fn walk(self, run: impl FnOnce(Node<'_>) -> Result<Value, String>) -> Result<Decoded, DecodeError> {
         let shape = schema().shape(self.definition).unwrap_or(Shape::Free);
         let findings = Findings::new(VALUES_MAX);
-        let at = At::root();
-        let result = run(Node::new(&shape, &at, &findings));
+        let location = Location::root();
+        let result = run(Node::new(&shape, &location, &findings));
         if findings.has_too_many_values() {
             return Err(DecodeError::TooManyValues);
         }
@@ -252,20 +285,20 @@ impl Target<'_> {
         }
     }
 
-    /// Checks `apiVersion` and `kind` and puts them first.
+    /// Checks `apiVersion` and `kind`, and moves them to the front.
     fn identify(self, object: &mut Value) -> Result<(), DecodeError> {
         let Value::Object(fields) = object else {
             return Err(DecodeError::Syntax {
                 kind: self.kind.into(),
-                detail: "json: an object is needed".into(),
+                detail: "json: expected an object".into(),
             });
         };
-        let said = |fields: &serde_json::Map<String, Value>, name: &str| match fields.get(name) {
+        let text_of = |fields: &serde_json::Map<String, Value>, name: &str| match fields.get(name) {
             Some(Value::String(text)) if !text.is_empty() => Some(text.clone()),
             _ => None,
         };
-        let version = said(fields, "apiVersion").unwrap_or_else(|| self.api_version.into());
-        let kind = said(fields, "kind").unwrap_or_else(|| self.kind.into());
+        let version = text_of(fields, "apiVersion").unwrap_or_else(|| self.api_version.into());
+        let kind = text_of(fields, "kind").unwrap_or_else(|| self.kind.into());
         if version != self.api_version {
             return Err(DecodeError::Version {
                 found: version,
@@ -285,21 +318,21 @@ impl Target<'_> {
     }
 }
 
-/// Runs the walk over a text.
-fn read(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, String> {
+/// Decodes a JSON or YAML text.
+fn decode_text(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, String> {
     match format {
         Format::Json => {
             let mut reader = serde_json::Deserializer::from_slice(body);
             let value = node
                 .deserialize(&mut reader)
-                .map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
+                .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
             reader
                 .end()
-                .map_err(|e| format!("couldn't get version/kind; json parse error: {e}"))?;
+                .map_err(|error| format!("couldn't get version/kind; json parse error: {error}"))?;
             Ok(value)
         }
         Format::Yaml => {
-            // A repeated key is reported by the walk, so the parser must let it pass.
+            // The walk reports duplicate keys, so the parser must accept them.
             let options = serde_saphyr::options! {
                 duplicate_keys: serde_saphyr::DuplicateKeyPolicy::LastWins,
                 with_snippet: false,
@@ -307,9 +340,9 @@ fn read(body: &[u8], format: Format, node: Node<'_>) -> Result<Value, String> {
             serde_saphyr::with_deserializer_from_slice_with_options(body, options, |reader| {
                 node.deserialize(reader)
             })
-            .map_err(|e| format!("error converting YAML to JSON: yaml: {e}"))
+            .map_err(|error| format!("error converting YAML to JSON: yaml: {error}"))
         }
-        Format::Protobuf => Err("protobuf has no form for a value of no kind".to_owned()),
+        Format::Protobuf => Err("protobuf cannot encode untyped values".to_owned()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Scalars with a form of their own, zero values, and the names of types in messages.
+//! Scalars with a canonical form, zero values, and Go type names for messages.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::quantity;
 use crate::machinery::schema::{Schema, Shape};
 
-/// Checks base64 text.
+/// Validates base64 text.
 pub(super) fn bytes(text: String) -> Result<String, String> {
     match STANDARD.decode(&text) {
         Ok(_) => Ok(text),
@@ -16,7 +16,7 @@ pub(super) fn bytes(text: String) -> Result<String, String> {
     }
 }
 
-/// A time as it is given back: in UTC, with so many digits of a second.
+/// Returns a timestamp in canonical form: UTC, with `digits` fractional digits of the second.
 pub(super) fn time(text: &str, digits: usize) -> Result<String, String> {
     let time: Timestamp = text.parse().map_err(|_| {
         format!("parsing time {text:?} as \"2006-01-02T15:04:05Z07:00\": cannot parse {text:?}")
@@ -24,12 +24,12 @@ pub(super) fn time(text: &str, digits: usize) -> Result<String, String> {
     Ok(format!("{time:.digits$}"))
 }
 
-/// An amount as it is given back.
+/// Returns a quantity in canonical form.
 pub(crate) fn quantity(text: &str) -> Result<String, String> {
     quantity::canonical(text.trim())
 }
 
-/// What `null` means in a list or a map, where it cannot be left out.
+/// Returns the zero value that replaces `null` in a list or map.
 pub(crate) fn zero(shape: &Shape) -> Value {
     match shape {
         Shape::String | Shape::Bytes => Value::String(String::new()),
@@ -41,7 +41,7 @@ pub(crate) fn zero(shape: &Shape) -> Value {
     }
 }
 
-/// The name of a type as Kubernetes' messages have it.
+/// Returns the Go type name of a shape, as in upstream's messages.
 pub(super) fn go_type(shape: &Shape, schema: &Schema) -> String {
     match shape {
         Shape::String => "string".into(),

@@ -3,7 +3,7 @@ use crate::kinds::kind;
 use serde_json::json;
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("served")
+    kind::all().iter().find(|k| k.kind == name).expect("kind")
 }
 
 fn service(text: &str) -> Result<Decoded, DecodeError> {
@@ -11,11 +11,11 @@ fn service(text: &str) -> Result<Decoded, DecodeError> {
 }
 
 #[test]
-fn a_whole_object_is_kept_and_named() {
+fn decode_keeps_all_fields_and_adds_the_type() {
     let decoded = service(
         r#"{"metadata":{"name":"a","labels":{"x":"1"}},"spec":{"ports":[{"port":80,"targetPort":"http"}],"selector":null}}"#,
     )
-    .expect("a Service");
+    .expect("Service");
     assert_eq!(decoded.strict_faults, Vec::<String>::new());
     assert_eq!(
         decoded.object.to_string(),
@@ -24,12 +24,12 @@ fn a_whole_object_is_kept_and_named() {
 }
 
 #[test]
-fn unknown_and_duplicate_fields_are_reported_with_their_place() {
+fn reports_paths_of_unknown_and_duplicate_fields() {
     let decoded = service(
         r#"{"metadata":{"name":"s","name":"t","labels":{"a":"1","a":"2"}},"foo":{"bar":[1]},
             "spec":{"ports":[{"port":80},{"port":81,"prot":"TCP"}],"type":null,"type":"NodePort"}}"#,
     )
-    .expect("a Service");
+    .expect("Service");
     assert_eq!(
         decoded.strict_faults,
         [
@@ -42,14 +42,14 @@ fn unknown_and_duplicate_fields_are_reported_with_their_place() {
     );
     assert_eq!(decoded.object["metadata"]["name"], "t");
     assert!(decoded.object.get("foo").is_none());
-    let refused = decoded.strict(kind_of("Service")).expect_err("strict");
-    assert!(refused.to_string().starts_with(
+    let error = decoded.strict(kind_of("Service")).expect_err("strict fault");
+    assert!(error.to_string().starts_with(
         r#"Service in version "v1" cannot be handled as a Service: strict decoding error: duplicate field "metadata.name", "#
     ));
 }
 
 #[test]
-fn wrong_types_name_the_field() {
+fn type_mismatches_name_the_field() {
     let cases = [
         (
             r#"{"spec":{"ports":[{"port":"80"}]}}"#,
@@ -86,7 +86,7 @@ fn wrong_types_name_the_field() {
 }
 
 #[test]
-fn bad_texts_are_errors_and_never_panics() {
+fn rejects_malformed_texts_without_panic() {
     let deep = format!(
         "{}{}",
         r#"{"metadata":{"managedFields":[{"fieldsV1":"#,
@@ -116,10 +116,10 @@ fn bad_texts_are_errors_and_never_panics() {
 }
 
 #[test]
-fn the_kind_must_be_the_paths() {
+fn rejects_other_kinds_and_versions() {
     let wrong = service(r#"{"apiVersion":"v1","kind":"Pod","metadata":{}}"#);
     assert!(matches!(wrong, Err(DecodeError::WrongKind { .. })), "{wrong:?}");
-    let wrong = service(r#"{"apiVersion":"v2","kind":"Service"}"#).expect_err("a version");
+    let wrong = service(r#"{"apiVersion":"v2","kind":"Service"}"#).expect_err("other version");
     assert_eq!(
         wrong.to_string(),
         "the API version in the data (v2) does not match the expected API version (v1)"
@@ -127,9 +127,9 @@ fn the_kind_must_be_the_paths() {
 }
 
 #[test]
-fn yaml_reads_like_json() {
+fn yaml_decodes_like_json() {
     let yaml = "apiVersion: v1\nkind: Service\nmetadata:\n  name: a\n  annotations: {x: \"yes\"}\nspec:\n  ports:\n  - port: 80\n    port: 81\n    targetPort: http\n    nope: 1\n";
-    let decoded = decode(yaml.as_bytes(), Format::Yaml, kind_of("Service")).expect("a Service");
+    let decoded = decode(yaml.as_bytes(), Format::Yaml, kind_of("Service")).expect("Service");
     assert_eq!(
         decoded.object,
         json!({"apiVersion":"v1","kind":"Service","metadata":{"name":"a","annotations":{"x":"yes"}},
@@ -150,7 +150,7 @@ fn yaml_reads_like_json() {
 }
 
 #[test]
-fn an_alias_bomb_is_refused() {
+fn rejects_yaml_alias_bombs() {
     let mut bomb =
         String::from("metadata:\n  managedFields:\n  - fieldsV1:\n      a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n");
     for level in 1..12 {
@@ -161,13 +161,13 @@ fn an_alias_bomb_is_refused() {
 }
 
 #[test]
-fn scalars_take_their_canonical_form() {
+fn scalars_are_normalized() {
     let lease = decode(
         br#"{"metadata":{"creationTimestamp":"2026-01-02T05:04:05.9+02:00"},"spec":{"renewTime":"2026-01-02T03:04:05Z"}}"#,
         Format::Json,
         kind_of("Lease"),
     )
-    .expect("a Lease");
+    .expect("Lease");
     assert_eq!(
         lease.object["metadata"]["creationTimestamp"],
         "2026-01-02T03:04:05Z"
@@ -178,44 +178,47 @@ fn scalars_take_their_canonical_form() {
         Format::Json,
         kind_of("Node"),
     )
-    .expect("a Node");
+    .expect("Node");
     assert_eq!(
         node.object["status"]["capacity"],
         json!({"cpu":"4","memory":"2Gi","pods":"0"})
     );
-    let bad = decode(
+    let malformed = decode(
         br#"{"status":{"capacity":{"cpu":"four"}}}"#,
         Format::Json,
         kind_of("Node"),
     );
-    assert!(matches!(bad, Err(DecodeError::Mismatch { .. })));
-    let bad = decode(br#"{"data":{"a":"***"}}"#, Format::Json, kind_of("Secret"));
-    assert!(matches!(bad, Err(DecodeError::Mismatch { .. })));
+    assert!(matches!(malformed, Err(DecodeError::Mismatch { .. })));
+    let malformed = decode(br#"{"data":{"a":"***"}}"#, Format::Json, kind_of("Secret"));
+    assert!(matches!(malformed, Err(DecodeError::Mismatch { .. })));
 }
 
 #[test]
-fn options_and_trees_go_the_same_way() {
+fn options_and_trees_are_checked_like_bodies() {
     let options =
         decode_delete_options(br#"{"propagationPolicy":"Orphan","x":1}"#, Format::Json).expect("options");
     assert_eq!(options.object, json!({"propagationPolicy":"Orphan"}));
     assert_eq!(options.strict_faults, [r#"unknown field "x""#]);
     assert_eq!(
-        decode_delete_options(b" ", Format::Json).expect("none").object,
+        decode_delete_options(b" ", Format::Json)
+            .expect("empty options")
+            .object,
         json!({})
     );
     let tree = json!({"apiVersion":"v1","kind":"Service","spec":{"nope":1,"type":"NodePort"}});
-    let conformed = conform(tree, kind_of("Service")).expect("a Service");
+    let conformed = conform(tree, kind_of("Service")).expect("Service");
     assert_eq!(conformed.object["spec"], json!({"type":"NodePort"}));
     assert_eq!(conformed.strict_faults, [r#"unknown field "spec.nope""#]);
 }
 
-/// Every object that the recorded cases send decodes exactly where the reference decoded it.
+/// Compares decoding with the recorded responses of the reference server.
 #[test]
 fn recorded_bodies_decode_as_recorded() {
     let mut compared = 0;
     for name in ["service-create", "service-update", "endpoints-write", "machinery"] {
         let path = format!("{}/../../conformance/api/{name}.json", env!("CARGO_MANIFEST_DIR"));
-        let cases: Value = serde_json::from_slice(&std::fs::read(path).expect("the cases")).expect("JSON");
+        let cases: Value =
+            serde_json::from_slice(&std::fs::read(path).expect("recorded cases")).expect("JSON");
         let steps = cases["cases"].as_array().expect("cases").iter().flat_map(|c| {
             let id = &c["id"];
             c["steps"]
@@ -227,7 +230,7 @@ fn recorded_bodies_decode_as_recorded() {
         for (id, step) in steps.filter(|(_, s)| s["do"] == "POST" && !s["body"].is_null()) {
             let (url, query) = step["path"]
                 .as_str()
-                .expect("a path")
+                .expect("path")
                 .split_once('?')
                 .unwrap_or_default();
             let url = if url.is_empty() {
@@ -256,7 +259,7 @@ fn recorded_bodies_decode_as_recorded() {
                     assert!(strict.is_err(), "{id}");
                 }
                 Some(201) if query.contains("fieldValidation=Strict") => {
-                    let faults = decoded.expect("decodes").strict_faults;
+                    let faults = decoded.expect("decoded object").strict_faults;
                     assert!(faults.is_empty(), "{id}: {faults:?}");
                 }
                 Some(201 | 422) => assert!(decoded.is_ok(), "{id}: {decoded:?}"),
@@ -268,17 +271,17 @@ fn recorded_bodies_decode_as_recorded() {
     assert!(compared > 100, "{compared} compared");
 }
 
-/// Bodies that are small on the wire and large in memory, in each format.
+/// Bodies that are small on the wire and large in memory, in all formats.
 #[test]
-fn refuses_more_values_than_are_read() {
-    let free = |count: usize| format!("[{}0]", "[],".repeat(count));
-    let decoded = |text: String| decode_free(text.as_bytes(), Format::Json).map(|_| ());
-    // The list and the last item count, too.
-    assert_eq!(decoded(free(VALUES_MAX - 2)), Ok(()));
-    assert_eq!(decoded(free(VALUES_MAX - 1)), Err(DecodeError::TooManyValues));
+fn rejects_more_values_than_the_maximum() {
+    let list = |count: usize| format!("[{}0]", "[],".repeat(count));
+    let decoded = |text: String| decode_untyped(text.as_bytes(), Format::Json).map(|_| ());
+    // The list itself and the last item count as values.
+    assert_eq!(decoded(list(VALUES_MAX - 2)), Ok(()));
+    assert_eq!(decoded(list(VALUES_MAX - 1)), Err(DecodeError::TooManyValues));
     let yaml = format!("[{}]", "[],".repeat(VALUES_MAX));
-    let of_yaml = decode_free(yaml.as_bytes(), Format::Yaml);
-    assert!(of_yaml.is_err());
+    let from_yaml = decode_untyped(yaml.as_bytes(), Format::Yaml);
+    assert!(from_yaml.is_err());
     let ports = format!(r#"{{"spec":{{"ports":[{}{{}}]}}}}"#, "{},".repeat(VALUES_MAX));
     assert_eq!(service(&ports).unwrap_err(), DecodeError::TooManyValues);
     let object: Value = serde_json::from_str(&ports).unwrap();

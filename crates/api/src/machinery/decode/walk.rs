@@ -1,4 +1,4 @@
-//! The walk that reads a text and checks it against the schema at once.
+//! Single-pass deserialization with a schema check.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;
@@ -9,31 +9,29 @@ use serde_json::{Map, Number, Value};
 use super::scalar;
 use crate::machinery::schema::{Definition, Shape, schema};
 
-/// Faults that are remembered of one body; more would only make the answer unreadable.
+/// Maximum number of reported faults of one body, so that the response stays readable.
 const STRICT_FAULTS_MAX: usize = 100;
-/// Fields of an object for which room is made at the first one.
+/// Initial capacity of an object without a size hint.
 const FIELDS_USUAL: usize = 4;
 
-/// A place in the object, as a chain to the root: nothing is written out unless there is a fault.
-pub(super) struct At<'a> {
-    parent: Option<&'a At<'a>>,
+/// A location in the object, linked to its parents. It is formatted for a fault only.
+pub(super) struct Location<'a> {
+    parent: Option<&'a Location<'a>>,
     step: Step<'a>,
 }
 
 enum Step<'a> {
+    /// The object itself.
     Root,
     /// A field of an object type.
-    Field {
-        owner: &'a Definition,
-        name: &'a str,
-    },
+    Field { owner: &'a Definition, name: &'a str },
     /// An entry of a map.
     Key(&'a str),
     /// An item of a list.
     Index(usize),
 }
 
-/// What the walk found to say.
+/// Results of a walk besides the value.
 pub(super) struct Findings {
     values: Cell<usize>,
     values_max: usize,
@@ -41,16 +39,16 @@ pub(super) struct Findings {
     strict_faults: RefCell<Vec<String>>,
 }
 
-/// One value that is to be read.
+/// A value to deserialize, with its shape and location.
 #[derive(Clone, Copy)]
 pub(super) struct Node<'a> {
     shape: &'a Shape,
-    at: &'a At<'a>,
+    location: &'a Location<'a>,
     findings: &'a Findings,
 }
 
-impl At<'_> {
-    /// The object itself.
+impl Location<'_> {
+    /// Returns the location of the object itself.
     pub(super) fn root() -> Self {
         Self {
             parent: None,
@@ -58,7 +56,7 @@ impl At<'_> {
         }
     }
 
-    /// The path of a field below this place, with list indexes.
+    /// Returns the path of a field location this location, with list indexes.
     fn path_to(&self, name: &str) -> String {
         let mut path = String::new();
         self.write_path(&mut path, true);
@@ -87,17 +85,17 @@ impl At<'_> {
         }
     }
 
-    /// The innermost object type around this place.
+    /// Returns the innermost object type that contains this location.
     fn owner(&self) -> Option<&Definition> {
         match self.step {
             Step::Field { owner, .. } => Some(owner),
-            _ => self.parent.and_then(At::owner),
+            _ => self.parent.and_then(Location::owner),
         }
     }
 }
 
 impl Findings {
-    /// Nothing yet, for a walk over so many values at most.
+    /// Creates findings of a walk over `values_max` values location most.
     pub(super) fn new(values_max: usize) -> Self {
         Self {
             values: Cell::new(0),
@@ -107,34 +105,34 @@ impl Findings {
         }
     }
 
-    /// Values that were read.
+    /// Number of values read.
     pub(super) fn values(&self) -> usize {
         self.values.get()
     }
 
-    /// Returns true if the walk ended because of too many values.
+    /// True if the walk ended because of too many values.
     pub(super) fn has_too_many_values(&self) -> bool {
         self.values.get() > self.values_max
     }
 
-    /// Counts one more value.
+    /// Counts one value.
     fn count<E: Error>(&self) -> Result<(), E> {
         self.values.set(self.values.get() + 1);
-        match self.has_too_many_values() {
-            true => Err(E::custom("too many values")),
-            false => Ok(()),
+        if self.has_too_many_values() {
+            return Err(E::custom("too many values"));
         }
+        Ok(())
     }
 
-    /// The first mismatch and all strict faults.
+    /// Returns the first mismatch and all strict faults.
     pub(super) fn take(self) -> (Option<String>, Vec<String>) {
         (self.mismatch.into_inner(), self.strict_faults.into_inner())
     }
 
-    fn strict_fault(&self, what: &str, at: &At<'_>, name: &str) {
+    fn add_strict_fault(&self, problem: &str, location: &Location<'_>, name: &str) {
         let mut faults = self.strict_faults.borrow_mut();
         if faults.len() < STRICT_FAULTS_MAX {
-            let fault = format!("{what} field {:?}", at.path_to(name));
+            let fault = format!("{problem} field {:?}", location.path_to(name));
             if !faults.contains(&fault) {
                 faults.push(fault);
             }
@@ -143,33 +141,37 @@ impl Findings {
 }
 
 impl<'a> Node<'a> {
-    /// The value of `shape` at `at`.
-    pub(super) fn new(shape: &'a Shape, at: &'a At<'a>, findings: &'a Findings) -> Self {
-        Self { shape, at, findings }
+    /// Creates the node of a value of `shape` location `location`.
+    pub(super) fn new(shape: &'a Shape, location: &'a Location<'a>, findings: &'a Findings) -> Self {
+        Self {
+            shape,
+            location,
+            findings,
+        }
     }
 
-    fn below<'b>(&'b self, shape: &'b Shape, at: &'b At<'b>) -> Node<'b> {
+    fn child<'b>(&'b self, shape: &'b Shape, location: &'b Location<'b>) -> Node<'b> {
         Node {
             shape,
-            at,
+            location,
             findings: self.findings,
         }
     }
 
-    /// The value has a JSON type that the field does not take.
+    /// Records a wrong JSON type.
     fn mismatch<E: Error>(&self, found: &str) -> E {
         let mut path = String::new();
-        self.at.write_path(&mut path, false);
-        let owner = self.at.owner().map_or("", Definition::short_name);
-        let wanted = scalar::go_type(self.shape, schema());
+        self.location.write_path(&mut path, false);
+        let owner = self.location.owner().map_or("", Definition::short_name);
+        let expected = scalar::go_type(self.shape, schema());
         self.malformed(if path.is_empty() {
-            format!("json: cannot unmarshal {found} into Go value of type {wanted}")
+            format!("json: cannot unmarshal {found} into Go value of type {expected}")
         } else {
-            format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
+            format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {expected}")
         })
     }
 
-    /// The value has the right type and does not parse.
+    /// Records a malformed value of the right type.
     fn malformed<E: Error>(&self, detail: String) -> E {
         let mut mismatch = self.findings.mismatch.borrow_mut();
         E::custom(mismatch.get_or_insert(detail))
@@ -207,13 +209,13 @@ impl<'a> Node<'a> {
     fn fields<'de, A: MapAccess<'de>>(&self, definition: &Definition, mut map: A) -> Result<Value, A::Error> {
         let capacity = map.size_hint().unwrap_or(FIELDS_USUAL);
         let mut object = Map::new();
-        // One bit a field: `null`s are not kept, so the object itself does not tell.
+        // One bit for each field: `null` values are not kept, so the object does not show them.
         let mut seen = 0u64;
         while let Some(key) = map.next_key_seed(FieldName(definition))? {
             let (position, field) = match key {
                 Ok(position) => (position, &definition.fields()[position]),
                 Err(unknown) => {
-                    self.findings.strict_fault("unknown", self.at, &unknown);
+                    self.findings.add_strict_fault("unknown", self.location, &unknown);
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -222,19 +224,21 @@ impl<'a> Node<'a> {
                 .checked_shl(u32::try_from(position).unwrap_or(u32::MAX))
                 .unwrap_or(0);
             if seen & bit != 0 {
-                self.findings.strict_fault("duplicate", self.at, field.name);
+                self.findings
+                    .add_strict_fault("duplicate", self.location, field.name);
             }
             seen |= bit;
-            let at = At {
-                parent: Some(self.at),
+            let location = Location {
+                parent: Some(self.location),
                 step: Step::Field {
                     owner: definition,
                     name: field.name,
                 },
             };
-            let value = map.next_value_seed(self.below(&field.shape, &at))?;
+            let value = map.next_value_seed(self.child(&field.shape, &location))?;
             if object.is_empty() {
-                // An empty object takes no memory: lists of them would take hundreds of times their length on the wire.
+                // An empty object must not allocate, or lists of empty objects would use a hundred times their size
+                // in the body.
                 object = Map::with_capacity(capacity);
             }
             if value.is_null() {
@@ -249,18 +253,18 @@ impl<'a> Node<'a> {
     fn entries<'de, A: MapAccess<'de>>(&self, inner: &Shape, mut map: A) -> Result<Value, A::Error> {
         let mut entries = Map::with_capacity(map.size_hint().unwrap_or(0));
         while let Some(key) = map.next_key::<String>()? {
-            let at = At {
-                parent: Some(self.at),
+            let location = Location {
+                parent: Some(self.location),
                 step: Step::Key(&key),
             };
-            let value = map.next_value_seed(self.below(inner, &at))?;
+            let value = map.next_value_seed(self.child(inner, &location))?;
             let value = if value.is_null() {
                 scalar::zero(inner)
             } else {
                 value
             };
             if entries.contains_key(&key) {
-                self.findings.strict_fault("duplicate", self.at, &key);
+                self.findings.add_strict_fault("duplicate", self.location, &key);
             }
             entries.insert(key, value);
         }
@@ -338,11 +342,11 @@ impl<'de> Visitor<'de> for Node<'_> {
         };
         let mut items = Vec::new();
         loop {
-            let at = At {
-                parent: Some(self.at),
+            let location = Location {
+                parent: Some(self.location),
                 step: Step::Index(items.len()),
             };
-            match list.next_element_seed(self.below(inner, &at))? {
+            match list.next_element_seed(self.child(inner, &location))? {
                 None => return Ok(Value::Array(items)),
                 Some(Value::Null) => items.push(scalar::zero(inner)),
                 Some(value) => items.push(value),
@@ -360,7 +364,7 @@ impl<'de> Visitor<'de> for Node<'_> {
     }
 }
 
-/// Reads a key as the position of a field, or as itself if there is no such field.
+/// Deserializes a field name into its position, or into the name if the field is unknown.
 struct FieldName<'a>(&'a Definition);
 
 impl<'de> DeserializeSeed<'de> for FieldName<'_> {

@@ -1,15 +1,15 @@
 use super::*;
 use serde_json::json;
 
-/// Encodes, inserts a revision where told, and reads the result back.
+/// Encodes an object, inserts a revision at the returned offset, and parses the result.
 fn with_revision(object: &Value) -> Value {
-    let (mut bytes, at) = encode(object);
-    bytes.splice(at..at, *b"42");
+    let (mut bytes, revision_at) = encode(object);
+    bytes.splice(revision_at..revision_at, *b"42");
     serde_json::from_slice(&bytes).expect("JSON")
 }
 
 #[test]
-fn the_revision_goes_between_the_quotes() {
+fn revision_is_inserted_between_the_quotes() {
     let service = json!({"apiVersion":"v1","kind":"Service","metadata":{"name":"{\"a","resourceVersion":"7","uid":"u"},"spec":{}});
     let mut expected = service.clone();
     expected["metadata"]["resourceVersion"] = "42".into();
@@ -19,7 +19,7 @@ fn the_revision_goes_between_the_quotes() {
 }
 
 #[test]
-fn every_tree_has_a_place_for_it() {
+fn all_trees_receive_a_revision() {
     for tree in [
         json!({}),
         json!(null),

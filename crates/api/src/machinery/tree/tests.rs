@@ -14,7 +14,7 @@ fn absent_and_mistyped_fields_read_as_zero() {
 }
 
 #[test]
-fn object_mut_makes_what_is_missing() {
+fn object_mut_creates_missing_objects() {
     let mut tree = json!({"spec": null});
     object_mut(&mut tree, "spec").insert("a".into(), 1.into());
     object_mut(&mut tree, "status").insert("b".into(), 2.into());
@@ -22,7 +22,7 @@ fn object_mut_makes_what_is_missing() {
 }
 
 #[test]
-fn zero_values_are_omitted_only_where_asked() {
+fn omits_zero_values_of_the_given_fields() {
     let mut tree = json!({"a": "", "b": 0, "c": [], "d": null, "e": false, "f": "x", "g": ""});
     omit_zero(&mut tree, &["a", "b", "c", "d", "e", "f"]);
     assert_eq!(tree, json!({"f": "x", "g": ""}));

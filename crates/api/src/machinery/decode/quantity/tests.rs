@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn amounts_have_one_form_in_each_family() {
-    for (given, expected) in [
+fn canonical_form_depends_on_the_suffix_family() {
+    for (text, expected) in [
         ("0.5", "500m"),
         ("1000m", "1"),
         ("1500m", "1500m"),
@@ -38,16 +38,16 @@ fn amounts_have_one_form_in_each_family() {
         ("100E", "9223372036854775807"),
         ("1e9999999999999", "9223372036854775807"),
     ] {
-        assert_eq!(canonical(given).as_deref(), Ok(expected), "{given}");
+        assert_eq!(canonical(text).as_deref(), Ok(expected), "{text}");
     }
-    for wrong in ["", ".", "four", "1.2.3", "1 Gi", "1e", "1kk", "--1", "1Ki5"] {
-        assert!(canonical(wrong).is_err(), "{wrong}");
+    for malformed in ["", ".", "four", "1.2.3", "1 Gi", "1e", "1kk", "--1", "1Ki5"] {
+        assert!(canonical(malformed).is_err(), "{malformed}");
     }
 }
 
 proptest! {
     #[test]
-    fn the_form_stays(sign in "[+-]?", number in "[0-9]{0,45}\\.?[0-9]{0,45}", suffix in "[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,4}") {
+    fn canonical_form_is_stable(sign in "[+-]?", number in "[0-9]{0,45}\\.?[0-9]{0,45}", suffix in "[numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,4}") {
         if let Ok(once) = canonical(&format!("{sign}{number}{suffix}")) {
             prop_assert_eq!(canonical(&once), Ok(once.clone()));
         }
