@@ -1,4 +1,4 @@
-//! Patches that are small and make much: each ends in a refusal, on the stack of a worker thread.
+//! Small patches with disproportionate effects. Each is rejected, on the stack of a worker thread.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -7,33 +7,34 @@ use super::tree::{DEPTH_MAX, WorkingCopy, measure};
 use super::{PatchError, PatchFormat, apply};
 use crate::kinds::kind::{self, Kind};
 
-/// Stack of a worker thread of the server.
+/// Stack size of a server's worker thread.
 const STACK_BYTES: usize = 2 << 20;
 
 fn config_map() -> &'static Kind {
     kind::all()
         .iter()
         .find(|kind| kind.kind == "ConfigMap")
-        .expect("served")
+        .expect("kind")
 }
 
-/// Applies a JSON patch to a small object, and drops the result, on a thread like those of the server.
+/// Applies a JSON patch to a small object, and drops the result, on a thread like those of the server. Returns the
+/// HTTP status.
 fn status_of(body: String) -> u16 {
-    let patching = move || {
+    let run = move || {
         let object = json!({"metadata": {"name": "a"}, "list": []});
         let patched = apply(&object, body.as_bytes(), PatchFormat::Json, config_map());
         patched.map_or_else(|error| error.status_code(), |_| 200)
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
-    let patched = thread.spawn(patching).expect("a thread").join();
-    patched.expect("a patch that does not panic")
+    let patched = thread.spawn(run).expect("thread").join();
+    patched.expect("patch without panic")
 }
 
 fn nest(levels: usize) -> String {
     format!("{}{{}}{}", "{\"a\":".repeat(levels), "}".repeat(levels))
 }
 
-/// A patch that moves what it has built so far to the end of another 110 levels, again and again.
+/// Returns a patch that repeatedly moves its result to the end of another 110 levels.
 fn deep_by_move(rounds: usize) -> String {
     let (levels, mut body) = (110, String::from(r#"[{"op":"add","path":"/x","value":{}}"#));
     let (value, end) = (nest(levels), "/a".repeat(levels));
@@ -46,7 +47,7 @@ fn deep_by_move(rounds: usize) -> String {
 }
 
 #[test]
-fn refuses_a_patch_that_moves_the_object_deeper() {
+fn rejects_moves_that_exceed_the_depth() {
     for rounds in [2, 20, 400] {
         assert_eq!(status_of(deep_by_move(rounds)), 422, "{rounds}");
     }
@@ -54,7 +55,7 @@ fn refuses_a_patch_that_moves_the_object_deeper() {
 }
 
 #[test]
-fn refuses_a_patch_that_copies_the_object_deeper() {
+fn rejects_copies_that_exceed_the_depth() {
     let mut body = String::from(r#"[{"op":"add","path":"/x","value":{}}"#);
     for _ in 0..200 {
         body += r#",{"op":"copy","from":"/x","path":"/y"},{"op":"add","path":"/x","value":{}},{"op":"move","from":"/y","path":"/x/a"}"#;
@@ -63,7 +64,7 @@ fn refuses_a_patch_that_copies_the_object_deeper() {
 }
 
 #[test]
-fn refuses_a_patch_that_copies_too_much() {
+fn rejects_copies_that_exceed_the_size() {
     let doubling = r#"{"op":"copy","from":"","path":"/list/-"}"#;
     assert_eq!(status_of(format!("[{}]", [doubling; 40].join(","))), 413);
     let large = format!(
@@ -71,13 +72,13 @@ fn refuses_a_patch_that_copies_too_much() {
         "x".repeat(1 << 20)
     );
     let copies: Vec<String> = (0..9_000)
-        .map(|at| format!(r#"{{"op":"copy","from":"/big","path":"/b{at}"}}"#))
+        .map(|index| format!(r#"{{"op":"copy","from":"/big","path":"/b{index}"}}"#))
         .collect();
     assert_eq!(status_of(format!("[{large},{}]", copies.join(","))), 422);
 }
 
 #[test]
-fn refuses_pointers_longer_than_any_object_is_deep() {
+fn rejects_pointers_longer_than_the_maximum_depth() {
     let pointer = "/a".repeat(500_000);
     for body in [
         format!(r#"[{{"op":"add","path":"{pointer}","value":1}}]"#),
@@ -92,7 +93,7 @@ fn refuses_pointers_longer_than_any_object_is_deep() {
 }
 
 #[test]
-fn refuses_values_deeper_than_the_decoder_reads() {
+fn rejects_values_that_exceed_the_depth() {
     for value in [nest(110), nest(200), "[".repeat(100_000)] {
         let body = format!(r#"[{{"op":"test","path":"/metadata","value":{value}}}]"#);
         let expected = if value.len() < 1000 && value.starts_with('{') {
@@ -105,7 +106,7 @@ fn refuses_values_deeper_than_the_decoder_reads() {
 }
 
 #[test]
-fn refuses_a_patch_that_shifts_long_lists_again_and_again() {
+fn rejects_repeated_shifts_of_long_lists() {
     let list = format!("[{}0]", "0,".repeat(1_000_000));
     for operation in [
         r#"{"op":"add","path":"/l/0","value":0}"#,
@@ -119,33 +120,33 @@ fn refuses_a_patch_that_shifts_long_lists_again_and_again() {
 }
 
 #[test]
-fn takes_patches_at_the_bounds() {
+fn accepts_patches_within_the_limits() {
     let object = json!({});
     let deep = |levels: usize| {
         let body = format!(r#"[{{"op":"add","path":"/a","value":{}}}]"#, nest(levels));
         apply(&object, body.as_bytes(), PatchFormat::Json, config_map())
     };
-    // The patch itself is two levels around the value, so the deepest value that can be sent is well within the bound.
+    // The patch adds two levels around the value, so the deepest value of a patch is well within the limit.
     let deepest = (0..200).take_while(|levels| deep(*levels).is_ok()).last();
-    let patched = deep(deepest.expect("a value")).expect("applies");
+    let patched = deep(deepest.expect("accepted depth")).expect("patched object");
     let text = patched.to_string();
-    serde_json::from_str::<Value>(&text).expect("what is stored can be read");
+    serde_json::from_str::<Value>(&text).expect("readable object");
     let inserts = vec![json!({"op": "add", "path": "/l/0", "value": 1}); 1_000];
     let mut operations = vec![json!({"op": "add", "path": "/l", "value": vec![0; 1_000]})];
     operations.extend(inserts);
     let body = Value::Array(operations).to_string();
-    apply(&object, body.as_bytes(), PatchFormat::Json, config_map()).expect("a usual patch");
+    apply(&object, body.as_bytes(), PatchFormat::Json, config_map()).expect("patched object");
 }
 
 #[test]
-fn reads_what_is_as_deep_as_allowed_and_nothing_deeper() {
+fn depth_limit_equals_that_of_the_parser() {
     let text = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert!(serde_json::from_str::<Value>(&text(DEPTH_MAX)).is_ok());
     assert!(serde_json::from_str::<Value>(&text(DEPTH_MAX + 1)).is_err());
 }
 
 #[test]
-fn drops_a_tree_of_any_depth() {
+fn drops_deep_trees_without_recursion() {
     let dropping = || {
         let mut tree = Value::Null;
         for level in 0..200_000 {
@@ -154,19 +155,19 @@ fn drops_a_tree_of_any_depth() {
                 _ => Value::Object([("a".to_owned(), tree)].into_iter().collect()),
             };
         }
-        let size = measure(&tree, usize::MAX).expect("no bound");
+        let size = measure(&tree, usize::MAX).expect("size without a limit");
         assert_eq!((size.depth, size.values), (200_000, 200_001));
         assert_eq!(WorkingCopy(tree).finish(), None);
     };
     let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
     thread
         .spawn(dropping)
-        .expect("a thread")
+        .expect("thread")
         .join()
-        .expect("no overflow");
+        .expect("drop without overflow");
 }
 
-/// Operations on a few places that fit each other often.
+/// Generates operations on a few paths that often match.
 fn operations() -> impl Strategy<Value = Value> {
     let path = prop::sample::select(vec![
         "",
@@ -192,14 +193,14 @@ fn operations() -> impl Strategy<Value = Value> {
         3 => json!({"op": "replace", "path": path, "value": value}),
         _ => json!({"op": "remove", "path": path}),
     });
-    // An operation that does not fit ends the patch, so many short ones reach further than one long.
+    // A failing operation ends the patch, so many short patches reach further than a long one.
     prop::collection::vec(operation, 1..6).prop_map(Value::Array)
 }
 
 proptest! {
-    /// Whatever the patches are and however often they are applied, the object can be read again.
+    /// All patched objects can be parsed again.
     #[test]
-    fn an_object_stays_readable(patches in prop::collection::vec(operations(), 1..60)) {
+    fn patched_objects_stay_readable(patches in prop::collection::vec(operations(), 1..60)) {
         let mut object = json!({"a": {}, "b": []});
         for patch in patches {
             match apply(&object, patch.to_string().as_bytes(), PatchFormat::Json, config_map()) {
@@ -215,17 +216,17 @@ proptest! {
     }
 }
 
-/// Many names, each with a value.
+/// Returns an object with `count` fields of the same value.
 fn fields(prefix: &str, value: &Value, count: usize) -> Value {
     Value::Object(
         (0..count)
-            .map(|at| (format!("{prefix}{at}"), value.clone()))
+            .map(|index| (format!("{prefix}{index}"), value.clone()))
             .collect(),
     )
 }
 
 #[test]
-fn a_strategic_patch_of_many_fields_takes_linear_time() {
+fn strategic_patches_with_many_fields_take_linear_time() {
     let count = 60_000;
     let object = json!({"metadata": {"labels": fields("k", &json!("v"), count)}});
     let strategic = |labels: Value| {
@@ -236,9 +237,9 @@ fn a_strategic_patch_of_many_fields_takes_linear_time() {
             PatchFormat::StrategicMerge,
             config_map(),
         )
-        .expect("applies")
+        .expect("patched object")
     };
-    // Quadratic, each of these would move hundreds of gigabytes.
+    // With quadratic time, each of these would move hundreds of gigabytes.
     let emptied = strategic(fields("k", &Value::Null, count));
     assert_eq!(emptied, json!({"metadata": {"labels": {}}}));
     let ordered = strategic(fields("$setElementOrder/k", &json!([]), count));

@@ -1,7 +1,7 @@
-//! JSON patch (RFC 6902), with bounds on the work and on the result.
+//! JSON patch (RFC 6902) with limits on work and result.
 //!
-//! Operations build on each other: a `move` into what an earlier operation added makes the object deeper each time, and a
-//! `copy` of a copy doubles it. So each operation is checked against the object as it is then.
+//! Operations build on each other: each `move` into a previously added value deepens the object, and each `copy` of a
+//! copy doubles it. Therefore each operation is checked against the current object.
 
 use std::io;
 
@@ -13,26 +13,25 @@ use super::PatchError;
 use super::tree::{DEPTH_MAX, WorkingCopy, measure};
 use crate::machinery::decode::VALUES_MAX;
 
-/// Operations in one patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
+/// Maximum number of operations in a patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
 const OPERATIONS_MAX: usize = 10_000;
 
-/// Bytes, as JSON, that all `copy` operations of a patch may add: upstream's `JSONPatchMaxCopyBytes`.
+/// Maximum size, as JSON, of all copied values: upstream's `JSONPatchMaxCopyBytes`.
 const COPIED_BYTES_MAX: usize = 3 << 20;
 
-/// Values that all operations of a patch may walk through (to measure what moves) or shift (in a list): some tens of
-/// milliseconds of work.
+/// Maximum number of values that a patch may measure or shift within lists: some tens of milliseconds of work.
 const STEPS_MAX: usize = 4_000_000;
 
 pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
     let operations = parse(patch)?;
-    let mut working = WorkingCopy(object);
+    let mut copy = WorkingCopy(object);
     let mut work = Work::default();
     for operation in operations {
-        work.admit(&working.0, &operation)?;
-        // The copy is thrown away on failure, so that nothing need be undone.
-        json_patch::patch_unsafe(&mut working.0, &[operation]).map_err(|error| rejected(&error))?;
+        work.admit(&copy.0, &operation)?;
+        // On failure the copy copy is dropped, so operations are not undone.
+        json_patch::patch_unsafe(&mut copy.0, &[operation]).map_err(|error| rejected(&error))?;
     }
-    working.finish().ok_or_else(too_deep)
+    copy.finish().ok_or_else(too_deep)
 }
 
 fn parse(patch: Value) -> Result<Vec<PatchOperation>, PatchError> {
@@ -45,15 +44,18 @@ fn parse(patch: Value) -> Result<Vec<PatchOperation>, PatchError> {
     let is_list_of_objects = patch
         .as_array()
         .is_some_and(|list| list.iter().all(Value::is_object));
-    let Patch(operations) = serde_json::from_value(patch).map_err(|error| match is_list_of_objects {
-        // Kubernetes looks at what an operation says only when it carries it out.
-        true => rejected(&error),
-        false => PatchError::Syntax(error.to_string()),
+    let Patch(operations) = serde_json::from_value(patch).map_err(|error| {
+        // Upstream parses an operation when it applies it, so a malformed operation does not apply.
+        if is_list_of_objects {
+            rejected(&error)
+        } else {
+            PatchError::Syntax(error.to_string())
+        }
     })?;
     Ok(operations)
 }
 
-/// Work that the operations of a patch have made so far.
+/// Accumulated work of a patch.
 #[derive(Default)]
 struct Work {
     copied_bytes: usize,
@@ -62,7 +64,8 @@ struct Work {
 }
 
 impl Work {
-    /// Checks an operation before it is carried out. What it refers to may be missing: the operation itself fails then.
+    /// Checks an operation against the limits before it is applied. Missing values are ignored here, because the
+    /// operation itself fails.
     fn admit(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), PatchError> {
         match operation {
             PatchOperation::Add(add) => {
@@ -85,17 +88,17 @@ impl Work {
                 }
                 self.shift(object, &copy.path)
             }
-            // A comparison walks no further than the shorter side, which the size of the body bounds.
+            // A comparison ends with the smaller side, which the size of the body bounds.
             PatchOperation::Test(_) => Ok(()),
         }
     }
 
-    /// Counts a value that comes to a place, checks how deep it ends there, and returns its number of values.
+    /// Checks the depth of a value at its new path, and counts its values. Returns their number.
     fn put(&mut self, path: &Pointer, value: &Value) -> Result<usize, PatchError> {
-        let outer = path.as_str().bytes().filter(|byte| *byte == b'/').count();
-        let left = STEPS_MAX.saturating_sub(self.steps);
-        let size = measure(value, left).ok_or_else(too_much_work)?;
-        if outer + size.depth > DEPTH_MAX {
+        let path_depth = path.as_str().bytes().filter(|byte| *byte == b'/').count();
+        let steps_left = STEPS_MAX.saturating_sub(self.steps);
+        let size = measure(value, steps_left).ok_or_else(too_much_work)?;
+        if path_depth + size.depth > DEPTH_MAX {
             return Err(too_deep());
         }
         self.steps += size.values;
@@ -105,14 +108,14 @@ impl Work {
     fn copy(&mut self, source: &Value, values: usize) -> Result<(), PatchError> {
         self.copied_values += values;
         if self.copied_values > VALUES_MAX {
-            let text = "the copy operations of the patch make the object too large";
-            return Err(PatchError::TooLarge(text.into()));
+            let message = "the copy operations of the patch make the object too large";
+            return Err(PatchError::TooLarge(message.into()));
         }
         let mut bytes = ByteCount(0);
         serde_json::to_writer(&mut bytes, source).map_err(|error| rejected(&error))?;
         self.copied_bytes += bytes.0;
         if self.copied_bytes > COPIED_BYTES_MAX {
-            // Upstream's message (evanphx/json-patch) and status.
+            // Upstream's message and status (evanphx/json-patch).
             return Err(PatchError::DoesNotApply(format!(
                 "Unable to complete the copy, the accumulated size increase of copy is {}, exceeding the limit {COPIED_BYTES_MAX}",
                 self.copied_bytes
@@ -121,7 +124,7 @@ impl Work {
         Ok(())
     }
 
-    /// Counts the items of a list that shift when one comes or goes at `path`.
+    /// Counts the list items that an insertion or removal at `path` shifts.
     fn shift(&mut self, object: &Value, path: &Pointer) -> Result<(), PatchError> {
         let Some((list, last)) = path.split_back() else {
             return Ok(());
@@ -138,7 +141,7 @@ impl Work {
     }
 }
 
-/// Counts what is written.
+/// Writer that counts bytes.
 struct ByteCount(usize);
 
 impl io::Write for ByteCount {
@@ -158,10 +161,10 @@ fn rejected(error: &dyn std::fmt::Display) -> PatchError {
 
 fn too_deep() -> PatchError {
     PatchError::DoesNotApply(format!(
-        "the patch makes the object deeper than {DEPTH_MAX} objects and lists in each other"
+        "the patch exceeds the maximum depth of {DEPTH_MAX} nested objects and lists"
     ))
 }
 
 fn too_much_work() -> PatchError {
-    PatchError::TooLarge("the operations of the patch are too much work for one request".into())
+    PatchError::TooLarge("the operations of the patch exceed the work limit of one request".into())
 }

@@ -1,4 +1,4 @@
-//! Merging lists of a strategic merge patch.
+//! Merge of lists in a strategic merge patch.
 
 use std::collections::HashMap;
 
@@ -8,11 +8,11 @@ use super::PatchError;
 use super::strategic::{PATCH, merge_object, unknown_directive};
 use crate::machinery::schema::Shape;
 
-/// What an item is told apart by: its merge key's value, or itself; as JSON text.
+/// Identity of a list item, as JSON text: the value of its merge key, or the item itself.
 type Identity = String;
 
-/// Merges the items of a patch into a list. The items of the patch (or those that `order` names) come out in its
-/// order, the others in the order they had, and both are interleaved by where they stood before.
+/// Merges the items of a patch into a list. Items of the patch, or of `order`, follow the order of the patch or of
+/// `order`. The others keep their order. Both groups are interleaved by the previous positions.
 pub(super) fn merge(
     mut original: Vec<Value>,
     patch: Vec<Value>,
@@ -21,52 +21,53 @@ pub(super) fn merge(
     shape: &Shape,
 ) -> Result<Vec<Value>, PatchError> {
     let key = element_key(original.iter().chain(&patch), merge_key)?;
-    let Directed {
+    let Directives {
         items,
         deleted,
         replaces,
-    } = directed(patch, key)?;
+    } = extract_directives(patch, key)?;
     if replaces {
         return items
             .into_iter()
-            .map(|item| merged(Value::Null, item, shape))
+            .map(|item| merge_item(Value::Null, item, shape))
             .collect();
     }
     if !deleted.is_empty() {
         original.retain(|item| identity(item, key).is_none_or(|id| !deleted.contains_key(&id)));
     }
     let patched = identities(&items, key)?;
-    let wanted = match order {
+    let order = match order {
         None => patched,
         Some(order) => {
-            let wanted = identities(&order, key)?;
-            check_order(&patched, &wanted)?;
-            wanted
+            let order = identities(&order, key)?;
+            check_order(&patched, &order)?;
+            order
         }
     };
-    let before = positions(original.iter().filter_map(|item| identity(item, key)));
+    let previous = positions(original.iter().filter_map(|item| identity(item, key)));
     let list = merge_items(original, items, key, shape)?;
-    Ok(arrange(list, &wanted, &before, key))
+    Ok(arrange(list, &order, &previous, key))
 }
 
-/// The key that tells items apart: none for plain values. Objects need one, and lists in lists have none.
+/// Returns the merge key; `None` for lists of scalars. Objects need a merge key, and lists of lists are not
+/// supported.
 fn element_key<'k, 'v>(
     items: impl Iterator<Item = &'v Value>,
     merge_key: Option<&'k str>,
 ) -> Result<Option<&'k str>, PatchError> {
-    let (mut objects, mut plain) = (false, false);
+    let (mut has_objects, mut has_scalars) = (false, false);
     for item in items {
         match item {
-            Value::Object(_) => objects = true,
+            Value::Object(_) => has_objects = true,
             Value::Array(_) => {
                 return Err(PatchError::DoesNotApply(
                     "lists of lists are not supported".into(),
                 ));
             }
-            _ => plain = true,
+            _ => has_scalars = true,
         }
     }
-    match (objects, plain, merge_key) {
+    match (has_objects, has_scalars, merge_key) {
         (true, true, _) => Err(PatchError::Directive(
             "list element types are not identical".into(),
         )),
@@ -76,21 +77,21 @@ fn element_key<'k, 'v>(
     }
 }
 
-/// A patch's list after its items with directives were taken out.
-struct Directed {
+/// A patch's list, split into items and directives.
+struct Directives {
     items: Vec<Value>,
     deleted: HashMap<Identity, usize>,
     replaces: bool,
 }
 
-fn directed(patch: Vec<Value>, key: Option<&str>) -> Result<Directed, PatchError> {
+fn extract_directives(patch: Vec<Value>, key: Option<&str>) -> Result<Directives, PatchError> {
     let mut items = Vec::with_capacity(patch.len());
     let mut deleted = Vec::new();
     let mut replaces = false;
     for item in patch {
         match item.get(PATCH) {
             None => items.push(item),
-            Some(Value::String(word)) => match word.as_str() {
+            Some(Value::String(directive)) => match directive.as_str() {
                 "delete" => deleted.push(required_identity(&item, key)?),
                 "replace" => replaces = true,
                 "merge" => {
@@ -103,7 +104,7 @@ fn directed(patch: Vec<Value>, key: Option<&str>) -> Result<Directed, PatchError
             Some(other) => return Err(unknown_directive(&other.to_string())),
         }
     }
-    Ok(Directed {
+    Ok(Directives {
         items,
         deleted: positions(deleted.into_iter()),
         replaces,
@@ -117,64 +118,67 @@ fn merge_items(
     shape: &Shape,
 ) -> Result<Vec<Value>, PatchError> {
     if key.is_none() {
-        // Plain values: each stays once, where it first stood.
+        // Scalars: the first occurrence stays.
         list.extend(patch);
         let mut seen = HashMap::new();
         list.retain(|item| seen.insert(item.to_string(), ()).is_none());
         return Ok(list);
     }
-    let mut at: HashMap<Identity, usize> = HashMap::new();
+    let mut index: HashMap<Identity, usize> = HashMap::new();
     for (position, item) in list.iter().enumerate() {
         if let Some(id) = identity(item, key) {
-            at.entry(id).or_insert(position);
+            index.entry(id).or_insert(position);
         }
     }
     for item in patch {
         let id = required_identity(&item, key)?;
-        match at.get(&id).and_then(|position| list.get_mut(*position)) {
-            Some(slot) => *slot = merged(slot.take(), item, shape)?,
+        match index.get(&id).and_then(|position| list.get_mut(*position)) {
+            Some(slot) => *slot = merge_item(slot.take(), item, shape)?,
             None => {
-                at.insert(id, list.len());
-                list.push(merged(Value::Null, item, shape)?);
+                index.insert(id, list.len());
+                list.push(merge_item(Value::Null, item, shape)?);
             }
         }
     }
     Ok(list)
 }
 
-/// An item merged into its counterpart, or by itself, which takes its directives away.
-fn merged(before: Value, item: Value, shape: &Shape) -> Result<Value, PatchError> {
-    match (before, item) {
-        (Value::Object(before), Value::Object(item)) => merge_object(before, item, shape).map(Value::Object),
+/// Merges an item into its counterpart, or into nothing, which removes its directives.
+fn merge_item(previous: Value, item: Value, shape: &Shape) -> Result<Value, PatchError> {
+    match (previous, item) {
+        (Value::Object(previous), Value::Object(item)) => {
+            merge_object(previous, item, shape).map(Value::Object)
+        }
         (_, Value::Object(item)) => merge_object(Map::new(), item, shape).map(Value::Object),
         (_, item) => Ok(item),
     }
 }
 
-/// The order: what is `wanted` in its order, the rest as `before`, interleaved.
+/// Arranges the items of `order` in that order and the others in their previous order, interleaved by the previous
+/// positions.
 fn arrange(
     list: Vec<Value>,
-    wanted: &[Identity],
-    before: &HashMap<Identity, usize>,
+    order: &[Identity],
+    previous: &HashMap<Identity, usize>,
     key: Option<&str>,
 ) -> Vec<Value> {
-    let wanted = positions(wanted.iter().cloned());
+    let order = positions(order.iter().cloned());
     let mut ordered = Vec::new();
     let mut rest = Vec::new();
     for item in list {
         let id = identity(&item, key);
-        let stood = id.as_ref().and_then(|id| before.get(id)).copied();
-        match id.as_ref().and_then(|id| wanted.get(id)) {
-            Some(position) => ordered.push((*position, stood, item)),
-            None => rest.push((stood, item)),
+        let previous = id.as_ref().and_then(|id| previous.get(id)).copied();
+        match id.as_ref().and_then(|id| order.get(id)) {
+            Some(position) => ordered.push((*position, previous, item)),
+            None => rest.push((previous, item)),
         }
     }
     ordered.sort_by_key(|(position, ..)| *position);
     let mut result = Vec::with_capacity(ordered.len() + rest.len());
     let mut rest = rest.into_iter().peekable();
-    for (_, stood, item) in ordered {
+    for (_, previous, item) in ordered {
         while let Some((other, _)) = rest.peek()
-            && matches!((other, stood), (Some(other), Some(stood)) if *other < stood)
+            && matches!((other, previous), (Some(other), Some(previous)) if *other < previous)
         {
             result.extend(rest.next().map(|(_, item)| item));
         }
@@ -184,14 +188,15 @@ fn arrange(
     result
 }
 
-/// The patch's items must all stand in the order it sets, in that order.
-fn check_order(patched: &[Identity], wanted: &[Identity]) -> Result<(), PatchError> {
-    let mut rest = wanted.iter();
+/// Checks that the patch's items occur in the requested order.
+fn check_order(patched: &[Identity], order: &[Identity]) -> Result<(), PatchError> {
+    let mut rest = order.iter();
     if patched.iter().all(|id| rest.any(|other| other == id)) {
         return Ok(());
     }
     Err(PatchError::Directive(
-        "invalid patch format of setElementOrder list: the items of the patch must stand in it in the same order".into(),
+        "invalid patch format of setElementOrder list: expected the items of the patch in the same order"
+            .into(),
     ))
 }
 
@@ -210,7 +215,7 @@ fn identities(items: &[Value], key: Option<&str>) -> Result<Vec<Identity>, Patch
     items.iter().map(|item| required_identity(item, key)).collect()
 }
 
-/// Where each identity stands first.
+/// Returns the first position of each identity.
 fn positions(ids: impl Iterator<Item = Identity>) -> HashMap<Identity, usize> {
     let mut positions = HashMap::new();
     for (position, id) in ids.enumerate() {

@@ -1,7 +1,27 @@
-//! The three patch formats: JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch.
+//! The patch formats of Kubernetes: JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch.
 //!
-//! A patch is applied to a copy; what comes out is checked against the schema by [`crate::machinery::decode::conform`], which
-//! is the caller's next step.
+//! A patch is applied to a copy of the object. The client of this module passes the result to
+//! [`crate::machinery::decode::conform`], which checks it against the schema.
+//!
+//! # Example
+//!
+//! ```
+//! use api::kind;
+//! use api::patch::{PatchFormat, apply};
+//! use serde_json::json;
+//!
+//! let services = kind::find("", "v1", "services").expect("the kind Service");
+//! let service = json!({"spec": {"ports": [{"port": 80, "nodePort": 30080}, {"port": 443}]}});
+//! let patch = br#"{"spec": {"ports": [{"port": 80, "name": "http"}]}}"#;
+//!
+//! // A strategic merge patch merges Service ports by port number.
+//! let patched = apply(&service, patch, PatchFormat::StrategicMerge, services)?;
+//! assert_eq!(
+//!     patched,
+//!     json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "name": "http"}, {"port": 443}]}})
+//! );
+//! # Ok::<(), api::patch::PatchError>(())
+//! ```
 
 mod json;
 mod list;
@@ -11,10 +31,10 @@ mod tree;
 use serde_json::Value;
 use thiserror::Error;
 
+use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 use crate::kinds::kind::Kind;
-use crate::machinery::decode::{DecodeError, Format, decode_free};
 
-/// The formats of a patch.
+/// Format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PatchFormat {
     /// `application/json-patch+json`.
@@ -25,26 +45,26 @@ pub enum PatchFormat {
     StrategicMerge,
 }
 
-/// Why a patch did not apply. The text is the client's.
+/// Failure to apply a patch. The message is sent to the client.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PatchError {
-    /// The body is not a patch; sending the same again does not help. Answer: 400 `BadRequest`.
+    /// The body is not a patch. A retry does not help. The response is 400 `BadRequest`.
     #[error("error decoding patch: {0}")]
     Syntax(String),
-    /// A directive is not used as the format wants it; the same again does not help. Answer: 400 `BadRequest`.
+    /// A directive is misused. A retry does not help. The response is 400 `BadRequest`.
     #[error("{0}")]
     Directive(String),
-    /// The patch does not fit the object, for example as a `test` did not hold; it may fit when the object has
-    /// changed. Answer: 422 with no reason beyond `Invalid`'s status.
+    /// The patch does not match the object, for example because a `test` operation failed. It may apply after the
+    /// object has changed. The response is 422 `Invalid`.
     #[error("{0}")]
     DoesNotApply(String),
-    /// The patch is more work than is done for one request. Answer: 413 `RequestEntityTooLarge`.
+    /// The patch exceeds a limit on work or size. The response is 413 `RequestEntityTooLarge`.
     #[error("{0}")]
     TooLarge(String),
 }
 
 impl PatchError {
-    /// The HTTP status of the answer.
+    /// The HTTP status of the response.
     pub fn status_code(&self) -> u16 {
         match self {
             Self::Syntax(_) | Self::Directive(_) => 400,
@@ -55,7 +75,7 @@ impl PatchError {
 }
 
 impl PatchFormat {
-    /// The format that a `Content-Type` (without parameters) means.
+    /// Returns the format of a `Content-Type` without parameters.
     pub fn from_content_type(content_type: &str) -> Option<Self> {
         match content_type {
             "application/json-patch+json" => Some(Self::Json),
@@ -67,8 +87,11 @@ impl PatchFormat {
 }
 
 /// Applies the patch in `body` to an object of `kind`.
+///
+/// # Errors
+/// See [`PatchError`].
 pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> Result<Value, PatchError> {
-    let patch = decode_free(body, Format::Json).map_err(|error| match error {
+    let patch = decode_untyped(body, Format::Json).map_err(|error| match error {
         DecodeError::TooManyValues => PatchError::TooLarge(error.to_string()),
         other => PatchError::Syntax(other.to_string()),
     })?;
@@ -81,7 +104,7 @@ pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> R
         }
         PatchFormat::StrategicMerge if patch.is_object() => strategic::apply(object.clone(), patch, kind),
         PatchFormat::Merge | PatchFormat::StrategicMerge => {
-            Err(PatchError::Syntax("a merge patch must be an object".into()))
+            Err(PatchError::Syntax("expected an object as merge patch".into()))
         }
     }
 }

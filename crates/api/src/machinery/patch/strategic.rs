@@ -1,5 +1,4 @@
-//! Strategic merge patch: a merge patch that merges the items of lists where the schema says how, and that knows
-//! directives.
+//! Strategic merge patch: a merge patch with directives, which items_to_merge lists where the schema specifies it.
 
 use std::collections::HashSet;
 
@@ -11,11 +10,11 @@ use crate::machinery::schema::{PatchStrategy, Shape, schema};
 
 /// `$patch: replace | delete | merge`, in an object or an item of a list.
 pub(super) const PATCH: &str = "$patch";
-/// `$retainKeys: [...]`: the only fields that stay.
+/// `$retainKeys: [...]`: the only fields that remain.
 const RETAIN_KEYS: &str = "$retainKeys";
 /// `$setElementOrder/field: [...]`: the order of a merged list.
 const SET_ELEMENT_ORDER: &str = "$setElementOrder/";
-/// `$deleteFromPrimitiveList/field: [...]`: plain values to take out of a list.
+/// `$deleteFromPrimitiveList/field: [...]`: scalars to remove from a list.
 const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 
 static FREE: Shape = Shape::Free;
@@ -45,7 +44,7 @@ pub(super) fn merge_object(
         None => {}
         Some(Value::String(directive)) => match directive.as_str() {
             "merge" => {}
-            // What is left of the patch is the new value, without its own directives.
+            // The rest of the patch becomes the new value.
             "replace" => original = Map::new(),
             "delete" => return Ok(Map::new()),
             other => return Err(unknown_directive(other)),
@@ -58,14 +57,14 @@ pub(super) fn merge_object(
     let orders = take_prefixed(&mut patch, SET_ELEMENT_ORDER)?;
     let deletions = take_prefixed(&mut patch, DELETE_FROM_PRIMITIVE_LIST)?;
     for (name, order) in orders {
-        let (inner, strategy) = of_field(shape, &name);
+        let (inner, strategy) = field_strategy(shape, &name);
         if !strategy.merge {
             continue;
         }
-        let merges = match patch.shift_remove(&name) {
+        let items_to_merge = match patch.shift_remove(&name) {
             None => Vec::new(),
             Some(Value::Array(items)) => items,
-            // `null` clears the list; anything else is taken as it is.
+            // `null` clears the list; other types replace it.
             Some(other) => {
                 patch.insert(name, other);
                 continue;
@@ -75,15 +74,21 @@ pub(super) fn merge_object(
             Some(Value::Array(items)) => {
                 *items = list::merge(
                     std::mem::take(items),
-                    merges,
+                    items_to_merge,
                     Some(order),
                     strategy.merge_key,
                     item(inner),
                 )?;
             }
-            _ if merges.is_empty() => {}
+            _ if items_to_merge.is_empty() => {}
             _ => {
-                let items = list::merge(Vec::new(), merges, Some(order), strategy.merge_key, item(inner))?;
+                let items = list::merge(
+                    Vec::new(),
+                    items_to_merge,
+                    Some(order),
+                    strategy.merge_key,
+                    item(inner),
+                )?;
                 original.insert(name, Value::Array(items));
             }
         }
@@ -94,16 +99,16 @@ pub(super) fn merge_object(
             items.retain(|item| !values.contains(&item.to_string()));
         }
     }
-    remove_nulled(&mut original, &mut patch);
+    remove_null_fields(&mut original, &mut patch);
     for (name, value) in patch {
         merge_field(&mut original, name, value, shape)?;
     }
     Ok(original)
 }
 
-/// Removes the fields that the patch sets to null, from both sides. All at once, as each removal by itself would shift the
-/// fields behind it.
-fn remove_nulled(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
+/// Removes the fields that the patch sets to `null` from both maps, in one pass: single removals would shift the
+/// remaining fields each time.
+fn remove_null_fields(original: &mut Map<String, Value>, patch: &mut Map<String, Value>) {
     if patch.values().any(Value::is_null) {
         original.retain(|name, _| patch.get(name).is_none_or(|value| !value.is_null()));
         patch.retain(|_, value| !value.is_null());
@@ -116,30 +121,36 @@ fn merge_field(
     patch: Value,
     shape: &Shape,
 ) -> Result<(), PatchError> {
-    let (inner, strategy) = of_field(shape, &name);
+    let (inner, strategy) = field_strategy(shape, &name);
     let merged = match patch {
         Value::Object(patch) => {
-            let before = match original.get_mut(&name) {
-                Some(Value::Object(before)) => std::mem::take(before),
+            let previous = match original.get_mut(&name) {
+                Some(Value::Object(previous)) => std::mem::take(previous),
                 _ => Map::new(),
             };
-            Value::Object(merge_object(before, patch, inner)?)
+            Value::Object(merge_object(previous, patch, inner)?)
         }
         Value::Array(patch) if strategy.merge => {
-            let before = match original.get_mut(&name) {
-                Some(Value::Array(before)) => std::mem::take(before),
+            let previous = match original.get_mut(&name) {
+                Some(Value::Array(previous)) => std::mem::take(previous),
                 _ => Vec::new(),
             };
-            Value::Array(list::merge(before, patch, None, strategy.merge_key, item(inner))?)
+            Value::Array(list::merge(
+                previous,
+                patch,
+                None,
+                strategy.merge_key,
+                item(inner),
+            )?)
         }
-        // Replaced as a whole; directives in it mean nothing, and the schema's check leaves them out.
+        // Replaced as a whole. Directives within have no effect, and the schema check drops them.
         other => other,
     };
     original.insert(name, merged);
     Ok(())
 }
 
-/// The type and the strategy of a field of `shape`.
+/// Returns shape and patch strategy of a field of `shape`.
 fn of_field<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
     let field = shape.definition(schema()).and_then(|d| d.field(name));
     match (field, shape) {
@@ -156,31 +167,31 @@ fn item(shape: &Shape) -> &Shape {
     }
 }
 
-/// Clears the fields that `$retainKeys` does not name; the patch may not set others.
+/// Clears the fields that `$retainKeys` does not list. The patch may not set such fields.
 fn retain(
     original: &mut Map<String, Value>,
     patch: &Map<String, Value>,
     keys: &Value,
 ) -> Result<(), PatchError> {
-    let bad = || PatchError::Directive("invalid patch format of retainKeys".into());
+    let invalid = || PatchError::Directive("invalid patch format of retainKeys".into());
     let keys: Option<HashSet<&str>> = keys
         .as_array()
-        .ok_or_else(bad)?
+        .ok_or_else(invalid)?
         .iter()
         .map(Value::as_str)
         .collect();
-    let keys = keys.ok_or_else(bad)?;
+    let keys = keys.ok_or_else(invalid)?;
     let sets_others = patch
         .iter()
         .any(|(name, value)| !name.starts_with('$') && !value.is_null() && !keys.contains(name.as_str()));
     if sets_others {
-        return Err(bad());
+        return Err(invalid());
     }
     original.retain(|name, _| keys.contains(name.as_str()));
     Ok(())
 }
 
-/// Takes the directives of that prefix out of the patch; each is a list for a field.
+/// Removes the directives with `prefix` from the patch. Each is a list for a field.
 fn take_prefixed(
     patch: &mut Map<String, Value>,
     prefix: &str,
@@ -192,16 +203,16 @@ fn take_prefixed(
         .into_iter()
         .partition(|(name, _)| name.starts_with(prefix));
     *patch = fields;
-    let read = |(name, list): (String, Value)| match list {
+    let parse = |(name, list): (String, Value)| match list {
         Value::Array(items) => Ok((name[prefix.len()..].to_owned(), items)),
         _ => Err(PatchError::Directive(format!(
-            "invalid patch format of {name}: a list is needed"
+            "invalid patch format of {name}: expected a list"
         ))),
     };
-    directives.into_iter().map(read).collect()
+    directives.into_iter().map(parse).collect()
 }
 
-/// `$patch` with a word that is none of its own.
-pub(super) fn unknown_directive(word: &str) -> PatchError {
-    PatchError::DoesNotApply(format!("unknown patch type found: {word}"))
+/// Returns the error for an unknown value of `$patch`.
+pub(super) fn unknown_directive(directive: &str) -> PatchError {
+    PatchError::DoesNotApply(format!("unknown patch type found: {directive}"))
 }

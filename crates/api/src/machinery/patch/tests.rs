@@ -5,7 +5,7 @@ use super::*;
 use crate::kinds::kind;
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("served")
+    kind::all().iter().find(|k| k.kind == name).expect("kind")
 }
 
 fn patched(format: PatchFormat, object: &Value, patch: &Value) -> Result<Value, PatchError> {
@@ -16,7 +16,7 @@ fn strategic(object: &Value, patch: &Value) -> Result<Value, PatchError> {
     patched(PatchFormat::StrategicMerge, object, patch)
 }
 
-/// The names of a list's items.
+/// Returns the names of a list's items.
 fn names(list: &Value) -> Vec<&str> {
     list.as_array()
         .into_iter()
@@ -34,7 +34,7 @@ fn pod(containers: &[&str]) -> Value {
 }
 
 #[test]
-fn json_patches() {
+fn applies_json_patches() {
     let object = json!({"metadata": {"labels": {"a/b": "1"}}, "list": [1, 2]});
     let patch = json!([
         {"op": "test", "path": "/metadata/labels/a~1b", "value": "1"},
@@ -62,13 +62,13 @@ fn json_patches() {
         ),
     ];
     for (patch, code) in codes {
-        let refused = patched(PatchFormat::Json, &object, &patch).expect_err("a fault");
-        assert_eq!(refused.status_code(), code, "{refused}");
+        let error = patched(PatchFormat::Json, &object, &patch).expect_err("rejected patch");
+        assert_eq!(error.status_code(), code, "{error}");
     }
 }
 
 #[test]
-fn merge_patches() {
+fn applies_merge_patches() {
     let object = json!({"a": {"b": 1, "c": 2}, "l": [1]});
     let patch = json!({"a": {"b": null, "d": 3}, "l": [2]});
     assert_eq!(
@@ -76,16 +76,16 @@ fn merge_patches() {
         Ok(json!({"a": {"c": 2, "d": 3}, "l": [2]}))
     );
     for body in ["[]", "1", "{oops", ""] {
-        let refused = apply(&object, body.as_bytes(), PatchFormat::Merge, kind_of("Pod")).expect_err(body);
-        assert_eq!(refused.status_code(), 400);
+        let error = apply(&object, body.as_bytes(), PatchFormat::Merge, kind_of("Pod")).expect_err(body);
+        assert_eq!(error.status_code(), 400);
     }
 }
 
 #[test]
-fn strategic_patches_merge_lists_by_key() {
+fn merges_lists_by_key() {
     let patch =
         json!({"spec": {"containers": [{"name": "b", "image": "new"}, {"name": "c", "image": "new"}]}});
-    let result = strategic(&pod(&["a", "b"]), &patch).expect("applies");
+    let result = strategic(&pod(&["a", "b"]), &patch).expect("patched object");
     assert_eq!(
         result,
         json!({"spec": {"containers": [{"name": "a", "image": "old"}, {"name": "b", "image": "new"},
@@ -93,10 +93,10 @@ fn strategic_patches_merge_lists_by_key() {
     );
     let patch =
         json!({"spec": {"containers": [{"name": "a", "$patch": "delete"}], "tolerations": [{"key": "x"}]}});
-    let result = strategic(&pod(&["a", "b"]), &patch).expect("applies");
+    let result = strategic(&pod(&["a", "b"]), &patch).expect("patched object");
     assert_eq!(names(&result["spec"]["containers"]), ["b"]);
     let patch = json!({"spec": {"tolerations": [{"key": "y"}], "containers": [{"$patch": "replace"}, {"name": "z"}]}});
-    let result = strategic(&result, &patch).expect("applies");
+    let result = strategic(&result, &patch).expect("patched object");
     assert_eq!(
         result,
         json!({"spec": {"containers": [{"name": "z"}], "tolerations": [{"key": "y"}]}})
@@ -104,7 +104,7 @@ fn strategic_patches_merge_lists_by_key() {
 }
 
 #[test]
-fn service_ports_are_merged_by_port() {
+fn merges_service_ports_by_port() {
     let service =
         json!({"spec": {"ports": [{"port": 80, "nodePort": 30080}, {"port": 443}], "selector": {"a": "1"}}});
     let patch = json!({"spec": {"ports": [{"port": 80, "name": "http"}], "selector": {"b": "2"}}});
@@ -124,7 +124,7 @@ fn service_ports_are_merged_by_port() {
 }
 
 #[test]
-fn directives_of_objects() {
+fn applies_directives_of_objects() {
     let object = json!({"metadata": {"labels": {"a": "1", "b": "2"}}, "spec": {"nodeName": "n"}});
     let patch =
         json!({"metadata": {"labels": {"$patch": "replace", "c": "3"}}, "spec": {"$patch": "delete"}});
@@ -142,24 +142,24 @@ fn directives_of_objects() {
 }
 
 #[test]
-fn lists_of_plain_values() {
+fn merges_lists_of_scalars() {
     let object = json!({"metadata": {"finalizers": ["a", "b", "c"]}});
     let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["b"], "finalizers": ["d", "a"]}});
-    let result = strategic(&object, &patch).expect("applies");
+    let result = strategic(&object, &patch).expect("patched object");
     assert_eq!(result["metadata"]["finalizers"], json!(["d", "a", "c"]));
     let patch = json!({"metadata": {"$setElementOrder/finalizers": ["c", "a"]}});
-    let result = strategic(&object, &patch).expect("applies");
+    let result = strategic(&object, &patch).expect("patched object");
     assert_eq!(result["metadata"]["finalizers"], json!(["b", "c", "a"]));
 }
 
 #[test]
-fn the_order_of_elements() {
+fn applies_the_requested_order_of_elements() {
     let by_name = |names: &[&str]| names.iter().map(|n| json!({"name": n})).collect::<Vec<_>>();
     let patch = json!({"spec": {
         "$setElementOrder/containers": by_name(&["c", "new", "a"]),
         "containers": by_name(&["new"]),
     }});
-    let result = strategic(&pod(&["a", "b", "c"]), &patch).expect("applies");
+    let result = strategic(&pod(&["a", "b", "c"]), &patch).expect("patched object");
     assert_eq!(names(&result["spec"]["containers"]), ["b", "c", "new", "a"]);
     let patch = json!({"spec": {
         "$setElementOrder/containers": by_name(&["a"]),
@@ -167,14 +167,14 @@ fn the_order_of_elements() {
     }});
     assert_eq!(
         strategic(&pod(&["a"]), &patch)
-            .expect_err("b is not in it")
+            .expect_err("incomplete order")
             .status_code(),
         400
     );
 }
 
 #[test]
-fn faults_of_strategic_patches() {
+fn rejects_invalid_strategic_patches() {
     let codes = [
         (json!({"spec": {"$patch": "explode"}}), 422),
         (json!({"spec": {"$patch": 1}}), 422),
@@ -190,12 +190,12 @@ fn faults_of_strategic_patches() {
         (json!({"spec": {"$retainKeys": ["a"], "nodeName": "n"}}), 400),
     ];
     for (patch, code) in codes {
-        let refused = strategic(&pod(&["a"]), &patch).expect_err(&patch.to_string());
-        assert_eq!(refused.status_code(), code, "{patch}: {refused}");
+        let error = strategic(&pod(&["a"]), &patch).expect_err(&patch.to_string());
+        assert_eq!(error.status_code(), code, "{patch}: {error}");
     }
 }
 
-/// Trees of the names and values that patches are made of.
+/// Generates trees with the names and values of patches.
 fn tree() -> impl Strategy<Value = Value> {
     let name = prop::sample::select(vec![
         "spec",
@@ -241,7 +241,7 @@ fn tree() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn no_patch_panics_and_merges_are_idempotent(object in tree(), patch in tree()) {
+    fn patches_do_not_panic_and_merge_patches_are_idempotent(object in tree(), patch in tree()) {
         for format in [PatchFormat::Json, PatchFormat::Merge, PatchFormat::StrategicMerge] {
             let Ok(once) = patched(format, &object, &patch) else { continue };
             if format == PatchFormat::Merge {
@@ -250,7 +250,7 @@ proptest! {
         }
     }
 
-    /// Without directives, a strategic patch that went in changes nothing a second time.
+    /// Without directives, a second application of a strategic patch changes nothing.
     #[test]
     fn strategic_patches_are_idempotent(names in "[a-d]{0,4}", patch_names in "[a-d]{0,4}") {
         let list = |names: &str| -> Vec<Value> {
@@ -261,7 +261,7 @@ proptest! {
         };
         let object = json!({"spec": {"containers": list(&names)}});
         let patch = json!({"spec": {"containers": list(&patch_names)}});
-        let once = strategic(&object, &patch).expect("applies");
+        let once = strategic(&object, &patch).expect("patched object");
         prop_assert_eq!(strategic(&once, &patch), Ok(once.clone()));
         for item in list(&patch_names) {
             let held = once["spec"]["containers"].as_array().is_some_and(|l| l.contains(&item));

@@ -1,4 +1,4 @@
-//! Field selectors: `metadata.name=x,spec.type!=NodePort`, and which fields each kind offers.
+//! Field selectors (`metadata.name=x,spec.type!=NodePort`), and the supported fields of each kind.
 
 use std::borrow::Cow;
 
@@ -8,27 +8,27 @@ use super::SelectorError;
 use crate::kinds::event;
 use crate::kinds::kind::Kind;
 
-/// A conjunction of conditions on fields of one kind; the empty one selects everything.
+/// A conjunction of conditions on fields of one kind. The empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldSelector {
     terms: Vec<FieldTerm>,
 }
 
-/// One condition.
+/// Condition on one field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldTerm {
-    /// The field, one of those that the kind offers.
+    /// The field, one of those that the kind supports.
     pub field: &'static str,
-    /// Whether the field must have the value, or must not.
+    /// True if the field must have the value, false if it must not.
     pub equal: bool,
     /// The value.
     pub value: String,
 }
 
-/// The fields that every kind with a namespace offers.
+/// Fields that all namespaced kinds support.
 const METADATA: &[&str] = &["metadata.name", "metadata.namespace"];
 
-/// The fields that a kind offers (API-11 for Services).
+/// Returns the fields that a kind supports (API-11 for Services).
 fn fields_of(kind: &str) -> &'static [&'static str] {
     match kind {
         "Service" => &[
@@ -73,54 +73,58 @@ fn fields_of(kind: &str) -> &'static [&'static str] {
 }
 
 impl FieldSelector {
-    /// Reads a selector for objects of `kind`. A comma, an equals sign or a backslash in a value is escaped with a
+    /// Parses a selector for objects of `kind`. In values, commas, equals signs and backslashes are is_escaped with a
     /// backslash.
+    ///
+    /// # Errors
+    /// Fails for malformed text and for unsupported fields.
     pub fn parse(text: &str, kind: &Kind) -> Result<Self, SelectorError> {
         let mut terms = Vec::new();
         for part in split(text) {
             if part.is_empty() {
                 continue;
             }
-            let (name, equal, value) = divide(part).ok_or_else(|| {
+            let (name, equal, value) = split_term(part).ok_or_else(|| {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
             let value = unescape(value)?;
-            let stored_name = match kind.is_stored_form() {
-                true => Cow::Borrowed(name),
-                false => Cow::Owned(event::core_selector(name)),
+            let stored_name = if kind.is_stored_form() {
+                Cow::Borrowed(name)
+            } else {
+                Cow::Owned(event::core_selector(name))
             };
             let field = fields_of(kind.kind)
                 .iter()
-                .find(|f| **f == stored_name)
+                .find(|field| **field == stored_name)
                 .ok_or_else(|| not_supported(name, kind))?;
             terms.push(FieldTerm { field, equal, value });
         }
         Ok(Self { terms })
     }
 
-    /// Whether everything is selected.
+    /// True if the selector matches all objects.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
 
-    /// The conditions, all of which must hold.
+    /// The conditions, all of which have to hold.
     pub fn terms(&self) -> &[FieldTerm] {
         &self.terms
     }
 
-    /// The value that `field` must have, if the selector says so: with `metadata.name` one key is enough to read.
+    /// Returns the value that the selector requires of `field`. With `metadata.name`, a single read is sufficient.
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
-            .find(|t| t.equal && t.field == field)
-            .map(|t| t.value.as_str())
+            .find(|term| term.equal && term.field == field)
+            .map(|term| term.value.as_str())
     }
 
-    /// Whether an object matches.
+    /// True if the object matches.
     pub fn matches_object(&self, object: &Value) -> bool {
         self.terms
             .iter()
-            .all(|t| (read(object, t.field) == t.value.as_str()) == t.equal)
+            .all(|term| (value_of(object, term.field) == term.value.as_str()) == term.equal)
     }
 }
 
@@ -133,11 +137,11 @@ fn not_supported(field: &str, kind: &Kind) -> SelectorError {
     SelectorError(text)
 }
 
-/// The value of a field as selectors see it: "" if it is absent.
-fn read<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
+/// Returns the value of a field in the form that selectors compare; "" if it is absent.
+fn value_of<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
     match field {
         "spec.unschedulable" | "spec.hostNetwork" => {
-            Cow::Borrowed(if at(object, field) == Some(&Value::Bool(true)) {
+            Cow::Borrowed(if value_at(object, field) == Some(&Value::Bool(true)) {
                 "true"
             } else {
                 "false"
@@ -152,7 +156,7 @@ fn read<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
             })
         }
         "status.podIPs" => {
-            let list = at(object, field)
+            let list = value_at(object, field)
                 .and_then(Value::as_array)
                 .map_or(&[][..], Vec::as_slice);
             let addresses: Vec<&str> = list.iter().map(|entry| text(entry, "ip")).collect();
@@ -163,25 +167,25 @@ fn read<'o>(object: &'o Value, field: &str) -> Cow<'o, str> {
 }
 
 fn text<'o>(object: &'o Value, path: &str) -> &'o str {
-    at(object, path).and_then(Value::as_str).unwrap_or_default()
+    value_at(object, path).and_then(Value::as_str).unwrap_or_default()
 }
 
-fn at<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {
+fn value_at<'o>(object: &'o Value, path: &str) -> Option<&'o Value> {
     path.split('.').try_fold(object, |tree, field| tree.get(field))
 }
 
-/// Splits at the commas that are not escaped.
+/// Splits at unescaped commas.
 fn split(text: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     let mut start = 0;
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate() {
+    let mut is_escaped = false;
+    for (index, byte) in text.bytes().enumerate() {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
             b',' => {
-                parts.push(&text[start..at]);
-                start = at + 1;
+                parts.push(&text[start..index]);
+                start = index + 1;
             }
             _ => {}
         }
@@ -190,18 +194,18 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Field, whether it must be equal, and value as written.
-fn divide(part: &str) -> Option<(&str, bool, &str)> {
-    let mut escaped = false;
-    for (at, byte) in part.bytes().enumerate() {
+/// Splits a term into field, equality and is_escaped value.
+fn split_term(part: &str) -> Option<(&str, bool, &str)> {
+    let mut is_escaped = false;
+    for (index, byte) in part.bytes().enumerate() {
         match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
             b'!' | b'=' => {
-                let rest = &part[at..];
+                let rest = &part[index..];
                 for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
                     if let Some(value) = rest.strip_prefix(sign) {
-                        return Some((&part[..at], equal, value));
+                        return Some((&part[..index], equal, value));
                     }
                 }
             }
@@ -217,7 +221,7 @@ fn unescape(value: &str) -> Result<String, SelectorError> {
     while let Some(c) = chars.next() {
         match c {
             '\\' => match chars.next() {
-                Some(escaped @ ('\\' | ',' | '=')) => plain.push(escaped),
+                Some(character @ ('\\' | ',' | '=')) => plain.push(character),
                 other => {
                     let sequence: String = std::iter::once('\\').chain(other).collect();
                     return Err(SelectorError(format!(

@@ -1,4 +1,4 @@
-//! Label selectors: `app=x,env in (a,b),!old`.
+//! Label selectors, for example `app=x,env in (a,b),!old`.
 
 use std::fmt;
 
@@ -9,75 +9,78 @@ use crate::machinery::field::{FieldError, Path};
 use crate::machinery::names;
 use crate::machinery::tree;
 
-/// Operators as messages list them.
+/// Operators, as in upstream's messages.
 const BINARY_OPERATORS: &str = "in, notin, =, ==, !=, gt, lt";
 
-/// A conjunction of requirements on labels; the empty one selects everything.
+/// A conjunction of requirements on labels. The empty selector matches all objects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LabelSelector {
     requirements: Vec<Requirement>,
 }
 
-/// One requirement on one label.
+/// Requirement on one label.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Requirement {
-    /// The label's key.
+    /// Label key.
     pub key: String,
-    /// What is asked of it.
+    /// Comparison operator.
     pub operator: Operator,
-    /// The values that the operator compares with, sorted.
+    /// Operands, sorted.
     pub values: Vec<String>,
 }
 
-/// What a requirement asks.
+/// Operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operator {
-    /// The label is there with one of the values (`=`, `==`, `in`).
+    /// The label has one of the values (`=`, `==`, `in`).
     In,
-    /// The label is absent or has none of the values (`!=`, `notin`).
+    /// The label is absent, or has none of the values (`!=`, `notin`).
     NotIn,
-    /// The label is there.
+    /// The label exists.
     Exists,
     /// The label is absent.
     DoesNotExist,
-    /// The label is a whole number above the value.
+    /// The label is an integer greater than the value.
     GreaterThan,
-    /// The label is a whole number below the value.
+    /// The label is an integer less than the value.
     LessThan,
 }
 
 impl LabelSelector {
-    /// Reads a selector; white space between words does not count.
+    /// Parses a selector. White space between tokens is ignored.
+    ///
+    /// # Errors
+    /// Fails for malformed text, keys and values, with upstream's messages.
     pub fn parse(text: &str) -> Result<Self, SelectorError> {
         let mut parser = Parser {
-            words: split(text),
-            at: 0,
+            tokens: tokenize(text),
+            position: 0,
         };
         let requirements = parser.selector().map_err(SelectorError)?;
         Ok(Self { requirements })
     }
 
-    /// The conjunction of these.
+    /// Creates a selector of these requirements.
     pub(super) fn of(requirements: Vec<Requirement>) -> Self {
         Self { requirements }
     }
 
-    /// Whether everything is selected.
+    /// True if the selector matches all objects.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
 
-    /// The requirements, all of which must hold.
+    /// The requirements, all of which have to hold.
     pub fn requirements(&self) -> &[Requirement] {
         &self.requirements
     }
 
-    /// Whether labels match; `label` gives the value of a key.
+    /// True if labels match; `label` returns the value of a key.
     pub fn matches<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         self.requirements.iter().all(|r| r.matches(label(&r.key)))
     }
 
-    /// Whether an object's labels match.
+    /// True if the labels of an object match.
     pub fn matches_object(&self, object: &Value) -> bool {
         if self.is_empty() {
             return true;
@@ -87,14 +90,14 @@ impl LabelSelector {
     }
 }
 
-/// The form that [`LabelSelector::parse`] reads, the requirements in the order of their keys.
+/// Formats the selector for [`LabelSelector::parse`], with requirements sorted by key.
 impl fmt::Display for LabelSelector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut requirements: Vec<&Requirement> = self.requirements.iter().collect();
         requirements.sort_by(|a, b| a.key.cmp(&b.key));
         for (index, requirement) in requirements.into_iter().enumerate() {
-            let gap = if index == 0 { "" } else { "," };
-            write!(f, "{gap}{requirement}")?;
+            let separator = if index == 0 { "" } else { "," };
+            write!(f, "{separator}{requirement}")?;
         }
         Ok(())
     }
@@ -118,10 +121,10 @@ impl fmt::Display for Requirement {
 
 impl Requirement {
     fn matches(&self, value: Option<&str>) -> bool {
-        let among = |value: &str| self.values.iter().any(|v| v == value);
+        let has = |value: &str| self.values.iter().any(|v| v == value);
         match self.operator {
-            Operator::In => value.is_some_and(among),
-            Operator::NotIn => !value.is_some_and(among),
+            Operator::In => value.is_some_and(has),
+            Operator::NotIn => !value.is_some_and(has),
             Operator::Exists => value.is_some(),
             Operator::DoesNotExist => value.is_none(),
             Operator::GreaterThan => self.compare(value, |label, limit| label > limit),
@@ -135,27 +138,27 @@ impl Requirement {
         matches!((label, limit), (Some(label), Some(limit)) if holds(label, limit))
     }
 
-    /// Checks key and values as labels.
-    fn checked(self) -> Result<Self, String> {
-        let mut faults: Vec<String> = Vec::new();
-        let mut fault = |path: &Path, value: &str, detail: String| {
-            faults.push(FieldError::invalid(path, value, detail).to_string());
+    /// Validates key and values as labels.
+    fn validate(self) -> Result<Self, String> {
+        let mut errors: Vec<String> = Vec::new();
+        let mut add_error = |path: &Path, value: &str, detail: String| {
+            errors.push(FieldError::invalid(path, value, detail).to_string());
         };
         for detail in names::qualified_name(&self.key) {
-            fault(&Path::new("key"), &self.key, detail);
+            add_error(&Path::new("key"), &self.key, detail);
         }
         let is_order = matches!(self.operator, Operator::GreaterThan | Operator::LessThan);
         for (index, value) in self.values.iter().enumerate() {
             let path = Path::new("values").index(index);
             if is_order && value.parse::<i64>().is_err() {
                 let detail = "for 'Gt', 'Lt' operators, the value must be an integer";
-                fault(&path, value, detail.to_owned());
+                add_error(&path, value, detail.to_owned());
             }
             for detail in names::label_value(value) {
-                fault(&path.key(&self.key), value, detail);
+                add_error(&path.key(&self.key), value, detail);
             }
         }
-        match faults.as_slice() {
+        match errors.as_slice() {
             [] => Ok(self),
             [one] => Err(one.clone()),
             many => Err(format!("[{}]", many.join(", "))),
@@ -163,9 +166,9 @@ impl Requirement {
     }
 }
 
-/// The words of a selector.
+/// Token of a selector.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Word<'t> {
+enum Token<'t> {
     /// `(`, `)`, `,`, `!`, `=`, `==`, `!=`, `<` or `>`.
     Symbol(&'t str),
     /// A key, a value, `in` or `notin`.
@@ -173,7 +176,7 @@ enum Word<'t> {
     End,
 }
 
-impl<'t> Word<'t> {
+impl<'t> Token<'t> {
     fn text(self) -> &'t str {
         match self {
             Self::Symbol(text) | Self::Name(text) => text,
@@ -182,9 +185,9 @@ impl<'t> Word<'t> {
     }
 }
 
-fn split(text: &str) -> Vec<Word<'_>> {
+fn tokenize(text: &str) -> Vec<Token<'_>> {
     const SYMBOLS: &[char] = &['(', ')', ',', '!', '=', '<', '>'];
-    let mut words = Vec::new();
+    let mut tokens = Vec::new();
     let mut rest = text.trim_start();
     while let Some(first) = rest.chars().next() {
         let length = if SYMBOLS.contains(&first) {
@@ -197,39 +200,39 @@ fn split(text: &str) -> Vec<Word<'_>> {
             rest.find(|c: char| SYMBOLS.contains(&c) || c.is_whitespace())
                 .unwrap_or(rest.len())
         };
-        let (word, after) = rest.split_at(length);
-        words.push(if SYMBOLS.contains(&first) {
-            Word::Symbol(word)
+        let (token, after) = rest.split_at(length);
+        tokens.push(if SYMBOLS.contains(&first) {
+            Token::Symbol(token)
         } else {
-            Word::Name(word)
+            Token::Name(token)
         });
         rest = after.trim_start();
     }
-    words
+    tokens
 }
 
 struct Parser<'t> {
-    words: Vec<Word<'t>>,
-    at: usize,
+    tokens: Vec<Token<'t>>,
+    position: usize,
 }
 
 impl<'t> Parser<'t> {
-    fn peek(&self) -> Word<'t> {
-        self.words.get(self.at).copied().unwrap_or(Word::End)
+    fn peek(&self) -> Token<'t> {
+        self.tokens.get(self.position).copied().unwrap_or(Token::End)
     }
 
-    fn next(&mut self) -> Word<'t> {
-        let word = self.peek();
-        self.at += 1;
-        word
+    fn next(&mut self) -> Token<'t> {
+        let token = self.peek();
+        self.position += 1;
+        token
     }
 
     fn selector(&mut self) -> Result<Vec<Requirement>, String> {
         let mut requirements = Vec::new();
         loop {
             match self.peek() {
-                Word::End => return Ok(requirements),
-                Word::Name(_) | Word::Symbol("!") => {}
+                Token::End => return Ok(requirements),
+                Token::Name(_) | Token::Symbol("!") => {}
                 other => {
                     return Err(format!(
                         "found '{}', expected: !, identifier, or 'end of string'",
@@ -239,13 +242,13 @@ impl<'t> Parser<'t> {
             }
             let requirement = self
                 .requirement()
-                .and_then(Requirement::checked)
-                .map_err(|e| format!("unable to parse requirement: {e}"))?;
+                .and_then(Requirement::validate)
+                .map_err(|error| format!("unable to parse requirement: {error}"))?;
             requirements.push(requirement);
             match self.next() {
-                Word::End => return Ok(requirements),
-                Word::Symbol(",") => {
-                    if !matches!(self.peek(), Word::Name(_) | Word::Symbol("!")) {
+                Token::End => return Ok(requirements),
+                Token::Symbol(",") => {
+                    if !matches!(self.peek(), Token::Name(_) | Token::Symbol("!")) {
                         let found = self.peek().text();
                         return Err(format!("found '{found}', expected: identifier after ','"));
                     }
@@ -259,69 +262,69 @@ impl<'t> Parser<'t> {
     }
 
     fn requirement(&mut self) -> Result<Requirement, String> {
-        let negated = self.peek() == Word::Symbol("!");
-        if negated {
-            self.at += 1;
+        let is_negated = self.peek() == Token::Symbol("!");
+        if is_negated {
+            self.position += 1;
         }
-        let Word::Name(key) = self.next() else {
-            self.at -= 1;
+        let Token::Name(key) = self.next() else {
+            self.position -= 1;
             return Err(format!("found '{}', expected: identifier", self.peek().text()));
         };
-        let of = |operator, values: Vec<String>| Requirement {
+        let requirement = |operator, values: Vec<String>| Requirement {
             key: key.to_owned(),
             operator,
             values,
         };
-        if negated {
-            return Ok(of(Operator::DoesNotExist, Vec::new()));
+        if is_negated {
+            return Ok(requirement(Operator::DoesNotExist, Vec::new()));
         }
-        if matches!(self.peek(), Word::End | Word::Symbol(",")) {
-            return Ok(of(Operator::Exists, Vec::new()));
+        if matches!(self.peek(), Token::End | Token::Symbol(",")) {
+            return Ok(requirement(Operator::Exists, Vec::new()));
         }
         let operator = self.next();
         match operator.text() {
-            "in" => Ok(of(Operator::In, self.values()?)),
-            "notin" => Ok(of(Operator::NotIn, self.values()?)),
-            "=" | "==" => Ok(of(Operator::In, vec![self.value()?])),
-            "!=" => Ok(of(Operator::NotIn, vec![self.value()?])),
-            ">" => Ok(of(Operator::GreaterThan, vec![self.value()?])),
-            "<" => Ok(of(Operator::LessThan, vec![self.value()?])),
+            "in" => Ok(requirement(Operator::In, self.values()?)),
+            "notin" => Ok(requirement(Operator::NotIn, self.values()?)),
+            "=" | "==" => Ok(requirement(Operator::In, vec![self.value()?])),
+            "!=" => Ok(requirement(Operator::NotIn, vec![self.value()?])),
+            ">" => Ok(requirement(Operator::GreaterThan, vec![self.value()?])),
+            "<" => Ok(requirement(Operator::LessThan, vec![self.value()?])),
             found => Err(format!("found '{found}', expected: {BINARY_OPERATORS}")),
         }
     }
 
     fn value(&mut self) -> Result<String, String> {
         match self.peek() {
-            Word::End | Word::Symbol(",") => Ok(String::new()),
-            Word::Name(value) => {
-                self.at += 1;
+            Token::End | Token::Symbol(",") => Ok(String::new()),
+            Token::Name(value) => {
+                self.position += 1;
                 Ok(value.to_owned())
             }
-            Word::Symbol(found) => Err(format!("found '{found}', expected: identifier")),
+            Token::Symbol(found) => Err(format!("found '{found}', expected: identifier")),
         }
     }
 
-    /// The values between parentheses; an empty place is the empty value, also if it is the only one.
+    /// Parses the values between parentheses. An empty position is the empty value, even if it is the only one.
     fn values(&mut self) -> Result<Vec<String>, String> {
         let open = self.next();
-        if open != Word::Symbol("(") {
+        if open != Token::Symbol("(") {
             return Err(format!("found '{}' expected: '('", open.text()));
         }
         let mut values = Vec::new();
         let mut expects_value = true;
         loop {
             match self.next() {
-                Word::Name(value) if expects_value => {
+                Token::Name(value) if expects_value => {
                     values.push(value.to_owned());
                     expects_value = false;
                 }
-                Word::Symbol(",") => {
+                Token::Symbol(",") => {
                     if expects_value {
                         values.push(String::new());
                     }
                     expects_value = true;
                 }
-                Word::Symbol(")") => {
+                Token::Symbol(")") => {
                     if expects_value {
                         values.push(String::new());
                     }

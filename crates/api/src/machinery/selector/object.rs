@@ -1,4 +1,4 @@
-//! Label selectors as objects: `matchLabels` and `matchExpressions` (meta/v1).
+//! Label selectors as objects (meta/v1): `matchLabels` and `matchExpressions`.
 
 use serde_json::Value;
 
@@ -12,10 +12,10 @@ use crate::machinery::tree::{entries, items, text, texts};
 const OPERATORS: [&str; 4] = ["DoesNotExist", "Exists", "In", "NotIn"];
 
 impl LabelSelector {
-    /// Reads the `LabelSelector` object at `path`.
+    /// Converts the `LabelSelector` object at `path`.
     ///
     /// # Errors
-    /// All that is wrong with it, by the rules of meta/v1.
+    /// All violations of the rules of meta/v1.
     pub fn from_object(path: &Path, selector: &Value) -> Result<Self, FieldErrors> {
         let mut errors = Vec::new();
         let labels = || entries(selector, "matchLabels");

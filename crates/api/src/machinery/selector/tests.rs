@@ -5,7 +5,7 @@ use super::*;
 use crate::kinds::kind::{self, Kind};
 
 fn kind_of(name: &str) -> &'static Kind {
-    kind::all().iter().find(|k| k.kind == name).expect("served")
+    kind::all().iter().find(|k| k.kind == name).expect("kind")
 }
 
 fn labelled(labels: &Value) -> Value {
@@ -13,7 +13,7 @@ fn labelled(labels: &Value) -> Value {
 }
 
 #[test]
-fn label_selectors_match() {
+fn matches_labels() {
     let object = labelled(&json!({"app": "x", "env": "prod", "n": "7", "empty": ""}));
     let holds = [
         "",
@@ -62,13 +62,13 @@ fn label_selectors_match() {
     }
     assert!(
         !LabelSelector::parse("app")
-            .expect("one")
+            .expect("selector")
             .matches_object(&json!({}))
     );
 }
 
 #[test]
-fn an_empty_place_is_the_empty_value() {
+fn empty_position_is_the_empty_value() {
     let matches = |text: &str, value: &str| {
         let object = json!({"metadata": {"labels": {"app": value}}});
         LabelSelector::parse(text).expect(text).matches_object(&object)
@@ -89,7 +89,7 @@ fn an_empty_place_is_the_empty_value() {
 }
 
 #[test]
-fn bad_label_selectors_say_what_is_wrong() {
+fn rejects_invalid_label_selectors() {
     let cases = [
         ("app in x", "unable to parse requirement: found 'x' expected: '('"),
         (
@@ -126,7 +126,7 @@ fn bad_label_selectors_say_what_is_wrong() {
 }
 
 #[test]
-fn field_selectors_match() {
+fn matches_fields() {
     let service =
         json!({"metadata":{"name":"a","namespace":"n"},"spec":{"clusterIP":"None","type":"ClusterIP"}});
     let parse = |text: &str| FieldSelector::parse(text, kind_of("Service")).expect(text);
@@ -159,7 +159,7 @@ fn field_selectors_match() {
 }
 
 #[test]
-fn field_values_that_are_not_plain_text() {
+fn matches_booleans_lists_and_event_sources() {
     let matches = |kind: &str, text: &str, object: &Value| {
         FieldSelector::parse(text, kind_of(kind))
             .expect(text)
@@ -187,7 +187,7 @@ fn field_values_that_are_not_plain_text() {
 }
 
 #[test]
-fn bad_field_selectors_say_what_is_wrong() {
+fn rejects_invalid_field_selectors() {
     let cases = [
         (
             "Service",
@@ -223,7 +223,7 @@ fn bad_field_selectors_say_what_is_wrong() {
 
 proptest! {
     #[test]
-    fn no_text_makes_a_parser_panic(text in "[a-z!=<>,() \\\\é]{0,24}") {
+    fn parsers_do_not_panic(text in "[a-z!=<>,() \\\\é]{0,24}") {
         let object = labelled(&json!({"a": "b"}));
         if let Ok(selector) = LabelSelector::parse(&text) {
             let all = selector.requirements().len();
@@ -235,7 +235,7 @@ proptest! {
     }
 
     #[test]
-    fn a_requirement_and_its_opposite_never_agree(key in "[a-z]{1,2}", value in "[a-z]{1,2}", has in "[a-z]{1,2}") {
+    fn requirement_and_its_negation_never_agree(key in "[a-z]{1,2}", value in "[a-z]{1,2}", has in "[a-z]{1,2}") {
         let object = labelled(&json!({key.as_str(): has}));
         let pairs = [
             (format!("{key}={value}"), format!("{key}!={value}")),
@@ -243,8 +243,8 @@ proptest! {
             (value.clone(), format!("!{value}")),
         ];
         for (one, other) in pairs {
-            let one = LabelSelector::parse(&one).expect("valid").matches_object(&object);
-            let other = LabelSelector::parse(&other).expect("valid").matches_object(&object);
+            let one = LabelSelector::parse(&one).expect("selector").matches_object(&object);
+            let other = LabelSelector::parse(&other).expect("selector").matches_object(&object);
             prop_assert_ne!(one, other);
         }
     }

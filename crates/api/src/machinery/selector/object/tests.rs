@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn labels_and_expressions_must_all_hold() {
+fn requires_all_labels_and_expressions() {
     let selector = json!({
         "matchLabels": {"app": "web"},
         "matchExpressions": [
@@ -11,7 +11,7 @@ fn labels_and_expressions_must_all_hold() {
             {"key": "old", "operator": "DoesNotExist"},
         ],
     });
-    let selector = LabelSelector::from_object(&Path::new("s"), &selector).expect("valid");
+    let selector = LabelSelector::from_object(&Path::new("s"), &selector).expect("selector");
     let matches = |labels: Value| selector.matches_object(&json!({"metadata": {"labels": labels}}));
     assert!(matches(json!({"app": "web", "tier": "a"})));
     assert!(!matches(json!({"app": "web", "tier": "c"})));
@@ -20,19 +20,19 @@ fn labels_and_expressions_must_all_hold() {
 }
 
 #[test]
-fn the_empty_one_selects_everything() {
-    let selector = LabelSelector::from_object(&Path::new("s"), &json!({})).expect("valid");
+fn empty_selector_matches_all_objects() {
+    let selector = LabelSelector::from_object(&Path::new("s"), &json!({})).expect("selector");
     assert!(selector.is_empty());
 }
 
 #[test]
-fn faults_are_told_with_their_fields() {
+fn errors_name_their_fields() {
     let selector = json!({"matchExpressions": [
         {"key": "a", "operator": "In"},
         {"key": "a", "operator": "Exists", "values": ["x"]},
         {"key": "", "operator": "Like"},
     ]});
-    let errors = LabelSelector::from_object(&Path::new("s"), &selector).expect_err("faults");
+    let errors = LabelSelector::from_object(&Path::new("s"), &selector).expect_err("invalid selector");
     let fields: Vec<&str> = errors.iter().map(|error| error.path.as_str()).collect();
     assert!(fields.contains(&"s.matchExpressions[0].values"), "{fields:?}");
     assert!(fields.contains(&"s.matchExpressions[1].values"), "{fields:?}");
