@@ -1,4 +1,4 @@
-//! The merge of what a manager wants with what is there and who owns it.
+//! The merge of an applied configuration with the live object and the managed fields of others.
 
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ use super::layout::{Layout, fields_of, with_parents};
 use super::managers::{Manager, Operation};
 use super::{Author, merge, remove, updater, without_identity};
 
-/// One apply.
+/// One server-side apply.
 pub(super) struct Application<'a> {
     pub(super) live: &'a Value,
     pub(super) configuration: &'a Value,
@@ -18,7 +18,7 @@ pub(super) struct Application<'a> {
 }
 
 impl Application<'_> {
-    /// The object that comes out, without its records, and the records.
+    /// Returns the resulting object without managed fields, and its field managers.
     pub(super) fn run(
         &self,
         mut managers: Vec<Manager>,
@@ -29,46 +29,48 @@ impl Application<'_> {
             fields: fields_of(self.configuration, self.layout),
             ..updater(self.author, self.author.manager)
         };
-        let former = remove(&mut managers, &own);
-        let merged = merge::merged(Some(self.live), self.configuration, self.layout);
-        let object = match &former {
-            Some(former) => self.pruned(&merged, &former.fields, &own.fields, &managers),
+        let previous = remove(&mut managers, &own);
+        let merged = merge::merge(Some(self.live), self.configuration, self.layout);
+        let object = match &previous {
+            Some(previous) => self.prune(&merged, &previous.fields, &own.fields, &managers),
             None => merged,
         };
         let comparison = Comparison::of(self.live, &object, self.layout);
-        let conflicts = take_away(&mut managers, Some(&own), &comparison, force);
+        let conflicts = release_fields(&mut managers, Some(&own), &comparison, force);
         if !conflicts.is_empty() {
             return Err(conflicts);
         }
         own.fields = without_identity(&own.fields);
-        if let Some(former) = former
+        if let Some(previous) = previous
             && comparison.is_empty()
-            && former.fields == own.fields
+            && previous.fields == own.fields
         {
-            own.time = former.time;
+            own.time = previous.time;
         }
         managers.push(own);
         Ok((object, managers))
     }
 
-    /// The merged object without what was applied formerly, is not applied now and nobody owns.
-    fn pruned(&self, merged: &Value, former: &FieldSet, own: &FieldSet, others: &[Manager]) -> Value {
-        let former = with_parents(former, self.layout);
-        let pruned = merge::without(merged, &former, self.layout);
-        let owned = others.iter().fold(own.clone(), |all, m| all.union(&m.fields));
+    /// Removes the fields that the manager applied before, does not apply now, and nobody else owns.
+    fn prune(&self, merged: &Value, previous: &FieldSet, own: &FieldSet, others: &[Manager]) -> Value {
+        let previous = with_parents(previous, self.layout);
+        let pruned = merge::without(merged, &previous, self.layout);
+        let owned = others
+            .iter()
+            .fold(own.clone(), |all, manager| all.union(&manager.fields));
         let present = |object: &Value| with_parents(&fields_of(object, self.layout), self.layout);
         let (all, kept) = (present(merged), present(&pruned));
-        // First comes back what somebody owns, then what went only because it stood within something that went.
+        // First restore what others own, then what was removed only because its parent was.
         let lost = all.difference(&kept.union(&with_parents(&owned, self.layout)));
         let pruned = merge::without(merged, &lost, self.layout);
-        let lost = all.difference(&present(&pruned)).intersection(&former);
+        let lost = all.difference(&present(&pruned)).intersection(&previous);
         merge::without(merged, &lost, self.layout)
     }
 }
 
-/// Takes from all managers what a change takes from them. Without force nothing is taken from those that lose what
-/// somebody else sets; those conflicts come back.
-pub(super) fn take_away(
+/// Removes changed fields from the other managers. Without `force`, fields that a manager owns and the change sets
+/// become conflicts, which are returned.
+pub(super) fn release_fields(
     managers: &mut Vec<Manager>,
     own: Option<&Manager>,
     comparison: &Comparison,
@@ -77,10 +79,10 @@ pub(super) fn take_away(
     let written = comparison.written();
     let mut conflicts = Vec::new();
     for manager in managers.iter_mut() {
-        debug_assert!(own.is_none_or(|own| !own.is(manager)));
+        debug_assert!(own.is_none_or(|own| !own.is_same(manager)));
         let lost = manager.fields.intersection(&written);
         if !lost.is_empty() && !force {
-            conflicts.extend(Conflict::of(manager, &lost));
+            conflicts.extend(Conflict::all_of(manager, &lost));
         }
         manager.fields = manager.fields.difference(&lost).difference(&comparison.removed);
     }

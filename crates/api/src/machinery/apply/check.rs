@@ -1,4 +1,4 @@
-//! Whether a configuration has the form of its kind: apply refuses unknown fields always.
+//! Validation of an applied configuration. Server-side apply always rejects unknown fields.
 
 use std::collections::BTreeSet;
 
@@ -9,27 +9,27 @@ use super::layout::Layout;
 use crate::kinds::kind::Kind;
 use crate::machinery::schema::{Definition, Shape, schema};
 
-/// Faults that are told of one configuration; more would only make the answer unreadable.
-const FAULTS_MAX: usize = 20;
+/// Maximum number of reported errors of one configuration, so that the response stays readable.
+const ERRORS_MAX: usize = 20;
 
-/// What is wrong with a configuration, as `path: fault` each.
-pub(super) fn faults(configuration: &Value, kind: &Kind) -> Vec<String> {
-    let mut check = Check { faults: Vec::new() };
+/// Returns the errors of a configuration, each as `path: error`.
+pub(super) fn errors(configuration: &Value, kind: &Kind) -> Vec<String> {
+    let mut check = Check { errors: Vec::new() };
     if let Some(definition) = schema().of_kind(kind) {
         check.object(configuration, definition, Layout::of_kind(kind), "");
     }
-    check.faults
+    check.errors
 }
 
 struct Check {
-    faults: Vec<String>,
+    errors: Vec<String>,
 }
 
 impl Check {
-    fn fault(&mut self, path: &str, fault: &str) {
-        if self.faults.len() < FAULTS_MAX {
+    fn error(&mut self, path: &str, error: &str) {
+        if self.errors.len() < ERRORS_MAX {
             let path = if path.is_empty() { "." } else { path };
-            self.faults.push(format!("{path}: {fault}"));
+            self.errors.push(format!("{path}: {error}"));
         }
     }
 
@@ -39,7 +39,7 @@ impl Check {
             Value::Array(_) => "a list".to_owned(),
             scalar => scalar.to_string(),
         };
-        self.fault(path, &format!("expected {expected}, got {found}"));
+        self.error(path, &format!("expected {expected}, got {found}"));
     }
 
     fn value(&mut self, value: &Value, shape: &'static Shape, layout: Layout, path: &str) {
@@ -49,7 +49,7 @@ impl Check {
             (Shape::Map(inner), Value::Object(entries)) => {
                 for (key, value) in entries {
                     let element = PathElement::field(key);
-                    self.value(value, inner, layout.below(&element), &format!("{path}{element}"));
+                    self.value(value, inner, layout.child(&element), &format!("{path}{element}"));
                 }
             }
             (Shape::Map(_), value) => self.mismatch(path, "map", value),
@@ -75,10 +75,10 @@ impl Check {
         };
         for (name, value) in fields {
             let element = PathElement::field(name);
-            let below = format!("{path}{element}");
+            let child = format!("{path}{element}");
             match definition.field(name) {
-                Some(field) => self.value(value, &field.shape, layout.below(&element), &below),
-                None => self.fault(&below, "field not declared in schema"),
+                Some(field) => self.value(value, &field.shape, layout.child(&element), &child),
+                None => self.error(&child, "field not declared in schema"),
             }
         }
     }
@@ -94,13 +94,13 @@ impl Check {
         for item in items {
             match layout.element_of(item) {
                 Ok(element) => {
-                    self.value(item, inner, layout.below(&element), &format!("{path}{element}"));
+                    self.value(item, inner, layout.child(&element), &format!("{path}{element}"));
                     if seen.contains(&element) {
-                        self.fault(path, &format!("duplicate entries for key {element}"));
+                        self.error(path, &format!("duplicate entries for key {element}"));
                     }
                     seen.insert(element);
                 }
-                Err(key) => self.fault(
+                Err(key) => self.error(
                     path,
                     &format!(
                         "element: associative list with keys has an element that omits key field {key:?} \

@@ -1,4 +1,4 @@
-//! What differs between two versions of an object.
+//! Comparison of two versions of an object.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::field_set::{FieldSet, PathElement};
 use super::layout::{Layout, Part};
 
-/// The fields in which two versions differ.
+/// Fields that record_difference between two versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,
@@ -16,14 +16,14 @@ pub(super) struct Comparison {
 }
 
 impl Comparison {
-    /// Compares two versions; `null` is as good as absent.
+    /// Compares two versions; `null` is equal to absence.
     pub(super) fn of(old: &Value, new: &Value, layout: Layout) -> Comparison {
         let mut comparison = Comparison::default();
         comparison.visit(&mut Vec::new(), layout, Some(old), Some(new));
         comparison
     }
 
-    /// What the new version sets.
+    /// Returns the fields that the new version sets.
     pub(super) fn written(&self) -> FieldSet {
         self.added.clone().union(&self.modified)
     }
@@ -32,8 +32,8 @@ impl Comparison {
         self.added.is_empty() && self.modified.is_empty() && self.removed.is_empty()
     }
 
-    /// Forgets a field of the object's top and all below it.
-    pub(super) fn leave_out(&mut self, name: &str) {
+    /// Removes a top-level field and its children from the comparison.
+    pub(super) fn exclude(&mut self, name: &str) {
         let element = PathElement::field(name);
         for set in [&mut self.added, &mut self.modified, &mut self.removed] {
             set.members.remove(&element);
@@ -50,10 +50,10 @@ impl Comparison {
     ) {
         let (old, new) = (present(old), present(new));
         let (Some(old_parts), Some(new_parts)) = (parts(layout, old), parts(layout, new)) else {
-            return self.differ(path, old, new, old != new);
+            return self.record_difference(path, old, new, old != new);
         };
         if old_parts.is_empty() && new_parts.is_empty() {
-            return self.differ(path, old, new, old != new);
+            return self.record_difference(path, old, new, old != new);
         }
         let mut pairs: BTreeMap<PathElement, (Layout, Vec<&Value>, Vec<&Value>)> = BTreeMap::new();
         for part in old_parts {
@@ -68,22 +68,28 @@ impl Comparison {
                 .or_insert((part.layout, Vec::new(), Vec::new()));
             pair.2.push(part.value);
         }
-        for (element, (layout, before, after)) in pairs {
+        for (element, (layout, old, new)) in pairs {
             path.push(element);
-            if before.len() > 1 || after.len() > 1 {
-                let differs = before != after;
-                self.differ(path, before.first().copied(), after.first().copied(), differs);
+            if old.len() > 1 || new.len() > 1 {
+                let differs = old != new;
+                self.record_difference(path, old.first().copied(), new.first().copied(), differs);
             } else {
-                self.visit(path, layout, before.first().copied(), after.first().copied());
+                self.visit(path, layout, old.first().copied(), new.first().copied());
             }
             path.pop();
         }
         if old.is_none() || new.is_none() {
-            self.differ(path, old, new, true);
+            self.record_difference(path, old, new, true);
         }
     }
 
-    fn differ(&mut self, path: &[PathElement], old: Option<&Value>, new: Option<&Value>, differs: bool) {
+    fn record_difference(
+        &mut self,
+        path: &[PathElement],
+        old: Option<&Value>,
+        new: Option<&Value>,
+        differs: bool,
+    ) {
         match (old, new) {
             (Some(_), Some(_)) if differs => self.modified.insert(path),
             (None, Some(_)) => self.added.insert(path),
@@ -97,7 +103,7 @@ fn present(value: Option<&Value>) -> Option<&Value> {
     value.filter(|value| !value.is_null())
 }
 
-/// The parts of a value; an absent one has the form that the other has.
+/// Returns the parts of a value; an absent value has no parts.
 fn parts(layout: Layout, value: Option<&Value>) -> Option<Vec<Part<'_>>> {
     match (layout, value) {
         (Layout::Leaf, _) => None,

@@ -1,23 +1,23 @@
-//! Conflicts between managers, as clients are told of them.
+//! Conflicts between field managers.
 
 use super::field_set::FieldSet;
 use super::managers::Manager;
 
-/// A field that somebody else owns.
+/// A field that another manager owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Conflict {
-    /// Who owns it, as it is shown.
+    /// Display name of the owner.
     pub manager: String,
-    /// The field: `.spec.ports[port=80,protocol="TCP"].targetPort`.
+    /// Path of the field, for example `.spec.ports[port=80,protocol="TCP"].targetPort`.
     pub path: String,
     pub(super) fields: FieldSet,
 }
 
 impl Conflict {
-    /// One conflict for each of the fields that a manager would lose.
-    pub(super) fn of(manager: &Manager, lost: &FieldSet) -> Vec<Conflict> {
+    /// Returns one conflict for each field that a manager would lose.
+    pub(super) fn all_of(manager: &Manager, lost: &FieldSet) -> Vec<Conflict> {
         let name = manager.describe();
-        lost.each()
+        lost.single_fields()
             .into_iter()
             .map(|fields| Conflict {
                 manager: name.clone(),
@@ -28,7 +28,7 @@ impl Conflict {
     }
 }
 
-/// The message of all of them together.
+/// Returns upstream's message for conflicts.
 pub(super) fn message(conflicts: &[Conflict]) -> String {
     if let [conflict] = conflicts {
         return format!(
@@ -36,14 +36,17 @@ pub(super) fn message(conflicts: &[Conflict]) -> String {
             conflict.manager, conflict.path
         );
     }
-    let mut managers: Vec<&str> = conflicts.iter().map(|c| c.manager.as_str()).collect();
+    let mut managers: Vec<&str> = conflicts
+        .iter()
+        .map(|conflict| conflict.manager.as_str())
+        .collect();
     managers.sort_unstable();
     managers.dedup();
     let mut lines = Vec::new();
     for manager in managers {
         lines.push(format!("conflicts with {manager}:"));
-        let own = conflicts.iter().filter(|c| c.manager == manager);
-        lines.extend(own.map(|c| format!("- {}", c.path)));
+        let own = conflicts.iter().filter(|conflict| conflict.manager == manager);
+        lines.extend(own.map(|conflict| format!("- {}", conflict.path)));
     }
     format!(
         "Apply failed with {} conflicts: {}",

@@ -1,6 +1,6 @@
-//! Who owns what in a new object: the one who creates it owns all of it. Most writes of large clusters are creates,
-//! so this is a single walk over the object that writes the record as it goes; what it writes is what
-//! [`super::compare`] finds between an empty object and the new one.
+//! Managed fields of a new object: its author owns all of them. Most writes of large clusters are creations, so a
+//! single walk writes `FieldsV1` directly. The result equals what [`super::compare`] finds between an empty object
+//! and the new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::LazyLock;
@@ -8,12 +8,12 @@ use std::sync::LazyLock;
 use serde_json::{Map, Value, json};
 
 use super::field_set::PathElement;
-use super::fields_v1::{SELF, write_element};
+use super::fields_v1::{SELF, format_element};
 use super::layout::Layout;
 use crate::kinds::kind::Kind;
 use crate::machinery::tree::child;
 
-/// What is nobody's, wherever it is written (see `without_identity`).
+/// Fields that have no owner, in any request (see `without_identity`).
 const IDENTITY: [&str; 2] = ["apiVersion", "kind"];
 const IDENTITY_OF_METADATA: [&str; 9] = [
     "name",
@@ -27,7 +27,7 @@ const IDENTITY_OF_METADATA: [&str; 9] = [
     "resourceVersion",
 ];
 
-/// The fields of a new object in their written form, without the field `reset` at its top; none if there are none.
+/// Returns the fields of a new object as `FieldsV1`, without the top-level field `reset`; `None` if there are none.
 pub(super) fn created_fields(object: &Value, kind: &Kind, reset: Option<&str>) -> Option<Value> {
     let (layout, zero) = (Layout::of_kind(kind), zero_of(kind));
     let mut fields: Vec<(String, Value)> = Vec::new();
@@ -35,17 +35,18 @@ pub(super) fn created_fields(object: &Value, kind: &Kind, reset: Option<&str>) -
         if IDENTITY.contains(&name.as_str()) || reset == Some(name) {
             continue;
         }
-        let below = layout.below_field(name);
+        let child_layout = layout.child_field(name);
         let node = match name.as_str() {
-            "metadata" => written_metadata(value, below),
-            _ => written(value, below, zero.get(name)),
+            "metadata" => metadata_fields_v1(value, child_layout),
+            _ => fields_v1_of(value, child_layout, zero.get(name)),
         };
         fields.extend(node.map(|node| (format!("f:{name}"), node)));
     }
     (!fields.is_empty()).then(|| node_of(fields))
 }
 
-/// An object of a kind with nothing set: what every object of its Go type has counts as there before anybody set it.
+/// Returns an object with only zero values. Fields that all objects of the Go type serialize count as present before
+/// any write.
 pub(super) fn zero_of(kind: &Kind) -> &'static Value {
     static ZEROS: LazyLock<BTreeMap<&'static str, Value>> = LazyLock::new(zeros);
     ZEROS.get(kind.definition).unwrap_or(&Value::Null)
@@ -85,20 +86,20 @@ fn zeros() -> BTreeMap<&'static str, Value> {
         .collect()
 }
 
-fn written_metadata(metadata: &Value, layout: Layout) -> Option<Value> {
+fn metadata_fields_v1(metadata: &Value, layout: Layout) -> Option<Value> {
     let fields = metadata.as_object()?.iter();
     let fields: Vec<(String, Value)> = fields
         .filter(|(name, _)| !IDENTITY_OF_METADATA.contains(&name.as_str()))
         .filter_map(|(name, value)| {
-            let node = written(value, layout.below_field(name), None)?;
+            let node = fields_v1_of(value, layout.child_field(name), None)?;
             Some((format!("f:{name}"), node))
         })
         .collect();
     (!fields.is_empty()).then(|| node_of(fields))
 }
 
-/// A value and what is below it; none for what is not set, or is as in the empty object.
-fn written(value: &Value, layout: Layout, zero: Option<&Value>) -> Option<Value> {
+/// Returns `FieldsV1` of a value and its children; `None` if it is not set, or equal to the zero value.
+fn fields_v1_of(value: &Value, layout: Layout, zero: Option<&Value>) -> Option<Value> {
     if value.is_null() {
         return None;
     }
@@ -108,11 +109,11 @@ fn written(value: &Value, layout: Layout, zero: Option<&Value>) -> Option<Value>
             .iter()
             .filter_map(|(name, value)| {
                 let zero = zero.and_then(|zero| zero.get(name));
-                let node = written(value, layout.below_field(name), zero)?;
+                let node = fields_v1_of(value, layout.child_field(name), zero)?;
                 Some((format!("f:{name}"), node))
             })
             .collect(),
-        (Layout::Set | Layout::ListMap(..), Value::Array(items)) => match written_items(items, layout) {
+        (Layout::Set | Layout::ListMap(..), Value::Array(items)) => match items_fields_v1(items, layout) {
             Some(fields) => fields,
             None => return leaf(),
         },
@@ -129,22 +130,24 @@ fn written(value: &Value, layout: Layout, zero: Option<&Value>) -> Option<Value>
     }
 }
 
-/// The items of a list that can be told apart; none if it has one that cannot.
-fn written_items(items: &[Value], layout: Layout) -> Option<Vec<(String, Value)>> {
+/// Returns `FieldsV1` of the items of a list; `None` if an item has no identity.
+fn items_fields_v1(items: &[Value], layout: Layout) -> Option<Vec<(String, Value)>> {
     let elements: Vec<PathElement> = items
         .iter()
         .map(|item| layout.element_of(item).ok())
         .collect::<Option<_>>()?;
-    let mut once = BTreeSet::new();
-    let twice: BTreeSet<&PathElement> = elements.iter().filter(|element| !once.insert(*element)).collect();
+    let mut seen = BTreeSet::new();
+    let duplicates: BTreeSet<&PathElement> =
+        elements.iter().filter(|element| !seen.insert(*element)).collect();
     let mut fields = Vec::with_capacity(items.len());
     for (element, item) in elements.iter().zip(items) {
-        let node = match twice.contains(element) {
-            // Items that cannot be told apart are owned together, as wholes.
-            true => Some(Value::Object(Map::new())),
-            false => written(item, layout.below(element), None),
+        let node = if duplicates.contains(element) {
+            // Duplicate items are owned together, as a whole.
+            Some(Value::Object(Map::new()))
+        } else {
+            fields_v1_of(item, layout.child(element), None)
         };
-        fields.extend(node.map(|node| (write_element(element), node)));
+        fields.extend(node.map(|node| (format_element(element), node)));
     }
     Some(fields)
 }
@@ -154,7 +157,7 @@ fn node_of(mut fields: Vec<(String, Value)>) -> Value {
     Value::Object(fields.into_iter().collect())
 }
 
-/// The part of an object that its own records are about, if it has any.
+/// Returns `metadata.managedFields`, or `null`.
 pub(super) fn managed_fields(object: &Value) -> &Value {
     child(child(object, "metadata"), "managedFields")
 }

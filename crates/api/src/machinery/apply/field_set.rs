@@ -1,44 +1,44 @@
-//! Sets of fields: what a manager owns, what a change touches.
+//! Sets of fields, for ownership and changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use serde_json::Value;
 
-/// One step on the way to a field.
+/// Path element: one step to a field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PathElement {
     /// A field of an object, or a key of a map.
     Field(String),
-    /// The item of a list whose key fields, ordered by name, have these values.
+    /// List item, identified by its key fields, sorted by name.
     Key(Vec<(String, Scalar)>),
-    /// The item of a set.
+    /// Item of a set, identified by its value.
     Value(Scalar),
-    /// The item at a position. Never made here; clients may name it.
+    /// List item by position. Only clients create such elements.
     Index(i64),
 }
 
-/// A value that tells items of lists apart; ordered, so that sets of fields have one form.
+/// Value that identifies a list item. The order makes field sets canonical.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scalar {
     Null,
     Bool(bool),
     Number(i64),
     Text(String),
-    /// Anything else, as JSON text.
+    /// Other JSON, as text.
     Other(String),
 }
 
-/// A set of fields, as a tree. A field may be in it, or fields below it, or both.
+/// A set of fields, as a tree. A node may contain the field itself, fields below it, or both.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct FieldSet {
     pub(super) members: BTreeSet<PathElement>,
-    /// Never an empty set.
+    /// Children by element; never empty sets.
     pub(super) children: BTreeMap<PathElement, FieldSet>,
 }
 
 impl FieldSet {
-    /// The set of the fields at these paths of field names.
+    /// Creates a set from paths of field names.
     pub(super) fn of_names(paths: &[&[&str]]) -> FieldSet {
         let mut set = FieldSet::default();
         for path in paths {
@@ -52,7 +52,7 @@ impl FieldSet {
         self.members.is_empty() && self.children.is_empty()
     }
 
-    /// Adds the field at `path`; the object itself (the empty path) is no field.
+    /// Adds the field at `path`. The empty path (the object itself) is not a field.
     pub(super) fn insert(&mut self, path: &[PathElement]) {
         match path {
             [] => {}
@@ -63,14 +63,14 @@ impl FieldSet {
         }
     }
 
-    /// Adds the fields of `child` below `element`.
-    pub(super) fn insert_below(&mut self, element: PathElement, child: FieldSet) {
+    /// Adds the fields of `child` under `element`.
+    pub(super) fn insert_children(&mut self, element: PathElement, child: FieldSet) {
         if !child.is_empty() {
             self.children.insert(element, child);
         }
     }
 
-    /// What is in either.
+    /// Returns the fields of either set.
     pub(super) fn union(mut self, other: &FieldSet) -> FieldSet {
         self.members.extend(other.members.iter().cloned());
         for (element, child) in &other.children {
@@ -80,7 +80,7 @@ impl FieldSet {
         self
     }
 
-    /// What is in both.
+    /// Returns the fields of both sets.
     pub(super) fn intersection(&self, other: &FieldSet) -> FieldSet {
         let mut set = FieldSet {
             members: self.members.intersection(&other.members).cloned().collect(),
@@ -88,53 +88,53 @@ impl FieldSet {
         };
         for (element, child) in &self.children {
             if let Some(others) = other.children.get(element) {
-                set.insert_below(element.clone(), child.intersection(others));
+                set.insert_children(element.clone(), child.intersection(others));
             }
         }
         set
     }
 
-    /// What is in this one only.
+    /// Returns the fields of this set only.
     pub(super) fn difference(&self, other: &FieldSet) -> FieldSet {
         let mut set = FieldSet {
             members: self.members.difference(&other.members).cloned().collect(),
             children: BTreeMap::new(),
         };
         for (element, child) in &self.children {
-            let left = match other.children.get(element) {
+            let rest = match other.children.get(element) {
                 Some(others) => child.difference(others),
                 None => child.clone(),
             };
-            set.insert_below(element.clone(), left);
+            set.insert_children(element.clone(), rest);
         }
         set
     }
 
-    /// The paths as they are shown: `.spec.ports[port=80,protocol="TCP"].targetPort`.
+    /// Returns display paths, for example `.spec.ports[port=80,protocol="TCP"].targetPort`.
     pub(super) fn paths(&self) -> Vec<String> {
         let mut paths = Vec::new();
         self.collect_paths("", &mut paths);
         paths
     }
 
-    /// Every field of the set in a set of its own, in the order of [`Self::paths`].
-    pub(super) fn each(&self) -> Vec<FieldSet> {
-        let one = |element: &PathElement| FieldSet {
+    /// Returns one set for single_fields field, in the order of [`Self::paths`].
+    pub(super) fn single_fields(&self) -> Vec<FieldSet> {
+        let member = |element: &PathElement| FieldSet {
             members: BTreeSet::from([element.clone()]),
             children: BTreeMap::new(),
         };
-        let below = |(element, child): (&PathElement, &FieldSet)| {
+        let nested = |(element, child): (&PathElement, &FieldSet)| {
             let element = element.clone();
             let wrap = move |set: FieldSet| FieldSet {
                 members: BTreeSet::new(),
                 children: BTreeMap::from([(element.clone(), set)]),
             };
-            child.each().into_iter().map(wrap)
+            child.single_fields().into_iter().map(wrap)
         };
         self.members
             .iter()
-            .map(one)
-            .chain(self.children.iter().flat_map(below))
+            .map(member)
+            .chain(self.children.iter().flat_map(nested))
             .collect()
     }
 
@@ -173,8 +173,8 @@ impl fmt::Display for PathElement {
             Self::Key(fields) => {
                 f.write_str("[")?;
                 for (index, (name, value)) in fields.iter().enumerate() {
-                    let comma = if index > 0 { "," } else { "" };
-                    write!(f, "{comma}{name}={value}")?;
+                    let separator = if index > 0 { "," } else { "" };
+                    write!(f, "{separator}{name}={value}")?;
                 }
                 f.write_str("]")
             }
@@ -184,7 +184,7 @@ impl fmt::Display for PathElement {
     }
 }
 
-/// As JSON.
+/// Formats the value as JSON.
 impl fmt::Display for Scalar {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

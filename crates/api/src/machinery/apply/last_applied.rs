@@ -1,4 +1,4 @@
-//! The way from `kubectl apply`, which keeps what it applied in an annotation, to server-side apply.
+//! Migration from client-side `kubectl apply`, which stores its configuration in an annotation.
 
 use serde_json::Value;
 
@@ -12,11 +12,11 @@ use crate::kinds::kind::Kind;
 use crate::machinery::tree::{child, clear, set, text_if_set};
 
 const ANNOTATION: &str = "kubectl.kubernetes.io/last-applied-configuration";
-/// The manager that the annotation belongs to.
+/// Manager that owns the annotation.
 const KUBECTL: &str = "kubectl";
 
-/// The conflicts that are left for kubectl: a field that it applied itself, and that still is as it applied it, is
-/// its own.
+/// Returns the conflicts that remain for kubectl: a field that it applied itself, and that is unchanged since, does
+/// not conflict.
 pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Application<'_>) -> Vec<Conflict> {
     if application.author.manager == KUBECTL
         && let Some(allowed) = unchanged(application.live, application.author.kind)
@@ -26,16 +26,16 @@ pub(super) fn without_allowed(mut conflicts: Vec<Conflict>, application: &Applic
     conflicts
 }
 
-/// The fields that are as the annotation says; none if there is no annotation that can be read.
+/// Returns the fields that equal the annotation; `None` without a valid annotation.
 fn unchanged(live: &Value, kind: &Kind) -> Option<FieldSet> {
-    let last = last_applied(live).filter(|last| check::faults(last, kind).is_empty())?;
+    let last = last_applied(live).filter(|last| check::errors(last, kind).is_empty())?;
     let layout = Layout::of_kind(kind);
     let comparison = Comparison::of(&last, live, layout);
     let changed = comparison.written().union(&comparison.removed);
     Some(fields_of(&last, layout).difference(&changed))
 }
 
-/// Keeps the annotation true where there is one.
+/// Updates an existing annotation.
 pub(super) fn renew(object: &mut Value, application: &Application<'_>, configuration: &Value) {
     let Author {
         manager, subresource, ..

@@ -1,4 +1,4 @@
-//! How values are taken apart into fields, by the schema.
+//! Division of values into fields, according to the schema.
 
 use serde_json::Value;
 
@@ -6,22 +6,22 @@ use super::field_set::{FieldSet, PathElement, Scalar};
 use crate::kinds::kind::Kind;
 use crate::machinery::schema::{Definition, Field, ListType, Shape, schema};
 
-/// How a value is taken apart.
+/// Division of a value into parts.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Layout {
-    /// Not at all: it is owned as a whole.
+    /// Atomic: owned as a whole.
     Leaf,
-    /// Into the fields of its type.
+    /// Fields of an object type.
     Object(&'static Definition),
-    /// Into entries of this shape.
+    /// Map entries of this shape.
     Map(&'static Shape),
-    /// Into its items, told apart by their values.
+    /// Set items, identified by their values.
     Set,
-    /// Into its items of this type, told apart by these fields.
+    /// List items of this type, identified by these key fields.
     ListMap(&'static [&'static str], &'static Definition),
 }
 
-/// A part of a value.
+/// Part of a value.
 pub(super) struct Part<'v> {
     pub(super) element: PathElement,
     pub(super) value: &'v Value,
@@ -29,12 +29,12 @@ pub(super) struct Part<'v> {
 }
 
 impl Layout {
-    /// The layout of a whole object.
+    /// Returns the layout of an object of a kind.
     pub(super) fn of_kind(kind: &Kind) -> Layout {
         schema().of_kind(kind).map_or(Layout::Leaf, Layout::Object)
     }
 
-    /// The layout of a field of an object type.
+    /// Returns the layout of a field of an object type.
     pub(super) fn of_field(field: &'static Field) -> Layout {
         if field.atomic {
             return Layout::Leaf;
@@ -57,23 +57,24 @@ impl Layout {
     }
 
     fn of_definition(definition: &'static Definition) -> Layout {
-        match definition.atomic {
-            true => Layout::Leaf,
-            false => Layout::Object(definition),
+        if definition.atomic {
+            Layout::Leaf
+        } else {
+            Layout::Object(definition)
         }
     }
 
-    /// The layout of the part that `element` names.
-    pub(super) fn below(self, element: &PathElement) -> Layout {
+    /// Returns the layout of the part at `element`.
+    pub(super) fn child(self, element: &PathElement) -> Layout {
         match (self, element) {
-            (layout, PathElement::Field(name)) => layout.below_field(name),
+            (layout, PathElement::Field(name)) => layout.child_field(name),
             (Layout::ListMap(_, item), PathElement::Key(_)) => Layout::of_definition(item),
             _ => Layout::Leaf,
         }
     }
 
-    /// The layout of the field or entry of that name.
-    pub(super) fn below_field(self, name: &str) -> Layout {
+    /// Returns the layout of a field or map entry.
+    pub(super) fn child_field(self, name: &str) -> Layout {
         match self {
             Layout::Object(definition) => definition.field(name).map_or(Layout::Leaf, Layout::of_field),
             Layout::Map(inner) => Layout::of_shape(inner),
@@ -81,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// Whether `element` names a field of an object type, in contrast to entries and items.
+    /// True if `element` is a field of an object type, in contrast to map entries and list items.
     pub(super) fn declares(self, element: &PathElement) -> bool {
         match (self, element) {
             (Layout::Object(definition), PathElement::Field(name)) => definition.field(name).is_some(),
@@ -89,7 +90,7 @@ impl Layout {
         }
     }
 
-    /// The parts of a value; none if it is a leaf, or not of the type that it should have.
+    /// Returns the parts of a value; `None` for leaves and for values of another type.
     pub(super) fn parts(self, value: &Value) -> Option<Vec<Part<'_>>> {
         match (self, value) {
             (Layout::Object(_) | Layout::Map(_), Value::Object(fields)) => Some(
@@ -106,7 +107,10 @@ impl Layout {
         }
     }
 
-    /// What an item of a list is told apart by; an error names the key field that it lacks.
+    /// Returns the path element of a list item.
+    ///
+    /// # Errors
+    /// Returns the name of the missing key field.
     pub(super) fn element_of(self, item: &Value) -> Result<PathElement, &'static str> {
         let Layout::ListMap(keys, definition) = self else {
             return Ok(PathElement::Value(Scalar::of(item)));
@@ -127,7 +131,7 @@ impl Layout {
     }
 
     fn part(self, element: PathElement, value: &Value) -> Part<'_> {
-        let layout = self.below(&element);
+        let layout = self.child(&element);
         Part {
             element,
             value,
@@ -136,30 +140,30 @@ impl Layout {
     }
 }
 
-/// The fields that a configuration sets.
+/// Returns the fields that a value sets.
 pub(super) fn fields_of(value: &Value, layout: Layout) -> FieldSet {
     let mut set = FieldSet::default();
     let parts = layout.parts(value).unwrap_or_default();
     for part in &parts {
         if matches!(layout, Layout::Set | Layout::ListMap(..)) && !set.members.insert(part.element.clone()) {
-            // Items that cannot be told apart are owned together, as wholes.
+            // Duplicate items are owned together, as a whole.
             set.children.remove(&part.element);
             continue;
         }
-        let is_whole = match part.value {
+        let is_leaf = match part.value {
             Value::Null => true,
             Value::Object(fields) if fields.is_empty() => true,
             value => part.layout.parts(value).is_none(),
         };
-        if is_whole || !layout.declares(&part.element) {
+        if is_leaf || !layout.declares(&part.element) {
             set.members.insert(part.element.clone());
         }
-        set.insert_below(part.element.clone(), fields_of(part.value, part.layout));
+        set.insert_children(part.element.clone(), fields_of(part.value, part.layout));
     }
     set
 }
 
-/// A set with those fields of object types added that have fields in the set below them.
+/// Adds the parent fields of object types for all fields in the set.
 pub(super) fn with_parents(set: &FieldSet, layout: Layout) -> FieldSet {
     let mut full = FieldSet {
         members: set.members.clone(),
@@ -169,7 +173,7 @@ pub(super) fn with_parents(set: &FieldSet, layout: Layout) -> FieldSet {
         if layout.declares(element) {
             full.members.insert(element.clone());
         }
-        full.insert_below(element.clone(), with_parents(child, layout.below(element)));
+        full.insert_children(element.clone(), with_parents(child, layout.child(element)));
     }
     full
 }

@@ -1,4 +1,4 @@
-//! Who owns which fields: the entries of `metadata.managedFields`.
+//! Field managers: the entries of `metadata.managedFields`.
 
 use serde_json::{Map, Value};
 
@@ -6,41 +6,41 @@ use super::field_set::FieldSet;
 use super::fields_v1;
 use crate::machinery::tree::{child, text};
 
-/// Most entries of writers that update; older ones are put together. The same bound as the reference has.
+/// Maximum number of entries with operation `Update`, as upstream; the oldest are merged.
 const UPDATERS_MAX: usize = 10;
-/// The name that the oldest writers are put together under.
-const ANCIENT: &str = "ancient-changes";
+/// Name of the entry that merges the oldest ones.
+const ANCIENT: &str = "merged-changes";
 
-/// How a manager writes.
+/// Operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Operation {
     Apply,
     Update,
 }
 
-/// One entry: a writer and the fields that it owns.
+/// A field manager and the fields that it owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Manager {
     pub(super) name: String,
     pub(super) operation: Operation,
     pub(super) api_version: String,
-    /// "" for the object itself.
+    /// Subresource; "" for the object itself.
     pub(super) subresource: String,
-    /// RFC 3339; "" if unknown.
+    /// Time in RFC 3339; "" if unknown.
     pub(super) time: String,
     pub(super) fields: FieldSet,
 }
 
 impl Manager {
-    /// Whether both are the same writer. Somebody who applies is the same in every version.
-    pub(super) fn is(&self, other: &Manager) -> bool {
+    /// True if both are the same manager. The API version is ignored for applies.
+    pub(super) fn is_same(&self, other: &Manager) -> bool {
         self.name == other.name
             && self.operation == other.operation
             && self.subresource == other.subresource
             && (self.operation == Operation::Apply || self.api_version == other.api_version)
     }
 
-    /// The writer, for people.
+    /// Returns the display name of the manager.
     pub(super) fn describe(&self) -> String {
         let mut description = format!("{:?}", self.name);
         if !self.subresource.is_empty() {
@@ -52,17 +52,17 @@ impl Manager {
         description
     }
 
-    fn read(entry: &Value) -> Option<Manager> {
+    fn parse(entry: &Value) -> Option<Manager> {
         let operation = match text(entry, "operation") {
             "Apply" => Operation::Apply,
             "Update" => Operation::Update,
             _ => return None,
         };
-        let is_readable = text(entry, "fieldsType") == "FieldsV1" && !text(entry, "apiVersion").is_empty();
-        is_readable.then_some(())?;
+        let is_supported = text(entry, "fieldsType") == "FieldsV1" && !text(entry, "apiVersion").is_empty();
+        is_supported.then_some(())?;
         let fields = match child(entry, "fieldsV1") {
             Value::Null => FieldSet::default(),
-            fields => fields_v1::read(fields)?,
+            fields => fields_v1::parse(fields)?,
         };
         Some(Manager {
             name: text(entry, "manager").to_owned(),
@@ -74,11 +74,11 @@ impl Manager {
         })
     }
 
-    fn write(&self) -> Value {
-        self.entry(fields_v1::write(&self.fields))
+    fn format(&self) -> Value {
+        self.entry(fields_v1::format(&self.fields))
     }
 
-    /// The entry of this writer, with these fields in their written form.
+    /// Returns the entry of this manager with the given `FieldsV1`.
     pub(super) fn entry(&self, fields_v1: Value) -> Value {
         let mut entry = Map::new();
         let operation = match self.operation {
@@ -103,13 +103,13 @@ impl Manager {
     }
 }
 
-/// Reads the entries; none if any does not have the form. Entries without fields are left out.
-pub(super) fn read(managed_fields: &Value) -> Option<Vec<Manager>> {
+/// Parses the entries; `None` if one is malformed. Entries without fields are dropped.
+pub(super) fn parse(managed_fields: &Value) -> Option<Vec<Manager>> {
     let entries = managed_fields.as_array().map_or(&[][..], Vec::as_slice);
     let mut managers: Vec<Manager> = Vec::with_capacity(entries.len());
     for entry in entries {
-        let manager = Manager::read(entry)?;
-        match managers.iter_mut().find(|other| other.is(&manager)) {
+        let manager = Manager::parse(entry)?;
+        match managers.iter_mut().find(|other| other.is_same(&manager)) {
             Some(same) => *same = manager,
             None => managers.push(manager),
         }
@@ -118,33 +118,40 @@ pub(super) fn read(managed_fields: &Value) -> Option<Vec<Manager>> {
     Some(managers)
 }
 
-/// Writes the entries in their order: who applies first, then by time.
-pub(super) fn write(mut managers: Vec<Manager>) -> Value {
+/// Formats the entries: applies first, then by time.
+pub(super) fn format(mut managers: Vec<Manager>) -> Value {
     managers.retain(|manager| !manager.fields.is_empty());
     managers.sort_by(|a, b| {
-        let order = |m: &Manager| (m.operation, m.time.clone(), m.name.clone(), m.subresource.clone());
+        let order = |manager: &Manager| {
+            (
+                manager.operation,
+                manager.time.clone(),
+                manager.name.clone(),
+                manager.subresource.clone(),
+            )
+        };
         order(a).cmp(&order(b))
     });
-    managers.iter().map(Manager::write).collect()
+    managers.iter().map(Manager::format).collect()
 }
 
-/// Puts the oldest writers that update together, so that there are not too many.
-pub(super) fn cap(managers: &mut Vec<Manager>) {
+/// Merges the oldest entries with operation `Update` if there are too many.
+pub(super) fn merge_oldest_updaters(managers: &mut Vec<Manager>) {
     let mut updaters: Vec<Manager> = managers
         .extract_if(.., |manager| manager.operation == Operation::Update)
         .collect();
     if updaters.len() > UPDATERS_MAX {
         updaters.sort_by(|a, b| (&a.time, &a.name).cmp(&(&b.time, &b.name)));
         let kept = updaters.split_off(updaters.len() - UPDATERS_MAX + 1);
-        let ancient = updaters.into_iter().reduce(|bucket, manager| Manager {
+        let merged = updaters.into_iter().reduce(|merged, manager| Manager {
             name: ANCIENT.to_owned(),
             operation: Operation::Update,
             api_version: manager.api_version,
             subresource: String::new(),
             time: manager.time,
-            fields: bucket.fields.union(&manager.fields),
+            fields: merged.fields.union(&manager.fields),
         });
-        managers.extend(ancient);
+        managers.extend(merged);
         updaters = kept;
     }
     managers.append(&mut updaters);

@@ -1,4 +1,4 @@
-//! Merging a configuration into an object, and taking fields out of it.
+//! Merge of a configuration into an object, and removal of fields.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,29 +7,29 @@ use serde_json::{Map, Value};
 use super::field_set::{FieldSet, PathElement};
 use super::layout::Layout;
 
-/// The object with everything set that the configuration sets.
-pub(super) fn merged(live: Option<&Value>, applied: &Value, layout: Layout) -> Value {
+/// Returns the live value with all fields of the applied value.
+pub(super) fn merge(live: Option<&Value>, applied: &Value, layout: Layout) -> Value {
     match (layout, live, applied) {
         (Layout::Object(_) | Layout::Map(_), Some(Value::Object(live)), Value::Object(applied)) => {
             let mut fields = live.clone();
             for (name, value) in applied {
-                let below = layout.below(&PathElement::field(name));
-                fields.insert(name.clone(), merged(live.get(name), value, below));
+                let child = layout.child(&PathElement::field(name));
+                fields.insert(name.clone(), merge(live.get(name), value, child));
             }
             Value::Object(fields)
         }
         (Layout::Set | Layout::ListMap(..), Some(Value::Array(live)), Value::Array(applied)) => {
-            Value::Array(merged_items(live, applied, layout))
+            Value::Array(merge_lists(live, applied, layout))
         }
-        // Nothing is taken away by setting a field that is made of others to null.
+        // `null` for a composite field removes nothing.
         (Layout::Leaf, ..) => applied.clone(),
         (_, Some(live), Value::Null) => live.clone(),
         _ => applied.clone(),
     }
 }
 
-/// Merges lists: items that both have stand in the order of the applied ones, the others where they stood.
-fn merged_items(live: &[Value], applied: &[Value], layout: Layout) -> Vec<Value> {
+/// Merges lists: shared items follow the applied order, the others keep their live positions.
+fn merge_lists(live: &[Value], applied: &[Value], layout: Layout) -> Vec<Value> {
     let (live, applied) = (Items::new(live, layout), Items::new(applied, layout));
     let mut shared = applied
         .items
@@ -43,12 +43,15 @@ fn merged_items(live: &[Value], applied: &[Value], layout: Layout) -> Vec<Value>
     while from_live < live.items.len() || from_applied < applied.items.len() {
         let next_applied = applied.items.get(from_applied);
         if let Some((element, item)) = live.items.get(from_live) {
-            let Some(element) = element.as_ref().filter(|e| applied.by_element.contains_key(e)) else {
+            let Some(element) = element
+                .as_ref()
+                .filter(|element| applied.by_element.contains_key(element))
+            else {
                 items.push((*item).clone());
                 from_live += 1;
                 continue;
             };
-            // A shared item waits for its turn; one that has been placed is done.
+            // A shared item waits for its position in the applied order; placed items are skipped.
             let is_next = shared.peek() == Some(&element);
             if placed.contains(element) || (next_applied.is_some() && !is_next) {
                 from_live += 1;
@@ -59,7 +62,7 @@ fn merged_items(live: &[Value], applied: &[Value], layout: Layout) -> Vec<Value>
             }
         }
         if let Some((element, value)) = next_applied {
-            items.push(live.merged_with(element.as_ref(), value, layout));
+            items.push(live.merge_item(element.as_ref(), value, layout));
             placed.extend(element.as_ref());
             if element.is_some() && shared.peek().copied() == element.as_ref() {
                 shared.next();
@@ -70,10 +73,10 @@ fn merged_items(live: &[Value], applied: &[Value], layout: Layout) -> Vec<Value>
     items
 }
 
-/// A list whose items can be found by what tells them apart.
+/// A list with an index of its items.
 struct Items<'v> {
     items: Vec<(Option<PathElement>, &'v Value)>,
-    /// Where the items are; an item that stands more than once has no place that counts.
+    /// Positions of items; `None` for duplicate items.
     by_element: BTreeMap<PathElement, Option<usize>>,
 }
 
@@ -81,31 +84,31 @@ impl<'v> Items<'v> {
     fn new(values: &'v [Value], layout: Layout) -> Items<'v> {
         let mut by_element = BTreeMap::new();
         let mut items = Vec::with_capacity(values.len());
-        for (at, value) in values.iter().enumerate() {
+        for (index, value) in values.iter().enumerate() {
             let element = layout.element_of(value).ok();
             if let Some(element) = &element {
                 by_element
                     .entry(element.clone())
-                    .and_modify(|place| *place = None)
-                    .or_insert(Some(at));
+                    .and_modify(|position| *position = None)
+                    .or_insert(Some(index));
             }
             items.push((element, value));
         }
         Items { items, by_element }
     }
 
-    /// An applied item, merged with the one of this list if there is exactly one.
-    fn merged_with(&self, element: Option<&PathElement>, applied: &Value, layout: Layout) -> Value {
-        let place = element.and_then(|e| self.by_element.get(e).copied().flatten());
-        let before = place
-            .and_then(|place| self.items.get(place))
+    /// Merges an applied item with its counterpart in this list, if there is exactly one.
+    fn merge_item(&self, element: Option<&PathElement>, applied: &Value, layout: Layout) -> Value {
+        let position = element.and_then(|element| self.by_element.get(element).copied().flatten());
+        let live = position
+            .and_then(|position| self.items.get(position))
             .map(|(_, item)| *item);
-        let below = element.map_or(Layout::Leaf, |e| layout.below(e));
-        merged(before, applied, below)
+        let child = element.map_or(Layout::Leaf, |element| layout.child(element));
+        merge(live, applied, child)
     }
 }
 
-/// The value without the fields of `set`; `null` if nothing is left.
+/// Returns the value without the fields of `set`; `null` if nothing remains.
 pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
     let keep = |element: Option<PathElement>, value: &Value| {
         let Some(element) = element else {
@@ -115,7 +118,7 @@ pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
             return None;
         }
         Some(match set.children.get(&element) {
-            Some(below) => without(value, below, layout.below(&element)),
+            Some(child) => without(value, child, layout.child(&element)),
             None => value.clone(),
         })
     };
@@ -127,9 +130,10 @@ pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
                     Some((name.clone(), keep(Some(PathElement::field(name)), value)?))
                 })
                 .collect();
-            match kept.is_empty() {
-                true => Value::Null,
-                false => Value::Object(kept),
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Object(kept)
             }
         }
         (Layout::Set | Layout::ListMap(..), Value::Array(items)) => {
@@ -137,9 +141,10 @@ pub(super) fn without(value: &Value, set: &FieldSet, layout: Layout) -> Value {
                 .iter()
                 .filter_map(|item| keep(layout.element_of(item).ok(), item))
                 .collect();
-            match kept.is_empty() {
-                true => Value::Null,
-                false => Value::Array(kept),
+            if kept.is_empty() {
+                Value::Null
+            } else {
+                Value::Array(kept)
             }
         }
         _ => value.clone(),

@@ -1,8 +1,27 @@
-//! Server-side apply: who owns which field of an object, and merging what somebody wants with what others own.
+//! Server-side apply: ownership of fields, and the merge of a configuration with the fields of other managers.
 //!
-//! Ownership is recorded in `metadata.managedFields` from the creation of an object on. A client may end the records
-//! of an object; then they begin anew at the next apply, which takes everything that is there to be owned by
-//! [`BEFORE_FIRST_APPLY`].
+//! `metadata.managedFields` records the ownership from the creation of an object. A client may reset it. The next
+//! apply then starts again, with all existing fields owned by [`BEFORE_FIRST_APPLY`].
+//!
+//! # Example
+//!
+//! ```
+//! use api::apply::{Author, apply, read_configuration};
+//! use api::kind;
+//!
+//! let kind = kind::find("", "v1", "services").expect("the kind Service");
+//! let author = |manager| Author { kind, subresource: None, manager, time: "2026-01-01T12:00:00Z" };
+//! let body = b"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: NodePort}}";
+//! let service = apply(None, &read_configuration(body, kind)?, author("ann"), false)?;
+//! assert_eq!(service["metadata"]["managedFields"][0]["manager"], "ann");
+//!
+//! // Another manager may not change the type without force.
+//! let body = b"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ClusterIP}}";
+//! let configuration = read_configuration(body, kind)?;
+//! let error = apply(Some(&service), &configuration, author("bob"), false).unwrap_err();
+//! assert_eq!(error.to_string(), r#"Apply failed with 1 conflict: conflict with "ann": .spec.type"#);
+//! # Ok::<(), api::apply::ApplyError>(())
+//! ```
 
 mod application;
 mod check;
@@ -21,83 +40,86 @@ use thiserror::Error;
 
 pub use conflict::Conflict;
 
+use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 use crate::kinds::kind::Kind;
-use crate::machinery::decode::{DecodeError, Format, decode_free};
 use crate::machinery::tree::{child, clear, set, text};
-use application::{Application, take_away};
+use application::{Application, release_fields};
 use compare::Comparison;
 use creation::{created_fields, managed_fields, zero_of};
 use field_set::FieldSet;
 use layout::Layout;
 use managers::{Manager, Operation};
 
-/// The manager of what was there when somebody applied for the first time.
+/// Manager of the fields that existed before the first apply.
 pub const BEFORE_FIRST_APPLY: &str = "before-first-apply";
-/// The manager of what a client writes that does not say who it is.
+/// Manager of writes without a field manager.
 const UNKNOWN: &str = "unknown";
 
-/// Who writes, and what.
+/// Author of a write: the field manager, and the object that it writes.
 #[derive(Clone, Copy, Debug)]
 pub struct Author<'a> {
     /// The kind of the object.
     pub kind: &'a Kind,
-    /// The subresource that is written, if not the object itself.
+    /// The subresource, unless the object itself is written.
     pub subresource: Option<&'a str>,
     /// The name of the field manager.
     pub manager: &'a str,
-    /// The time of the write, RFC 3339 in whole seconds.
+    /// Time of the write: RFC 3339 in whole seconds.
     pub time: &'a str,
 }
 
-/// Why a configuration was not applied. The text is the client's.
+/// Failure to apply a configuration. The message is sent to the client, and a retry does not help unless stated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ApplyError {
-    /// The body is no YAML or no object; the same again does not help. Answer: 400 `BadRequest`.
+    /// The body is not YAML, or not an object. The response is 400 `BadRequest`.
     #[error("error decoding YAML: {0}")]
     Syntax(String),
-    /// The body has more values than are read; the same again does not help. Answer: 413 `RequestEntityTooLarge`.
+    /// The body has too many values. The response is 413 `RequestEntityTooLarge`.
     #[error(transparent)]
     TooLarge(DecodeError),
-    /// `apiVersion` and `kind` are not those of the path; the same again does not help. Answer: 400 `BadRequest`.
+    /// `apiVersion` and `kind` differ from those of the path. The response is 400 `BadRequest`.
     #[error("invalid object type: {api_version}, Kind={kind}")]
     WrongKind {
-        /// The `apiVersion` that came.
+        /// The `apiVersion` of the body.
         api_version: String,
-        /// The `kind` that came.
+        /// The `kind` of the body.
         kind: String,
     },
-    /// The configuration sets who owns its fields; the same again does not help. Answer: 400 `BadRequest`.
+    /// The configuration contains managed fields. The response is 400 `BadRequest`.
     #[error("metadata.managedFields must be nil")]
     ManagedFields,
-    /// A field is unknown, of another type or an item is there twice; the same again does not help. Answer: 500
-    /// without a reason, as the reference does.
-    #[error("failed to create typed patch object ({object}): {faults}")]
+    /// A field is unknown or has another type, or a list item is duplicate. The response is 500 without a reason, as
+    /// in upstream.
+    #[error("failed to create typed patch object ({object}): {errors}")]
     Untyped {
         /// Namespace, name and type of the object.
         object: String,
-        /// What is wrong where.
-        faults: String,
+        /// Errors with their paths.
+        errors: String,
     },
-    /// Others own fields that the configuration sets to something else; with force it is applied nevertheless.
-    /// Answer: 409 `Conflict` with a cause each.
+    /// Other managers own fields that the configuration changes. With force it applies. The response is 409
+    /// `Conflict` with one cause for each conflict.
     #[error("{}", conflict::message(.0))]
     Conflicts(Vec<Conflict>),
 }
 
-/// Reads the body of an apply and checks it against the schema of its kind.
+/// Parses the body of an apply, and checks it against the schema of its kind.
+///
+/// # Errors
+/// See [`ApplyError`].
 pub fn read_configuration(body: &[u8], kind: &Kind) -> Result<Value, ApplyError> {
-    let configuration = decode_free(body, Format::Yaml).map_err(|error| match error {
+    let configuration = decode_untyped(body, Format::Yaml).map_err(|error| match error {
         DecodeError::TooManyValues => ApplyError::TooLarge(error),
         other => ApplyError::Syntax(other.to_string()),
     })?;
     if !configuration.is_object() {
-        return Err(ApplyError::Syntax("the configuration must be an object".into()));
+        return Err(ApplyError::Syntax("expected an object as configuration".into()));
     }
-    let (api_version, kind_word) = (text(&configuration, "apiVersion"), text(&configuration, "kind"));
-    if !kind.is_api_version(api_version) || kind_word != kind.kind {
+    let (api_version, kind_name) = (text(&configuration, "apiVersion"), text(&configuration, "kind"));
+    if !kind.is_api_version(api_version) || kind_name != kind.kind {
         return Err(ApplyError::WrongKind {
             api_version: api_version.to_owned(),
-            kind: kind_word.to_owned(),
+            kind: kind_name.to_owned(),
         });
     }
     let metadata = child(&configuration, "metadata");
@@ -107,33 +129,40 @@ pub fn read_configuration(body: &[u8], kind: &Kind) -> Result<Value, ApplyError>
     {
         return Err(ApplyError::ManagedFields);
     }
-    let faults = check::faults(&configuration, kind);
-    if faults.is_empty() {
+    let errors = check::errors(&configuration, kind);
+    if errors.is_empty() {
         return Ok(configuration);
     }
     let separator = if kind.group.is_empty() { "/" } else { "" };
     Err(ApplyError::Untyped {
         object: format!(
-            "{}/{}; {separator}{api_version}, Kind={kind_word}",
+            "{}/{}; {separator}{api_version}, Kind={kind_name}",
             text(metadata, "namespace"),
             text(metadata, "name")
         ),
-        faults: match faults.as_slice() {
-            [fault] => fault.clone(),
+        errors: match errors.as_slice() {
+            [error] => error.clone(),
             all => format!("errors:\n  {}", all.join("\n  ")),
         },
     })
 }
 
-/// Applies a configuration, as [`read_configuration`] gives it, to an object or to nothing. What the manager has
-/// applied before and leaves out now is removed unless others own it. The result has the new records.
+/// Applies a configuration from [`read_configuration`] to a live object, or creates an object. Fields that the
+/// manager applied before and now omits are removed, unless others own them. The result includes the updated managed
+/// fields.
+///
+/// # Errors
+/// [`ApplyError::Conflicts`] if others own changed fields and `force` is false.
 pub fn apply(
     live: Option<&Value>,
     configuration: &Value,
     author: Author<'_>,
     force: bool,
 ) -> Result<Value, ApplyError> {
-    let (bare, mut managers) = live.map_or((Value::Object(serde_json::Map::new()), Vec::new()), taken_apart);
+    let (bare, mut managers) = live.map_or(
+        (Value::Object(serde_json::Map::new()), Vec::new()),
+        split_managed_fields,
+    );
     if managers.is_empty() && live.is_some() {
         managers.extend(before_first_apply(&bare, author));
     }
@@ -146,9 +175,9 @@ pub fn apply(
     let applied = application.run(managers.clone(), force);
     let (mut object, managers) = match applied {
         Err(conflicts) => {
-            let left = last_applied::without_allowed(conflicts, &application);
-            if !left.is_empty() {
-                return Err(ApplyError::Conflicts(left));
+            let remaining = last_applied::without_allowed(conflicts, &application);
+            if !remaining.is_empty() {
+                return Err(ApplyError::Conflicts(remaining));
             }
             application.run(managers, true).map_err(ApplyError::Conflicts)?
         }
@@ -159,25 +188,23 @@ pub fn apply(
     Ok(object)
 }
 
-/// The records of a new object, as its author sent it with defaults filled in. `given` is the `managedFields` that
-/// came with it.
+/// Returns the managed fields of a new object, which has its defaults. `given` is `managedFields` of the request.
 pub fn record_creation(object: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
-    let managers = given.and_then(managers::read).unwrap_or_default();
+    let managers = given.and_then(managers::parse).unwrap_or_default();
     if !managers.is_empty() {
-        return updated(managers, zero_of(author.kind), object, author);
+        return record_changes(managers, zero_of(author.kind), object, author);
     }
     let fields = created_fields(object, author.kind, reset_field(author))?;
     Some(Value::Array(vec![updater(author, author.manager).entry(fields)]))
 }
 
-/// The records after an update from `old` to `new`, the object as its author sent it with defaults filled in; none if
-/// nothing is recorded of it. `given` is the `managedFields` that came with it: an empty list ends the records,
-/// anything readable replaces them.
+/// Returns the managed fields after an update from `old` to `new`, which has its defaults; `None` if nothing is
+/// recorded. `given` is `managedFields` of the request: an empty list resets the record, and a valid one replaces it.
 pub fn record_update(new: &Value, old: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
-    let kept = || managers::read(managed_fields(old)).unwrap_or_default();
+    let kept = || managers::parse(managed_fields(old)).unwrap_or_default();
     let managers = match given.filter(|_| author.subresource.is_none()) {
         Some(given) if is_reset(given) => Vec::new(),
-        Some(given) => managers::read(given)
+        Some(given) => managers::parse(given)
             .filter(|given| !given.is_empty())
             .unwrap_or_else(kept),
         None => kept(),
@@ -185,38 +212,38 @@ pub fn record_update(new: &Value, old: &Value, given: Option<&Value>, author: Au
     if managers.is_empty() {
         return None;
     }
-    updated(managers, old, new, author)
+    record_changes(managers, old, new, author)
 }
 
-/// The records of `managers` after a change by somebody who updates.
-fn updated(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
+/// Returns the managed fields of `managers` after an update by `author`.
+fn record_changes(mut managers: Vec<Manager>, old: &Value, new: &Value, author: Author<'_>) -> Option<Value> {
     let mut comparison = Comparison::of(old, new, Layout::of_kind(author.kind));
     if let Some(reset) = reset_field(author) {
-        comparison.leave_out(reset);
+        comparison.exclude(reset);
     }
-    let written = without_identity(&comparison.written()).difference(&inevitable());
+    let written = without_identity(&comparison.written()).difference(&always_present());
     let mut own = updater(author, author.manager);
-    take_away(&mut managers, None, &comparison, true);
+    release_fields(&mut managers, None, &comparison, true);
     if !written.is_empty() {
-        let before = remove(&mut managers, &own).map(|manager| manager.fields);
-        own.fields = written.union(&before.unwrap_or_default());
+        let previous = remove(&mut managers, &own).map(|manager| manager.fields);
+        own.fields = written.union(&previous.unwrap_or_default());
         managers.push(own);
     }
-    managers::cap(&mut managers);
-    (!managers.is_empty()).then(|| managers::write(managers))
+    managers::merge_oldest_updaters(&mut managers);
+    (!managers.is_empty()).then(|| managers::format(managers))
 }
 
-/// Whether two versions of an object say the same, whenever their fields were written.
-pub fn same_but_times(new: &Value, old: &Value) -> bool {
+/// True if two versions of an object differ at most in the times of managed fields.
+pub fn is_same_except_times(new: &Value, old: &Value) -> bool {
     let (new_records, old_records) = (managed_fields(new), managed_fields(old));
-    if !same_but_records(new, old) {
+    if !is_same_except_managed_fields(new, old) {
         return false;
     }
     if new_records.is_null() || old_records.is_null() || new_records == old_records {
         return new_records == old_records;
     }
     let timeless = |records: &Value| -> Vec<Manager> {
-        let mut managers = managers::read(records).unwrap_or_default();
+        let mut managers = managers::parse(records).unwrap_or_default();
         managers.iter_mut().for_each(|manager| manager.time.clear());
         managers.sort_by(|a, b| {
             (a.operation, &a.name, &a.subresource).cmp(&(b.operation, &b.name, &b.subresource))
@@ -226,7 +253,7 @@ pub fn same_but_times(new: &Value, old: &Value) -> bool {
     timeless(new_records) == timeless(old_records)
 }
 
-fn same_but_records(new: &Value, old: &Value) -> bool {
+fn is_same_except_managed_fields(new: &Value, old: &Value) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new == old;
     };
@@ -234,27 +261,27 @@ fn same_but_records(new: &Value, old: &Value) -> bool {
         && new
             .iter()
             .all(|(name, value)| match (name.as_str(), old.get(name)) {
-                ("metadata", Some(before)) => same_but(value, before, "managedFields"),
+                ("metadata", Some(before)) => is_same_except(value, before, "managedFields"),
                 (_, before) => before == Some(value),
             })
 }
 
-/// Whether two objects have the same fields, whatever they have in the field `left_out`.
-fn same_but(new: &Value, old: &Value, left_out: &str) -> bool {
+/// True if two objects are equal except for the field `excluded`.
+fn is_same_except(new: &Value, old: &Value, excluded: &str) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new == old;
     };
     let length =
-        |fields: &serde_json::Map<String, Value>| fields.len() - usize::from(fields.contains_key(left_out));
+        |fields: &serde_json::Map<String, Value>| fields.len() - usize::from(fields.contains_key(excluded));
     length(new) == length(old)
         && new
             .iter()
-            .all(|(name, value)| name == left_out || old.get(name) == Some(value))
+            .all(|(name, value)| name == excluded || old.get(name) == Some(value))
 }
 
-/// An object without its records, and the records; unreadable ones count as none.
-fn taken_apart(object: &Value) -> (Value, Vec<Manager>) {
-    let managers = managers::read(managed_fields(object)).unwrap_or_default();
+/// Splits an object into the object without managed fields, and its managers. Malformed managed fields count as none.
+fn split_managed_fields(object: &Value) -> (Value, Vec<Manager>) {
+    let managers = managers::parse(managed_fields(object)).unwrap_or_default();
     let mut bare = object.clone();
     if let Some(metadata) = bare.get_mut("metadata") {
         clear(metadata, "managedFields");
@@ -263,7 +290,7 @@ fn taken_apart(object: &Value) -> (Value, Vec<Manager>) {
 }
 
 fn record(object: &mut Value, managers: Vec<Manager>) {
-    let records = managers::write(managers);
+    let records = managers::format(managers);
     if records.as_array().is_some_and(|entries| !entries.is_empty())
         && let Some(metadata) = object.get_mut("metadata")
     {
@@ -271,12 +298,12 @@ fn record(object: &mut Value, managers: Vec<Manager>) {
     }
 }
 
-fn remove(managers: &mut Vec<Manager>, wanted: &Manager) -> Option<Manager> {
-    let at = managers.iter().position(|manager| manager.is(wanted))?;
-    Some(managers.remove(at))
+fn remove(managers: &mut Vec<Manager>, searched: &Manager) -> Option<Manager> {
+    let index = managers.iter().position(|manager| manager.is_same(searched))?;
+    Some(managers.remove(index))
 }
 
-/// The author as somebody who updates, under the name `name`, with no fields yet.
+/// Returns the author as a manager named `name` with operation `Update` and without fields.
 fn updater(author: Author<'_>, name: &str) -> Manager {
     Manager {
         name: match name {
@@ -292,11 +319,11 @@ fn updater(author: Author<'_>, name: &str) -> Manager {
     }
 }
 
-/// The manager of all that is there.
+/// Returns the manager of all existing fields.
 fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
     let mut all = Comparison::of(zero_of(author.kind), live, Layout::of_kind(author.kind));
     if let Some(reset) = reset_field(author) {
-        all.leave_out(reset);
+        all.exclude(reset);
     }
     let manager = Manager {
         fields: without_identity(&all.written()),
@@ -305,7 +332,7 @@ fn before_first_apply(live: &Value, author: Author<'_>) -> Option<Manager> {
     (!manager.fields.is_empty()).then_some(manager)
 }
 
-/// Without those fields that are nobody's.
+/// Removes the fields that have no owner.
 fn without_identity(fields: &FieldSet) -> FieldSet {
     fields.difference(&FieldSet::of_names(&[
         &["apiVersion"],
@@ -323,13 +350,13 @@ fn without_identity(fields: &FieldSet) -> FieldSet {
     ]))
 }
 
-/// What no update brings into being: it is there in every object that can have it, though it may be left out.
-fn inevitable() -> FieldSet {
+/// Returns fields that no update creates: objects of these types always have them, even if they are not serialized.
+fn always_present() -> FieldSet {
     FieldSet::of_names(&[&["spec"], &["status"], &["status", "loadBalancer"]])
 }
 
-/// What this path does not write, though it may be sent: the status, or on the path of the status the spec (API-12).
-/// It is neither set nor owned.
+/// Returns the field that a path does not write: `status`, or `spec` for the path of the status (API-12). It is
+/// neither set nor owned.
 fn reset_field(author: Author<'_>) -> Option<&'static str> {
     match author.subresource {
         Some("status") => Some("spec"),
@@ -338,16 +365,16 @@ fn reset_field(author: Author<'_>) -> Option<&'static str> {
     }
 }
 
-/// A configuration without what this path does not write.
+/// Removes the field that the path does not write.
 fn without_reset_field(configuration: &Value, author: Author<'_>) -> Value {
-    let mut left = configuration.clone();
+    let mut written = configuration.clone();
     if let Some(reset) = reset_field(author) {
-        clear(&mut left, reset);
+        clear(&mut written, reset);
     }
-    left
+    written
 }
 
-/// Whether a client asks for the end of the records: an empty list, or a list of one empty entry.
+/// True if a client resets the managed fields: an empty list, or a list of one empty entry.
 fn is_reset(given: &Value) -> bool {
     match given.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -13,7 +13,7 @@ fn author(manager: &str) -> Author<'_> {
 }
 
 fn author_at<'a>(manager: &'a str, time: &'a str) -> Author<'a> {
-    let kind = kind::find("", "v1", "services").expect("a kind");
+    let kind = kind::find("", "v1", "services").expect("kind");
     Author {
         kind,
         subresource: None,
@@ -32,14 +32,14 @@ fn port(name: &str, number: i64) -> Value {
     json!({"name": name, "port": number})
 }
 
-/// Applies to something, checking the configuration as for a body.
+/// Applies a configuration that is parsed as a body.
 fn apply_body(live: Option<&Value>, configuration: &Value, manager: &str) -> Result<Value, ApplyError> {
     let author = author(manager);
     let configuration = read_configuration(configuration.to_string().as_bytes(), author.kind)?;
     apply(live, &configuration, author, false)
 }
 
-/// Gives `new` the records of an update.
+/// Sets the managed fields of `new` after an update.
 fn update(new: &mut Value, old: &Value, given: Option<Value>, author: Author<'_>) {
     let records = record_update(new, old, given.as_ref(), author);
     crate::machinery::tree::set_or_clear(&mut new["metadata"], "managedFields", records);
@@ -50,12 +50,12 @@ fn records(object: &Value) -> Value {
 }
 
 #[test]
-fn a_new_object_belongs_to_who_applied_it() {
+fn apply_owns_the_fields_of_a_new_object() {
     let configuration = service(
         json!({"labels": {"a": "1"}}),
         json!({"ports": [{"port": 80}], "selector": {}}),
     );
-    let object = apply_body(None, &configuration, "me").expect("applies");
+    let object = apply_body(None, &configuration, "me").expect("applied object");
     let expected = json!([{
         "apiVersion": "v1", "fieldsType": "FieldsV1", "manager": "me", "operation": "Apply", "time": NOON,
         "fieldsV1": {
@@ -67,39 +67,39 @@ fn a_new_object_belongs_to_who_applied_it() {
         },
     }]);
     assert_eq!(records(&object), expected);
-    assert_eq!(managers::read(&expected).map(managers::write), Some(expected));
+    assert_eq!(managers::parse(&expected).map(managers::format), Some(expected));
 }
 
 #[test]
-fn what_is_no_longer_applied_goes_unless_others_own_it() {
+fn apply_removes_omitted_fields_without_other_owners() {
     let first = service(
         json!({"labels": {"a": "1", "b": "2"}}),
         json!({"ports": [port("x", 80), port("y", 81)]}),
     );
-    let object = apply_body(None, &first, "me").expect("applies");
+    let object = apply_body(None, &first, "me").expect("applied object");
     let others = service(json!({"labels": {"b": "2"}}), json!({}));
-    let object = apply_body(Some(&object), &others, "other").expect("agrees");
+    let object = apply_body(Some(&object), &others, "other").expect("applied object");
     let second = service(json!({}), json!({"ports": [port("y", 81)]}));
-    let object = apply_body(Some(&object), &second, "me").expect("applies");
+    let object = apply_body(Some(&object), &second, "me").expect("applied object");
     assert_eq!(object["metadata"]["labels"], json!({"b": "2"}));
     assert_eq!(object["spec"]["ports"], json!([port("y", 81)]));
     let second = service(json!({}), json!({}));
-    let object = apply_body(Some(&object), &second, "me").expect("applies");
+    let object = apply_body(Some(&object), &second, "me").expect("applied object");
     assert_eq!(object["spec"]["ports"], Value::Null);
 }
 
 #[test]
-fn fields_of_others_conflict_and_are_forced() {
+fn owned_fields_conflict_unless_forced() {
     let ports = |target: i64| json!({"ports": [{"port": 80, "targetPort": target}]});
-    let object = apply_body(None, &service(json!({}), ports(1)), "me").expect("applies");
+    let object = apply_body(None, &service(json!({}), ports(1)), "me").expect("applied object");
     let theirs = service(json!({}), ports(2));
-    let error = apply_body(Some(&object), &theirs, "other").expect_err("is owned");
+    let error = apply_body(Some(&object), &theirs, "other").expect_err("conflict");
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"me\": \
          .spec.ports[port=80,protocol=\"TCP\"].targetPort"
     );
-    let object = apply(Some(&object), &theirs, author("other"), true).expect("is forced");
+    let object = apply(Some(&object), &theirs, author("other"), true).expect("forced apply");
     assert_eq!(object["spec"]["ports"][0]["targetPort"], 2);
     let mine = &records(&object)[0];
     assert_eq!(mine["manager"], "me");
@@ -110,16 +110,17 @@ fn fields_of_others_conflict_and_are_forced() {
 }
 
 #[test]
-fn conflicts_with_several_are_told_by_manager() {
-    let object = apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+fn conflict_message_groups_by_manager() {
+    let object =
+        apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applied object");
     let object = apply_body(
         Some(&object),
         &service(json!({"labels": {"b": "1"}}), json!({})),
         "you",
     )
-    .expect("applies");
+    .expect("applied object");
     let theirs = service(json!({"labels": {"a": "2", "b": "2"}}), json!({}));
-    let error = apply_body(Some(&object), &theirs, "other").expect_err("is owned");
+    let error = apply_body(Some(&object), &theirs, "other").expect_err("conflict");
     assert_eq!(
         error.to_string(),
         "Apply failed with 2 conflicts: conflicts with \"me\":\n- .metadata.labels.a\n\
@@ -128,7 +129,7 @@ fn conflicts_with_several_are_told_by_manager() {
 }
 
 #[test]
-fn what_was_there_before_the_first_apply_is_owned() {
+fn existing_fields_are_owned_before_the_first_apply() {
     let live = service(
         json!({"uid": "u"}),
         json!({"type": "ClusterIP", "ports": [{"port": 80, "protocol": "TCP"}]}),
@@ -138,7 +139,7 @@ fn what_was_there_before_the_first_apply_is_owned() {
         &service(json!({"labels": {"a": "1"}}), json!({})),
         "me",
     )
-    .expect("applies");
+    .expect("applied object");
     let before = &records(&object)[1];
     assert_eq!(before["manager"], BEFORE_FIRST_APPLY);
     assert_eq!(before["operation"], "Update");
@@ -154,7 +155,7 @@ fn what_was_there_before_the_first_apply_is_owned() {
         &service(json!({}), json!({"type": "NodePort"})),
         "me",
     )
-    .expect_err("is owned");
+    .expect_err("conflict");
     assert_eq!(
         error.to_string(),
         "Apply failed with 1 conflict: conflict with \"before-first-apply\" using v1: .spec.type"
@@ -162,30 +163,30 @@ fn what_was_there_before_the_first_apply_is_owned() {
 }
 
 #[test]
-fn kubectl_takes_over_what_it_applied_itself() {
+fn kubectl_owns_the_fields_of_its_annotation() {
     let applied = service(json!({}), json!({"type": "NodePort"}));
     let mut live = applied.clone();
     live["metadata"]["annotations"] =
         json!({ "kubectl.kubernetes.io/last-applied-configuration": applied.to_string() });
     let changed = service(json!({}), json!({"type": "ClusterIP"}));
-    apply_body(Some(&live), &changed, "other").expect_err("is not kubectl");
-    let object = apply_body(Some(&live), &changed, "kubectl").expect("is its own");
+    apply_body(Some(&live), &changed, "other").expect_err("conflict");
+    let object = apply_body(Some(&live), &changed, "kubectl").expect("apply by kubectl");
     assert_eq!(object["spec"]["type"], "ClusterIP");
     let annotation = &object["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"];
-    let kept: Value = serde_json::from_str(annotation.as_str().expect("text")).expect("JSON");
+    let kept: Value = serde_json::from_str(annotation.as_str().expect("annotation")).expect("JSON");
     assert_eq!(kept, changed);
     live["spec"]["type"] = "LoadBalancer".into();
-    apply_body(Some(&live), &changed, "kubectl").expect_err("somebody changed it since");
+    apply_body(Some(&live), &changed, "kubectl").expect_err("conflict");
 }
 
 #[test]
-fn updates_take_fields_over() {
+fn updates_acquire_changed_fields() {
     let old = apply_body(
         None,
         &service(json!({"labels": {"a": "1", "b": "1"}}), json!({})),
         "me",
     )
-    .expect("applies");
+    .expect("applied object");
     let mut new = service(
         json!({"labels": {"a": "2"}, "annotations": {"x": "y"}}),
         json!({}),
@@ -200,11 +201,12 @@ fn updates_take_fields_over() {
 }
 
 #[test]
-fn records_end_with_a_reset_and_begin_anew_with_an_apply() {
+fn empty_managed_fields_reset_the_record() {
     let mut new = service(json!({"labels": {"a": "2"}}), json!({}));
     update(&mut new, &service(json!({}), json!({})), None, author("me"));
     assert_eq!(records(&new), Value::Null);
-    let old = apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+    let old =
+        apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applied object");
     for reset in [json!([]), json!([{}])] {
         let mut new = service(json!({}), json!({}));
         update(&mut new, &old, Some(reset), author("me"));
@@ -223,14 +225,14 @@ fn records_end_with_a_reset_and_begin_anew_with_an_apply() {
 }
 
 #[test]
-fn a_new_object_belongs_to_who_created_it() {
+fn creation_owns_the_fields_of_a_new_object() {
     let mut object = service(
         json!({"uid": "u", "labels": {"a": "1"}, "annotations": {}}),
         json!({"ports": [port("x", 80), port("y", 80)], "selector": {}, "externalIPs": ["192.0.2.1"]}),
     );
     object["spec"]["ports"][1]["protocol"] = "UDP".into();
     object["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
-    let recorded = record_creation(&object, None, author("kubectl-create")).expect("records");
+    let recorded = record_creation(&object, None, author("kubectl-create")).expect("managed fields");
     let port = json!({".": {}, "f:name": {}, "f:port": {}});
     let mut udp = port.clone();
     udp["f:protocol"] = json!({});
@@ -250,19 +252,19 @@ fn a_new_object_belongs_to_who_created_it() {
         },
     }]);
     assert_eq!(recorded, expected);
-    let nameless = record_creation(&object, None, author("")).expect("records");
+    let nameless = record_creation(&object, None, author("")).expect("managed fields");
     assert_eq!(nameless[0]["manager"], "unknown");
-    // Records that come with the object lose to who creates it.
-    let recorded = record_creation(&object, Some(&expected), author("other")).expect("records");
+    // The creator replaces managed fields of the request.
+    let recorded = record_creation(&object, Some(&expected), author("other")).expect("managed fields");
     assert_eq!(recorded.as_array().map(Vec::len), Some(1));
     assert_eq!(recorded[0]["manager"], "other");
 }
 
 #[test]
-fn a_field_that_a_path_does_not_write_is_nobodys() {
+fn fields_that_a_path_does_not_write_have_no_owner() {
     let old = service(json!({"uid": "u"}), json!({"type": "NodePort"}));
     let mut stored = old.clone();
-    stored["metadata"]["managedFields"] = record_creation(&old, None, author("me")).expect("records");
+    stored["metadata"]["managedFields"] = record_creation(&old, None, author("me")).expect("managed fields");
     let mut new = old.clone();
     new["spec"] = json!({});
     new["status"] = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});
@@ -270,7 +272,7 @@ fn a_field_that_a_path_does_not_write_is_nobodys() {
         subresource: Some("status"),
         ..author("balancer")
     };
-    let recorded = record_update(&new, &stored, None, on_status).expect("records");
+    let recorded = record_update(&new, &stored, None, on_status).expect("managed fields");
     assert_eq!(recorded[1]["fieldsV1"], json!({"f:spec": {"f:type": {}}}));
     assert_eq!(recorded[0]["subresource"], "status");
     assert_eq!(
@@ -282,9 +284,9 @@ fn a_field_that_a_path_does_not_write_is_nobodys() {
 }
 
 #[test]
-fn many_updaters_are_put_together() {
+fn oldest_updaters_are_merged() {
     let mut object =
-        apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applies");
+        apply_body(None, &service(json!({"labels": {"a": "1"}}), json!({})), "me").expect("applied object");
     for index in 0..20 {
         let mut new = object.clone();
         clear(&mut new["metadata"], "managedFields");
@@ -304,16 +306,16 @@ fn many_updaters_are_put_together() {
 }
 
 #[test]
-fn each_path_applies_its_part() {
+fn each_path_applies_its_fields() {
     let mut configuration = service(json!({}), json!({"type": "NodePort"}));
     configuration["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
-    let object = apply_body(None, &configuration, "me").expect("applies");
+    let object = apply_body(None, &configuration, "me").expect("applied object");
     assert_eq!(object.get("status"), None);
     let on_status = Author {
         subresource: Some("status"),
         ..author("me")
     };
-    let object = apply(Some(&object), &configuration, on_status, false).expect("applies");
+    let object = apply(Some(&object), &configuration, on_status, false).expect("applied object");
     let records = records(&object);
     assert_eq!(records[0]["fieldsV1"], json!({"f:spec": {"f:type": {}}}));
     assert_eq!(records[1]["subresource"], "status");
@@ -324,10 +326,10 @@ fn each_path_applies_its_part() {
 }
 
 #[test]
-fn configurations_that_are_refused() {
-    let refusal = |configuration: Value| {
+fn rejects_invalid_configurations() {
+    let error_of = |configuration: Value| {
         apply_body(None, &configuration, "me")
-            .expect_err("is refused")
+            .expect_err("rejected configuration")
             .to_string()
     };
     let untyped =
@@ -354,14 +356,14 @@ fn configurations_that_are_refused() {
         ),
     ];
     for (spec, fault) in cases {
-        assert_eq!(refusal(service(json!({}), spec)), untyped(fault));
+        assert_eq!(error_of(service(json!({}), spec)), untyped(fault));
     }
     assert_eq!(
-        refusal(service(json!({"managedFields": []}), json!({}))),
+        error_of(service(json!({"managedFields": []}), json!({}))),
         "metadata.managedFields must be nil"
     );
     assert_eq!(
-        refusal(json!({"kind": "Service"})),
+        error_of(json!({"kind": "Service"})),
         "invalid object type: , Kind=Service"
     );
     let kind = author("me").kind;
@@ -376,7 +378,7 @@ fn configurations_that_are_refused() {
 }
 
 #[test]
-fn lists_keep_both_orders() {
+fn list_merge_keeps_both_orders() {
     let list = |names: &str| Value::Array(names.chars().map(|c| Value::from(c.to_string())).collect());
     for (live, applied, expected) in [
         ("abc", "", "abc"),
@@ -387,13 +389,13 @@ fn lists_keep_both_orders() {
         ("ab", "bxa", "bxa"),
         ("axb", "bca", "xbca"),
     ] {
-        let merged = merge::merged(Some(&list(live)), &list(applied), Layout::Set);
+        let merged = merge::merge(Some(&list(live)), &list(applied), Layout::Set);
         assert_eq!(merged, list(expected), "{live} {applied}");
     }
 }
 
 #[test]
-fn items_that_cannot_be_told_apart_are_owned_together() {
+fn duplicate_items_are_owned_together() {
     let layout = Layout::Set;
     let set = fields_of(&json!(["a", "b", "a"]), layout);
     assert_eq!(set.paths(), ["[=\"a\"]", "[=\"b\"]"]);
@@ -402,13 +404,13 @@ fn items_that_cannot_be_told_apart_are_owned_together() {
 }
 
 #[test]
-fn sameness_leaves_times_out() {
+fn comparison_ignores_times() {
     let configuration = service(json!({"labels": {"a": "1"}}), json!({}));
-    let now = apply(None, &configuration, author("me"), false).expect("applies");
-    let later = apply(None, &configuration, author_at("me", LATER), false).expect("applies");
-    assert!(now != later && same_but_times(&now, &later));
-    let other = apply(None, &configuration, author("you"), false).expect("applies");
-    assert!(!same_but_times(&now, &other));
+    let now = apply(None, &configuration, author("me"), false).expect("applied object");
+    let later = apply(None, &configuration, author_at("me", LATER), false).expect("applied object");
+    assert!(now != later && is_same_except_times(&now, &later));
+    let other = apply(None, &configuration, author("you"), false).expect("applied object");
+    assert!(!is_same_except_times(&now, &other));
 }
 
 fn labels() -> impl Strategy<Value = Value> {
@@ -472,55 +474,55 @@ fn anything() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn applying_again_changes_nothing(
+    fn apply_is_idempotent(
         before in configurations(), first in configurations(), other in configurations(),
     ) {
         let kind = author("me").kind;
         let is_readable = |c: &Value| read_configuration(c.to_string().as_bytes(), kind).is_ok();
         prop_assume!(is_readable(&before) && is_readable(&first) && is_readable(&other));
-        let object = apply(Some(&before), &other, author("other"), true).expect("is forced");
-        let object = apply(Some(&object), &first, author("me"), true).expect("is forced");
-        let again = apply(Some(&object), &first, author_at("me", LATER), false).expect("nobody else has it");
+        let object = apply(Some(&before), &other, author("other"), true).expect("forced apply");
+        let object = apply(Some(&object), &first, author("me"), true).expect("forced apply");
+        let again = apply(Some(&object), &first, author_at("me", LATER), false).expect("apply without conflict");
         prop_assert_eq!(&again, &object);
     }
 
     #[test]
-    fn what_is_applied_is_there(before in configurations(), applied in configurations()) {
+    fn apply_sets_all_fields(before in configurations(), applied in configurations()) {
         let kind = author("me").kind;
         prop_assume!(read_configuration(applied.to_string().as_bytes(), kind).is_ok());
-        let object = apply(Some(&before), &applied, author("me"), true).expect("is forced");
+        let object = apply(Some(&before), &applied, author("me"), true).expect("forced apply");
         let layout = Layout::of_kind(kind);
-        let (bare, _) = taken_apart(&object);
+        let (bare, _) = split_managed_fields(&object);
         let missing = Comparison::of(&bare, &applied, layout);
         prop_assert!(missing.added.is_empty() && missing.modified.is_empty(), "{:?}", missing);
     }
 
     #[test]
-    fn nothing_panics(live in anything(), configuration in anything(), given in anything()) {
+    fn apply_and_records_do_not_panic(live in anything(), configuration in anything(), given in anything()) {
         let author = author("kubectl");
         let read = read_configuration(configuration.to_string().as_bytes(), author.kind);
         prop_assert!(read.is_err() || configuration["kind"] == "Service");
-        let applied = apply(Some(&live), &configuration, author, true).expect("is forced");
+        let applied = apply(Some(&live), &configuration, author, true).expect("forced apply");
         record_update(&live, &applied, Some(&given), author);
         record_creation(&live, Some(&given), author);
-        prop_assert!(same_but_times(&applied, &applied));
+        prop_assert!(is_same_except_times(&applied, &applied));
     }
 
     #[test]
-    fn creation_records_what_a_comparison_with_nothing_finds(object in configurations()) {
+    fn creation_equals_a_comparison_with_the_zero_object(object in configurations()) {
         let author = author("me");
         let mut comparison = Comparison::of(zero_of(author.kind), &object, Layout::of_kind(author.kind));
-        comparison.leave_out("status");
+        comparison.exclude("status");
         let fields = without_identity(&comparison.written());
         let created = record_creation(&object, None, author).map(|records| records[0]["fieldsV1"].clone());
-        prop_assert_eq!(created, (!fields.is_empty()).then(|| fields_v1::write(&fields)));
+        prop_assert_eq!(created, (!fields.is_empty()).then(|| fields_v1::format(&fields)));
     }
 
     #[test]
-    fn sets_survive_their_written_form(value in configurations()) {
+    fn field_sets_round_trip_through_fields_v1(value in configurations()) {
         let set = fields_of(&value, Layout::of_kind(author("me").kind));
-        prop_assert_eq!(fields_v1::read(&fields_v1::write(&set)), Some(set.clone()));
-        prop_assert_eq!(set.each().iter().fold(FieldSet::default(), |all, one| all.union(one)), set.clone());
+        prop_assert_eq!(fields_v1::parse(&fields_v1::format(&set)), Some(set.clone()));
+        prop_assert_eq!(set.single_fields().iter().fold(FieldSet::default(), |all, one| all.union(one)), set.clone());
         prop_assert!(set.difference(&set).is_empty());
         prop_assert_eq!(set.intersection(&set), set);
     }

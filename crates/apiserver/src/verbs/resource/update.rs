@@ -1,6 +1,6 @@
 //! Update: of an object, and of its status.
 
-use api::apply::same_but_times;
+use api::apply::is_same_except_times;
 use api::decode::Format;
 use api::kind::SCALE;
 use api::metadata::drop_duplicate_owners;
@@ -125,7 +125,7 @@ impl Resources {
         (strategy.default_on_read)(&mut new, self.services.families().primary);
         set_records(&mut new, records);
         // A value that is stored with an older key, or plain, is written with the present one, as upstream does.
-        if same_but_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
+        if is_same_except_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
             return Ok(Outcome::ok(stored.entry.value));
         }
         if is_finished(&new) {
