@@ -1,5 +1,5 @@
-//! Bootstrap tokens, by which machines join: their Secrets are looked at when one comes, so one that is revoked is worth
-//! nothing at once.
+//! Authentication by bootstrap tokens, which nodes use to join. The Secret is read for each request, so that a
+//! revoked token is refused at once.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use store::Store;
 
 use super::identity::{AUTHENTICATED, Identity};
 
-/// Why a token is not accepted. For the log; a client is told nothing.
+/// Reason for the rejection of a bootstrap token. It is logged; the client receives 401 without a reason.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Rejection {
-    /// No Secret says that it is a token.
-    #[error("no Secret has the token {0}: it was revoked, or removed after its time")]
+    /// No Secret exists for the token ID.
+    #[error("bootstrap token {0} is unknown: it was revoked, or deleted after its expiration")]
     Unknown(String),
-    /// The ID is right and the rest is not.
-    #[error("the secret of the token {0} is another")]
+    /// The token ID exists, and the secret part differs.
+    #[error("wrong secret for bootstrap token {0}")]
     Wrong(String),
-    /// It was good.
-    #[error("the token {0} has expired")]
+    /// The expiration of the token has passed.
+    #[error("bootstrap token {0} has expired")]
     Expired(String),
-    /// It is for something else, or gives groups that no token gives.
-    #[error("the token {0} is not for proving who somebody is")]
+    /// The token has no usage `authentication`, or requests groups that no bootstrap token may have.
+    #[error("bootstrap token {0} is not valid for authentication")]
     Unusable(String),
 }
 
-/// Whose token this is; `None` if it does not have the form of one.
-pub(crate) fn owner(store: &dyn Store, text: &str) -> Option<Result<Arc<Identity>, Rejection>> {
+/// Authenticates a bootstrap token; `None` if the text does not have the form of one.
+pub(crate) fn authenticate(store: &dyn Store, text: &str) -> Option<Result<Arc<Identity>, Rejection>> {
     let token: Token = text.parse().ok()?;
     Some(identify(store, &token, Timestamp::now()).map(Arc::new))
 }
@@ -45,9 +45,9 @@ fn identify(store: &dyn Store, token: &Token, now: Timestamp) -> Result<Identity
     let secret: Value = entry
         .and_then(|entry| serde_json::from_slice(&entry.value).ok())
         .ok_or_else(|| Rejection::Unknown(id()))?;
-    let is_ending = !secret["metadata"]["deletionTimestamp"].is_null();
+    let is_terminating = !secret["metadata"]["deletionTimestamp"].is_null();
     let stored = Stored::of(&secret)
-        .filter(|_| !is_ending)
+        .filter(|_| !is_terminating)
         .ok_or_else(|| Rejection::Unknown(id()))?;
     if !are_equal(&stored.get("token-secret"), &token.secret) {
         return Err(Rejection::Wrong(id()));
@@ -73,7 +73,7 @@ fn identify(store: &dyn Store, token: &Token, now: Timestamp) -> Result<Identity
     })
 }
 
-/// Compares digests, so that the time says nothing about where the texts differ.
+/// Compares SHA-256 digests, so that the duration does not depend on the first differing byte.
 fn are_equal(one: &str, other: &str) -> bool {
     Sha256::digest(one) == Sha256::digest(other)
 }

@@ -1,4 +1,4 @@
-//! Somebody who asks.
+//! The identity of a client.
 
 use api::certificates::INCARNATION;
 use rustls::pki_types::CertificateDer;
@@ -7,42 +7,43 @@ use x509_parser::prelude::{FromDer, X509Certificate};
 
 use super::node_certificates::Signed;
 
-/// The group of everybody who has proved an identity.
+/// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
-/// The group of everybody who has not.
+/// Group of unauthenticated users.
 pub(crate) const UNAUTHENTICATED: &str = "system:unauthenticated";
-/// The name of everybody who has not.
+/// Name of unauthenticated users.
 pub(crate) const ANONYMOUS: &str = "system:anonymous";
-/// The group whose members may do everything, whatever the roles say.
+/// Group whose members may do everything, independent of roles.
 const PRIVILEGED: &str = "system:masters";
-/// The group of the nodes' agents, and what their names begin with.
+/// Group of the node agents.
 pub(crate) const NODES: &str = "system:nodes";
+/// Prefix of the user names of node agents.
 const NODE_PREFIX: &str = "system:node:";
-/// What the user names of ServiceAccounts begin with.
+/// Prefix of the user names of ServiceAccounts.
 pub(crate) const SERVICE_ACCOUNT_PREFIX: &str = "system:serviceaccount:";
-/// The group of all ServiceAccounts.
+/// Group of all ServiceAccounts.
 pub(crate) const SERVICE_ACCOUNTS: &str = "system:serviceaccounts";
-/// The key of what identifies the credential.
+/// Key in `extra` of the credential ID.
 pub(crate) const CREDENTIAL_ID: &str = "authentication.kubernetes.io/credential-id";
 
-/// Somebody who asks for something.
+/// User, groups and attributes that authentication established.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Identity {
-    /// The user's name.
+    /// User name.
     pub user: String,
-    /// The user's unique id, if the way of authentication knows one.
+    /// UID of the user; empty if the authentication method has none.
     pub uid: String,
-    /// The groups that the user is a member of.
+    /// Groups of the user.
     pub groups: Vec<String>,
-    /// What else is known, by keys.
+    /// Further attributes, by key (`userInfo.extra`).
     pub extra: Vec<(String, Vec<String>)>,
-    /// The signature of the client certificate that proved it, if one did.
+    /// Signature of the client certificate, if one proved the identity.
     pub signed: Option<Signed>,
 }
 
 impl Identity {
-    /// Whom a certificate names: the common name is the user, organizations are groups. `None` if it names
-    /// nobody. The certificate's signature has been checked by TLS.
+    /// Returns the user of a client certificate: the common name is the user name, the organizations are the groups.
+    /// Returns `None` without a common name. TLS has verified the signature.
     pub fn of_certificate(certificate: &CertificateDer<'_>) -> Option<Identity> {
         let (_, parsed) = X509Certificate::from_der(certificate).ok()?;
         let subject = parsed.subject();
@@ -69,7 +70,7 @@ impl Identity {
         })
     }
 
-    /// Somebody who has proved nothing.
+    /// Returns the identity of a client without credentials.
     pub(crate) fn anonymous() -> Identity {
         Identity {
             user: ANONYMOUS.to_owned(),
@@ -78,17 +79,17 @@ impl Identity {
         }
     }
 
-    /// Whether nothing was proved.
+    /// True if the client is unauthenticated.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS
     }
 
-    /// Whether everything is allowed, whatever the roles say.
+    /// True if everything is allowed, independent of roles.
     pub(crate) fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == PRIVILEGED)
     }
 
-    /// The Node whose agent this is.
+    /// The name of the Node whose agent this is.
     pub(crate) fn node_name(&self) -> Option<&str> {
         let name = self.user.strip_prefix(NODE_PREFIX)?;
         self.groups.iter().any(|group| group == NODES).then_some(name)

@@ -1,4 +1,4 @@
-//! Asking in somebody else's name, by `Impersonate-*` headers, for those who are allowed to.
+//! Impersonation: `Impersonate-*` headers of users who may act as others.
 
 use std::sync::Arc;
 
@@ -11,25 +11,27 @@ use super::{AUTHENTICATED, Identity, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
 use crate::access::authorization::{Attributes, Authorizer};
 use crate::failure::Failure;
 
+/// Headers, in the lower case of HTTP/2.
 const USER: &str = "impersonate-user";
 const GROUP: &str = "impersonate-group";
 const UID: &str = "impersonate-uid";
 const EXTRA_PREFIX: &str = "impersonate-extra-";
 
-/// In whose name a request is made.
+/// Returns the identity in whose name a request is made: the requester, or the impersonated user if authorization
+/// permits it.
 pub(crate) fn impersonated(
     requester: Arc<Identity>,
     headers: &HeaderMap,
     authorizer: &Authorizer,
 ) -> Result<Arc<Identity>, Failure> {
-    let wanted = Wanted::read(headers)?;
-    if wanted.user.is_empty() {
-        if wanted.groups.is_empty() && wanted.uid.is_empty() && wanted.extra.is_empty() {
+    let requested = Requested::read(headers)?;
+    if requested.user.is_empty() {
+        if requested.groups.is_empty() && requested.uid.is_empty() && requested.extra.is_empty() {
             return Ok(requester);
         }
         let message = format!(
             "requested uid {:?}, groups {:?} and extra {:?} without impersonating a user name",
-            wanted.uid, wanted.groups, wanted.extra
+            requested.uid, requested.groups, requested.extra
         );
         return Err(Failure::bad_request(message));
     }
@@ -43,35 +45,35 @@ pub(crate) fn impersonated(
         };
         authorizer.check(&Attributes::new(&requester, namespace, action))
     };
-    match service_account(wanted.user) {
+    match service_account(requested.user) {
         Some((namespace, name)) => check("", "serviceaccounts", "", namespace, name)?,
-        None => check("", "users", "", "", wanted.user)?,
+        None => check("", "users", "", "", requested.user)?,
     }
-    for group in &wanted.groups {
+    for group in &requested.groups {
         check("", "groups", "", "", group)?;
     }
-    if !wanted.uid.is_empty() {
-        check("authentication.k8s.io", "uids", "", "", wanted.uid)?;
+    if !requested.uid.is_empty() {
+        check("authentication.k8s.io", "uids", "", "", requested.uid)?;
     }
-    for (key, values) in &wanted.extra {
+    for (key, values) in &requested.extra {
         for value in values {
             check("authentication.k8s.io", "userextras", key, "", value)?;
         }
     }
-    Ok(Arc::new(wanted.identity()))
+    Ok(Arc::new(requested.identity()))
 }
 
-/// What the headers ask for.
-struct Wanted<'h> {
+/// Identity that the headers request.
+struct Requested<'h> {
     user: &'h str,
     uid: &'h str,
     groups: Vec<String>,
     extra: Vec<(String, Vec<String>)>,
 }
 
-impl<'h> Wanted<'h> {
-    /// Reads the headers. One that cannot be read is refused: without it the request would have other rights than asked for.
-    fn read(headers: &'h HeaderMap) -> Result<Wanted<'h>, Failure> {
+impl<'h> Requested<'h> {
+    /// Reads the headers. A header that is not UTF-8 is an error: dropping it would change the rights of the request.
+    fn read(headers: &'h HeaderMap) -> Result<Requested<'h>, Failure> {
         let mut extra = Vec::new();
         for name in headers.keys() {
             if let Some(key) = name.as_str().strip_prefix(EXTRA_PREFIX) {
@@ -79,7 +81,7 @@ impl<'h> Wanted<'h> {
                 extra.push((key, all(headers, name.as_str())?));
             }
         }
-        Ok(Wanted {
+        Ok(Requested {
             user: one(headers, USER)?,
             uid: one(headers, UID)?,
             groups: all(headers, GROUP)?,
@@ -87,8 +89,8 @@ impl<'h> Wanted<'h> {
         })
     }
 
-    /// Adds the groups that nobody has to name: those of a ServiceAccount, and the one that says whether an identity was
-    /// proved (upstream's `endpoints/filters/impersonation/mode.go`).
+    /// Returns the identity with its implied groups: those of a ServiceAccount, and `system:authenticated` or
+    /// `system:unauthenticated` (upstream's `endpoints/filters/impersonation/mode.go`).
     fn identity(self) -> Identity {
         let mut groups = self.groups;
         if let Some((namespace, _)) = service_account(self.user)
@@ -118,7 +120,7 @@ impl<'h> Wanted<'h> {
     }
 }
 
-/// The value of a header that is given once at most; "" if it is absent.
+/// Returns the value of a header that occurs at most once; "" if it is absent.
 fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, Failure> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map_or(Ok(""), |value| text(name, value))?;
@@ -130,7 +132,7 @@ fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, Failure> {
     }
 }
 
-/// The values of a header that may be given several times.
+/// Returns the values of a header that may occur several times.
 fn all(headers: &HeaderMap, name: &str) -> Result<Vec<String>, Failure> {
     let values = headers.get_all(name).iter();
     values.map(|value| text(name, value).map(str::to_owned)).collect()
@@ -144,8 +146,8 @@ fn text<'h>(name: &str, value: &'h HeaderValue) -> Result<&'h str, Failure> {
     })
 }
 
-/// Namespace and name of the ServiceAccount that a user name stands for. A name that no ServiceAccount can have is a
-/// user's (upstream's `serviceaccount.SplitUsername`).
+/// Splits the user name of a ServiceAccount into namespace and name. A name that no ServiceAccount can have is a user
+/// name (upstream's `serviceaccount.SplitUsername`).
 fn service_account(user: &str) -> Option<(&str, &str)> {
     let (namespace, name) = user.strip_prefix(SERVICE_ACCOUNT_PREFIX)?.split_once(':')?;
     let is_valid = dns_label(namespace).is_empty() && dns_subdomain(name).is_empty();

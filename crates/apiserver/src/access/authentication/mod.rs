@@ -1,5 +1,4 @@
-//! Who is asking: a client certificate of our authority, a token of a file, a token of a ServiceAccount, a
-//! bootstrap token, or nobody that we know.
+//! Authentication: client certificates of the cluster CA, static tokens, bootstrap tokens and ServiceAccount tokens.
 
 mod bootstrap_tokens;
 mod identity;
@@ -27,17 +26,17 @@ use crate::failure::Failure;
 use crate::transport::connection::census::Source;
 use service_accounts::{Rejection, ServiceAccounts};
 
-/// Lines in the log about rejected bootstrap tokens of one address, in a second.
-const LINES_PER_SECOND: u32 = 1;
+/// Log lines about rejected bootstrap tokens, for each client address and second.
+const REJECTION_LOG_LINES_PER_SECOND: u32 = 1;
 
-/// Knows everybody who may come in.
+/// Establishes the identity of clients.
 pub(crate) struct Authenticator {
     tokens: Tokens,
-    /// The tokens of ServiceAccounts.
+    /// Tokens of ServiceAccounts.
     pub(crate) service_accounts: ServiceAccounts,
-    nobody: Arc<Identity>,
-    /// Lines in the log about rejected bootstrap tokens.
-    lines: Mutex<Rates<Source>>,
+    anonymous: Arc<Identity>,
+    /// Rate of log lines about rejected bootstrap tokens.
+    rejection_log_rates: Mutex<Rates<Source>>,
 }
 
 impl Authenticator {
@@ -45,13 +44,13 @@ impl Authenticator {
         Authenticator {
             tokens,
             service_accounts,
-            nobody: Arc::new(Identity::anonymous()),
-            lines: Mutex::new(Rates::new(LINES_PER_SECOND)),
+            anonymous: Arc::new(Identity::anonymous()),
+            rejection_log_rates: Mutex::new(Rates::new(REJECTION_LOG_LINES_PER_SECOND)),
         }
     }
 
-    /// Who sends a request; somebody anonymous if nothing is sent that proves anything. A token counts before the
-    /// certificate of the connection, and a wrong one is never made up for by it. `source` is the client's address.
+    /// Returns the identity of a request, which is anonymous without credentials. A bearer token takes precedence
+    /// over the certificate of the connection; an invalid token fails the request. `source` is the client's address.
     pub(crate) fn authenticate(
         &self,
         headers: &HeaderMap,
@@ -60,7 +59,7 @@ impl Authenticator {
     ) -> Result<Arc<Identity>, Failure> {
         let connection = || match connection {
             Some(identity) => self.check_certificate(identity).map(|()| identity.clone()),
-            None => Ok(self.nobody.clone()),
+            None => Ok(self.anonymous.clone()),
         };
         let Some(authorization) = headers.get(AUTHORIZATION) else {
             return connection();
@@ -77,41 +76,47 @@ impl Authenticator {
         if let Some(owner) = self.tokens.owner(token) {
             return Ok(owner.clone());
         }
-        if let Some(owner) = bootstrap_tokens::owner(self.service_accounts.store(), token) {
-            return owner.map_err(|rejection| {
-                match self.is_worth_a_line(source) {
-                    true => tracing::info!(%rejection, "a token was rejected"),
-                    false => tracing::debug!(%rejection, "a token was rejected"),
+        if let Some(result) = bootstrap_tokens::authenticate(self.service_accounts.store(), token) {
+            return result.map_err(|rejection| {
+                if self.may_log_rejection(source) {
+                    tracing::info!(%rejection, "bearer token rejected");
+                } else {
+                    tracing::debug!(%rejection, "bearer token rejected");
                 }
                 Failure::unauthorized()
             });
         }
-        self.service_accounts.owner(token, source).map_err(|rejection| {
-            tracing::debug!(%rejection, "a token was rejected");
-            match rejection {
-                Rejection::TooMany => Failure::too_many_requests(),
-                _ => Failure::unauthorized(),
-            }
-        })
+        self.service_accounts
+            .authenticate(token, source)
+            .map_err(|rejection| {
+                tracing::debug!(%rejection, "bearer token rejected");
+                match rejection {
+                    Rejection::TooMany => Failure::too_many_requests(),
+                    _ => Failure::unauthorized(),
+                }
+            })
     }
 
-    /// Returns true if a rejected token is logged. The rate is limited, so that clients cannot fill the disk.
-    fn is_worth_a_line(&self, source: Option<Source>) -> bool {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        source.is_none_or(|source| lines.take_one(source, Instant::now()))
+    /// True if one more rejection may be logged for the address. The limit keeps clients from filling the disk.
+    fn may_log_rejection(&self, source: Option<Source>) -> bool {
+        let mut rates = self
+            .rejection_log_rates
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        source.is_none_or(|source| rates.take_one(source, Instant::now()))
     }
 
-    /// Refuses a connection's certificate that does not count any more, since its Node was removed.
+    /// Rejects a certificate that has expired or whose Node does not accept it any more.
     pub(crate) fn check_certificate(&self, identity: &Identity) -> Result<(), Failure> {
         let index = self.service_accounts.store().index();
         node_certificates::check(identity, index, Timestamp::now()).map_err(|rejection| {
-            tracing::debug!(user = identity.user, %rejection, "client certificate refused");
+            tracing::debug!(user = identity.user, %rejection, "client certificate rejected");
             Failure::unauthorized()
         })
     }
 
-    /// Whose token this is, for those who ask about it: the owner, and those of the `audiences` asked about that
-    /// it is good for. No audience means this server.
+    /// Returns the owner of a token and the `audiences` for which it is valid, for a TokenReview. An empty list means
+    /// this server.
     pub(crate) fn review(
         &self,
         token: &str,
@@ -119,13 +124,14 @@ impl Authenticator {
     ) -> Result<(Arc<Identity>, Vec<String>), String> {
         if let Some(owner) = self.tokens.owner(token) {
             let ours = self.service_accounts.audience();
-            return match audiences.is_empty() || audiences.contains(&ours) {
-                true => Ok((owner.clone(), vec![ours.to_owned()])),
-                false => Err("the token is not good for any of the audiences".to_owned()),
+            return if audiences.is_empty() || audiences.contains(&ours) {
+                Ok((owner.clone(), vec![ours.to_owned()]))
+            } else {
+                Err("the token is valid for none of the audiences".to_owned())
             };
         }
         self.service_accounts
-            .owner_for(token, audiences, None)
+            .authenticate_for(token, audiences, None)
             .map_err(|rejection| rejection.to_string())
     }
 }

@@ -1,16 +1,19 @@
-//! Certificates of Nodes' machines, those of the agent and of its parts: they count as long as the Node does, so that a
-//! machine whose Node was removed has no rights any more, however long its certificates last.
+//! Validity of node certificates: client certificates of a node's agent and its other components.
 //!
-//! - The Node exists, and the certificate carries an [`Incarnation`]: it counts if it is the Node's. So certificates of a
-//!   machine that had the name before stay worthless after another one has joined under it, however soon.
-//! - The certificate carries none, since an earlier version signed it, or it was given out by hand: it counts if it was
-//!   signed at [`CERTIFICATES_SINCE`] or later, and always if the Node has no such annotation. Of a Node whose machine
-//!   joined with certificates that carry one ([`INCARNATION`]), those given out by hand alone count without.
-//! - There is no Node: no certificate counts, but one that the server's own authority gave out by hand (`portolan
-//!   kubeconfig`, `portolan up` for its own machine) does for an hour, so that its agent can register the Node. No request
-//!   for a certificate leads to one with that mark.
+//! A certificate is valid only while its Node exists, so a removed node loses its rights before the certificate
+//! expires:
 //!
-//! No certificate, of a Node or of anybody else, counts longer than it says, also on a connection that began before.
+//! - The Node exists, and the certificate carries an [`Incarnation`]: it is valid if the Node has the same
+//!   incarnation. Certificates of an earlier node with this name stay invalid after another node has joined under the
+//!   name.
+//! - The Node exists, and the certificate carries no incarnation (an earlier version or an administrator issued it):
+//!   it is valid if it was signed at [`CERTIFICATES_SINCE`] or later, or if the Node has no such annotation. If the
+//!   node joined with incarnations ([`INCARNATION`]), only certificates that an administrator issued may lack one.
+//! - The Node does not exist: only a certificate that an administrator issued is valid, for one hour, so that the
+//!   agent can register the Node. `portolan kubeconfig` and `portolan up` issue such certificates;
+//!   CertificateSigningRequests cannot.
+//!
+//! No certificate is valid after its expiration, not even on a connection that was opened before.
 
 use std::collections::HashMap;
 
@@ -25,23 +28,23 @@ use x509_parser::prelude::X509Certificate;
 
 use super::Identity;
 
-/// The organizational unit in certificates that the authority gave out by hand.
+/// Organizational unit of certificates that an administrator issued without a CertificateSigningRequest.
 pub(crate) const BY_HAND: &str = "portolan:by-hand";
-/// Validity of a certificate that an administrator issued, without a Node.
+/// Period in which a certificate that an administrator issued is valid without a Node.
 const REGISTRATION_SECONDS: i64 = 3_600;
-/// How much the clock of a signer may lie behind that of another one, of Nodes whose certificates carry no incarnation.
+/// Tolerated clock difference between signers, for certificates and Nodes without an incarnation.
 const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
-/// Time and origin of the signature of a client certificate.
+/// Signature time, expiration and origin of a client certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signed {
-    /// When, in seconds since the epoch.
+    /// Time of the signature, in seconds since the epoch.
     at_seconds: i64,
-    /// The last second at which the certificate is good, since the epoch.
-    ends_at_seconds: i64,
+    /// Last second of validity, since the epoch.
+    expires_at_seconds: i64,
     /// Set if an administrator issued the certificate.
     is_by_hand: bool,
-    /// The incarnation of the Node that it was signed for, if it carries one.
+    /// Incarnation of the Node that the certificate was issued for, if it carries one.
     incarnation: Option<Incarnation>,
 }
 
@@ -54,35 +57,35 @@ impl Signed {
             .filter_map(|unit| unit.strip_prefix(INCARNATION_UNIT_PREFIX));
         Signed {
             at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
-            ends_at_seconds: certificate.validity().not_after.timestamp(),
+            expires_at_seconds: certificate.validity().not_after.timestamp(),
             is_by_hand: units.contains(&BY_HAND),
             incarnation: incarnations.next().map(Incarnation::written),
         }
     }
 
-    /// The incarnation of the Node that the certificate was signed for, if it carries one.
+    /// The incarnation of the Node that the certificate was issued for, if it carries one.
     pub(super) fn incarnation(&self) -> Option<&Incarnation> {
         self.incarnation.as_ref()
     }
 
-    /// A certificate that is good for an hour.
+    /// A certificate that is valid for one hour.
     #[cfg(test)]
     pub(crate) fn at(seconds: i64) -> Signed {
         Signed {
             at_seconds: seconds,
-            ends_at_seconds: seconds + REGISTRATION_SECONDS,
+            expires_at_seconds: seconds + REGISTRATION_SECONDS,
             is_by_hand: false,
             incarnation: None,
         }
     }
 
-    /// Whether time alone may have made the certificate worthless by `now`, without a change of its Node.
-    pub(crate) fn may_have_lapsed(&self, now: Timestamp) -> bool {
-        self.is_by_hand || self.has_ended(now)
+    /// True if the certificate may have become invalid by `now` without a change of its Node.
+    pub(crate) fn may_be_expired(&self, now: Timestamp) -> bool {
+        self.is_by_hand || self.is_expired(now)
     }
 
-    fn has_ended(&self, now: Timestamp) -> bool {
-        now.as_second() > self.ends_at_seconds
+    fn is_expired(&self, now: Timestamp) -> bool {
+        now.as_second() > self.expires_at_seconds
     }
 }
 
@@ -90,28 +93,28 @@ impl Signed {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
     /// The certificate has expired.
-    #[error("the certificate has ended")]
-    Ended,
-    /// The Node was removed, or never was.
-    #[error("there is no Node {0:?}: its machine has to join again")]
+    #[error("the certificate has expired")]
+    Expired,
+    /// The Node does not exist.
+    #[error("Node {0:?} does not exist: the node has to join again")]
     NoNode(String),
-    /// Another machine has joined under the name since, or the Node was removed and made again.
-    #[error("the certificate is of an earlier incarnation of the Node {0:?}")]
+    /// Another node has joined under the name, or the Node was deleted and created again.
+    #[error("the certificate belongs to an earlier incarnation of Node {0:?}")]
     OtherIncarnation(String),
-    /// Another machine has joined under the name since.
-    #[error("the certificate is older than the Node {node:?} allows: {CERTIFICATES_SINCE} is {since:?}")]
+    /// The certificate was signed before the current node joined under the name.
+    #[error("the certificate is older than Node {node:?} permits: {CERTIFICATES_SINCE} is {since:?}")]
     TooOld {
         /// The Node.
         node: String,
         /// The value of the annotation.
         since: String,
     },
-    /// The Node cannot be read.
-    #[error("the Node {node:?} cannot be read: {source}")]
+    /// The stored Node is malformed.
+    #[error("cannot read Node {node:?}: {source}")]
     Unreadable {
         /// The Node.
         node: String,
-        /// Why.
+        /// The JSON error.
         source: serde_json::Error,
     },
 }
@@ -129,22 +132,23 @@ struct StoredMetadata {
     annotations: Option<HashMap<String, String>>,
 }
 
-/// Checks whether the certificate counts that proved an identity, if one did. Those of no Node count until they end.
+/// Checks the client certificate of an identity. Certificates that do not belong to a node are valid until they
+/// expire.
 pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Result<(), Rejection> {
     let Some(signed) = &identity.signed else {
         return Ok(());
     };
-    if signed.has_ended(now) {
-        return Err(Rejection::Ended);
+    if signed.is_expired(now) {
+        return Err(Rejection::Expired);
     }
-    let Some(of_node) = NodeIdentity::of(&identity.user, &identity.groups) else {
+    let Some(node_identity) = NodeIdentity::of(&identity.user, &identity.groups) else {
         return Ok(());
     };
-    let node = of_node.node_name.to_owned();
+    let node = node_identity.node_name.to_owned();
     let entry = kind::find("", "v1", "nodes").and_then(|nodes| index.get(&nodes.store_key("", &node)));
     let Some(entry) = entry else {
-        let registers = signed.is_by_hand && now.as_second() - signed.at_seconds <= REGISTRATION_SECONDS;
-        return if registers {
+        let may_register = signed.is_by_hand && now.as_second() - signed.at_seconds <= REGISTRATION_SECONDS;
+        return if may_register {
             Ok(())
         } else {
             Err(Rejection::NoNode(node))
@@ -157,11 +161,12 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
     let annotations = stored.metadata.annotations.unwrap_or_default();
     let joined_by = annotations.get(INCARNATION);
     let tolerance_seconds = match (&signed.incarnation, joined_by) {
-        (Some(carried), _) => {
+        (Some(of_certificate), _) => {
             let current = Incarnation::new(&stored.metadata.uid, joined_by.map_or("", String::as_str));
-            return match *carried == current {
-                true => Ok(()),
-                false => Err(Rejection::OtherIncarnation(node)),
+            return if *of_certificate == current {
+                Ok(())
+            } else {
+                Err(Rejection::OtherIncarnation(node))
             };
         }
         (None, Some(_)) if !signed.is_by_hand => return Err(Rejection::OtherIncarnation(node)),

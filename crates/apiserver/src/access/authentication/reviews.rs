@@ -1,4 +1,4 @@
-//! SelfSubjectReview ("who am I?") and TokenReview ("whose token is this?").
+//! SelfSubjectReview and TokenReview.
 
 use api::tree::{child, set, text, texts};
 use serde_json::{Map, Value, json};
@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 use super::{Authenticator, Identity};
 use crate::failure::Failure;
 
-/// Answers a SelfSubjectReview.
+/// Completes a SelfSubjectReview with the requester's identity.
 pub(crate) fn review_self(mut review: Value, requester: &Identity) -> Value {
     set(&mut review, "status", json!({"userInfo": user_info(requester)}));
     review
 }
 
-/// Answers a TokenReview.
+/// Completes a TokenReview with the owner of the token, or with the reason for its rejection.
 pub(crate) fn review_token(mut review: Value, authenticator: &Authenticator) -> Result<Value, Failure> {
     let spec = child(&review, "spec");
     let token = text(spec, "token");
@@ -25,13 +25,13 @@ pub(crate) fn review_token(mut review: Value, authenticator: &Authenticator) -> 
         Ok((owner, audiences)) => {
             json!({"authenticated": true, "user": user_info(&owner), "audiences": audiences})
         }
-        Err(why) => json!({"user": {}, "error": format!("invalid bearer token: {why}")}),
+        Err(reason) => json!({"user": {}, "error": format!("invalid bearer token: {reason}")}),
     };
     set(&mut review, "status", status);
     Ok(review)
 }
 
-/// A user in the form of the API.
+/// Returns a user as `authentication.k8s.io/v1` `UserInfo`.
 fn user_info(identity: &Identity) -> Value {
     let mut user = Map::new();
     user.insert("username".to_owned(), identity.user.as_str().into());

@@ -19,32 +19,32 @@ fn authenticator(directory: &std::path::Path) -> Authenticator {
 }
 
 #[test]
-fn a_wrong_token_is_not_made_up_for_by_a_certificate() {
+fn invalid_token_fails_despite_a_valid_certificate() {
     let directory = tempfile::tempdir().unwrap();
     let authenticator = authenticator(directory.path());
     let admin = Arc::new(Identity {
         user: "admin".into(),
         ..Identity::default()
     });
-    let by = |headers: &HeaderMap, who| {
+    let user_of = |headers: &HeaderMap, connection| {
         authenticator
-            .authenticate(headers, who, None)
-            .map(|i| i.user.clone())
+            .authenticate(headers, connection, None)
+            .map(|identity| identity.user.clone())
     };
-    let (as_admin, as_nobody) = (Ok("admin".to_owned()), Ok("system:anonymous".to_owned()));
-    assert_eq!(by(&HeaderMap::new(), Some(&admin)), as_admin);
-    assert_eq!(by(&with("Basic YTpi"), Some(&admin)), as_admin);
-    assert_eq!(by(&with("Bearer"), Some(&admin)), as_admin);
+    let (as_admin, as_anonymous) = (Ok("admin".to_owned()), Ok("system:anonymous".to_owned()));
+    assert_eq!(user_of(&HeaderMap::new(), Some(&admin)), as_admin);
+    assert_eq!(user_of(&with("Basic YTpi"), Some(&admin)), as_admin);
+    assert_eq!(user_of(&with("Bearer"), Some(&admin)), as_admin);
     assert_eq!(
-        by(&with("Bearer wrong"), Some(&admin)),
+        user_of(&with("Bearer wrong"), Some(&admin)),
         Err(Failure::unauthorized())
     );
-    assert_eq!(by(&HeaderMap::new(), None), as_nobody);
-    assert_eq!(by(&with("Bearer wrong"), None), Err(Failure::unauthorized()));
+    assert_eq!(user_of(&HeaderMap::new(), None), as_anonymous);
+    assert_eq!(user_of(&with("Bearer wrong"), None), Err(Failure::unauthorized()));
 }
 
 #[test]
-fn a_certificate_names_user_and_groups() {
+fn certificate_subject_is_user_and_groups() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), &serving_names("box", "cluster.local", &[])).unwrap();
     let certificate = CertificateDer::from_pem_slice(pki.admin.certificate.as_bytes()).unwrap();

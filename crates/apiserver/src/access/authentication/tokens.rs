@@ -6,25 +6,25 @@ use std::sync::Arc;
 
 use super::{AUTHENTICATED, Identity};
 
-/// Why a token file cannot be used.
+/// Failure to read a token file.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenFileError {
-    /// It could not be read.
+    /// The file cannot be read.
     #[error("cannot read the token file {}: {source}", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A line has another form than `token,user,uid[,"groups"]`.
+    /// A line does not have the form `token,user,uid[,"groups"]`.
     #[error("{}, line {line}: expected token,user,uid and optionally \"group,group\", {found}", path.display())]
     Line {
         /// The file.
         path: PathBuf,
-        /// The line, counted from 1.
+        /// Line number, from 1.
         line: usize,
-        /// What stands there; never the token itself.
+        /// The fault, without the token.
         found: &'static str,
     },
 }
@@ -48,7 +48,7 @@ impl Tokens {
         Tokens::parse(&text, path)
     }
 
-    /// Whose token this is.
+    /// Returns the owner of a token.
     pub(crate) fn owner(&self, token: &str) -> Option<&Arc<Identity>> {
         self.owners.get(token)
     }
@@ -64,7 +64,7 @@ impl Tokens {
                 line: index + 1,
                 found,
             };
-            let fields = split_line(line).ok_or_else(|| fault("found a quote that does not end"))?;
+            let fields = split_line(line).ok_or_else(|| fault("found an unterminated quote"))?;
             let [token, user, uid, rest @ ..] = fields.as_slice() else {
                 return Err(fault("found fewer fields"));
             };
@@ -88,7 +88,7 @@ impl Tokens {
             if owners.insert(token.clone(), Arc::new(identity)).is_some() {
                 tracing::warn!(
                     line = index + 1,
-                    "the token file has a token twice; the last one counts"
+                    "duplicate token in the token file; the last one applies"
                 );
             }
         }
@@ -96,17 +96,17 @@ impl Tokens {
     }
 }
 
-/// The fields of one line of CSV (RFC 4180); `None` if a quote does not end.
+/// Splits one line of CSV (RFC 4180); `None` if a quote is not terminated.
 fn split_line(line: &str) -> Option<Vec<String>> {
     let mut fields = vec![String::new()];
     let mut quoted = false;
-    let mut letters = line.chars().peekable();
-    while let Some(letter) = letters.next() {
-        match letter {
-            '"' if quoted && letters.next_if_eq(&'"').is_some() => fields.last_mut()?.push('"'),
+    let mut characters = line.chars().peekable();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' if quoted && characters.next_if_eq(&'"').is_some() => fields.last_mut()?.push('"'),
             '"' => quoted = !quoted,
             ',' if !quoted => fields.push(String::new()),
-            _ => fields.last_mut()?.push(letter),
+            _ => fields.last_mut()?.push(character),
         }
     }
     for field in &mut fields {

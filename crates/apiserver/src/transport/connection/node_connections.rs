@@ -100,7 +100,7 @@ impl NodeConnections {
     fn cut_lapsed(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             let signed = connection.identity.signed.as_ref();
-            if signed.is_some_and(|signed| signed.may_have_lapsed(now)) {
+            if signed.is_some_and(|signed| signed.may_be_expired(now)) {
                 connection.cut_if_rejected(index, now);
             }
         }

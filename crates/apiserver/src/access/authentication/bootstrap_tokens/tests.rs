@@ -4,7 +4,7 @@ use store::{SqliteOptions, SqliteStore, Transaction, Write};
 use super::*;
 
 #[tokio::test]
-async fn a_token_is_good_until_its_time() {
+async fn token_is_valid_until_its_expiration() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).unwrap();
     let token: Token = "abcdef.0123456789abcdef".parse().unwrap();
@@ -27,8 +27,8 @@ async fn a_token_is_good_until_its_time() {
     };
     store.commit(transaction).await.unwrap();
     let at = |text: &str| text.parse::<Timestamp>().unwrap();
-    let good = at("2026-01-01T00:59:59Z");
-    let identity = identify(&store, &token, good).unwrap();
+    let before_expiration = at("2026-01-01T00:59:59Z");
+    let identity = identify(&store, &token, before_expiration).unwrap();
     assert_eq!(identity.user, "system:bootstrap:abcdef");
     assert_eq!(identity.groups, [GROUP, JOINING_GROUP, AUTHENTICATED]);
     let other = |text: &str| text.parse::<Token>().unwrap();
@@ -39,9 +39,12 @@ async fn a_token_is_good_until_its_time() {
         Rejection::Expired(id())
     );
     assert_eq!(
-        refused(&other("abcdef.0123456789abcdeg"), good),
+        refused(&other("abcdef.0123456789abcdeg"), before_expiration),
         Rejection::Wrong(id())
     );
     let unknown = Rejection::Unknown("xbcdef".to_owned());
-    assert_eq!(refused(&other("xbcdef.0123456789abcdef"), good), unknown);
+    assert_eq!(
+        refused(&other("xbcdef.0123456789abcdef"), before_expiration),
+        unknown
+    );
 }

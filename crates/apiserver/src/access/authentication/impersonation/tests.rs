@@ -5,8 +5,8 @@ fn read(headers: &[(&'static str, &[u8])]) -> Result<Identity, String> {
     for (name, value) in headers {
         map.append(*name, HeaderValue::from_bytes(value).unwrap());
     }
-    let wanted = Wanted::read(&map).map_err(|failure| failure.message().to_owned())?;
-    Ok(wanted.identity())
+    let requested = Requested::read(&map).map_err(|failure| failure.message().to_owned())?;
+    Ok(requested.identity())
 }
 
 fn groups(headers: &[(&'static str, &[u8])]) -> Vec<String> {
@@ -21,7 +21,7 @@ fn reads_names_in_utf8() {
 }
 
 #[test]
-fn refuses_headers_that_cannot_be_read() {
+fn rejects_headers_that_are_not_utf8() {
     for name in [USER, GROUP, UID, "impersonate-extra-scopes"] {
         let error = read(&[(name, b"jos\xe9")]).unwrap_err();
         assert_eq!(
@@ -32,7 +32,7 @@ fn refuses_headers_that_cannot_be_read() {
 }
 
 #[test]
-fn refuses_several_users_and_several_uids() {
+fn rejects_several_users_and_several_uids() {
     for name in [USER, UID] {
         let error = read(&[(name, b"ann"), (name, b"bob")]).unwrap_err();
         assert!(error.contains("found several"), "{error}");
@@ -41,7 +41,7 @@ fn refuses_several_users_and_several_uids() {
 }
 
 #[test]
-fn adds_the_groups_that_upstream_adds() {
+fn adds_implied_groups_as_upstream() {
     let account = b"system:serviceaccount:ns:robot";
     assert_eq!(
         groups(&[(USER, account)]),
@@ -55,7 +55,7 @@ fn adds_the_groups_that_upstream_adds() {
 }
 
 #[test]
-fn invalid_names_are_of_no_service_account() {
+fn invalid_names_are_not_service_accounts() {
     assert_eq!(
         service_account("system:serviceaccount:ns:robot"),
         Some(("ns", "robot"))

@@ -17,7 +17,7 @@ fn identity(user: &str, group: &str, at_seconds: i64, is_by_hand: bool) -> Ident
         groups: vec![group.to_owned()],
         signed: Some(Signed {
             at_seconds,
-            ends_at_seconds: NOW + YEAR,
+            expires_at_seconds: NOW + YEAR,
             is_by_hand,
             incarnation: None,
         }),
@@ -44,7 +44,7 @@ async fn put_node(store: &SqliteStore, annotations: Value) {
 }
 
 #[tokio::test]
-async fn a_removed_node_takes_its_certificates_along() {
+async fn certificates_are_invalid_without_their_node() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     let check = |identity: &Identity, now: i64| check(identity, store.index(), time(now));
@@ -52,8 +52,8 @@ async fn a_removed_node_takes_its_certificates_along() {
     let edge = identity("system:portolan-edge:n1", "system:portolan:edges", NOW, false);
     let by_hand = identity("system:node:n1", "system:nodes", NOW, true);
     let person = identity("ann", "ops", NOW, false);
-    for refused in [&agent, &edge] {
-        assert!(matches!(check(refused, NOW), Err(Rejection::NoNode(_))));
+    for rejected in [&agent, &edge] {
+        assert!(matches!(check(rejected, NOW), Err(Rejection::NoNode(_))));
     }
     check(&by_hand, NOW + HOUR).unwrap();
     assert!(check(&by_hand, NOW + HOUR + 1).is_err());
@@ -65,7 +65,7 @@ async fn a_removed_node_takes_its_certificates_along() {
 }
 
 #[tokio::test]
-async fn a_machine_that_joins_under_the_name_revives_no_certificate() {
+async fn certificates_from_before_a_join_stay_invalid() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     put_node(&store, json!({CERTIFICATES_SINCE: time(NOW).to_string()})).await;
@@ -86,7 +86,7 @@ async fn a_machine_that_joins_under_the_name_revives_no_certificate() {
 }
 
 #[tokio::test]
-async fn no_certificate_counts_after_its_end() {
+async fn certificates_are_invalid_after_their_expiration() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     put_node(&store, json!({})).await;
@@ -94,46 +94,52 @@ async fn no_certificate_counts_after_its_end() {
     let person = identity("ann", "ops", NOW, false);
     for holder in [&agent, &person] {
         check(holder, store.index(), time(NOW + YEAR)).unwrap();
-        let late = check(holder, store.index(), time(NOW + YEAR + 1));
-        assert!(matches!(late, Err(Rejection::Ended)));
+        let result = check(holder, store.index(), time(NOW + YEAR + 1));
+        assert!(matches!(result, Err(Rejection::Expired)));
     }
 }
 
 #[tokio::test]
-async fn a_certificate_of_an_earlier_incarnation_counts_no_more_in_the_same_second() {
+async fn certificates_of_an_earlier_incarnation_are_invalid_within_the_same_second() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
-    let carrying = |uid: &str, joined_by: &str| {
+    let with_incarnation = |uid: &str, joined_by: &str| {
         let mut holder = identity("system:node:n1", "system:nodes", NOW, false);
         let signed = holder.signed.as_mut().unwrap();
         signed.incarnation = Some(Incarnation::new(uid, joined_by));
         check(&holder, store.index(), time(NOW))
     };
-    let plain = |is_by_hand, at| {
+    let without_incarnation = |is_by_hand, at| {
         let holder = identity("system:node:n1", "system:nodes", at, is_by_hand);
         check(&holder, store.index(), time(NOW))
     };
-    // The machine joined with an earlier version, and has renewed its certificate since.
+    // The node joined with an earlier version and has renewed its certificate since.
     put_node(&store, json!({})).await;
-    carrying("u1", "").unwrap();
-    plain(false, NOW).unwrap();
+    with_incarnation("u1", "").unwrap();
+    without_incarnation(false, NOW).unwrap();
     for (uid, joined_by) in [("u0", ""), ("u1", "r1")] {
         assert!(matches!(
-            carrying(uid, joined_by),
+            with_incarnation(uid, joined_by),
             Err(Rejection::OtherIncarnation(_))
         ));
     }
-    // Another machine joins under the name.
+    // Another node joins under the name.
     let since = time(NOW).to_string();
     put_node(&store, json!({CERTIFICATES_SINCE: since, INCARNATION: "r1"})).await;
-    carrying("u1", "r1").unwrap();
+    with_incarnation("u1", "r1").unwrap();
     for (uid, joined_by) in [("u0", "r1"), ("u1", ""), ("u1", "r0")] {
         assert!(matches!(
-            carrying(uid, joined_by),
+            with_incarnation(uid, joined_by),
             Err(Rejection::OtherIncarnation(_))
         ));
     }
-    assert!(matches!(plain(false, NOW), Err(Rejection::OtherIncarnation(_))));
-    plain(true, NOW).unwrap();
-    assert!(matches!(plain(true, NOW - 1), Err(Rejection::TooOld { .. })));
+    assert!(matches!(
+        without_incarnation(false, NOW),
+        Err(Rejection::OtherIncarnation(_))
+    ));
+    without_incarnation(true, NOW).unwrap();
+    assert!(matches!(
+        without_incarnation(true, NOW - 1),
+        Err(Rejection::TooOld { .. })
+    ));
 }

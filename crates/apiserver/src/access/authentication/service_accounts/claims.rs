@@ -1,19 +1,19 @@
-//! What a token of a ServiceAccount says.
+//! The claims of ServiceAccount tokens.
 
 use api::tree::{child, text};
 use serde::{Deserialize, Serialize};
 
 use super::super::SERVICE_ACCOUNT_PREFIX;
 
-/// The claims of a token, as upstream has them: those of RFC 7519, and under `kubernetes.io` whose the token is.
+/// Claims of RFC 7519, and upstream's claim `kubernetes.io`.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Claims {
     pub(super) aud: Vec<String>,
-    /// Seconds since 1970.
+    /// Expiration, in seconds since the epoch.
     pub(super) exp: i64,
     pub(super) iat: i64,
     pub(super) iss: String,
-    /// What identifies the token in logs.
+    /// Token ID, for logs and audit.
     #[serde(default)]
     pub(super) jti: String,
     #[serde(rename = "kubernetes.io")]
@@ -23,7 +23,7 @@ pub(super) struct Claims {
     pub(super) sub: String,
 }
 
-/// Whose a token is, and what it is bound to.
+/// Owner of a token, and the objects that it is bound to.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub(super) struct Owner {
     pub(super) namespace: String,
@@ -36,7 +36,7 @@ pub(super) struct Owner {
     pub(super) serviceaccount: Reference,
 }
 
-/// One certain object, not another of the same name.
+/// Name and UID of one object.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub(super) struct Reference {
     pub(super) name: String,
@@ -44,7 +44,7 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    /// The reference to an object.
+    /// Returns the reference to an object.
     pub(super) fn to(object: &serde_json::Value) -> Reference {
         let metadata = child(object, "metadata");
         Reference {
@@ -55,7 +55,7 @@ impl Reference {
 }
 
 impl Claims {
-    /// Whether the subject is the ServiceAccount that the token says it is of.
+    /// True if the subject is the ServiceAccount of the claim `kubernetes.io`.
     pub(super) fn is_consistent(&self) -> bool {
         let account = self
             .sub

@@ -1,8 +1,8 @@
-//! The keys that tokens are signed with: ECDSA on the curve P-256, as `ES256` of RFC 7518.
+//! Keys for ServiceAccount tokens: ECDSA on P-256 (`ES256` of RFC 7518).
 //!
-//! The private key is in `sa.key`, the public keys of it and of those before it are in `sa.pub`, the newest first.
-//! A key is replaced after [`KEY_LIFE`], which no token outlives, so a token is good until its own end. Servers that
-//! share a store share these files, as they share the certificate authority beside them.
+//! `sa.key` holds the private key. `sa.pub` holds its public key and those of earlier keys, newest first. A key is
+//! replaced after [`KEY_LIFE`]. No token outlives its key's period, so tokens stay valid until their own expiration.
+//! Servers that share a store share these files, as they share the cluster CA beside them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -20,46 +20,46 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use trust::private_file;
 
-/// How long a key signs, and the longest that a token can be good for: a year.
+/// Period in which a key signs, and the longest life of a token: one year.
 pub(crate) const KEY_LIFE: Duration = Duration::from_secs(365 * 86_400);
-/// Public keys that are kept: the present one, the one before it whose tokens may still be good, and one more for a
-/// key that was replaced by hand in between.
+/// Public keys that are kept: the current one, the previous one, whose tokens may be valid, and one more in case an
+/// administrator replaced a key in between.
 const PUBLIC_KEYS_MAX: usize = 3;
-/// The name of the algorithm in tokens.
+/// Algorithm name in token headers.
 const ALGORITHM: &str = "ES256";
-/// Bytes of a point on the curve, uncompressed: a mark and two coordinates. It is the end of the encoded key.
+/// Length of an uncompressed point: a marker byte and two coordinates. It ends the encoded public key.
 const POINT_BYTES: usize = 65;
 const COORDINATE_BYTES: usize = 32;
-/// Longest header of a token in base64: ours name an algorithm and a key, in about 100 bytes.
+/// Longest token header in base64. Own headers name algorithm and key in about 100 bytes.
 const HEADER_TEXT_BYTES_MAX: usize = 256;
-/// A signature of two coordinates in base64 without padding.
+/// Length of a signature (two coordinates) in base64 without padding.
 const SIGNATURE_TEXT_BYTES: usize = (2 * COORDINATE_BYTES * 4).div_ceil(3);
 
-/// Why tokens cannot be signed.
+/// Failure to open keys or to sign a token.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
-    /// A file could not be read or written; retrying helps when that is mended.
+    /// A file cannot be read or written. A retry helps once the file is accessible.
     #[error("cannot use {}: {source}", path.display())]
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: std::io::Error,
     },
-    /// A file holds no usable key. Removing it has a new one made; tokens of the old one are refused then.
-    #[error("{} is not a key on P-256 in PEM ({reason}); remove it to have one made", path.display())]
+    /// A file holds no usable key. If it is removed, the server creates a new key and rejects tokens of the old one.
+    #[error("{} is not a P-256 key in PEM ({reason}); remove it and a new key is created", path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The cause.
         reason: String,
     },
-    /// A key could not be made or a token could not be signed.
-    #[error("the key cannot be used: {0}")]
+    /// A key cannot be generated, or a token cannot be signed.
+    #[error("the signing key cannot be used: {0}")]
     Crypto(String),
 }
 
-/// A signing key and the public keys that tokens may be signed for.
+/// The signing key, and the public keys that verify tokens.
 pub(crate) struct Keys {
     signing: EcdsaKeyPair,
     public: Vec<PublicKey>,
@@ -71,11 +71,11 @@ struct PublicKey {
 }
 
 impl Keys {
-    /// Reads the keys in a directory; makes a new one if there is none, or if the present one is old.
+    /// Reads the keys of a directory. Creates a signing key if there is none or if its period is over.
     pub(crate) fn open(directory: &Path, now: SystemTime) -> Result<Keys, KeyError> {
         let (key_path, public_path) = (directory.join("sa.key"), directory.join("sa.pub"));
-        let present = read(&key_path)?.filter(|_| !is_old(&key_path, now));
-        let pair = match present {
+        let current = read(&key_path)?.filter(|_| !is_old(&key_path, now));
+        let pair = match current {
             Some(pem) => KeyPair::from_pem(&pem).map_err(|error| unusable(&key_path, error))?,
             None => {
                 let pair = KeyPair::generate().map_err(|error| KeyError::Crypto(error.to_string()))?;
@@ -91,22 +91,23 @@ impl Keys {
             &SystemRandom::new(),
         )
         .map_err(|error| unusable(&key_path, error))?;
-        let known = read(&public_path)?.unwrap_or_default();
+        let previous = read(&public_path)?.unwrap_or_default();
         let own = pair.public_key_pem();
-        let text = newest_first(&own, &known);
-        if text != known {
+        let text = newest_first(&own, &previous);
+        if text != previous {
             write(&public_path, &text)?;
         }
         let public = SubjectPublicKeyInfoDer::pem_slice_iter(text.as_bytes())
             .map(|key| {
                 let key = key.map_err(|error| unusable(&public_path, error))?;
-                PublicKey::new(&key).ok_or_else(|| unusable(&public_path, "another type of key"))
+                PublicKey::new(&key)
+                    .ok_or_else(|| unusable(&public_path, "expected an uncompressed point on P-256"))
             })
             .collect::<Result<Vec<_>, _>>()?;
         Ok(Keys { signing, public })
     }
 
-    /// Signs claims; gives the token.
+    /// Signs claims; returns the token.
     pub(crate) fn sign(&self, claims: &Value) -> Result<String, KeyError> {
         let id = self.public.first().map(|key| key.id.as_str()).unwrap_or_default();
         let header = json!({"alg": ALGORITHM, "kid": id});
@@ -122,9 +123,9 @@ impl Keys {
         Ok(token)
     }
 
-    /// The claims of a token that one of the keys signed. `is_plausible` looks at claims that nobody may have signed: the
-    /// signature is checked last, since it costs the most and strangers send tokens, too.
-    pub(crate) fn verified(&self, token: &str, is_plausible: impl FnOnce(&[u8]) -> bool) -> Option<Vec<u8>> {
+    /// Returns the claims of a token that one of the keys signed. `is_plausible` filters claims before their
+    /// signature is verified: verification costs most, and unauthenticated clients send tokens too.
+    pub(crate) fn verify(&self, token: &str, is_plausible: impl FnOnce(&[u8]) -> bool) -> Option<Vec<u8>> {
         let (signed, signature) = token.rsplit_once('.')?;
         let (header, claims) = signed.split_once('.')?;
         if header.len() > HEADER_TEXT_BYTES_MAX || signature.len() != SIGNATURE_TEXT_BYTES {
@@ -147,8 +148,8 @@ impl Keys {
         Some(claims)
     }
 
-    /// The public keys as a set of RFC 7517.
-    pub(crate) fn set(&self) -> Value {
+    /// Returns the public keys as a JWK set (RFC 7517).
+    pub(crate) fn jwk_set(&self) -> Value {
         let keys = self.public.iter().map(|key| {
             let (x, y) = key.point[1..].split_at(COORDINATE_BYTES);
             json!({
@@ -164,17 +165,17 @@ impl Keys {
         json!({"keys": keys.collect::<Vec<_>>()})
     }
 
-    /// The algorithm that tokens are signed with.
+    /// The algorithm of token signatures.
     pub(crate) fn algorithm(&self) -> &'static str {
         ALGORITHM
     }
 }
 
 impl PublicKey {
-    /// A key from its encoding (RFC 5480), which ends in the point.
+    /// Reads a public key from its SubjectPublicKeyInfo (RFC 5480), which ends in the point.
     fn new(encoded: &[u8]) -> Option<PublicKey> {
         let point = encoded.get(encoded.len().checked_sub(POINT_BYTES)?..)?;
-        // An uncompressed point begins so.
+        // 4 marks an uncompressed point (SEC 1, section 2.3.3).
         (point[0] == 4).then(|| PublicKey {
             id: URL_SAFE_NO_PAD.encode(Sha256::digest(encoded)),
             point: point.to_vec(),
@@ -182,11 +183,11 @@ impl PublicKey {
     }
 }
 
-/// The file of public keys with a key as its first, without those that are too many.
-fn newest_first(own: &str, known: &str) -> String {
+/// Returns the content of `sa.pub`: the signing key's public key, then earlier ones, limited to [`PUBLIC_KEYS_MAX`].
+fn newest_first(own: &str, previous: &str) -> String {
     const END: &str = "-----END PUBLIC KEY-----";
     let own = own.replace('\r', "");
-    let others = known
+    let others = previous
         .split_inclusive(END)
         .map(str::trim)
         .filter(|key| key.ends_with(END) && *key != own.trim());

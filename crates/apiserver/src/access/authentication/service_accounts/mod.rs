@@ -1,5 +1,5 @@
-//! Tokens of ServiceAccounts: signed, for an audience, for some time, and bound to objects: when the ServiceAccount,
-//! or the Pod, Secret or Node that a token is bound to, is gone, the token is worth nothing.
+//! ServiceAccount tokens: signed, with audiences and an expiration, and bound to objects. A token is invalid once its
+//! ServiceAccount, or the Pod, Secret or Node that it is bound to, is deleted.
 
 mod claims;
 mod keys;
@@ -28,49 +28,50 @@ use claims::{Claims, Reference};
 use keys::Keys;
 use signatures::{Signatures, Verified};
 
-/// Seconds by which clocks may differ.
+/// Tolerated clock difference.
 const LEEWAY_SECONDS: i64 = 60;
-/// Seconds for which a token is still good after the object that it is bound to was marked as being deleted: it may
-/// need it to end in order.
+/// Period in which a token stays valid after its object was marked for deletion, so that the Pod can shut down in
+/// order.
 const DELETION_LEEWAY_SECONDS: i64 = 60;
-/// Longest token that is looked at: ours have about a thousand bytes.
+/// Longest token that is parsed. Own tokens have about 1000 bytes.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
-/// Why a token is not accepted. For logs and reviews; a client is told nothing.
+/// Reason for the rejection of a ServiceAccount token. It appears in logs and TokenReviews; a request receives 401
+/// without a reason.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Rejection {
-    /// Nothing that one of our keys has signed for us.
-    #[error("the token is none of this server's")]
+    /// No key of this server signed the token, or another issuer did.
+    #[error("the token was not issued by this server")]
     Foreign,
-    /// It was good, or will be.
-    #[error("the token is not good at this time")]
+    /// The token has expired or is not valid yet.
+    #[error("the token has expired or is not valid yet")]
     Time,
-    /// It is for others.
-    #[error("the token is not good for any of the audiences")]
+    /// The token is for other audiences.
+    #[error("the token is valid for none of the audiences")]
     Audience,
     /// The address has sent too many tokens with a wrong signature.
-    #[error("the address sends too many tokens that are none of this server's")]
+    #[error("the address sends too many tokens that this server did not issue")]
     TooMany,
-    /// The ServiceAccount or what the token is bound to is not there any more.
-    #[error("the {what} of the token is gone")]
-    Gone {
-        /// Name of the object.
-        what: &'static str,
+    /// An object that the token is bound to was deleted or replaced.
+    #[error("the {kind} that the token is bound to no longer exists")]
+    BoundObjectGone {
+        /// Kind of the object.
+        kind: &'static str,
     },
 }
 
-/// Signs and knows the tokens of ServiceAccounts.
+/// Issues and verifies ServiceAccount tokens.
 pub(crate) struct ServiceAccounts {
     directory: PathBuf,
     keys: ArcSwap<Keys>,
     store: Arc<dyn Store>,
-    /// Who signs, and whom tokens are for that do not say: the URL of the API in the cluster.
+    /// Issuer and default audience of tokens: the URL of the API in the cluster.
     issuer: String,
     signatures: Signatures,
 }
 
 impl ServiceAccounts {
-    /// With the keys in a directory; `issuer` stands in the tokens.
+    /// Opens the keys in a directory. `issuer` is the issuer and default audience of tokens.
     pub(crate) fn open(
         directory: PathBuf,
         issuer: String,
@@ -86,15 +87,15 @@ impl ServiceAccounts {
         })
     }
 
-    /// Reads the keys again and replaces the signing key if it is old.
+    /// Reads the keys again, and replaces the signing key if its period is over.
     pub(crate) fn renew(&self) -> Result<(), KeyError> {
         let keys = Keys::open(&self.directory, SystemTime::now())?;
         self.keys.store(Arc::new(keys));
-        self.signatures.forget();
+        self.signatures.clear();
         Ok(())
     }
 
-    /// Where the ServiceAccounts are.
+    /// The store that holds the ServiceAccounts.
     pub(crate) fn store(&self) -> &dyn Store {
         &*self.store
     }
@@ -104,14 +105,18 @@ impl ServiceAccounts {
         &self.issuer
     }
 
-    /// Whose token this is, if it is one for this server. `source` is the address that sends it.
-    pub(crate) fn owner(&self, token: &str, source: Option<Source>) -> Result<Arc<Identity>, Rejection> {
-        let (owner, _) = self.owner_for(token, &[], source)?;
-        Ok(owner)
+    /// Authenticates a token for this server. `source` is the client's address.
+    pub(crate) fn authenticate(
+        &self,
+        token: &str,
+        source: Option<Source>,
+    ) -> Result<Arc<Identity>, Rejection> {
+        let (identity, _) = self.authenticate_for(token, &[], source)?;
+        Ok(identity)
     }
 
-    /// Whose token this is, and those of `audiences` that it is good for; no audience means this server.
-    pub(crate) fn owner_for(
+    /// Returns the owner of a token and the `audiences` for which it is valid. An empty list means this server.
+    pub(crate) fn authenticate_for(
         &self,
         token: &str,
         audiences: &[&str],
@@ -127,24 +132,24 @@ impl ServiceAccounts {
         }
         let ours = [self.issuer.as_str()];
         let audiences = if audiences.is_empty() { &ours } else { audiences };
-        let good_for: Vec<String> = audiences
+        let valid_audiences: Vec<String> = audiences
             .iter()
-            .filter(|audience| claims.aud.iter().any(|of_token| of_token == *audience))
+            .filter(|audience| claims.aud.iter().any(|claimed| claimed == *audience))
             .map(|audience| (*audience).to_owned())
             .collect();
-        if good_for.is_empty() {
+        if valid_audiences.is_empty() {
             return Err(Rejection::Audience);
         }
         self.check_bound(claims, now_seconds)?;
-        Ok((verified.identity.clone(), good_for))
+        Ok((verified.identity.clone(), valid_audiences))
     }
 
-    /// `/openid/v1/jwks`: the public keys.
+    /// Returns the body of `/openid/v1/jwks`: the public keys.
     pub(crate) fn key_set(&self) -> Value {
-        self.keys.load().set()
+        self.keys.load().jwk_set()
     }
 
-    /// `/.well-known/openid-configuration`; `host` is how clients call this server.
+    /// Returns the body of `/.well-known/openid-configuration`. `host` is the server's name in the request.
     pub(crate) fn discovery(&self, host: &str) -> Value {
         json!({
             "issuer": self.issuer,
@@ -160,33 +165,33 @@ impl ServiceAccounts {
             return Err(Rejection::Foreign);
         }
         let digest = Sha256::digest(token).into();
-        if let Some(known) = self.signatures.known(&digest) {
-            return Ok(known);
+        if let Some(verified) = self.signatures.get(&digest) {
+            return Ok(verified);
         }
         let mut claims = None;
         let mut is_limited = false;
         let is_plausible = |bytes: &[u8]| {
             let read = serde_json::from_slice::<Claims>(bytes).ok();
             claims = read.filter(|read| read.iss == self.issuer && read.is_consistent());
-            is_limited = claims.is_some() && !self.signatures.may_check(source);
+            is_limited = claims.is_some() && !self.signatures.may_verify(source);
             claims.is_some() && !is_limited
         };
-        let is_signed = self.keys.load().verified(token, is_plausible).is_some();
+        let is_signed = self.keys.load().verify(token, is_plausible).is_some();
         match claims {
             Some(_) if is_limited => Err(Rejection::TooMany),
             Some(claims) if is_signed => {
                 let identity = Arc::new(identity(&claims));
-                Ok(self.signatures.keep(digest, Verified { claims, identity }))
+                Ok(self.signatures.insert(digest, Verified { claims, identity }))
             }
             Some(_) => {
-                self.signatures.count_wrong(source);
+                self.signatures.count_invalid(source);
                 Err(Rejection::Foreign)
             }
             None => Err(Rejection::Foreign),
         }
     }
 
-    /// What a token rests on has to be there still.
+    /// Checks that all objects that the token is bound to exist.
     fn check_bound(&self, claims: &Claims, now_seconds: i64) -> Result<(), Rejection> {
         let owner = &claims.owner;
         let bound = [
@@ -194,23 +199,23 @@ impl ServiceAccounts {
             ("Pod", "pods", owner.pod.as_ref()),
             ("Secret", "secrets", owner.secret.as_ref()),
         ];
-        for (what, plural, reference) in bound {
+        for (kind, plural, reference) in bound {
             if let Some(reference) = reference
-                && !self.is_there(plural, &owner.namespace, reference, now_seconds)
+                && !self.exists(plural, &owner.namespace, reference, now_seconds)
             {
-                return Err(Rejection::Gone { what });
+                return Err(Rejection::BoundObjectGone { kind });
             }
         }
-        // The Node of a Pod is told for information; one that a token is bound to by itself counts.
+        // The Node of a Pod is informative only; a Node that a token is bound to directly has to exist.
         if let Some(node) = owner.node.as_ref().filter(|_| owner.pod.is_none())
-            && !self.is_there("nodes", "", node, now_seconds)
+            && !self.exists("nodes", "", node, now_seconds)
         {
-            return Err(Rejection::Gone { what: "Node" });
+            return Err(Rejection::BoundObjectGone { kind: "Node" });
         }
         Ok(())
     }
 
-    fn is_there(&self, plural: &str, namespace: &str, reference: &Reference, now_seconds: i64) -> bool {
+    fn exists(&self, plural: &str, namespace: &str, reference: &Reference, now_seconds: i64) -> bool {
         let Some(kind) = kind::find("", "v1", plural) else {
             return false;
         };
@@ -219,28 +224,28 @@ impl ServiceAccounts {
             .index()
             .get(&kind.store_key(namespace, &reference.name));
         entry.is_some_and(|entry| {
-            serde_json::from_slice::<Living<'_>>(&entry.value).is_ok_and(|object| {
+            serde_json::from_slice::<StoredObject<'_>>(&entry.value).is_ok_and(|object| {
                 let metadata = object.metadata;
-                let is_ending = metadata
+                let is_terminating = metadata
                     .deletion_timestamp
                     .and_then(|time| time.parse::<Timestamp>().ok())
                     .is_some_and(|time| time.as_second() + DELETION_LEEWAY_SECONDS < now_seconds);
-                metadata.uid == reference.uid && !is_ending
+                metadata.uid == reference.uid && !is_terminating
             })
         })
     }
 }
 
-/// Of an object, whether it is the one that is meant and not ending.
+/// View of a stored object: identity and deletion time.
 #[derive(Deserialize)]
-struct Living<'o> {
+struct StoredObject<'o> {
     #[serde(borrow)]
-    metadata: LivingMetadata<'o>,
+    metadata: StoredMetadata<'o>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct LivingMetadata<'o> {
+struct StoredMetadata<'o> {
     uid: &'o str,
     #[serde(borrow, default)]
     deletion_timestamp: Option<&'o str>,
@@ -253,10 +258,10 @@ fn identity(claims: &Claims) -> Identity {
     if !claims.jti.is_empty() {
         extra.push((CREDENTIAL_ID.to_owned(), vec![format!("JTI={}", claims.jti)]));
     }
-    for (what, reference) in [("node", &owner.node), ("pod", &owner.pod)] {
+    for (kind, reference) in [("node", &owner.node), ("pod", &owner.pod)] {
         if let Some(reference) = reference {
-            extra.push((format!("{PREFIX}/{what}-name"), vec![reference.name.clone()]));
-            extra.push((format!("{PREFIX}/{what}-uid"), vec![reference.uid.clone()]));
+            extra.push((format!("{PREFIX}/{kind}-name"), vec![reference.name.clone()]));
+            extra.push((format!("{PREFIX}/{kind}-uid"), vec![reference.uid.clone()]));
         }
     }
     Identity {

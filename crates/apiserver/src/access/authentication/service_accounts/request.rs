@@ -1,4 +1,4 @@
-//! TokenRequest: a token for a ServiceAccount, to those who may ask for one.
+//! TokenRequest: issues a token for a ServiceAccount.
 
 use api::decode::Format;
 use api::field::{FieldError, FieldErrors, Path};
@@ -15,22 +15,22 @@ use crate::request::query::FieldValidation;
 use crate::request::route::Target;
 use crate::verbs::resource::{decode_body, settle_name, settle_namespace};
 
-/// Seconds that a token is good for if the client does not say, and bounds of what it may say.
+/// Default and bounds of `spec.expirationSeconds`.
 const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
 const EXPIRATION_SECONDS_MIN: i64 = 600;
 const EXPIRATION_SECONDS_MAX: i64 = 1 << 32;
 
-/// What a token is bound to besides its ServiceAccount.
+/// Objects that a token is bound to besides its ServiceAccount.
 #[derive(Default)]
-struct Bound {
+struct BoundObjects {
     node: Option<Reference>,
     pod: Option<Reference>,
     secret: Option<Reference>,
 }
 
 impl ServiceAccounts {
-    /// Answers a TokenRequest for the ServiceAccount of `target`: the request with the token in its status. `admit`
-    /// refuses those that the requester may not make.
+    /// Issues a token for the ServiceAccount of `target`; returns the request with the token in its status. `admit`
+    /// applies admission.
     pub(crate) fn issue(
         &self,
         target: &Target,
@@ -45,17 +45,17 @@ impl ServiceAccounts {
         let account = self.object(target.kind, target.namespace(), target.name())?;
         let spec = child(&request, "spec");
         let seconds = expiration_seconds(spec, target)?;
-        let bound = self.bound(child(spec, "boundObjectRef"), target)?;
+        let bound = self.bound_objects(child(spec, "boundObjectRef"), target)?;
         let audiences: Vec<String> = match texts(spec, "audiences").as_slice() {
             [] => vec![self.audience().to_owned()],
-            given => given.iter().map(|audience| (*audience).to_owned()).collect(),
+            requested => requested.iter().map(|audience| (*audience).to_owned()).collect(),
         };
         let now_seconds = Timestamp::now().as_second();
-        // No token outlives the key that it is signed with.
-        let life_seconds = seconds.min(i64::try_from(KEY_LIFE.as_secs()).unwrap_or(i64::MAX));
+        // The key verifies tokens for this period only.
+        let lifetime_seconds = seconds.min(i64::try_from(KEY_LIFE.as_secs()).unwrap_or(i64::MAX));
         let claims = Claims {
             aud: audiences.clone(),
-            exp: now_seconds + life_seconds,
+            exp: now_seconds + lifetime_seconds,
             iat: now_seconds,
             iss: self.issuer.clone(),
             jti: uuid::Uuid::new_v4().to_string(),
@@ -75,7 +75,7 @@ impl ServiceAccounts {
             ),
         };
         let failed = |error: &dyn std::fmt::Display| {
-            tracing::error!(%error, "a token could not be signed");
+            tracing::error!(%error, "ServiceAccount token could not be signed");
             Failure::internal("the token could not be signed")
         };
         let value = serde_json::to_value(&claims).map_err(|error| failed(&error))?;
@@ -83,12 +83,12 @@ impl ServiceAccounts {
         let expires = Timestamp::from_second(claims.exp).map_err(|error| failed(&error))?;
         if let Some(spec) = request.get_mut("spec").filter(|spec| spec.is_object()) {
             set(spec, "audiences", audiences);
-            set(spec, "expirationSeconds", life_seconds);
+            set(spec, "expirationSeconds", lifetime_seconds);
         } else {
             set(
                 &mut request,
                 "spec",
-                json!({"audiences": audiences, "expirationSeconds": life_seconds, "boundObjectRef": null}),
+                json!({"audiences": audiences, "expirationSeconds": lifetime_seconds, "boundObjectRef": null}),
             );
         }
         set(
@@ -99,38 +99,38 @@ impl ServiceAccounts {
         Ok(request)
     }
 
-    /// Looks up what a token is to be bound to.
-    fn bound(&self, reference: &Value, target: &Target) -> Result<Bound, Failure> {
-        let mut bound = Bound::default();
+    /// Looks up the object that a token is bound to.
+    fn bound_objects(&self, reference: &Value, target: &Target) -> Result<BoundObjects, Failure> {
+        let mut bound = BoundObjects::default();
         if reference.is_null() {
             return Ok(bound);
         }
-        let (api_version, word, name) = (
+        let (api_version, kind_name, name) = (
             text(reference, "apiVersion"),
             text(reference, "kind"),
             text(reference, "name"),
         );
-        let plural = match (api_version, word) {
+        let plural = match (api_version, kind_name) {
             ("v1", "Pod") => "pods",
             ("v1", "Secret") => "secrets",
             ("v1", "Node") => "nodes",
             _ => {
-                let message = format!("cannot bind token to object of type {api_version}, Kind={word}");
+                let message = format!("cannot bind token to object of type {api_version}, Kind={kind_name}");
                 return Err(Failure::bad_request(message));
             }
         };
         let kind = kind::find("", "v1", plural).ok_or_else(Failure::no_such_path)?;
         let object = self.object(kind, target.namespace(), name)?;
         let found = Reference::to(&object);
-        let wanted = text(reference, "uid");
-        if !wanted.is_empty() && wanted != found.uid {
-            let why = format!(
-                "the UID in the bound object reference ({wanted}) does not match the UID in record. \
+        let expected_uid = text(reference, "uid");
+        if !expected_uid.is_empty() && expected_uid != found.uid {
+            let message = format!(
+                "the UID in the bound object reference ({expected_uid}) does not match the UID in record. \
                  The object might have been deleted and then recreated"
             );
-            return Err(Failure::conflict(kind, name, &why));
+            return Err(Failure::conflict(kind, name, &message));
         }
-        match word {
+        match kind_name {
             "Pod" => {
                 let spec = child(&object, "spec");
                 if text(spec, "serviceAccountName") != target.name() {
@@ -149,7 +149,7 @@ impl ServiceAccounts {
         Ok(bound)
     }
 
-    /// The Node of that name, if there is one.
+    /// Returns the Node with this name, if it exists.
     fn node(&self, name: &str) -> Option<Reference> {
         let kind = kind::find("", "v1", "nodes").filter(|_| !name.is_empty())?;
         self.object(kind, "", name).ok().map(|node| Reference::to(&node))
@@ -162,7 +162,7 @@ impl ServiceAccounts {
             .get(&kind.store_key(namespace, name))
             .ok_or_else(|| Failure::not_found(kind, name))?;
         serde_json::from_slice(&entry.value).map_err(|error| {
-            tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
+            tracing::error!(key = %entry.key, %error, "stored object is malformed");
             Failure::internal("a stored object cannot be read")
         })
     }

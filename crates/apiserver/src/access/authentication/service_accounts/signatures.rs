@@ -1,8 +1,8 @@
-//! Signatures of tokens: right ones are remembered, and wrong ones limited for each address. A check takes a hundred times as
-//! long as the rest of a request's way to its handler, and strangers send tokens, too.
+//! Cache of verified token signatures, and a limit on invalid ones for each client address. Verification takes about
+//! a hundred times as long as the rest of authentication and authorization, and unauthenticated clients send tokens
+//! too.
 //!
-//! Only the signature and the claims are remembered, which never change. Whether a token is good now is looked at anew each
-//! time.
+//! The cache holds the signature result and the claims, which never change. Validity is checked for each request.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -13,31 +13,31 @@ use crate::access::authentication::Identity;
 use crate::access::flow_control::Rates;
 use crate::transport::connection::census::Source;
 
-/// Tokens of one generation. Both together take some 10 MiB.
+/// Tokens in one generation. Both generations together use about 10 MiB.
 const GENERATION_MAX: usize = 2_048;
-/// Tokens with a wrong signature that one address may send in a second: enough for Pods behind one address whose tokens are
-/// of a cluster that was there before, and some milliseconds of work.
-const WRONG_PER_SECOND: u32 = 20;
+/// Tokens with an invalid signature that are verified for one address in a second. The limit admits Pods behind one
+/// address with tokens of an earlier cluster, and costs a few milliseconds of CPU time.
+const INVALID_PER_SECOND: u32 = 20;
 
 /// The SHA-256 of a token.
 pub(super) type Digest = [u8; 32];
 
-/// A token that one of our keys has signed.
+/// A token with a valid signature.
 pub(super) struct Verified {
     pub(super) claims: Claims,
     pub(super) identity: Arc<Identity>,
 }
 
-/// State of the signature cache.
+/// Verified signatures, and rates of invalid ones.
 pub(super) struct Signatures {
-    known: RwLock<Known>,
-    wrong: Mutex<Rates<Source>>,
+    generations: RwLock<Generations>,
+    invalid_rates: Mutex<Rates<Source>>,
 }
 
-/// Tokens in two generations: when the younger one is full it becomes the older one, which is forgotten. Tokens in use move to
-/// the younger one, so that strangers' tokens do not push them out.
+/// Tokens in two generations. When the young generation is full, it replaces the old one. A token that is used moves
+/// to the young generation, so other clients' tokens do not evict it.
 #[derive(Default)]
-struct Known {
+struct Generations {
     young: HashMap<Digest, Arc<Verified>>,
     old: HashMap<Digest, Arc<Verified>>,
 }
@@ -45,66 +45,69 @@ struct Known {
 impl Default for Signatures {
     fn default() -> Signatures {
         Signatures {
-            known: RwLock::default(),
-            wrong: Mutex::new(Rates::new(WRONG_PER_SECOND)),
+            generations: RwLock::default(),
+            invalid_rates: Mutex::new(Rates::new(INVALID_PER_SECOND)),
         }
     }
 }
 
 impl Signatures {
-    /// A token whose signature was right.
-    pub(super) fn known(&self, digest: &Digest) -> Option<Arc<Verified>> {
-        let known = self.read();
-        if let Some(young) = known.young.get(digest) {
+    /// Returns the claims of a token whose signature was verified before.
+    pub(super) fn get(&self, digest: &Digest) -> Option<Arc<Verified>> {
+        let generations = self.read();
+        if let Some(young) = generations.young.get(digest) {
             return Some(young.clone());
         }
-        let old = known.old.get(digest).cloned()?;
-        drop(known);
-        self.write().keep(*digest, old.clone());
+        let old = generations.old.get(digest).cloned()?;
+        drop(generations);
+        self.write().insert(*digest, old.clone());
         Some(old)
     }
 
-    /// Remembers a token whose signature is right.
-    pub(super) fn keep(&self, digest: Digest, verified: Verified) -> Arc<Verified> {
+    /// Adds a token with a valid signature.
+    pub(super) fn insert(&self, digest: Digest, verified: Verified) -> Arc<Verified> {
         let verified = Arc::new(verified);
-        self.write().keep(digest, verified.clone());
+        self.write().insert(digest, verified.clone());
         verified
     }
 
-    /// Forgets all tokens, as the keys have changed.
-    pub(super) fn forget(&self) {
-        *self.write() = Known::default();
+    /// Removes all tokens, for changed keys.
+    pub(super) fn clear(&self) {
+        *self.write() = Generations::default();
     }
 
-    /// Returns true if an address may have one more signature verified.
-    pub(super) fn may_check(&self, source: Option<Source>) -> bool {
-        source.is_none_or(|source| self.wrong().has_one(source, Instant::now()))
+    /// True if one more signature may be verified for the address.
+    pub(super) fn may_verify(&self, source: Option<Source>) -> bool {
+        source.is_none_or(|source| self.invalid_rates().has_one(source, Instant::now()))
     }
 
-    /// An address has sent a token with a wrong signature.
-    pub(super) fn count_wrong(&self, source: Option<Source>) {
+    /// Counts a token with an invalid signature against its address.
+    pub(super) fn count_invalid(&self, source: Option<Source>) {
         if let Some(source) = source
-            && !self.wrong().take_one(source, Instant::now())
+            && !self.invalid_rates().take_one(source, Instant::now())
         {
-            tracing::debug!(?source, "tokens with a wrong signature, more than are checked");
+            tracing::debug!(
+                ?source,
+                "too many invalid token signatures; verification suspended"
+            );
         }
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
-        self.known.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Generations> {
+        self.generations.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
-        self.known.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, Generations> {
+        self.generations.write().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wrong(&self) -> MutexGuard<'_, Rates<Source>> {
-        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
+    fn invalid_rates(&self) -> MutexGuard<'_, Rates<Source>> {
+        self.invalid_rates.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
-    fn keep(&mut self, digest: Digest, verified: Arc<Verified>) {
+impl Generations {
+    fn insert(&mut self, digest: Digest, verified: Arc<Verified>) {
         if self.young.len() >= GENERATION_MAX {
             self.old = std::mem::take(&mut self.young);
         }

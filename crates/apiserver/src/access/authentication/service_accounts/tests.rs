@@ -5,12 +5,12 @@ use serde_json::json;
 use super::keys::{KEY_LIFE, Keys};
 
 fn claims_of(keys: &Keys, token: &str) -> Option<serde_json::Value> {
-    let bytes = keys.verified(token, |_| true)?;
+    let bytes = keys.verify(token, |_| true)?;
     Some(serde_json::from_slice(&bytes).unwrap())
 }
 
 #[test]
-fn what_a_key_signs_is_known_and_nothing_else() {
+fn verifies_own_tokens_only() {
     let directory = tempfile::tempdir().unwrap();
     let keys = Keys::open(directory.path(), SystemTime::now()).unwrap();
     let claims = json!({"sub": "somebody"});
@@ -22,36 +22,36 @@ fn what_a_key_signs_is_known_and_nothing_else() {
         let changed = String::from_utf8(bytes).unwrap();
         assert_eq!(claims_of(&keys, &changed), None, "changed at {at}");
     }
-    for nonsense in ["", ".", "..", "a.b.c", "e30.e30."] {
-        assert_eq!(claims_of(&keys, nonsense), None, "{nonsense}");
+    for malformed in ["", ".", "..", "a.b.c", "e30.e30."] {
+        assert_eq!(claims_of(&keys, malformed), None, "{malformed}");
     }
     let elsewhere = tempfile::tempdir().unwrap();
     let others = Keys::open(elsewhere.path(), SystemTime::now()).unwrap();
     assert_eq!(claims_of(&others, &token), None);
-    // The same keys after a restart.
+    // A restart reads the same keys.
     let again = Keys::open(directory.path(), SystemTime::now()).unwrap();
     assert_eq!(claims_of(&again, &token), Some(claims));
 }
 
 #[test]
-fn looks_at_the_claims_before_the_signature() {
+fn filters_claims_before_it_verifies_the_signature() {
     let directory = tempfile::tempdir().unwrap();
     let keys = Keys::open(directory.path(), SystemTime::now()).unwrap();
     let token = keys.sign(&json!({"iss": "others"})).unwrap();
-    assert_eq!(keys.verified(&token, |_| false), None);
+    assert_eq!(keys.verify(&token, |_| false), None);
     let (signed, signature) = token.rsplit_once('.').unwrap();
     for odd in ["", &signature[1..], &format!("{signature}A")] {
-        let was_looked_at = std::cell::Cell::new(false);
-        let verified = keys.verified(&format!("{signed}.{odd}"), |_| {
-            was_looked_at.set(true);
+        let was_called = std::cell::Cell::new(false);
+        let verified = keys.verify(&format!("{signed}.{odd}"), |_| {
+            was_called.set(true);
             true
         });
-        assert_eq!((verified, was_looked_at.get()), (None, false), "{odd}");
+        assert_eq!((verified, was_called.get()), (None, false), "{odd}");
     }
 }
 
 #[test]
-fn an_old_key_is_replaced_and_its_tokens_stay_good() {
+fn replaced_key_still_verifies_its_tokens() {
     let directory = tempfile::tempdir().unwrap();
     let now = SystemTime::now();
     let first = Keys::open(directory.path(), now).unwrap();
@@ -61,21 +61,21 @@ fn an_old_key_is_replaced_and_its_tokens_stay_good() {
     assert_eq!(claims_of(&second, &token), Some(json!({"n": 1})));
     let new_token = second.sign(&json!({"n": 2})).unwrap();
     assert_eq!(claims_of(&first, &new_token), None);
-    assert_eq!(second.set()["keys"].as_array().map(Vec::len), Some(2));
-    assert_eq!(second.set()["keys"][0]["crv"], "P-256");
-    // There is a bound to the keys that are kept.
+    assert_eq!(second.jwk_set()["keys"].as_array().map(Vec::len), Some(2));
+    assert_eq!(second.jwk_set()["keys"][0]["crv"], "P-256");
+    // The number of kept keys is bounded.
     for _ in 0..4 {
         Keys::open(directory.path(), later).unwrap();
     }
     let last = Keys::open(directory.path(), later).unwrap();
-    assert_eq!(last.set()["keys"].as_array().map(Vec::len), Some(3));
+    assert_eq!(last.jwk_set()["keys"].as_array().map(Vec::len), Some(3));
     assert_eq!(claims_of(&last, &token), None);
 }
 
 #[test]
-fn a_file_that_is_no_key_is_named() {
+fn error_names_the_malformed_key_file() {
     let directory = tempfile::tempdir().unwrap();
-    std::fs::write(directory.path().join("sa.key"), "nonsense").unwrap();
+    std::fs::write(directory.path().join("sa.key"), "malformed").unwrap();
     let error = Keys::open(directory.path(), SystemTime::now())
         .err()
         .unwrap()

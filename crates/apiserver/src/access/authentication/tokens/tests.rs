@@ -5,7 +5,7 @@ fn parse(text: &str) -> Result<Tokens, TokenFileError> {
 }
 
 #[test]
-fn the_upstream_form_is_read() {
+fn reads_the_upstream_format() {
     let tokens = parse("t0ken,admin,1,\"system:masters,ops\"\n\nother, bob , 2\n").unwrap();
     let admin = tokens.owner("t0ken").unwrap();
     assert_eq!(admin.user, "admin");
@@ -15,7 +15,7 @@ fn the_upstream_form_is_read() {
 }
 
 #[test]
-fn bad_lines_are_named_without_the_token() {
+fn errors_name_the_line_and_not_the_token() {
     for (text, line) in [("a,b", 1), ("a,b,c\n,b,c", 2), ("a,b,c,\"d", 1)] {
         let error = parse(text).unwrap_err().to_string();
         assert!(error.contains(&format!("line {line}")), "{error}");
