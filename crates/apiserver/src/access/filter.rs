@@ -108,7 +108,7 @@ impl Gate {
             }
             match verdict {
                 Verdict::Allowed(_) => Ok(()),
-                Verdict::Refused(why) => Err(attributes.refusal(&why)),
+                Verdict::Denied(reason) => Err(attributes.refusal(&reason)),
             }
         })
     }

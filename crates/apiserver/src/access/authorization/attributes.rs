@@ -1,4 +1,4 @@
-//! Who wants to do what, as authorization sees a request.
+//! Attributes of a request on which authorization decides.
 
 use api::kind::Kind;
 use api::rbac::Action;
@@ -10,19 +10,19 @@ use crate::failure::Failure;
 use crate::request::query::Query;
 use crate::request::route::Target;
 
-/// Who wants to do what, and where.
+/// User, place and action of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct Attributes<'a> {
     pub(crate) user: &'a Identity,
-    /// "" for all namespaces, and for what is in none.
+    /// "" for all namespaces, and for cluster-scoped objects.
     pub(crate) namespace: &'a str,
     pub(crate) action: Action<'a>,
-    /// The node whose Pods alone a list or watch selects; "" if it may select others.
+    /// Node to which the field selector of a list or watch restricts Pods; "" if it does not.
     pub(crate) selected_node: &'a str,
 }
 
 impl<'a> Attributes<'a> {
-    /// Those.
+    /// Creates attributes without a field selector.
     pub(crate) fn new(user: &'a Identity, namespace: &'a str, action: Action<'a>) -> Attributes<'a> {
         Attributes {
             user,
@@ -32,17 +32,18 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Something with objects. A list, watch or deletecollection of the one object that `selector` names means that object.
+    /// Returns the attributes of a request for objects. A list, watch or deletecollection whose `selector` names one
+    /// object is a request for that object.
     pub(crate) fn of_target(
         user: &'a Identity,
         target: &'a Target,
         verb: &'a str,
         selector: Option<&'a FieldSelector>,
     ) -> Attributes<'a> {
-        // Other verbs do not select: what they are about stands in their path or body.
+        // Other verbs do not use selectors: their object is in the path or body.
         let selector = selector.filter(|_| matches!(verb, "list" | "watch" | "deletecollection"));
         let selected = |field| selector.and_then(|selector| selector.exact(field));
-        // A Namespace is in itself: those who may do something there may do it with the Namespace, too.
+        // A Namespace object belongs to itself: rights in the namespace include rights to the object.
         let namespace = match target.kind.kind {
             "Namespace" => target.name(),
             _ => target.namespace(),
@@ -64,7 +65,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Something with a path behind which there are no objects, or none that are served.
+    /// Returns the attributes of a request for a path that the server does not serve as objects.
     pub(crate) fn of_path(
         user: &'a Identity,
         path: &'a str,
@@ -86,8 +87,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// The refusal, in upstream's words; `why` is what stood in the way of finding out.
-    pub(crate) fn refusal(&self, why: &str) -> Failure {
+    /// Returns the 403 response with upstream's message; `reason` is appended if it is not empty.
+    pub(crate) fn refusal(&self, reason: &str) -> Failure {
         let user = &self.user.user;
         let mut message = match self.action {
             Action::Path { verb, path } => format!("User {user:?} cannot {verb} path {path:?}"),
@@ -98,19 +99,19 @@ impl<'a> Attributes<'a> {
                 subresource,
                 ..
             } => {
-                let below = if subresource.is_empty() { "" } else { "/" };
-                let place = match self.namespace {
+                let separator = if subresource.is_empty() { "" } else { "/" };
+                let scope = match self.namespace {
                     "" => "at the cluster scope".to_owned(),
                     namespace => format!("in the namespace {namespace:?}"),
                 };
                 format!(
-                    "User {user:?} cannot {verb} resource \"{resource}{below}{subresource}\" \
-                     in API group {group:?} {place}"
+                    "User {user:?} cannot {verb} resource \"{resource}{separator}{subresource}\" \
+                     in API group {group:?} {scope}"
                 )
             }
         };
-        if !why.is_empty() {
-            message = format!("{message}: {why}");
+        if !reason.is_empty() {
+            message = format!("{message}: {reason}");
         }
         match self.action {
             Action::Path { .. } => Failure::forbidden_for("", "", "", &message),
@@ -124,7 +125,7 @@ impl<'a> Attributes<'a> {
     }
 }
 
-/// The verb of a request about objects.
+/// Returns the verb of a request for objects; "" for methods without a verb.
 pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_path: bool) -> &'static str {
     match (method.as_str(), is_named) {
         ("GET" | "HEAD", _) if is_watch_path => "watch",
@@ -140,7 +141,7 @@ pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_pat
     }
 }
 
-/// The field selector of a query. It is read as the list reads it: what is allowed is what is done.
+/// Parses the field selector of a query in the same way as the list handler, so that authorization and list agree.
 pub(crate) fn field_selector(query: &Query<'_>, kind: &Kind) -> Option<FieldSelector> {
     let text = query.text("fieldSelector");
     if text.is_empty() {
@@ -149,7 +150,7 @@ pub(crate) fn field_selector(query: &Query<'_>, kind: &Kind) -> Option<FieldSele
     FieldSelector::parse(text, kind).ok()
 }
 
-/// The parts of a path that has the form of one with objects behind it.
+/// Parts of a path that has the form of a path to objects.
 struct ResourcePath<'p> {
     group: &'p str,
     resource: &'p str,
@@ -175,7 +176,7 @@ fn resource_path(path: &str) -> Option<ResourcePath<'_>> {
         ["namespaces", name, ..] => (*name, rest),
         rest => ("", rest),
     };
-    let part = |at: usize| rest.get(at).copied().unwrap_or_default();
+    let part = |index: usize| rest.get(index).copied().unwrap_or_default();
     Some(ResourcePath {
         group,
         resource: part(0),

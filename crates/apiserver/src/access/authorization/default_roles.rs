@@ -1,20 +1,20 @@
-//! The roles and bindings that every cluster has, from `default_roles.yaml`.
+//! The default roles and bindings of `default_roles.yaml`.
 
 use std::sync::OnceLock;
 
-use api::decode::{Format, decode_free};
+use api::decode::{Format, decode_untyped};
 use api::rbac::{GROUP, PolicyRule};
 use api::tree::{child, text, texts};
 use serde_json::{Value, json};
 
 const TEXT: &str = include_str!("default_roles.yaml");
 
-/// The label of all of them, by upstream's name.
+/// Label of default roles and bindings (upstream).
 const LABEL: (&str, &str) = ("kubernetes.io/bootstrapping", "rbac-defaults");
-/// The annotation that lets a new version of the server add what is missing; `false` keeps one as it is.
+/// Annotation that permits a new server version to complete the object; `false` disables this.
 pub(super) const AUTO_UPDATE: &str = "rbac.authorization.kubernetes.io/autoupdate";
 
-/// Collections of roles and bindings, with their plurals and kinds.
+/// Namespace of roles and bindings, with their plurals and kinds.
 struct Scope<'a> {
     namespace: &'a str,
     roles: (&'static str, &'static str),
@@ -36,7 +36,7 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// The objects of a table with `roles` and `bindings`: plural and object.
+    /// Returns the objects of a table with `roles` and `bindings`, with their plurals.
     fn objects(&self, table: &Value) -> Vec<(&'static str, Value)> {
         let roles = entries(table, "roles").map(|(name, rules)| {
             let mut object = self.header(self.roles.1, name);
@@ -63,42 +63,44 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The objects: plural and object.
+/// Returns all default roles and bindings, with their plurals.
 pub(super) fn all() -> Vec<(&'static str, Value)> {
     let table = table();
-    let of_namespaces = entries(table, "namespaces")
+    let namespaced = entries(table, "namespaces")
         .flat_map(|(namespace, table)| Scope::of_namespace(namespace).objects(table));
     Scope::CLUSTER
         .objects(table)
         .into_iter()
-        .chain(of_namespaces)
+        .chain(namespaced)
         .collect()
 }
 
-/// The plurals and names of what earlier versions had, bindings first.
+/// Returns plurals and names of the objects that earlier versions created and this version removes, bindings first.
 pub(super) fn retired() -> Vec<(&'static str, &'static str)> {
     let retired = child(table(), "retired");
-    let of = |plural| texts(retired, plural).into_iter().map(move |name| (plural, name));
-    of("clusterrolebindings").chain(of("clusterroles")).collect()
+    let names = |plural| texts(retired, plural).into_iter().map(move |name| (plural, name));
+    names("clusterrolebindings")
+        .chain(names("clusterroles"))
+        .collect()
 }
 
-/// Returns true if a server created the object and no other manager owns fields of it.
+/// True if a server created the object and automatic updates are enabled.
 pub(super) fn is_default(object: &Value) -> bool {
     let metadata = child(object, "metadata");
     text(child(metadata, "labels"), LABEL.0) == LABEL.1
         && text(child(metadata, "annotations"), AUTO_UPDATE) != "false"
 }
 
-/// The rules of one of the roles.
+/// Returns the rules of a default ClusterRole; none if there is no such role.
 pub(super) fn rules_of_role(name: &str) -> Vec<PolicyRule> {
     let rules = child(child(table(), "roles"), name).clone();
     serde_json::from_value(rules).unwrap_or_default()
 }
 
-/// The text of the program, read; a test reads it too.
+/// Parses the embedded file once. A test checks that it parses.
 fn table() -> &'static Value {
     static TABLE: OnceLock<Value> = OnceLock::new();
-    TABLE.get_or_init(|| decode_free(TEXT.as_bytes(), Format::Yaml).unwrap_or_default())
+    TABLE.get_or_init(|| decode_untyped(TEXT.as_bytes(), Format::Yaml).unwrap_or_default())
 }
 
 fn entries<'t>(table: &'t Value, field: &str) -> impl Iterator<Item = (&'t String, &'t Value)> {
@@ -106,7 +108,7 @@ fn entries<'t>(table: &'t Value, field: &str) -> impl Iterator<Item = (&'t Strin
 }
 
 fn subjects(binding: &Value) -> Value {
-    let of_kind = |kind: &'static str, field| {
+    let subjects_of_kind = |kind: &'static str, field| {
         texts(binding, field)
             .into_iter()
             .map(move |name| json!({"apiGroup": GROUP, "kind": kind, "name": name}))
@@ -115,8 +117,8 @@ fn subjects(binding: &Value) -> Value {
         .into_iter()
         .filter_map(|name| name.split_once('/'))
         .map(|(namespace, name)| json!({"kind": "ServiceAccount", "namespace": namespace, "name": name}));
-    of_kind("User", "users")
-        .chain(of_kind("Group", "groups"))
+    subjects_of_kind("User", "users")
+        .chain(subjects_of_kind("Group", "groups"))
         .chain(accounts)
         .collect()
 }

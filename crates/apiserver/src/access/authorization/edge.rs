@@ -1,11 +1,11 @@
-//! The Secrets that an edge may read: those that a Service names which edges serve, and the one of which the cookies of
-//! sticky sessions are made. Each by `get` alone: a list or a watch would show all of them.
+//! Secrets that an edge may read: those that a Service served by edges references, and the Secret of the session
+//! cookie key. Only `get` is permitted, because a list or watch would return all Secrets.
 //!
-//! A Service counts if it is of type LoadBalancer, Portolan has assigned its addresses, and their `ipMode` is `Proxy`,
-//! which the assigner writes for the edge's. A Secret of another namespace counts if it allows the Service's namespace.
+//! A Service qualifies if its type is LoadBalancer, Portolan assigned its addresses, and the assigner set their
+//! `ipMode` to `Proxy`. A Secret of another namespace qualifies if it allows the namespace of the Service.
 //!
-//! Which node serves a Service the announcers agree on among themselves, second by second; the API does not know it. So
-//! the edge of every node may read the Secrets of all these Services, also of those that other nodes serve.
+//! The announcers elect the node that serves a Service among themselves, and the API server does not know the result.
+//! Therefore the edges of all nodes may read the Secrets of all these Services.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Mutex, PoisonError};
@@ -23,15 +23,15 @@ use store::{EventKind, Index, StoreError, Watch};
 use super::Attributes;
 use crate::access::authentication::Identity;
 
-/// Edges that are no part of a machine that has joined: run by an administrator, or as Pods.
+/// Users of edges that do not belong to a joined node: run by an administrator, or as Pods.
 pub(super) const OTHER_EDGES: [&str; 3] = [
     "system:portolan-load-balancer",
     "system:serviceaccount:kube-system:portolan-edge",
     "system:serviceaccount:kube-system:portolan-load-balancer",
 ];
 
-/// Returns true if the user is an edge and may make the request.
-pub(super) fn allows(attributes: &Attributes<'_>, index: &Index, secrets: &Secrets) -> bool {
+/// True if the user is an edge and may make the request.
+pub(super) fn is_allowed(attributes: &Attributes<'_>, index: &Index, secrets: &Secrets) -> bool {
     let Action::Resource {
         verb: "get",
         group: "",
@@ -46,7 +46,7 @@ pub(super) fn allows(attributes: &Attributes<'_>, index: &Index, secrets: &Secre
     if !is_edge(attributes.user) || name.is_empty() || namespace.is_empty() {
         return false;
     }
-    (namespace, name) == (COOKIES_NAMESPACE, COOKIES_NAME) || secrets.are_named(index, namespace, name)
+    (namespace, name) == (COOKIES_NAMESPACE, COOKIES_NAME) || secrets.is_referenced(index, namespace, name)
 }
 
 fn is_edge(user: &Identity) -> bool {
@@ -58,28 +58,29 @@ fn is_edge(user: &Identity) -> bool {
 /// Namespace and name of a Secret.
 type Key = (String, String);
 
-/// The Secrets that Services name. The Services are read once; from then on, what has changed is taken in when somebody asks.
+/// Secrets that Services reference. The Services are listed once; later calls apply the events since the previous
+/// call.
 #[derive(Default)]
 pub(super) struct Secrets(Mutex<References>);
 
 #[derive(Default)]
 struct References {
-    /// The Secrets of each Service, by the Service's key in the store. A Service names as many as fit into its annotations.
+    /// Secrets of each Service, by the Service's store key. The size of the annotations bounds their number.
     secrets: HashMap<String, Vec<Key>>,
-    /// The Services that name a Secret, by their keys in the store, with their namespaces.
+    /// Services that reference a Secret: store key and namespace of each.
     services: HashMap<Key, HashMap<String, String>>,
-    /// Keys that changed since the last update; `None` before the first read.
+    /// Watch on Services since the last refresh; `None` before the first list.
     watch: Option<Watch>,
 }
 
 impl Secrets {
-    /// Returns true if a Service that may use the Secret names it.
-    fn are_named(&self, index: &Index, namespace: &str, name: &str) -> bool {
+    /// True if a Service that may use the Secret references it.
+    fn is_referenced(&self, index: &Index, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
         let namespaces: BTreeSet<String> = {
             let mut references = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = references.refresh(index) {
-                tracing::error!(%error, "Services not read, edges read no Secrets");
+                tracing::error!(%error, "Services could not be read; edges may read no Secrets");
                 return false;
             }
             let services = references.services.get(&key).into_iter().flatten();
@@ -94,7 +95,7 @@ impl Secrets {
     }
 }
 
-/// Value of the annotation that lists the allowed namespaces; `None` if the Secret does not exist.
+/// Returns the annotation that lists the allowed namespaces; `None` if the Secret does not exist.
 fn allowed_namespaces(index: &Index, (namespace, name): &Key) -> Option<String> {
     let entry = index.get(&kind::find("", "v1", "secrets")?.store_key(namespace, name))?;
     let secret: Value = serde_json::from_slice(&entry.value).ok()?;
@@ -142,13 +143,13 @@ impl References {
         Ok(())
     }
 
-    /// Takes in a Service. One that cannot be read names nothing.
+    /// Adds or replaces a Service. A malformed Service references nothing.
     fn put(&mut self, store_key: &str, value: &[u8]) {
         self.remove(store_key);
         let Ok(service) = serde_json::from_slice::<Value>(value) else {
             return;
         };
-        let secrets = named_for_edge(&service);
+        let secrets = edge_references(&service);
         if secrets.is_empty() {
             return;
         }
@@ -175,8 +176,8 @@ impl References {
     }
 }
 
-/// The Secrets that a Service names, if edges serve it.
-fn named_for_edge(service: &Value) -> Vec<Key> {
+/// Returns the Secrets that a Service references, if edges serve it.
+fn edge_references(service: &Value) -> Vec<Key> {
     let (metadata, spec, status) = (
         child(service, "metadata"),
         child(service, "spec"),
@@ -188,15 +189,15 @@ fn named_for_edge(service: &Value) -> Vec<Key> {
     let is_proxied = items(child(status, "loadBalancer"), "ingress")
         .iter()
         .any(|ingress| text(ingress, "ipMode") == "Proxy" && !text(ingress, "ip").is_empty());
-    let is_ending = is_set(metadata, "deletionTimestamp");
-    if text(spec, "type") != "LoadBalancer" || !is_assigned || !is_proxied || is_ending {
+    let is_terminating = is_set(metadata, "deletionTimestamp");
+    if text(spec, "type") != "LoadBalancer" || !is_assigned || !is_proxied || is_terminating {
         return Vec::new();
     }
     let namespace = text(metadata, "namespace");
-    let named = named_by(entries(metadata, "annotations"));
-    let secrets = named.into_iter().map(|secret| {
-        let of_secret = secret.namespace.as_deref().unwrap_or(namespace);
-        (of_secret.to_owned(), secret.name.to_string())
+    let references = named_by(entries(metadata, "annotations"));
+    let secrets = references.into_iter().map(|secret| {
+        let namespace = secret.namespace.as_deref().unwrap_or(namespace);
+        (namespace.to_owned(), secret.name.to_string())
     });
     secrets.collect()
 }

@@ -1,5 +1,5 @@
-//! Reports of edges. The edge of a node says which of its ports it cannot serve in a Lease of its own; no edge writes the
-//! Lease of another node. Roles cannot say that: the name of the Lease is the node's.
+//! Status Leases of edges. The edge of a node reports in a Lease which ports it cannot serve, and may write only the
+//! Lease of its node. Roles cannot express this, because the name of the Lease contains the node name.
 
 use api::certificates::{NodeIdentity, NodePart};
 use api::rbac::Action;
@@ -11,8 +11,8 @@ use super::edge::OTHER_EDGES;
 const NAMESPACE: &str = "kube-system";
 /// Prefix of a Lease's name; the node's name follows.
 const LEASE_PREFIX: &str = "portolan-edge-";
-/// Returns true if the user is an edge and may make the request for the Lease of its node.
-pub(super) fn allows(attributes: &Attributes<'_>) -> bool {
+/// Returns true if the user is an edge and the request is for the Lease of its node.
+pub(super) fn is_allowed(attributes: &Attributes<'_>) -> bool {
     let Action::Resource {
         verb,
         group: "coordination.k8s.io",
@@ -27,12 +27,12 @@ pub(super) fn allows(attributes: &Attributes<'_>) -> bool {
         return false;
     };
     let user = attributes.user;
-    let is_its_own = match NodeIdentity::of(&user.user, &user.groups) {
+    let is_own_lease = match NodeIdentity::of(&user.user, &user.groups) {
         Some(own) => own.part == Some(NodePart::Edge) && own.node_name == node,
         None => OTHER_EDGES.contains(&user.user.as_str()),
     };
-    // A Lease is made by applying it, so that its name is known.
-    is_its_own && attributes.namespace == NAMESPACE && matches!(verb, "create" | "get" | "patch")
+    // Server-side apply creates the Lease, so its name is in the path.
+    is_own_lease && attributes.namespace == NAMESPACE && matches!(verb, "create" | "get" | "patch")
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! The page `docs/identities.md`: every user, group and ServiceAccount that the server gives rights by default, made from
-//! the code that gives them.
+//! Generator of `docs/identities.md`: all users, groups and ServiceAccounts with default rights, taken from the code
+//! that grants them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,47 +12,50 @@ use super::default_roles;
 
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/identities.md");
 
-const BEGINNING: &str = "\
+const INTRODUCTION: &str = "\
 # Identities and their rights
 
-This page is made from the code and checked by a test of the crate `apiserver`
-(`PORTOLAN_WRITE_PAGES=1 cargo test -p apiserver --lib identities` writes it anew). It shows the rights that every cluster
-has from the start; Roles and bindings of the cluster's own come on top.
+This page lists the default rights of every cluster. Roles and bindings of the cluster add to them. A test of the crate
+`apiserver` compares the page with the code; `PORTOLAN_WRITE_PAGES=1 cargo test -p apiserver --lib identities` regenerates
+it.
 
-## Machines
+## Nodes
 
-Every machine's part has a user of its own. `NODE` is the name of the machine's Node.
+Each component of a node has its own user. `NODE` is the name of the Node.
 
-| part | user | group | certificate |
+| component | user | group | signer of the certificate |
 |---|---|---|---|
 ";
 
 const NODE_MODE: &str = "
-A certificate of a machine counts only while its Node exists, and only for the incarnation of the Node that it carries
-(`portolan:incarnation:DIGEST` among its organizational units; the annotation `portolan.dev/incarnation` of the Node).
-One that carries none counts only if it was signed since the machine joined (annotation
-`portolan.dev/certificates-since`), and for a Node with the first annotation only if it was given out by hand.
+A node's certificate is valid only while its Node exists, and only for the incarnation of the Node that it carries. The
+certificate carries it as the organizational unit `portolan:incarnation:DIGEST`, the Node as the annotation
+`portolan.dev/incarnation`. A certificate without an incarnation is valid only if it was signed after the node joined
+(annotation `portolan.dev/certificates-since`). If the Node has an incarnation, an administrator must have issued the
+certificate.
 
-Beyond the roles below, the authorization mode `Node` allows:
+In addition to the roles below, the authorization mode `Node` grants:
 
-- to the agent of a node, what the role `system:node` says; of Nodes and Pods only its own; of Secrets, ConfigMaps and
-  tokens of ServiceAccounts only those that Pods of its node need; of Leases only its own in `kube-node-lease`.
-- to the edge of a node, `get` of a Secret that a Service names for TLS by an annotation, if the Service is of type
-  LoadBalancer, Portolan has assigned its addresses and the edge serves them (`ipMode: Proxy`), and the Secret is of the
-  Service's namespace or allows it (`portolan.dev/allowed-namespaces`); and `get` of the Secret
-  `kube-system/portolan-edge-cookies`. Which of the nodes serves a Service the API does not know: the edges of all nodes
-  may read these Secrets. The user `system:portolan-load-balancer` and the ServiceAccounts
-  `kube-system/portolan-edge` and `kube-system/portolan-load-balancer` may, too.
+- to the agent of a node: the rules of the role `system:node`, restricted to its own Node and Pods, its own Lease in
+  `kube-node-lease`, and the Secrets, ConfigMaps and ServiceAccount tokens that its Pods need.
+- to the edge of a node: `get` of each Secret that a Service references for TLS. The Service must be of type
+  LoadBalancer, with addresses that Portolan assigned and the edge serves (`ipMode: Proxy`). The Secret must be in the
+  namespace of the Service, or allow that namespace (`portolan.dev/allowed-namespaces`).
+- to the edge of a node: `get` of the Secret `kube-system/portolan-edge-cookies`.
 
-The group `system:masters` may do everything. The API server itself is `kube-apiserver-kubelet-client` of the group
-`system:portolan:apiservers` to the agents of nodes, and has no rights at the API by that name.
+The API server does not know which node serves a Service, so the edges of all nodes may read these Secrets. The user
+`system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-edge` and
+`kube-system/portolan-load-balancer` have the rights of an edge.
 
-## Who has which role
+The group `system:masters` may do everything. The API server authenticates to the agents of nodes as
+`kube-apiserver-kubelet-client` in the group `system:portolan:apiservers`. These have no rights in the API.
+
+## Roles of users, groups and ServiceAccounts
 ";
 
-/// The page, as the code is.
+/// Returns the page that matches the code.
 fn page() -> String {
-    let mut page = BEGINNING.to_owned();
+    let mut page = INTRODUCTION.to_owned();
     row(
         &mut page,
         &[
@@ -73,7 +76,7 @@ fn page() -> String {
     for (subject, roles) in subjects(&objects) {
         row(&mut page, &[&subject, &roles.join(", ")]);
     }
-    page.push_str("\n## What the roles allow\n\n| role | verbs | what |\n|---|---|---|\n");
+    page.push_str("\n## Rules of the roles\n\n| role | verbs | resources or paths |\n|---|---|---|\n");
     for (_, role) in objects.iter().filter(|(plural, _)| plural.ends_with("roles")) {
         let metadata = child(role, "metadata");
         let name = role_name(text(metadata, "name"), text(metadata, "namespace"));
@@ -88,7 +91,7 @@ fn page() -> String {
 }
 
 fn row(page: &mut String, cells: &[&str]) {
-    // Writing into a String does not fail.
+    // Writing to a String does not fail.
     writeln!(page, "| {} |", cells.join(" | ")).unwrap();
 }
 
@@ -99,7 +102,7 @@ fn role_name(name: &str, namespace: &str) -> String {
     }
 }
 
-/// The roles of each subject, in the order of their names.
+/// Returns the roles of each subject, sorted.
 fn subjects(objects: &[(&'static str, Value)]) -> BTreeMap<String, Vec<String>> {
     let mut subjects: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for (_, binding) in objects
@@ -120,11 +123,12 @@ fn subjects(objects: &[(&'static str, Value)]) -> BTreeMap<String, Vec<String>> 
     subjects
 }
 
-/// The objects or paths of a rule: `services, pods/status (apps)`, with the names that the rule is limited to.
+/// Returns the objects or paths of a rule: `services, pods/status (apps)`, with the names that the rule is limited
+/// to.
 fn objects_of(rule: &Value) -> String {
     let quoted = |field: &str| {
-        let words = texts(rule, field).into_iter().map(|word| format!("`{word}`"));
-        words.collect::<Vec<_>>().join(", ")
+        let values = texts(rule, field).into_iter().map(|value| format!("`{value}`"));
+        values.collect::<Vec<_>>().join(", ")
     };
     let paths = quoted("nonResourceURLs");
     if !paths.is_empty() {
@@ -134,19 +138,19 @@ fn objects_of(rule: &Value) -> String {
         .into_iter()
         .filter(|group| !group.is_empty())
         .collect();
-    let mut what = quoted("resources");
+    let mut cell = quoted("resources");
     if !groups.is_empty() {
-        what.push_str(&format!(" of `{}`", groups.join("`, `")));
+        cell.push_str(&format!(" of `{}`", groups.join("`, `")));
     }
     let names = quoted("resourceNames");
     if !names.is_empty() {
-        what.push_str(&format!(", named {names} alone"));
+        cell.push_str(&format!(", only {names}"));
     }
-    what
+    cell
 }
 
 #[test]
-fn the_page_says_what_the_code_allows() {
+fn page_matches_the_granted_rights() {
     let page = page();
     if std::env::var_os("PORTOLAN_WRITE_PAGES").is_some() {
         std::fs::write(PAGE, &page).unwrap();
@@ -154,6 +158,6 @@ fn the_page_says_what_the_code_allows() {
     let written = std::fs::read_to_string(PAGE).unwrap();
     assert!(
         written == page,
-        "docs/identities.md differs from the code: write it anew with PORTOLAN_WRITE_PAGES=1"
+        "docs/identities.md differs from the code: regenerate it with PORTOLAN_WRITE_PAGES=1"
     );
 }

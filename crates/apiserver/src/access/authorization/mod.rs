@@ -1,8 +1,8 @@
-//! Who may do what: the group `system:masters` everything, nodes what their Pods need, and everybody what the
-//! roles say that are bound to them.
+//! Authorization: members of `system:masters` may do everything, nodes may access what their Pods need, and other
+//! users have the rights of their roles.
 //!
-//! [`policy`] holds the roles as they were at one moment, in a form in which a request is decided with a few look-ups
-//! by name and without waiting for anybody. It is exchanged as a whole when a role or a binding changes.
+//! [`policy`] holds a snapshot of all roles, indexed by subject. A decision takes a few map look-ups and no lock on
+//! the roles. A change of a role or binding replaces the snapshot.
 
 mod attributes;
 mod default_roles;
@@ -36,22 +36,22 @@ use node::NodeAuthorizer;
 use policy::Decision;
 use source::Source;
 
-/// A way to decide who may do what; the first that allows something counts.
+/// Authorization mode. A request is allowed if any configured mode allows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AuthorizationMode {
-    /// Everybody who has proved an identity may do everything.
+    /// Allows all authenticated users everything.
     AlwaysAllow,
-    /// Nobody but the privileged group may do anything.
+    /// Allows nothing, except to members of `system:masters`.
     AlwaysDeny,
-    /// A node's agent may do what it needs for itself and for the Pods of its node, and an edge may read the Secrets that
-    /// Services name for it.
+    /// Allows an agent access to its Node and the objects of its Pods, and an edge access to the Secrets that
+    /// Services reference.
     Node,
-    /// Roles and their bindings.
+    /// Allows what Roles and ClusterRoles grant.
     Rbac,
 }
 
 impl AuthorizationMode {
-    /// All of them.
+    /// All modes, for parsing.
     const ALL: [AuthorizationMode; 4] = [
         AuthorizationMode::AlwaysAllow,
         AuthorizationMode::AlwaysDeny,
@@ -59,7 +59,7 @@ impl AuthorizationMode {
         AuthorizationMode::Rbac,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     fn name(self) -> &'static str {
         match self {
             AuthorizationMode::AlwaysAllow => "AlwaysAllow",
@@ -85,33 +85,33 @@ impl FromStr for AuthorizationMode {
             .find(|mode| mode.name() == text);
         found.ok_or_else(|| {
             let known = AuthorizationMode::ALL.map(AuthorizationMode::name).join(", ");
-            format!("{text:?} is no authorization mode; there are {known}")
+            format!("expected an authorization mode ({known}), found {text:?}")
         })
     }
 }
 
-/// What is decided, and why.
+/// Decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// It may be done; why, for those who ask.
+    /// The request is allowed; the reason for reviews.
     Allowed(Arc<str>),
-    /// Nothing allows it; what stood in the way of finding out, "" if nothing did.
-    Refused(String),
+    /// No mode allows the request; the reason, or "".
+    Denied(String),
 }
 
-/// Decides about requests.
+/// Decides about requests with the configured modes.
 pub(crate) struct Authorizer {
     modes: Vec<AuthorizationMode>,
     policy: ArcSwap<Policy>,
     source: Mutex<Source>,
     nodes: NodeAuthorizer,
-    /// The Secrets that edges may read.
+    /// Secrets that edges may read.
     edge_secrets: edge::Secrets,
     store: Arc<dyn Store>,
 }
 
 impl Authorizer {
-    /// With the roles that are in the store.
+    /// Creates an authorizer with the roles in `store`.
     pub(crate) fn new(modes: Vec<AuthorizationMode>, store: Arc<dyn Store>) -> Authorizer {
         let authorizer = Authorizer {
             modes,
@@ -125,38 +125,40 @@ impl Authorizer {
         authorizer
     }
 
-    /// Whether everybody may do everything; then at least nobody may who proves nothing.
+    /// True if the mode `AlwaysAllow` is configured. Unauthenticated requests are rejected in that case.
     pub(crate) fn allows_everything(&self) -> bool {
         self.modes.contains(&AuthorizationMode::AlwaysAllow)
     }
 
-    /// An error, as the client is told, unless somebody may do what they want to.
+    /// Returns the 403 response unless the request is allowed.
     pub(crate) fn check(&self, attributes: &Attributes<'_>) -> Result<(), Failure> {
         match self.decide(attributes) {
             Verdict::Allowed(_) => Ok(()),
-            Verdict::Refused(why) => Err(attributes.refusal(&why)),
+            Verdict::Denied(reason) => Err(attributes.refusal(&reason)),
         }
     }
 
-    /// Whether somebody may do what they want to.
+    /// Decides about a request.
     pub(crate) fn decide(&self, attributes: &Attributes<'_>) -> Verdict {
         if attributes.user.is_privileged() {
             return Verdict::Allowed(Arc::from(""));
         }
-        let (mut obstacles, mut reasons) = (Vec::new(), Vec::new());
+        let (mut missing_roles, mut reasons) = (Vec::new(), Vec::new());
         for mode in &self.modes {
             match mode {
                 AuthorizationMode::AlwaysAllow => return Verdict::Allowed(Arc::from("")),
                 AuthorizationMode::AlwaysDeny => {}
-                AuthorizationMode::Node if edge_report::allows(attributes) => {
+                AuthorizationMode::Node if edge_report::is_allowed(attributes) => {
                     return Verdict::Allowed(Arc::from(""));
                 }
                 AuthorizationMode::Node => {
                     let index = self.store.index();
                     match self.nodes.decide(attributes, index) {
                         node::Verdict::Allowed => return Verdict::Allowed(Arc::from("")),
-                        node::Verdict::Refused(why) => reasons.push(why),
-                        node::Verdict::NoOpinion if edge::allows(attributes, index, &self.edge_secrets) => {
+                        node::Verdict::Denied(reason) => reasons.push(reason),
+                        node::Verdict::NoOpinion
+                            if edge::is_allowed(attributes, index, &self.edge_secrets) =>
+                        {
                             return Verdict::Allowed(Arc::from(""));
                         }
                         node::Verdict::NoOpinion => {}
@@ -168,39 +170,39 @@ impl Authorizer {
                         .load()
                         .decide(attributes.user, attributes.namespace, &attributes.action)
                     {
-                        Decision::Allowed(why) => return Verdict::Allowed(why),
-                        Decision::Undecided(missing) => obstacles.extend(missing),
+                        Decision::Allowed(reason) => return Verdict::Allowed(reason),
+                        Decision::Undecided(missing) => missing_roles.extend(missing),
                     }
                 }
             }
         }
-        reasons.extend(match obstacles.as_slice() {
+        reasons.extend(match missing_roles.as_slice() {
             [] => None,
             [one] => Some(format!("RBAC: {one}")),
             several => Some(format!("RBAC: [{}]", several.join(", "))),
         });
-        Verdict::Refused(reasons.join("\n"))
+        Verdict::Denied(reasons.join("\n"))
     }
 
-    /// Takes in the Pods that have changed, so that the next request of a node finds few of them.
+    /// Applies Pod changes to the node authorizer, so that the next request of a node has few to apply.
     fn refresh_nodes(&self) {
         self.nodes.refresh(self.store.index());
     }
 
-    /// The roles as they are now.
+    /// Returns the current snapshot of the roles.
     pub(crate) fn policy(&self) -> Arc<Policy> {
         self.policy.load_full()
     }
 
-    /// Takes in what has changed in the store. Called after every write of a role or a binding, so that the writer
-    /// finds it in force, and when another server has written one.
+    /// Applies changed roles and bindings. It is called after each write of a role or binding, so that the writer's
+    /// next request is decided with it, and for writes of other servers.
     pub(crate) fn refresh(&self) {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         match source.refresh(self.store.index()) {
             Ok(true) => self.policy.store(Arc::new(source.policy())),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(%error, "changed roles could not be read; the old ones stay in force")
+                tracing::error!(%error, "changed roles could not be read; the previous policy applies")
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What is allowed to whom, by roles: an index from users and groups to rules, for reading only.
+//! Index of the RBAC rules by subject.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -7,38 +7,38 @@ use api::rbac::{Action, PolicyRule};
 
 use crate::access::authentication::{Identity, SERVICE_ACCOUNT_PREFIX};
 
-/// The rules of all bound roles, by whom they are bound to.
+/// Snapshot of the rules of all bound roles, by subject.
 #[derive(Debug, Default)]
 pub(crate) struct Policy {
     cluster: Grants,
     namespaces: HashMap<String, Grants>,
 }
 
-/// What is granted in one place.
+/// Grants in one namespace, or in the whole cluster.
 #[derive(Debug, Default)]
 struct Grants {
     users: HashMap<String, Vec<Grant>>,
     groups: HashMap<String, Vec<Grant>>,
 }
 
-/// What one binding grants to one subject.
+/// Rules that one binding grants to one subject.
 #[derive(Clone, Debug)]
 struct Grant {
     rules: Rules,
-    /// Which binding of which role, for those who ask why.
-    why: Arc<str>,
+    /// Binding, role and subject, for the reason of a decision.
+    reason: Arc<str>,
 }
 
-/// The rules of a role that is bound.
+/// Rules of a bound role.
 #[derive(Clone, Debug)]
 pub(super) enum Rules {
-    /// They are.
-    Of(Arc<[PolicyRule]>),
-    /// The role does not exist; how a message says so.
+    /// The rules of an existing role.
+    Found(Arc<[PolicyRule]>),
+    /// The role does not exist; the message for the client.
     Missing(Arc<str>),
 }
 
-/// Whom a binding names.
+/// Subject of a binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Subject {
     User(String),
@@ -46,23 +46,24 @@ pub(super) enum Subject {
     ServiceAccount { namespace: String, name: String },
 }
 
-/// What the roles say.
+/// Decision of RBAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
-    /// They allow it, by this binding.
+    /// A grant allows the action; the reason.
     Allowed(Arc<str>),
-    /// They do not; these roles are bound and do not exist.
+    /// No grant allows the action; messages about bound roles that do not exist.
     Undecided(Vec<Arc<str>>),
 }
 
 impl Policy {
-    /// Adds what a binding grants, in a namespace or, if that is "", in the whole cluster. `binding` says which.
+    /// Adds the grant of a binding, in a namespace or, for "", in the whole cluster. `binding` describes the binding
+    /// in reasons.
     pub(super) fn grant(&mut self, namespace: &str, subject: &Subject, rules: Rules, binding: &str) {
         let grants = match namespace {
             "" => &mut self.cluster,
             namespace => self.namespaces.entry(namespace.to_owned()).or_default(),
         };
-        let (map, name, whom) = match subject {
+        let (map, name, description) = match subject {
             Subject::User(name) => (&mut grants.users, name.clone(), format!("User {name:?}")),
             Subject::Group(name) => (&mut grants.groups, name.clone(), format!("Group {name:?}")),
             Subject::ServiceAccount { namespace, name } => (
@@ -71,18 +72,18 @@ impl Policy {
                 format!("ServiceAccount \"{name}/{namespace}\""),
             ),
         };
-        let why = Arc::from(format!("RBAC: allowed by {binding} to {whom}"));
-        map.entry(name).or_default().push(Grant { rules, why });
+        let reason = Arc::from(format!("RBAC: allowed by {binding} to {description}"));
+        map.entry(name).or_default().push(Grant { rules, reason });
     }
 
-    /// Whether the roles allow somebody to do this in a namespace, or in the cluster if that is "".
+    /// Decides about an action in a namespace, or in the cluster for "".
     pub(super) fn decide(&self, user: &Identity, namespace: &str, action: &Action<'_>) -> Decision {
         let mut missing = Vec::new();
         for grant in self.grants_to(user, namespace) {
             match &grant.rules {
-                Rules::Of(rules) => {
+                Rules::Found(rules) => {
                     if rules.iter().any(|rule| rule.allows(action)) {
-                        return Decision::Allowed(grant.why.clone());
+                        return Decision::Allowed(grant.reason.clone());
                     }
                 }
                 Rules::Missing(role) => missing.push(role.clone()),
@@ -91,7 +92,8 @@ impl Policy {
         Decision::Undecided(missing)
     }
 
-    /// All rules for somebody in a namespace, or in the cluster if that is "", and the bound roles that are missing.
+    /// Returns all rules of a user in a namespace, or in the cluster for "", and messages about bound roles that do
+    /// not exist.
     pub(crate) fn rules_of<'p>(
         &'p self,
         user: &'p Identity,
@@ -100,7 +102,7 @@ impl Policy {
         let (mut all, mut missing) = (Vec::new(), Vec::new());
         for grant in self.grants_to(user, namespace) {
             match &grant.rules {
-                Rules::Of(rules) => all.extend(rules.iter()),
+                Rules::Found(rules) => all.extend(rules.iter()),
                 Rules::Missing(role) => missing.push(role.clone()),
             }
         }
@@ -108,8 +110,8 @@ impl Policy {
     }
 
     fn grants_to<'p>(&'p self, user: &'p Identity, namespace: &str) -> impl Iterator<Item = &'p Grant> {
-        let places = [Some(&self.cluster), self.namespaces.get(namespace)];
-        places.into_iter().flatten().flat_map(move |grants| {
+        let scopes = [Some(&self.cluster), self.namespaces.get(namespace)];
+        scopes.into_iter().flatten().flat_map(move |grants| {
             let by_user = grants.users.get(&user.user).into_iter().flatten();
             let by_group = user.groups.iter().filter_map(|group| grants.groups.get(group));
             by_user.chain(by_group.flatten())

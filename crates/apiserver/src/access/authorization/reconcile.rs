@@ -1,6 +1,6 @@
-//! At the start, the default roles and bindings are made, and what they lack compared with this version of the
-//! server is added. What people have added stays, but for what earlier versions gave and this one withdraws; one
-//! whose annotation says so stays as it is. What this version no longer has is removed.
+//! Creation and update of the default roles and bindings at server start. Missing rules and subjects are added;
+//! additions of administrators stay. Rules that this version withdraws and objects that it retires are removed. An
+//! object with the annotation `autoupdate: "false"` stays as it is.
 
 use api::kind;
 use api::rbac::{GROUP, PolicyRule, uncovered};
@@ -14,52 +14,52 @@ use crate::failure::Failure;
 use crate::request::route::Target;
 use crate::verbs::resource::{Intent, Interruption, Resources, decided};
 
-/// Rules that earlier versions gave to default roles and that this one withdraws: the role, and the rule as it was stored.
+/// Rules of earlier versions that this version withdraws: the role, and the rule as stored.
 const WITHDRAWN: [(&str, &str); 2] = [
-    // Edges report their ports in Leases of their own (`super::edge_report`).
+    // Edges report their ports in Leases (`super::edge_report`).
     (
         "system:portolan-edge",
         r#"{"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]}"#,
     ),
-    // Edges read the Secrets that Services name (`super::edge`).
+    // Edges read the Secrets that Services reference (`super::edge`).
     (
         "system:portolan-edge",
         r#"{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}"#,
     ),
 ];
-/// Users that earlier versions bound to default roles by bindings of these names, and that all joined machines shared.
+/// Users that earlier versions bound to default roles by bindings of the same name. All joined nodes shared them.
 const WITHDRAWN_USERS: [&str; 2] = ["system:portolan-announcer", "system:portolan-edge"];
 
-/// Makes what is missing; gives the name of what could not be made, and why.
+/// Creates and completes the default roles. On failure, returns the name of the object and the response.
 pub(crate) async fn ensure_default_roles(resources: &Resources) -> Result<(), (String, Failure)> {
-    // All at once, so that they share commits.
+    // Concurrently, so that the writes share commits.
     let each = default_roles::all()
         .into_iter()
-        .map(|(plural, wanted)| async move {
-            let name = text(child(&wanted, "metadata"), "name").to_owned();
-            ensure(resources, plural, &name, &wanted)
+        .map(|(plural, desired)| async move {
+            let name = text(child(&desired, "metadata"), "name").to_owned();
+            ensure(resources, plural, &name, &desired)
                 .await
                 .map_err(|failure| (name, failure))
         });
     try_join_all(each).await?;
     for (plural, name) in default_roles::retired() {
-        let removed = retire(resources, plural, name).await;
-        removed.map_err(|failure| (name.to_owned(), failure))?;
+        let deleted = delete_retired(resources, plural, name).await;
+        deleted.map_err(|failure| (name.to_owned(), failure))?;
     }
     resources.admission.authorizer.refresh();
     Ok(())
 }
 
-async fn ensure(resources: &Resources, plural: &str, name: &str, wanted: &Value) -> Result<(), Failure> {
+async fn ensure(resources: &Resources, plural: &str, name: &str, desired: &Value) -> Result<(), Failure> {
     let kind = kind::find(GROUP, "v1", plural).ok_or_else(Failure::no_such_path)?;
-    let namespace = text(child(wanted, "metadata"), "namespace");
+    let namespace = text(child(desired, "metadata"), "namespace");
     let target = &Target::object(kind, namespace, name);
     decided(target, || async {
         let Some(stored) = resources.stored(target).await? else {
-            let created = resources.create_object(target, wanted.clone(), Vec::new(), Intent::SERVER);
+            let created = resources.create_object(target, desired.clone(), Vec::new(), Intent::SERVER);
             return match created.await {
                 Ok(_) => Ok(()),
-                // Another server was quicker; what it has made is looked at.
+                // Another server created the object first; compare again.
                 Err(Interruption::Failed(failure)) if failure.reason() == "AlreadyExists" => {
                     Err(Interruption::Overtaken)
                 }
@@ -69,12 +69,12 @@ async fn ensure(resources: &Resources, plural: &str, name: &str, wanted: &Value)
         if text(child(stored.metadata(), "annotations"), AUTO_UPDATE) == "false" {
             return Ok(());
         }
-        if is_bound_elsewhere(&stored.object, wanted) {
-            // A binding never changes its role, so a new one takes its place.
+        if is_bound_elsewhere(&stored.object, desired) {
+            // `roleRef` is immutable, so the binding is replaced.
             resources.delete_object(target, &Default::default()).await?;
             return Err(Interruption::Overtaken);
         }
-        let Some(completed) = completed(&stored.object, wanted) else {
+        let Some(completed) = completed(&stored.object, desired) else {
             return Ok(());
         };
         resources
@@ -85,8 +85,8 @@ async fn ensure(resources: &Resources, plural: &str, name: &str, wanted: &Value)
     .await
 }
 
-/// Removes what an earlier version of the server made.
-async fn retire(resources: &Resources, plural: &str, name: &str) -> Result<(), Failure> {
+/// Deletes an object that an earlier version created.
+async fn delete_retired(resources: &Resources, plural: &str, name: &str) -> Result<(), Failure> {
     let kind = kind::find(GROUP, "v1", plural).ok_or_else(Failure::no_such_path)?;
     let target = &Target::object(kind, "", name);
     match resources.stored(target).await? {
@@ -95,88 +95,88 @@ async fn retire(resources: &Resources, plural: &str, name: &str) -> Result<(), F
     }
     match resources.delete_object(target, &Default::default()).await {
         Err(failure) if failure.code() != StatusCode::NOT_FOUND => Err(failure),
-        // Another server was quicker.
+        // Another server deleted the object first.
         _ => Ok(()),
     }
 }
 
-fn is_bound_elsewhere(found: &Value, wanted: &Value) -> bool {
-    child(found, "roleRef") != child(wanted, "roleRef")
+fn is_bound_elsewhere(stored: &Value, desired: &Value) -> bool {
+    child(stored, "roleRef") != child(desired, "roleRef")
 }
 
-/// An object with what it lacks, and without what is withdrawn; nothing if that is what it is.
-pub(super) fn completed(found: &Value, wanted: &Value) -> Option<Value> {
-    let mut completed = found.clone();
-    let mut lacks = false;
+/// Returns the object with missing entries added and withdrawn entries removed; `None` if it is complete.
+pub(super) fn completed(stored: &Value, desired: &Value) -> Option<Value> {
+    let mut completed = stored.clone();
+    let mut is_changed = false;
     for field in ["labels", "annotations"] {
-        let wanted = child(child(wanted, "metadata"), field);
-        for (key, value) in wanted.as_object().into_iter().flatten() {
-            if child(child(child(found, "metadata"), field), key).is_null()
+        let desired = child(child(desired, "metadata"), field);
+        for (key, value) in desired.as_object().into_iter().flatten() {
+            if child(child(child(stored, "metadata"), field), key).is_null()
                 && let Some(metadata) = completed.get_mut("metadata")
             {
                 object_mut(metadata, field).insert(key.clone(), value.clone());
-                lacks = true;
+                is_changed = true;
             }
         }
     }
-    let kept = rules_without_withdrawn(found);
-    if kept.len() < items(found, "rules").len() {
+    let kept = rules_without_withdrawn(stored);
+    if kept.len() < items(stored, "rules").len() {
         set(&mut completed, "rules", kept.clone());
-        lacks = true;
+        is_changed = true;
     }
-    let missing: Vec<Value> = missing_rules(found, wanted);
-    let subjects = items(wanted, "subjects").iter();
+    let missing: Vec<Value> = missing_rules(stored, desired);
+    let subjects = items(desired, "subjects").iter();
     let absent: Vec<Value> = subjects
-        .filter(|subject| !items(found, "subjects").contains(subject))
+        .filter(|subject| !items(stored, "subjects").contains(subject))
         .cloned()
         .collect();
-    let subjects = subjects_without_withdrawn(found);
-    if subjects.len() < items(found, "subjects").len() {
+    let subjects = subjects_without_withdrawn(stored);
+    if subjects.len() < items(stored, "subjects").len() {
         set(&mut completed, "subjects", subjects.clone());
-        lacks = true;
+        is_changed = true;
     }
-    for (field, are, more) in [("rules", kept, missing), ("subjects", subjects, absent)] {
-        if !more.is_empty() {
-            let all: Vec<Value> = are.into_iter().chain(more).collect();
+    for (field, current, added) in [("rules", kept, missing), ("subjects", subjects, absent)] {
+        if !added.is_empty() {
+            let all: Vec<Value> = current.into_iter().chain(added).collect();
             set(&mut completed, field, all);
-            lacks = true;
+            is_changed = true;
         }
     }
-    lacks.then_some(completed)
+    is_changed.then_some(completed)
 }
 
-fn rules_without_withdrawn(found: &Value) -> Vec<Value> {
-    let name = text(child(found, "metadata"), "name");
+fn rules_without_withdrawn(stored: &Value) -> Vec<Value> {
+    let name = text(child(stored, "metadata"), "name");
     let withdrawn: Vec<Value> = WITHDRAWN
         .iter()
         .filter(|(role, _)| *role == name)
         .filter_map(|(_, rule)| serde_json::from_str(rule).ok())
         .collect();
-    let rules = items(found, "rules").iter();
+    let rules = items(stored, "rules").iter();
     rules.filter(|rule| !withdrawn.contains(rule)).cloned().collect()
 }
 
-fn subjects_without_withdrawn(found: &Value) -> Vec<Value> {
-    let binding = text(child(found, "metadata"), "name");
+fn subjects_without_withdrawn(stored: &Value) -> Vec<Value> {
+    let binding = text(child(stored, "metadata"), "name");
     let is_withdrawn = |subject: &&Value| {
         let user = text(subject, "name");
         text(subject, "kind") == "User" && user == binding && WITHDRAWN_USERS.contains(&user)
     };
-    let subjects = items(found, "subjects").iter();
+    let subjects = items(stored, "subjects").iter();
     subjects
         .filter(|subject| !is_withdrawn(subject))
         .cloned()
         .collect()
 }
 
-fn missing_rules(found: &Value, wanted: &Value) -> Vec<Value> {
+fn missing_rules(stored: &Value, desired: &Value) -> Vec<Value> {
     let read = |role: &Value| -> Vec<PolicyRule> {
         let rules = items(role, "rules").iter();
         rules
             .filter_map(|rule| serde_json::from_value(rule.clone()).ok())
             .collect()
     };
-    let (have, want) = (read(found), read(wanted));
+    let (have, want) = (read(stored), read(desired));
     let have: Vec<&PolicyRule> = have.iter().collect();
     want.iter()
         .filter(|rule| !uncovered(&have, [*rule]).is_empty())

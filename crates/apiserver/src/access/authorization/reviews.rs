@@ -1,5 +1,4 @@
-//! The questions whether somebody may do something: SelfSubjectAccessReview, SubjectAccessReview and
-//! LocalSubjectAccessReview.
+//! SelfSubjectAccessReview, SubjectAccessReview and LocalSubjectAccessReview.
 
 use api::field::{FieldError, FieldErrors, Path};
 use api::kind::Kind;
@@ -13,7 +12,7 @@ use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::route::Target;
 
-/// Answers a SelfSubjectAccessReview.
+/// Completes a SelfSubjectAccessReview.
 pub(crate) fn review_own_access(
     mut review: Value,
     kind: &Kind,
@@ -21,13 +20,13 @@ pub(crate) fn review_own_access(
     requester: &Identity,
 ) -> Result<Value, Failure> {
     let spec = child(&review, "spec");
-    refuse(kind, validate(spec))?;
-    let status = answer(spec, requester, authorizer);
+    check_valid(kind, validate(spec))?;
+    let status = status_of(spec, requester, authorizer);
     set(&mut review, "status", status);
     Ok(review)
 }
 
-/// Answers a SubjectAccessReview, or, if the kind is namespaced, a LocalSubjectAccessReview.
+/// Completes a SubjectAccessReview, or a LocalSubjectAccessReview if the kind is namespaced.
 pub(crate) fn review_access(
     mut review: Value,
     target: &Target,
@@ -46,7 +45,7 @@ pub(crate) fn review_access(
     if target.kind.namespaced {
         validate_local(&mut errors, spec, target.namespace());
     }
-    refuse(target.kind, errors)?;
+    check_valid(target.kind, errors)?;
     let extra = child(spec, "extra").as_object().into_iter().flatten();
     let user = Identity {
         user: text(spec, "user").to_owned(),
@@ -61,12 +60,12 @@ pub(crate) fn review_access(
             .collect(),
         signed: None,
     };
-    let status = answer(spec, &user, authorizer);
+    let status = status_of(spec, &user, authorizer);
     set(&mut review, "status", status);
     Ok(review)
 }
 
-/// What is asked about is either resources or a path.
+/// Validates that exactly one of resource and non-resource attributes is set.
 fn validate(spec: &Value) -> FieldErrors {
     let (of_resource, of_path) = (
         is_set(spec, "resourceAttributes"),
@@ -94,9 +93,13 @@ fn validate(spec: &Value) -> FieldErrors {
 
 fn validate_local(errors: &mut FieldErrors, spec: &Value, namespace: &str) {
     let path = Path::new("spec").child("resourceAttributes").child("namespace");
-    let asked = text(child(spec, "resourceAttributes"), "namespace");
-    if asked != namespace {
-        errors.push(FieldError::invalid(&path, asked, "must match metadata.namespace"));
+    let requested = text(child(spec, "resourceAttributes"), "namespace");
+    if requested != namespace {
+        errors.push(FieldError::invalid(
+            &path,
+            requested,
+            "must match metadata.namespace",
+        ));
     }
     if is_set(spec, "nonResourceAttributes") {
         let path = Path::new("spec").child("nonResourceAttributes");
@@ -109,44 +112,45 @@ fn validate_local(errors: &mut FieldErrors, spec: &Value, namespace: &str) {
     }
 }
 
-fn refuse(kind: &Kind, errors: FieldErrors) -> Result<(), Failure> {
-    match errors.is_empty() {
-        true => Ok(()),
-        false => Err(Failure::invalid(kind, "", &errors)),
+fn check_valid(kind: &Kind, errors: FieldErrors) -> Result<(), Failure> {
+    if errors.is_empty() {
+        Ok(())
+    } else {
+        Err(Failure::invalid(kind, "", &errors))
     }
 }
 
-fn answer(spec: &Value, user: &Identity, authorizer: &Authorizer) -> Value {
-    let wanted = child(spec, "resourceAttributes");
-    let (action, namespace) = if wanted.is_null() {
-        let wanted = child(spec, "nonResourceAttributes");
+fn status_of(spec: &Value, user: &Identity, authorizer: &Authorizer) -> Value {
+    let attributes = child(spec, "resourceAttributes");
+    let (action, namespace) = if attributes.is_null() {
+        let attributes = child(spec, "nonResourceAttributes");
         let action = Action::Path {
-            verb: text(wanted, "verb"),
-            path: text(wanted, "path"),
+            verb: text(attributes, "verb"),
+            path: text(attributes, "path"),
         };
         (action, "")
     } else {
         let action = Action::Resource {
-            verb: text(wanted, "verb"),
-            group: text(wanted, "group"),
-            resource: text(wanted, "resource"),
-            subresource: text(wanted, "subresource"),
-            name: text(wanted, "name"),
+            verb: text(attributes, "verb"),
+            group: text(attributes, "group"),
+            resource: text(attributes, "resource"),
+            subresource: text(attributes, "subresource"),
+            name: text(attributes, "name"),
         };
-        (action, text(wanted, "namespace"))
+        (action, text(attributes, "namespace"))
     };
     let mut status = Map::new();
     match authorizer.decide(&Attributes::new(user, namespace, action)) {
-        Verdict::Allowed(why) => {
+        Verdict::Allowed(reason) => {
             status.insert("allowed".to_owned(), true.into());
-            if !why.is_empty() {
-                status.insert("reason".to_owned(), (*why).into());
+            if !reason.is_empty() {
+                status.insert("reason".to_owned(), (*reason).into());
             }
         }
-        Verdict::Refused(why) => {
+        Verdict::Denied(reason) => {
             status.insert("allowed".to_owned(), false.into());
-            if !why.is_empty() {
-                status.insert("reason".to_owned(), why.into());
+            if !reason.is_empty() {
+                status.insert("reason".to_owned(), reason.into());
             }
         }
     }

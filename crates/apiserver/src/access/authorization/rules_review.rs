@@ -1,4 +1,4 @@
-//! SelfSubjectRulesReview: everything that somebody may do in a namespace, as `kubectl auth can-i --list` shows it.
+//! SelfSubjectRulesReview: all rights of a user in a namespace, as `kubectl auth can-i --list` shows them.
 
 use api::field::{FieldError, Path};
 use api::kind::Kind;
@@ -10,7 +10,7 @@ use super::{AuthorizationMode, Authorizer, node};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 
-/// Answers a SelfSubjectRulesReview.
+/// Completes a SelfSubjectRulesReview.
 pub(crate) fn review_rules(
     mut review: Value,
     kind: &Kind,
@@ -30,13 +30,13 @@ pub(crate) fn review_rules(
 
 impl Authorizer {
     fn rules_status(&self, user: &Identity, namespace: &str) -> Value {
-        let everything = PolicyRule {
+        let all_resources = PolicyRule {
             verbs: vec!["*".to_owned()],
             api_groups: vec!["*".to_owned()],
             resources: vec!["*".to_owned()],
             ..PolicyRule::default()
         };
-        let every_path = PolicyRule {
+        let all_paths = PolicyRule {
             verbs: vec!["*".to_owned()],
             non_resource_urls: vec!["*".to_owned()],
             ..PolicyRule::default()
@@ -44,7 +44,7 @@ impl Authorizer {
         let policy = self.policy();
         let (mut rules, mut missing) = (Vec::new(), Vec::new());
         if user.is_privileged() || self.allows_everything() {
-            rules.extend([&everything, &every_path]);
+            rules.extend([&all_resources, &all_paths]);
         }
         let mut is_incomplete = false;
         for mode in &self.modes {
@@ -54,7 +54,7 @@ impl Authorizer {
                     rules.extend(more);
                     missing.extend(not_found);
                 }
-                // What a node may read depends on its Pods, which no list of rules can say.
+                // The rights of a node depend on its Pods; rules cannot express them.
                 AuthorizationMode::Node if user.node_name().is_some() => {
                     rules.extend(node::rules());
                     is_incomplete = true;
@@ -62,12 +62,12 @@ impl Authorizer {
                 _ => {}
             }
         }
-        let (of_paths, of_resources): (Vec<&PolicyRule>, Vec<&PolicyRule>) = rules
+        let (path_rules, resource_rules): (Vec<&PolicyRule>, Vec<&PolicyRule>) = rules
             .into_iter()
             .partition(|rule| !rule.non_resource_urls.is_empty());
         let mut status = json!({
-            "resourceRules": distinct(of_resources),
-            "nonResourceRules": distinct(of_paths),
+            "resourceRules": distinct(resource_rules),
+            "nonResourceRules": distinct(path_rules),
             "incomplete": is_incomplete || !missing.is_empty(),
         });
         if !missing.is_empty() {
@@ -78,7 +78,7 @@ impl Authorizer {
     }
 }
 
-/// The rules without those that stand there twice.
+/// Returns the rules without duplicates.
 fn distinct(rules: Vec<&PolicyRule>) -> Vec<&PolicyRule> {
     let mut seen = std::collections::HashSet::new();
     rules.into_iter().filter(|rule| seen.insert(*rule)).collect()

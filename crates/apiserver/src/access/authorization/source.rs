@@ -1,4 +1,4 @@
-//! Where the policy comes from: the roles and bindings in the store, read as they change.
+//! Source of the RBAC policy: the roles and bindings in the store, followed by watch.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use super::policy::{Policy, Rules, Subject};
 use crate::shutdown::Shutdown;
 use crate::verbs::resource::Resources;
 
-/// The roles and bindings, read.
+/// Parsed roles and bindings.
 #[derive(Default)]
 pub(super) struct Source {
-    /// Rules by the key of the role.
+    /// Rules of each role, by store key.
     roles: BTreeMap<String, Arc<[PolicyRule]>>,
-    /// Bindings by their key.
+    /// Bindings, by store key.
     bindings: BTreeMap<String, Binding>,
-    /// Keys that changed since the last update; `None` before the first read.
+    /// Watch on roles and bindings since the last refresh; `None` before the first list.
     watch: Option<Watch>,
 }
 
@@ -46,7 +46,7 @@ struct Metadata {
     namespace: String,
 }
 
-/// A role or a subject.
+/// Reference to a role or a subject.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Reference {
@@ -56,7 +56,7 @@ struct Reference {
 }
 
 impl Source {
-    /// Takes in what has changed; tells whether anything has.
+    /// Applies changes since the last call. Returns true if there were any.
     pub(super) fn refresh(&mut self, index: &Index) -> Result<bool, StoreError> {
         let Some(watch) = &mut self.watch else {
             self.read_all(index)?;
@@ -75,20 +75,20 @@ impl Source {
             }
         }
         for event in &changes {
-            self.take(event);
+            self.apply(event);
         }
         Ok(!changes.is_empty())
     }
 
-    /// What all of it allows.
+    /// Builds a policy from all roles and bindings.
     pub(super) fn policy(&self) -> Policy {
         let mut policy = Policy::default();
         for binding in self.bindings.values() {
             let rules = self.rules_of(binding);
-            let described = binding.described();
+            let description = binding.description();
             for subject in binding.subjects.iter().flatten() {
                 if let Some(subject) = subject.subject(&binding.metadata.namespace) {
-                    policy.grant(&binding.metadata.namespace, &subject, rules.clone(), &described);
+                    policy.grant(&binding.metadata.namespace, &subject, rules.clone(), &description);
                 }
             }
         }
@@ -107,7 +107,7 @@ impl Source {
         Ok(())
     }
 
-    fn take(&mut self, event: &Event) {
+    fn apply(&mut self, event: &Event) {
         match event.kind {
             EventKind::Created | EventKind::Updated => self.put(&event.key, &event.value),
             EventKind::Deleted => {
@@ -117,7 +117,7 @@ impl Source {
         }
     }
 
-    /// Takes in one object. One that cannot be read grants nothing.
+    /// Adds or replaces a role or binding. A malformed object grants nothing.
     fn put(&mut self, key: &str, value: &[u8]) {
         let read = match key.split('/').nth(2) {
             Some("roles" | "clusterroles") => serde_json::from_slice::<Role>(value).map(|role| {
@@ -129,7 +129,7 @@ impl Source {
             }),
         };
         if let Err(error) = read {
-            tracing::error!(key, %error, "a role or binding cannot be read and grants nothing");
+            tracing::error!(key, %error, "stored role or binding is malformed; it grants nothing");
             self.roles.remove(key);
             self.bindings.remove(key);
         }
@@ -142,28 +142,28 @@ impl Source {
             _ => format!("/{GROUP}/roles/{}/{}", binding.metadata.namespace, role.name),
         };
         match self.roles.get(&key) {
-            Some(rules) => Rules::Of(rules.clone()),
+            Some(rules) => Rules::Found(rules.clone()),
             None => {
-                let text = format!("{}.{GROUP} {:?} not found", role.kind.to_lowercase(), role.name);
-                Rules::Missing(text.into())
+                let message = format!("{}.{GROUP} {:?} not found", role.kind.to_lowercase(), role.name);
+                Rules::Missing(message.into())
             }
         }
     }
 }
 
 impl Binding {
-    fn described(&self) -> String {
+    fn description(&self) -> String {
         let (role, metadata) = (&self.role_ref, &self.metadata);
-        let gap = if metadata.namespace.is_empty() { "" } else { "/" };
+        let separator = if metadata.namespace.is_empty() { "" } else { "/" };
         format!(
-            "{} \"{}{gap}{}\" of {} {:?}",
+            "{} \"{}{separator}{}\" of {} {:?}",
             self.kind, metadata.name, metadata.namespace, role.kind, role.name
         )
     }
 }
 
 impl Reference {
-    /// Whom this names in a binding of a namespace.
+    /// Returns the subject that a binding in `namespace` refers to; `None` for unknown kinds.
     fn subject(&self, namespace: &str) -> Option<Subject> {
         let name = self.name.clone();
         match self.kind.as_str() {
@@ -184,29 +184,29 @@ impl Reference {
     }
 }
 
-/// How often changed Pods are taken in though no node asks, so that a request finds few of them.
-const PODS_PERIOD: Duration = Duration::from_secs(1);
+/// Interval at which Pod changes are applied without requests of nodes, so that a request has few to apply.
+const PODS_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Takes in what others write, until the server ends.
+/// Applies changes of roles, bindings and Pods until shutdown.
 pub(crate) async fn follow(resources: Arc<Resources>, mut shutdown: Shutdown) {
     let index = resources.store.index();
-    let mut pods_due = tokio::time::interval(PODS_PERIOD);
-    pods_due.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut pods_interval = tokio::time::interval(PODS_REFRESH_INTERVAL);
+    pods_interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         resources.admission.authorizer.refresh();
         let Ok(mut watch) = index.watch(&format!("/{GROUP}/"), index.revision()) else {
             continue;
         };
-        // Once more: something may have come between the two.
+        // A change may have been written before the watch began.
         resources.admission.authorizer.refresh();
         loop {
             tokio::select! {
                 () = shutdown.requested() => return,
-                _ = pods_due.tick() => resources.admission.authorizer.refresh_nodes(),
+                _ = pods_interval.tick() => resources.admission.authorizer.refresh_nodes(),
                 event = watch.next() => match event {
                     Ok(_) => resources.admission.authorizer.refresh(),
                     Err(StoreError::Lagged { .. }) => break,
-                    Err(error) => return tracing::error!(%error, "roles are not followed any more"),
+                    Err(error) => return tracing::error!(%error, "watch on roles and bindings ended"),
                 }
             }
         }

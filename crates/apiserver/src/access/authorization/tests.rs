@@ -8,10 +8,10 @@ use crate::access::authentication::Identity;
 
 fn rules(rules: Value) -> Rules {
     let rules: Vec<PolicyRule> = serde_json::from_value(rules).unwrap();
-    Rules::Of(rules.into())
+    Rules::Found(rules.into())
 }
 
-fn somebody(user: &str, groups: &[&str]) -> Identity {
+fn user(user: &str, groups: &[&str]) -> Identity {
     Identity {
         user: user.to_owned(),
         groups: groups.iter().map(|group| (*group).to_owned()).collect(),
@@ -34,7 +34,7 @@ fn is_allowed(policy: &Policy, user: &Identity, namespace: &str, action: &Action
 }
 
 #[test]
-fn bindings_count_where_they_are_and_for_whom_they_name() {
+fn bindings_grant_rights_in_their_namespace_to_their_subjects() {
     let mut policy = Policy::default();
     let read = rules(json!([{"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods"]}]));
     policy.grant(
@@ -54,14 +54,14 @@ fn bindings_count_where_they_are_and_for_whom_they_name() {
         name: "s".into(),
     };
     policy.grant("b", &account, read, "RoleBinding \"s/b\"");
-    let (ann, bob) = (somebody("ann", &[]), somebody("bob", &["ops"]));
+    let (ann, bob) = (user("ann", &[]), user("bob", &["ops"]));
     let list = on("list", "pods");
     assert!(is_allowed(&policy, &ann, "a", &list));
     assert!(!is_allowed(&policy, &ann, "b", &list));
     assert!(!is_allowed(&policy, &ann, "", &list));
     assert!(!is_allowed(&policy, &ann, "a", &on("delete", "pods")));
     assert!(is_allowed(&policy, &bob, "", &list) && is_allowed(&policy, &bob, "x", &list));
-    let robot = somebody("system:serviceaccount:n:s", &[]);
+    let robot = user("system:serviceaccount:n:s", &[]);
     assert!(is_allowed(&policy, &robot, "b", &list));
     assert!(!is_allowed(&policy, &robot, "n", &list));
     assert_eq!(
@@ -71,16 +71,16 @@ fn bindings_count_where_they_are_and_for_whom_they_name() {
 }
 
 #[test]
-fn a_role_that_is_bound_and_missing_is_told() {
+fn reports_bound_roles_that_do_not_exist() {
     let mut policy = Policy::default();
     let missing = Rules::Missing("role.rbac.authorization.k8s.io \"r\" not found".into());
     policy.grant("a", &Subject::User("ann".into()), missing, "RoleBinding");
-    let decision = policy.decide(&somebody("ann", &[]), "a", &on("get", "pods"));
+    let decision = policy.decide(&user("ann", &[]), "a", &on("get", "pods"));
     assert!(matches!(decision, Decision::Undecided(roles) if roles.len() == 1));
 }
 
 #[test]
-fn the_default_roles_are_whole() {
+fn default_roles_are_valid_and_complete() {
     let all = default_roles::all();
     let names: Vec<&str> = all
         .iter()
@@ -121,7 +121,7 @@ fn the_default_roles_are_whole() {
 }
 
 #[test]
-fn whoever_may_edit_sees_more_than_whoever_may_view() {
+fn edit_and_admin_may_write_and_view_may_read() {
     let may = |role: &str, verb, group, resource, subresource| {
         let action = Action::Resource {
             verb,
@@ -131,9 +131,9 @@ fn whoever_may_edit_sees_more_than_whoever_may_view() {
             name: "",
         };
         let mut policy = Policy::default();
-        let rules = Rules::Of(default_roles::rules_of_role(role).into());
+        let rules = Rules::Found(default_roles::rules_of_role(role).into());
         policy.grant("a", &Subject::User("ann".into()), rules, "RoleBinding \"r/a\"");
-        is_allowed(&policy, &somebody("ann", &[]), "a", &action)
+        is_allowed(&policy, &user("ann", &[]), "a", &action)
     };
     for (group, resource, subresource) in [
         ("", "events", ""),
@@ -161,17 +161,17 @@ fn whoever_may_edit_sees_more_than_whoever_may_view() {
 }
 
 #[test]
-fn what_people_have_added_stays_and_what_is_missing_comes_back() {
-    let wanted = json!({"metadata": {"labels": {"l": "1"}}, "rules": [
+fn update_keeps_additions_and_restores_missing_entries() {
+    let desired = json!({"metadata": {"labels": {"l": "1"}}, "rules": [
         {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
         {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]});
-    assert_eq!(completed(&wanted, &wanted), None);
+    assert_eq!(completed(&desired, &desired), None);
     let found = json!({"metadata": {"labels": {"mine": "1"}}, "rules": [
         {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["pods", "nodes"]}]});
     let expected = json!({"metadata": {"labels": {"mine": "1", "l": "1"}}, "rules": [
         {"verbs": ["get", "watch"], "apiGroups": [""], "resources": ["pods", "nodes"]},
         {"verbs": ["list"], "apiGroups": [""], "resources": ["pods"]}]});
-    assert_eq!(completed(&found, &wanted), Some(expected));
+    assert_eq!(completed(&found, &desired), Some(expected));
     let binding = json!({"subjects": [{"kind": "User", "name": "a"}]});
     let more = json!({"subjects": [{"kind": "User", "name": "b"}]});
     let both = json!({"subjects": [{"kind": "User", "name": "a"}, {"kind": "User", "name": "b"}]});
@@ -179,7 +179,7 @@ fn what_people_have_added_stays_and_what_is_missing_comes_back() {
 }
 
 #[test]
-fn withdraws_what_all_joined_machines_shared() {
+fn withdraws_rights_of_users_that_all_nodes_shared() {
     let secrets = json!({"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]});
     let role = |rules: Value| json!({"metadata": {"name": "system:portolan-edge"}, "rules": rules});
     assert_eq!(
@@ -207,16 +207,20 @@ fn withdraws_what_all_joined_machines_shared() {
 }
 
 #[test]
-fn withdraws_rules_that_earlier_versions_gave() {
+fn withdraws_rules_of_earlier_versions() {
     let services = json!({"apiGroups": [""], "resources": ["services"], "verbs": ["list", "watch"]});
     let withdrawn = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["patch"]});
-    let of_people = json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["get", "patch"]});
+    let added_by_administrator =
+        json!({"apiGroups": [""], "resources": ["services/status"], "verbs": ["get", "patch"]});
     let role = |name: &str, rules: Vec<&Value>| json!({"metadata": {"name": name}, "rules": rules});
-    let wanted = role("system:portolan-edge", vec![&services]);
-    let found = role("system:portolan-edge", vec![&services, &withdrawn, &of_people]);
-    let kept = completed(&found, &wanted).expect("a change");
-    assert_eq!(kept["rules"], json!([services, of_people]));
-    assert_eq!(completed(&kept, &wanted), None);
+    let desired = role("system:portolan-edge", vec![&services]);
+    let found = role(
+        "system:portolan-edge",
+        vec![&services, &withdrawn, &added_by_administrator],
+    );
+    let kept = completed(&found, &desired).expect("completed role");
+    assert_eq!(kept["rules"], json!([services, added_by_administrator]));
+    assert_eq!(completed(&kept, &desired), None);
     let other = role("others", vec![&services, &withdrawn]);
     assert_eq!(completed(&other, &role("others", vec![&services])), None);
 }

@@ -25,26 +25,26 @@ fn user(name: &str, groups: &[&str]) -> Identity {
 }
 
 #[test]
-fn names_the_secrets_of_services_that_edges_serve() {
+fn references_secrets_of_services_that_edges_serve() {
     assert_eq!(
-        named_for_edge(&service("a", "one,b/two")),
+        edge_references(&service("a", "one,b/two")),
         [key("a", "one"), key("b", "two")]
     );
     let mut unassigned = service("a", "one");
     unassigned["status"]["conditions"] = json!([]);
-    let mut by_packets = service("a", "one");
-    by_packets["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP");
+    let mut without_proxy = service("a", "one");
+    without_proxy["status"]["loadBalancer"]["ingress"][0]["ipMode"] = json!("VIP");
     let mut other_type = service("a", "one");
     other_type["spec"]["type"] = json!("ClusterIP");
-    let mut ending = service("a", "one");
-    ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    for other in [unassigned, by_packets, other_type, ending] {
-        assert_eq!(named_for_edge(&other), [], "{other}");
+    let mut terminating = service("a", "one");
+    terminating["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    for other in [unassigned, without_proxy, other_type, terminating] {
+        assert_eq!(edge_references(&other), [], "{other}");
     }
 }
 
 #[test]
-fn follows_services_as_they_change() {
+fn references_follow_service_changes() {
     let mut references = References::default();
     let bytes = |service: &Value| serde_json::to_vec(service).unwrap();
     references.put("/services/a/web", &bytes(&service("a", "one")));
@@ -58,7 +58,7 @@ fn follows_services_as_they_change() {
 }
 
 #[test]
-fn knows_edges_by_user_and_group() {
+fn recognizes_edges_by_user_and_group() {
     assert!(is_edge(&user(
         "system:portolan-edge:n1",
         &["system:portolan:edges"]

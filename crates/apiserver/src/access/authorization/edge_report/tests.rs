@@ -1,7 +1,7 @@
 use super::*;
 use crate::access::authentication::Identity;
 
-fn may(user: &str, verb: &'static str, namespace: &str, name: &str) -> bool {
+fn is_permitted(user: &str, verb: &'static str, namespace: &str, name: &str) -> bool {
     let user = Identity {
         user: user.to_owned(),
         groups: vec!["system:portolan:edges".to_owned()],
@@ -14,36 +14,46 @@ fn may(user: &str, verb: &'static str, namespace: &str, name: &str) -> bool {
         subresource: "",
         name,
     };
-    allows(&Attributes::new(&user, namespace, action))
+    is_allowed(&Attributes::new(&user, namespace, action))
 }
 
 #[test]
-fn an_edge_writes_the_lease_of_its_node_alone() {
+fn edge_writes_only_the_lease_of_its_node() {
     let edge = "system:portolan-edge:node-1";
     for verb in ["create", "get", "patch"] {
-        assert!(may(edge, verb, "kube-system", "portolan-edge-node-1"));
-        assert!(!may(edge, verb, "kube-system", "portolan-edge-node-2"));
-        assert!(!may(edge, verb, "default", "portolan-edge-node-1"));
-        assert!(!may(edge, verb, "kube-system", "portolan-announcer"));
-        assert!(!may(edge, verb, "kube-system", ""));
+        assert!(is_permitted(edge, verb, "kube-system", "portolan-edge-node-1"));
+        assert!(!is_permitted(edge, verb, "kube-system", "portolan-edge-node-2"));
+        assert!(!is_permitted(edge, verb, "default", "portolan-edge-node-1"));
+        assert!(!is_permitted(edge, verb, "kube-system", "portolan-announcer"));
+        assert!(!is_permitted(edge, verb, "kube-system", ""));
     }
     for verb in ["delete", "update", "list", "watch"] {
-        assert!(!may(edge, verb, "kube-system", "portolan-edge-node-1"));
+        assert!(!is_permitted(edge, verb, "kube-system", "portolan-edge-node-1"));
     }
-    assert!(!may(
+    assert!(!is_permitted(
         "system:portolan-edge:",
         "patch",
         "kube-system",
         "portolan-edge-"
     ));
     for other in ["system:kube-proxy", "system:portolan-edge"] {
-        assert!(!may(other, "patch", "kube-system", "portolan-edge-node-1"));
+        assert!(!is_permitted(
+            other,
+            "patch",
+            "kube-system",
+            "portolan-edge-node-1"
+        ));
     }
 }
 
 #[test]
-fn an_edge_that_shares_its_user_writes_leases_of_edges_alone() {
+fn shared_edge_user_writes_only_leases_of_edges() {
     let shared = "system:serviceaccount:kube-system:portolan-edge";
-    assert!(may(shared, "patch", "kube-system", "portolan-edge-node-2"));
-    assert!(!may(shared, "patch", "kube-system", "portolan-balancer"));
+    assert!(is_permitted(
+        shared,
+        "patch",
+        "kube-system",
+        "portolan-edge-node-2"
+    ));
+    assert!(!is_permitted(shared, "patch", "kube-system", "portolan-balancer"));
 }

@@ -1,7 +1,8 @@
-//! What the Pods of each node are and refer to, kept in step with the store, so that a request is decided by a look-up.
+//! Graph of nodes, their Pods and the objects that these Pods reference. It follows the store, so that a decision is
+//! a map look-up.
 //!
-//! An object is counted once for each Pod that refers to it. The counts grow with the Pods in the store alone, and with
-//! at most [`REFERENCES_MAX`] for each of them.
+//! An object is counted once for each Pod that references it. The size is bounded by the number of Pods and
+//! [`REFERENCES_MAX`].
 
 use std::collections::HashMap;
 
@@ -11,12 +12,12 @@ use api::tree::{child, text};
 use serde_json::Value;
 use store::{EventKind, Index, StoreError, Watch};
 
-/// References of one Pod that count: it has as many in a spec of some hundred KiB. What comes after them gives no right.
+/// Maximum number of references of one Pod that grant rights. A Pod spec of some 100 KiB reaches it.
 const REFERENCES_MAX: usize = 10_000;
 
-/// The types of objects that a Pod leads its node to.
+/// Types of objects that relate to a node through its Pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Referent {
+pub(super) enum ObjectType {
     /// The Pod itself.
     Pod,
     Secret,
@@ -24,57 +25,64 @@ pub(super) enum Referent {
     ServiceAccount,
 }
 
-/// An object that Pods of a node lead to.
+/// An object that Pods of a node reference.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Destination {
-    referent: Referent,
+struct RelatedObject {
+    object_type: ObjectType,
     namespace: Box<str>,
     name: Box<str>,
 }
 
 /// A Pod that runs on a node.
-struct Bound {
+struct BoundPod {
     node: Box<str>,
-    destinations: Vec<Destination>,
+    /// The Pod itself and the objects that it references.
+    related_objects: Vec<RelatedObject>,
 }
 
-/// The relations between nodes and objects.
+/// Relations between nodes and objects.
 #[derive(Default)]
 pub(super) struct Graph {
-    /// By the Pod's key in the store.
-    pods: HashMap<Box<str>, Bound>,
-    /// By node, how many of its Pods lead to an object.
-    nodes: HashMap<Box<str>, HashMap<Destination, usize>>,
-    /// The changes of Pods that are not taken in yet; none before all Pods were read.
+    /// BoundPod Pods, by store key.
+    pods: HashMap<Box<str>, BoundPod>,
+    /// Number of Pods that reference an object, by node and object.
+    nodes: HashMap<Box<str>, HashMap<RelatedObject, usize>>,
+    /// Watch on Pods since the last refresh; `None` before the first list.
     watch: Option<Watch>,
 }
 
 impl Graph {
-    /// Returns true if the object is a Pod of the node, or if one refers to it.
-    pub(super) fn leads_to(&self, node: &str, referent: Referent, namespace: &str, name: &str) -> bool {
-        let destination = Destination {
-            referent,
+    /// True if the object is a Pod of the node, or if a Pod of the node references it.
+    pub(super) fn is_related(
+        &self,
+        node: &str,
+        object_type: ObjectType,
+        namespace: &str,
+        name: &str,
+    ) -> bool {
+        let object = RelatedObject {
+            object_type,
             namespace: namespace.into(),
             name: name.into(),
         };
         self.nodes
             .get(node)
-            .is_some_and(|counts| counts.contains_key(&destination))
+            .is_some_and(|counts| counts.contains_key(&object))
     }
 
-    /// Returns true once the Pods are read. A cluster without agents needs no graph.
-    pub(super) fn is_in_use(&self) -> bool {
+    /// True once Pods have been listed. A cluster without agents does not need the graph.
+    pub(super) fn is_loaded(&self) -> bool {
         self.watch.is_some()
     }
 
-    /// Takes in what has changed since the last time. What cannot be read gives no right.
+    /// Applies Pod changes since the last call. If the Pods cannot be read, nodes have no rights through Pods.
     pub(super) fn refresh(&mut self, index: &Index) {
         let Some(pods) = kind::find("", "v1", "pods") else {
             return;
         };
         let prefix = pods.store_prefix(None);
         if let Err(error) = self.try_refresh(index, &prefix) {
-            tracing::error!(%error, "the Pods of nodes could not be read; they give their nodes no rights now");
+            tracing::error!(%error, "Pods could not be read; nodes have no rights through their Pods");
             *self = Graph::default();
         }
     }
@@ -107,12 +115,14 @@ impl Graph {
         Ok(())
     }
 
-    /// Takes in a Pod in place of what it was before.
+    /// Adds or replaces a Pod. A malformed Pod grants no rights.
     pub(super) fn put(&mut self, key: &str, value: &[u8]) {
         self.remove(key);
         match serde_json::from_slice::<Value>(value) {
             Ok(pod) => self.add(key, &pod),
-            Err(error) => tracing::error!(key, %error, "a Pod cannot be read and gives its node no rights"),
+            Err(error) => {
+                tracing::error!(key, %error, "stored Pod is malformed; it grants its node no rights")
+            }
         }
     }
 
@@ -121,19 +131,19 @@ impl Graph {
         if node.is_empty() {
             return;
         }
-        let destinations = destinations(pod);
+        let related_objects = related_objects(pod);
         let counts = self.nodes.entry(node.into()).or_default();
-        for destination in &destinations {
-            *counts.entry(destination.clone()).or_default() += 1;
+        for object in &related_objects {
+            *counts.entry(object.clone()).or_default() += 1;
         }
-        let bound = Bound {
+        let bound = BoundPod {
             node: node.into(),
-            destinations,
+            related_objects,
         };
         self.pods.insert(key.into(), bound);
     }
 
-    /// Forgets a Pod.
+    /// Removes a Pod.
     pub(super) fn remove(&mut self, key: &str) {
         let Some(bound) = self.pods.remove(key) else {
             return;
@@ -141,11 +151,11 @@ impl Graph {
         let Some(counts) = self.nodes.get_mut(&bound.node) else {
             return;
         };
-        for destination in &bound.destinations {
-            if let Some(count) = counts.get_mut(destination) {
+        for object in &bound.related_objects {
+            if let Some(count) = counts.get_mut(object) {
                 *count -= 1;
                 if *count == 0 {
-                    counts.remove(destination);
+                    counts.remove(object);
                 }
             }
         }
@@ -155,38 +165,38 @@ impl Graph {
     }
 }
 
-/// The Pod itself and, unless it is a mirror, what it refers to. A node creates mirrors by itself: they must give it no
-/// rights, whatever got past admission.
-fn destinations(pod: &Value) -> Vec<Destination> {
+/// Returns the Pod itself and, unless it is a mirror Pod, the objects that it references. A node creates its mirror
+/// Pods, so they must not grant rights even if admission let references pass.
+fn related_objects(pod: &Value) -> Vec<RelatedObject> {
     let (metadata, spec) = (child(pod, "metadata"), child(pod, "spec"));
     let namespace = text(metadata, "namespace");
-    let to = |referent, name: &str| Destination {
-        referent,
+    let related = |object_type, name: &str| RelatedObject {
+        object_type,
         namespace: namespace.into(),
         name: name.into(),
     };
-    let mut destinations = vec![to(Referent::Pod, text(metadata, "name"))];
+    let mut related_objects = vec![related(ObjectType::Pod, text(metadata, "name"))];
     if is_mirror(pod) {
-        return destinations;
+        return related_objects;
     }
     let account = Some(service_account_name(spec)).filter(|name| !name.is_empty());
-    destinations.extend(account.map(|name| to(Referent::ServiceAccount, name)));
-    destinations.extend(
+    related_objects.extend(account.map(|name| related(ObjectType::ServiceAccount, name)));
+    related_objects.extend(
         secret_names(spec)
             .into_iter()
-            .map(|name| to(Referent::Secret, name)),
+            .map(|name| related(ObjectType::Secret, name)),
     );
     let config_maps = config_map_names(spec).into_iter();
-    destinations.extend(config_maps.map(|name| to(Referent::ConfigMap, name)));
-    if destinations.len() > REFERENCES_MAX {
+    related_objects.extend(config_maps.map(|name| related(ObjectType::ConfigMap, name)));
+    if related_objects.len() > REFERENCES_MAX {
         tracing::warn!(
             namespace,
             pod = text(metadata, "name"),
-            references = destinations.len(),
+            references = related_objects.len(),
             references_max = REFERENCES_MAX,
-            "a Pod refers to more objects than its node is allowed to read"
+            "Pod references too many objects; its node may not read all of them"
         );
-        destinations.truncate(REFERENCES_MAX);
+        related_objects.truncate(REFERENCES_MAX);
     }
-    destinations
+    related_objects
 }

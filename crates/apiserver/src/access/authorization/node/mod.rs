@@ -1,5 +1,6 @@
-//! The rights of a node's agent: it writes about itself, and reads its own Pods and what they refer to. The rules are those
-//! of upstream's `plugin/pkg/auth/authorizer/node/node_authorizer.go` (1.36, with `AuthorizeNodeWithSelectors`).
+//! Rights of a node's agent: it writes its Node and Lease, and reads its Pods and the objects that they reference.
+//! The rules are those of upstream's `plugin/pkg/auth/authorizer/node/node_authorizer.go` (1.36, with
+//! `AuthorizeNodeWithSelectors`).
 
 mod graph;
 #[cfg(test)]
@@ -12,28 +13,28 @@ use store::Index;
 
 use super::Attributes;
 use super::default_roles;
-use graph::{Graph, Referent};
+use graph::{Graph, ObjectType};
 
-/// The namespace of the Leases of nodes.
+/// Namespace of node Leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Decision for a node.
+/// Decision of the mode `Node`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
-    /// The mode does not allow the request; the reason in upstream's words.
-    Refused(String),
-    /// The user is no node, or nothing is to be said about the refusal.
+    /// The request is denied, with upstream's reason.
+    Denied(String),
+    /// The user is not a node, or upstream gives no reason.
     NoOpinion,
 }
 
-/// Decides about the requests of nodes.
+/// Decides about requests of nodes.
 #[derive(Default)]
 pub(super) struct NodeAuthorizer {
     graph: Mutex<Graph>,
 }
 
-/// A request of a node, taken apart.
+/// Parsed attributes of a node's request.
 struct Request<'a> {
     node: &'a str,
     verb: &'a str,
@@ -44,7 +45,7 @@ struct Request<'a> {
 }
 
 impl NodeAuthorizer {
-    /// Decides about a request with the Pods as they are in the index now.
+    /// Decides about a request with the current Pods of the index.
     pub(super) fn decide(&self, attributes: &Attributes<'_>, index: &Index) -> Verdict {
         let (
             Some(node),
@@ -60,7 +61,7 @@ impl NodeAuthorizer {
             return Verdict::NoOpinion;
         };
         if node.is_empty() {
-            return refused(format!("unknown node for user {:?}", attributes.user.user));
+            return denied(format!("unknown node for user {:?}", attributes.user.user));
         }
         let request = Request {
             node,
@@ -71,8 +72,8 @@ impl NodeAuthorizer {
             selected_node: attributes.selected_node,
         };
         match (group, resource) {
-            ("", "secrets") => self.decide_read(&request, Referent::Secret, index),
-            ("", "configmaps") => self.decide_read(&request, Referent::ConfigMap, index),
+            ("", "secrets") => self.decide_read(&request, ObjectType::Secret, index),
+            ("", "configmaps") => self.decide_read(&request, ObjectType::ConfigMap, index),
             ("", "serviceaccounts") => self.decide_token(&request, index),
             ("", "pods") => self.decide_pod(&request, index),
             ("", "nodes") => decide_node(&request),
@@ -82,46 +83,46 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Takes in the Pods that have changed, if any node has asked yet.
+    /// Applies Pod changes, if a node has made a request before.
     pub(super) fn refresh(&self, index: &Index) {
         let mut graph = self.lock();
-        if graph.is_in_use() {
+        if graph.is_loaded() {
             graph.refresh(index);
         }
     }
 
-    fn decide_read(&self, request: &Request<'_>, referent: Referent, index: &Index) -> Verdict {
+    fn decide_read(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> Verdict {
         if !matches!(request.verb, "get" | "list" | "watch") {
-            return refused("can only read resources of this type");
+            return denied("can only read resources of this type");
         }
         if !request.subresource.is_empty() {
-            return refused("cannot read subresource");
+            return denied("cannot read subresource");
         }
         if request.namespace.is_empty() {
-            return refused("can only read namespaced object of this type");
+            return denied("can only read namespaced object of this type");
         }
-        self.decide_related(request, referent, index)
+        self.decide_related(request, object_type, index)
     }
 
     fn decide_token(&self, request: &Request<'_>, index: &Index) -> Verdict {
         if request.verb != "create" || request.name.is_empty() {
-            return refused("can only create tokens for individual service accounts");
+            return denied("can only create tokens for individual service accounts");
         }
         if request.subresource != "token" {
-            return refused("can only create token subresource of serviceaccount");
+            return denied("can only create token subresource of serviceaccount");
         }
-        self.decide_related(request, Referent::ServiceAccount, index)
+        self.decide_related(request, ObjectType::ServiceAccount, index)
     }
 
-    /// Writes of Pods are for the admission plugin NodeRestriction to look into: they name the node in the object.
+    /// Decides about Pods. Creations name the node in the object; admission (NodeRestriction) checks them.
     fn decide_pod(&self, request: &Request<'_>, index: &Index) -> Verdict {
         match (request.subresource, request.verb) {
-            ("", "get") => self.decide_related(request, Referent::Pod, index),
+            ("", "get") => self.decide_related(request, ObjectType::Pod, index),
             ("", "list" | "watch") if request.selected_node == request.node => Verdict::Allowed,
             ("", "list" | "watch") if !request.name.is_empty() => {
-                self.decide_related(request, Referent::Pod, index)
+                self.decide_related(request, ObjectType::Pod, index)
             }
-            ("", "list" | "watch") => refused("can only list/watch pods with spec.nodeName field selector"),
+            ("", "list" | "watch") => denied("can only list/watch pods with spec.nodeName field selector"),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
                 Verdict::Allowed
             }
@@ -129,19 +130,20 @@ impl NodeAuthorizer {
         }
     }
 
-    /// Allows it if a Pod of the node is, or refers to, the object that the request names.
-    fn decide_related(&self, request: &Request<'_>, referent: Referent, index: &Index) -> Verdict {
+    /// Allows the request if its object is a Pod of the node, or if a Pod of the node references it.
+    fn decide_related(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> Verdict {
         let (node, namespace, name) = (request.node, request.namespace, request.name);
         if name.is_empty() {
-            return refused("No Object name found");
+            return denied("No Object name found");
         }
         let mut graph = self.lock();
         graph.refresh(index);
-        match graph.leads_to(node, referent, namespace, name) {
-            true => Verdict::Allowed,
-            false => refused(format!(
+        if graph.is_related(node, object_type, namespace, name) {
+            Verdict::Allowed
+        } else {
+            denied(format!(
                 "no relationship found between node '{node}' and this object"
-            )),
+            ))
         }
     }
 
@@ -150,17 +152,17 @@ impl NodeAuthorizer {
     }
 }
 
-/// Names are compared, so that an agent may look for its Node before it has created it.
+/// Decides about Nodes by name, so that an agent may read its Node before it has created it.
 fn decide_node(request: &Request<'_>) -> Verdict {
     let (node, name) = (request.node, request.name);
     match (request.subresource, request.verb) {
         ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Verdict::Allowed,
         ("", "get" | "list" | "watch") => match name {
             _ if name == node => Verdict::Allowed,
-            "" => refused(format!(
+            "" => denied(format!(
                 "node '{node}' cannot read all nodes, only its own Node object"
             )),
-            _ => refused(format!(
+            _ => denied(format!(
                 "node '{node}' cannot read '{name}', only its own Node object"
             )),
         },
@@ -168,29 +170,30 @@ fn decide_node(request: &Request<'_>) -> Verdict {
     }
 }
 
-/// The name of a new Lease is in its body, where the admission plugin looks for it.
+/// Decides about Leases. The name of a new Lease is in the body, where admission checks it.
 fn decide_lease(request: &Request<'_>) -> Verdict {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
-        return refused("can only get, create, update, patch, or delete a node lease");
+        return denied("can only get, create, update, patch, or delete a node lease");
     }
     if request.namespace != LEASE_NAMESPACE {
-        return refused(format!(
+        return denied(format!(
             "can only access leases in the {LEASE_NAMESPACE:?} system namespace"
         ));
     }
     if request.verb != "create" && request.name != request.node {
-        return refused("can only access node lease with the same name as the requesting node");
+        return denied("can only access node lease with the same name as the requesting node");
     }
     Verdict::Allowed
 }
 
-/// The rules that are the same for every node: those of the role `system:node` but for what is decided above.
+/// Returns the rules that are the same for all nodes: those of the role `system:node`, without the resources that are
+/// decided above.
 pub(super) fn rules() -> &'static [PolicyRule] {
     static RULES: OnceLock<Vec<PolicyRule>> = OnceLock::new();
     RULES.get_or_init(|| {
         let mut rules = default_roles::rules_of_role("system:node");
         rules.retain(|rule| {
-            let decided = [
+            let decided_by_name = [
                 "secrets",
                 "configmaps",
                 "serviceaccounts/token",
@@ -203,12 +206,12 @@ pub(super) fn rules() -> &'static [PolicyRule] {
             !rule
                 .resources
                 .iter()
-                .any(|resource| decided.contains(&resource.as_str()))
+                .any(|resource| decided_by_name.contains(&resource.as_str()))
         });
         rules
     })
 }
 
-fn refused(why: impl Into<String>) -> Verdict {
-    Verdict::Refused(why.into())
+fn denied(reason: impl Into<String>) -> Verdict {
+    Verdict::Denied(reason.into())
 }

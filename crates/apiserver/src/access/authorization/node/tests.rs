@@ -11,7 +11,7 @@ fn pod(name: &str, node: &str, spec: Value) -> (String, Vec<u8>) {
     (format!("/pods/{NAMESPACE}/{name}"), pod.to_string().into_bytes())
 }
 
-fn with(pods: &[(String, Vec<u8>)]) -> Graph {
+fn graph_of(pods: &[(String, Vec<u8>)]) -> Graph {
     let mut graph = Graph::default();
     for (key, value) in pods {
         graph.put(key, value);
@@ -19,13 +19,13 @@ fn with(pods: &[(String, Vec<u8>)]) -> Graph {
     graph
 }
 
-fn leads_to(graph: &Graph, node: &str, referent: Referent, name: &str) -> bool {
-    graph.leads_to(node, referent, NAMESPACE, name)
+fn is_related(graph: &Graph, node: &str, object_type: ObjectType, name: &str) -> bool {
+    graph.is_related(node, object_type, NAMESPACE, name)
 }
 
 #[test]
-fn leads_to_what_the_pods_of_the_node_refer_to() {
-    let graph = with(&[
+fn node_is_related_to_the_objects_of_its_pods() {
+    let graph = graph_of(&[
         pod(
             "p",
             "n1",
@@ -35,50 +35,50 @@ fn leads_to_what_the_pods_of_the_node_refer_to() {
         pod("q", "n2", json!({"imagePullSecrets": [{"name": "other"}]})),
         pod("r", "", json!({"imagePullSecrets": [{"name": "unbound"}]})),
     ]);
-    for (referent, name) in [
-        (Referent::Pod, "p"),
-        (Referent::ServiceAccount, "robot"),
-        (Referent::Secret, "pull"),
-        (Referent::ConfigMap, "settings"),
+    for (object_type, name) in [
+        (ObjectType::Pod, "p"),
+        (ObjectType::ServiceAccount, "robot"),
+        (ObjectType::Secret, "pull"),
+        (ObjectType::ConfigMap, "settings"),
     ] {
-        assert!(leads_to(&graph, "n1", referent, name), "{name}");
-        assert!(!leads_to(&graph, "n2", referent, name), "{name}");
-        assert!(!graph.leads_to("n1", referent, "elsewhere", name), "{name}");
+        assert!(is_related(&graph, "n1", object_type, name), "{name}");
+        assert!(!is_related(&graph, "n2", object_type, name), "{name}");
+        assert!(!graph.is_related("n1", object_type, "elsewhere", name), "{name}");
     }
-    for (referent, name) in [
-        (Referent::Pod, "q"),
-        (Referent::Secret, "other"),
-        (Referent::Secret, "settings"),
-        (Referent::Secret, "unbound"),
+    for (object_type, name) in [
+        (ObjectType::Pod, "q"),
+        (ObjectType::Secret, "other"),
+        (ObjectType::Secret, "settings"),
+        (ObjectType::Secret, "unbound"),
     ] {
-        assert!(!leads_to(&graph, "n1", referent, name), "{name}");
+        assert!(!is_related(&graph, "n1", object_type, name), "{name}");
     }
-    assert!(!leads_to(&graph, "", Referent::Secret, "unbound"));
+    assert!(!is_related(&graph, "", ObjectType::Secret, "unbound"));
 }
 
 #[test]
-fn forgets_what_no_pod_refers_to_any_more() {
+fn removed_pods_end_their_relations() {
     let secrets = |names: &[&str]| {
         let references: Vec<Value> = names.iter().map(|name| json!({"name": name})).collect();
         json!({"imagePullSecrets": references})
     };
-    let mut graph = with(&[
+    let mut graph = graph_of(&[
         pod("p", "n1", secrets(&["a", "b"])),
         pod("q", "n1", secrets(&["b"])),
     ]);
     graph.remove("/pods/default/p");
-    assert!(!leads_to(&graph, "n1", Referent::Secret, "a"));
-    assert!(leads_to(&graph, "n1", Referent::Secret, "b"));
+    assert!(!is_related(&graph, "n1", ObjectType::Secret, "a"));
+    assert!(is_related(&graph, "n1", ObjectType::Secret, "b"));
     let (key, moved) = pod("q", "n2", secrets(&["c"]));
     graph.put(&key, &moved);
-    assert!(!leads_to(&graph, "n1", Referent::Secret, "b"));
-    assert!(leads_to(&graph, "n2", Referent::Secret, "c"));
-    graph.put(&key, b"nonsense");
-    assert!(!leads_to(&graph, "n2", Referent::Secret, "c"));
+    assert!(!is_related(&graph, "n1", ObjectType::Secret, "b"));
+    assert!(is_related(&graph, "n2", ObjectType::Secret, "c"));
+    graph.put(&key, b"malformed");
+    assert!(!is_related(&graph, "n2", ObjectType::Secret, "c"));
 }
 
 #[test]
-fn mirrors_lead_to_nothing_but_themselves() {
+fn mirror_pods_are_related_only_to_themselves() {
     let (key, value) = pod(
         "p",
         "n1",
@@ -86,23 +86,23 @@ fn mirrors_lead_to_nothing_but_themselves() {
     );
     let mut mirror: Value = serde_json::from_slice(&value).unwrap();
     mirror["metadata"]["annotations"] = json!({"kubernetes.io/config.mirror": "x"});
-    let graph = with(&[(key, mirror.to_string().into_bytes())]);
-    assert!(leads_to(&graph, "n1", Referent::Pod, "p"));
-    assert!(!leads_to(&graph, "n1", Referent::Secret, "s"));
-    assert!(!leads_to(&graph, "n1", Referent::ServiceAccount, "robot"));
+    let graph = graph_of(&[(key, mirror.to_string().into_bytes())]);
+    assert!(is_related(&graph, "n1", ObjectType::Pod, "p"));
+    assert!(!is_related(&graph, "n1", ObjectType::Secret, "s"));
+    assert!(!is_related(&graph, "n1", ObjectType::ServiceAccount, "robot"));
 }
 
 #[test]
-fn bounds_the_references_of_one_pod() {
+fn references_of_one_pod_are_bounded() {
     let references: Vec<Value> = (0..20_000)
         .map(|number| json!({"name": format!("s{number:05}")}))
         .collect();
-    let graph = with(&[pod("p", "n1", json!({"imagePullSecrets": references}))]);
-    assert!(leads_to(&graph, "n1", Referent::Secret, "s00000"));
-    assert!(!leads_to(&graph, "n1", Referent::Secret, "s19999"));
+    let graph = graph_of(&[pod("p", "n1", json!({"imagePullSecrets": references}))]);
+    assert!(is_related(&graph, "n1", ObjectType::Secret, "s00000"));
+    assert!(!is_related(&graph, "n1", ObjectType::Secret, "s19999"));
 }
 
-/// A request that is decided without Pods: (verb, namespace, resource and subresource, name, selected node).
+/// Decides about a request without Pods: verb, namespace, resource and subresource, name, selected node.
 fn decide(verb: &str, namespace: &str, resource: &str, name: &str, selected_node: &str) -> Verdict {
     let node = Identity {
         user: "system:node:n1".to_owned(),
@@ -132,7 +132,7 @@ fn decide(verb: &str, namespace: &str, resource: &str, name: &str, selected_node
 }
 
 #[test]
-fn allows_a_node_its_own_pods_and_node() {
+fn node_may_access_its_pods_and_node() {
     for (verb, resource, name, selected) in [
         ("list", "pods", "", "n1"),
         ("watch", "pods", "", "n1"),
@@ -157,9 +157,9 @@ fn allows_a_node_its_own_pods_and_node() {
 const UNRELATED: &str = "no relationship found between node 'n1' and this object";
 const PODS_OF_OTHERS: &str = "can only list/watch pods with spec.nodeName field selector";
 
-fn expect_refusals(cases: &[(&str, &str, &str, &str, &str)]) {
-    for (verb, namespace, resource, name, why) in cases {
-        let expected = Verdict::Refused((*why).to_owned());
+fn assert_denied(cases: &[(&str, &str, &str, &str, &str)]) {
+    for (verb, namespace, resource, name, reason) in cases {
+        let expected = Verdict::Denied((*reason).to_owned());
         assert_eq!(
             decide(verb, namespace, resource, name, ""),
             expected,
@@ -169,8 +169,8 @@ fn expect_refusals(cases: &[(&str, &str, &str, &str, &str)]) {
 }
 
 #[test]
-fn refuses_a_node_the_pods_and_nodes_of_others() {
-    expect_refusals(&[
+fn node_may_not_access_other_pods_and_nodes() {
+    assert_denied(&[
         ("list", "", "pods", "", PODS_OF_OTHERS),
         ("get", "a", "pods", "p", UNRELATED),
         ("list", "a", "pods", "p", UNRELATED),
@@ -190,15 +190,15 @@ fn refuses_a_node_the_pods_and_nodes_of_others() {
         ),
     ]);
     let others = decide("watch", "a", "pods", "", "n2");
-    assert_eq!(others, Verdict::Refused(PODS_OF_OTHERS.to_owned()));
+    assert_eq!(others, Verdict::Denied(PODS_OF_OTHERS.to_owned()));
     assert_eq!(decide("update", "a", "pods", "p", ""), Verdict::NoOpinion);
     assert_eq!(decide("delete", "", "nodes", "n1", ""), Verdict::NoOpinion);
 }
 
 #[test]
-fn refuses_a_node_what_no_pod_refers_to() {
+fn node_may_not_access_unreferenced_objects() {
     let one = "can only create tokens for individual service accounts";
-    expect_refusals(&[
+    assert_denied(&[
         ("get", "a", "secrets", "s", UNRELATED),
         ("list", "a", "secrets", "", "No Object name found"),
         (
@@ -229,11 +229,11 @@ fn refuses_a_node_what_no_pod_refers_to() {
 }
 
 #[test]
-fn refuses_a_node_the_leases_of_others() {
+fn node_may_not_access_other_leases() {
     let other = "can only access node lease with the same name as the requesting node";
     let elsewhere = "can only access leases in the \"kube-node-lease\" system namespace";
     let verbs = "can only get, create, update, patch, or delete a node lease";
-    expect_refusals(&[
+    assert_denied(&[
         ("list", "a", "leases", "", verbs),
         ("get", "a", "leases", "n1", elsewhere),
         ("get", "kube-node-lease", "leases", "n2", other),

@@ -48,7 +48,7 @@ pub(in crate::registry::admission) fn admit_token_request(
         };
         match authorizer.decide(&Attributes::new(requester, target.namespace(), action)) {
             Verdict::Allowed(_) => Ok(()),
-            Verdict::Refused(_) => Err(format!(
+            Verdict::Denied(_) => Err(format!(
                 "audience {audience:?} not found in pod spec volume, {} is not authorized to request tokens for \
                  this audience",
                 requester.user
