@@ -1,4 +1,4 @@
-//! Output of events: blocking, or through a queue.
+//! Audit backends: blocking, or batched through a queue.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,29 +10,29 @@ use std::time::{Duration, Instant};
 use super::counts::Counts;
 use super::log::{AuditLogError, AuditLogSettings, Log};
 
-/// Bytes of all lines in the queue of batch mode: bodies may have megabytes each, and their number alone bounds nothing.
+/// Maximum size of all queued lines. Bodies may have megabytes each, so the number of events does not bound memory.
 const QUEUED_BYTES_MAX: usize = 64 << 20;
 
-/// Mode of writing, with upstream's names.
+/// Mode of the audit backend, with upstream's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AuditMode {
-    /// Before the answer is sent. An event that cannot be written is counted and logged.
+    /// Events are written before the response is sent. Failed writes are counted and logged.
     #[default]
     Blocking,
-    /// The same; a request whose first event cannot be written is refused.
+    /// As `Blocking`; a request is rejected if its first event cannot be written.
     BlockingStrict,
-    /// Some time later. Events that find no room in the queue are counted and lost.
+    /// Events are queued and written later. Events that exceed the queue are counted and dropped.
     Batch(BatchSettings),
 }
 
-/// The queue of batch mode.
+/// Settings of the queue in batch mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchSettings {
-    /// Events that wait at most.
+    /// Maximum number of queued events.
     pub buffer_size: usize,
-    /// Events that are written in one go at most.
+    /// Maximum number of events in one write.
     pub max_size: usize,
-    /// Longest wait of an event for its batch.
+    /// Maximum time that an event waits for its batch.
     pub max_wait: Duration,
 }
 
@@ -47,7 +47,7 @@ impl Default for BatchSettings {
     }
 }
 
-/// Takes lines.
+/// Destination of event lines.
 pub(super) enum Backend {
     Blocking {
         log: Mutex<Log>,
@@ -57,9 +57,9 @@ pub(super) enum Backend {
     Batch(Queue),
 }
 
-/// The queue of batch mode and the thread that empties it.
+/// Queue of batch mode, with its writer thread.
 pub(super) struct Queue {
-    /// `None` when the queue ends.
+    /// `None` while the queue shuts down.
     sender: Option<SyncSender<Vec<u8>>>,
     bytes: Arc<AtomicUsize>,
     writer: Option<JoinHandle<()>>,
@@ -83,21 +83,21 @@ impl Backend {
         })
     }
 
-    /// Takes a line. Returns whether the request may go on: not where an event is lost that strict mode has to have.
-    pub(super) fn take(&self, line: Vec<u8>) -> bool {
+    /// Writes or queues a line. Returns false if the request must fail because strict mode requires the event.
+    pub(super) fn write(&self, line: Vec<u8>) -> bool {
         match self {
             Backend::Blocking {
                 log,
                 is_strict,
                 counts,
             } => {
-                let written = log.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
-                let is_written = written.is_ok();
-                report(written, 1, counts);
+                let result = log.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
+                let is_written = result.is_ok();
+                report_errors(result, 1, counts);
                 is_written || !is_strict
             }
             Backend::Batch(queue) => {
-                queue.take(line);
+                queue.push(line);
                 true
             }
         }
@@ -124,31 +124,31 @@ impl Queue {
         })
     }
 
-    fn take(&self, line: Vec<u8>) {
+    fn push(&self, line: Vec<u8>) {
         let bytes = line.len();
         let queued = self.bytes.fetch_add(bytes, Ordering::Relaxed);
         let has_room = queued + bytes <= QUEUED_BYTES_MAX;
         let sender = self.sender.as_ref().filter(|_| has_room);
         if sender.is_none_or(|sender| sender.try_send(line).is_err()) {
             self.bytes.fetch_sub(bytes, Ordering::Relaxed);
-            self.counts.dropped();
+            self.counts.count_dropped();
         }
     }
 }
 
 impl Drop for Queue {
-    /// Writes what waits.
+    /// Waits until the writer thread has written the queued events.
     fn drop(&mut self) {
         self.sender = None;
         if let Some(writer) = self.writer.take()
             && writer.join().is_err()
         {
-            tracing::error!("the writer of the audit log panicked");
+            tracing::error!("audit log writer panicked");
         }
     }
 }
 
-/// Writes lines until the queue ends.
+/// Writes batches until the queue is closed.
 fn write_batches(
     mut log: Log,
     receiver: &Receiver<Vec<u8>>,
@@ -160,21 +160,21 @@ fn write_batches(
         let deadline = Instant::now() + settings.max_wait;
         let mut events = 1;
         while events < settings.max_size {
-            let left = deadline.saturating_duration_since(Instant::now());
-            match receiver.recv_timeout(left) {
+            let remaining = deadline.saturating_duration_since(Instant::now());
+            match receiver.recv_timeout(remaining) {
                 Ok(line) => batch.extend_from_slice(&line),
                 Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
             }
             events += 1;
         }
-        report(log.write(&batch), events as u64, counts);
+        report_errors(log.write(&batch), events as u64, counts);
         bytes.fetch_sub(batch.len(), Ordering::Relaxed);
     }
 }
 
-fn report(written: io::Result<()>, events: u64, counts: &Counts) {
-    if let Err(error) = written {
-        tracing::error!(%error, events, "audit events were lost");
-        counts.log_error(events);
+fn report_errors(result: io::Result<()>, events: u64, counts: &Counts) {
+    if let Err(error) = result {
+        tracing::error!(%error, events, "audit events lost");
+        counts.count_log_errors(events);
     }
 }

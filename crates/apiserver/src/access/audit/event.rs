@@ -1,4 +1,4 @@
-//! The form of a line: `Event` of `audit.k8s.io/v1`.
+//! Audit events as `Event` of `audit.k8s.io/v1`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::policy::{Level, Stage};
 use crate::access::authentication::Identity;
 
-/// An event, with fields in upstream's order.
+/// An audit event. The field order is upstream's.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Event<'a> {
@@ -42,7 +42,7 @@ pub(super) struct Event<'a> {
     pub(super) annotations: &'a BTreeMap<String, String>,
 }
 
-/// A user; all fields are empty if authentication failed.
+/// User of an event; all fields are empty if authentication failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub(super) struct User {
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -55,7 +55,7 @@ pub(super) struct User {
     extra: BTreeMap<String, Vec<String>>,
 }
 
-/// The object that a request is about.
+/// Object of a request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectReference {
@@ -88,7 +88,7 @@ impl From<&Identity> for User {
     }
 }
 
-/// A moment with microseconds, as upstream's `MicroTime`.
+/// Formats a timestamp with microseconds, as upstream's `MicroTime`.
 pub(super) fn micro_time(time: jiff::Timestamp) -> String {
     time.strftime("%Y-%m-%dT%H:%M:%S%.6fZ").to_string()
 }

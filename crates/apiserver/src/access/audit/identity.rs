@@ -1,11 +1,11 @@
-//! The object that a body names, and bodies in the form of events.
+//! Bodies of requests and responses as JSON, and the object that a body contains.
 
 use api::decode::{Format, decode};
 use api::kind::Kind;
 use api::tree::{child, clear, items_mut, text};
 use serde_json::Value;
 
-/// A body as JSON; `None` if it is in no form that can be read.
+/// Parses a body; `None` if it is malformed.
 pub(super) fn body(bytes: &[u8], format: Format, kind: &Kind) -> Option<Value> {
     match format {
         Format::Json => serde_json::from_slice(bytes).ok(),
@@ -13,7 +13,7 @@ pub(super) fn body(bytes: &[u8], format: Format, kind: &Kind) -> Option<Value> {
     }
 }
 
-/// Leaves the records of field managers out of an object, a list of objects or a table.
+/// Removes `managedFields` from an object, a list or a table.
 pub(super) fn omit_managed_fields(body: &mut Value) {
     if let Some(metadata) = body.get_mut("metadata") {
         clear(metadata, "managedFields");
@@ -33,7 +33,7 @@ pub(super) fn omit_managed_fields(body: &mut Value) {
     }
 }
 
-/// The name of the object in a body, its UID and its version, "" for what it does not say.
+/// Returns name, UID and resourceVersion of the object in a body; "" for absent fields.
 pub(super) fn identity(body: &Value) -> [String; 3] {
     let metadata = child(body, "metadata");
     ["name", "uid", "resourceVersion"].map(|field| text(metadata, field).to_owned())

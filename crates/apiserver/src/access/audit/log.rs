@@ -1,5 +1,5 @@
-//! The file of the audit log: it is rotated by size, and old files go by number and age. Names are those that upstream's
-//! library (lumberjack) gives: `audit-2026-01-31T10-20-30.123.log` beside `audit.log`, with `.gz` if compressed.
+//! The audit log file, rotated by size. Rotated files are deleted by number and age. Their names are those of
+//! upstream's library (lumberjack): `audit-2026-01-31T10-20-30.123.log` beside `audit.log`, with `.gz` if compressed.
 
 mod backups;
 
@@ -8,38 +8,38 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Settings of the file.
+/// Settings of the audit log file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditLogSettings {
-    /// The file; `None` for standard output, to which the other settings do not apply.
+    /// Path of the file; `None` for standard output, for which the other settings have no effect.
     pub path: Option<PathBuf>,
-    /// The size at which a new file is begun, in megabytes (MiB, as upstream).
+    /// Size at which the file is rotated, in MiB (upstream calls the unit megabytes).
     pub max_size_megabytes: u64,
-    /// Days that old files are kept; 0 for no limit.
+    /// Age in days at which rotated files are deleted; 0 for no limit.
     pub max_age_days: u32,
-    /// Old files that are kept; 0 for no limit.
+    /// Maximum number of rotated files; 0 for no limit.
     pub max_backups: usize,
     /// Set if rotated files are compressed.
     pub compresses: bool,
 }
 
-/// An audit log that cannot be begun.
+/// Failure to open the audit log.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditLogError {
     /// The file cannot be opened.
     #[error("cannot open the audit log {}: {source}", path.display())]
     Open {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// The I/O error.
         source: io::Error,
     },
-    /// No thread can be started.
-    #[error("cannot start the writer of the audit log: {0}")]
+    /// The writer thread cannot be started.
+    #[error("cannot start the audit log writer: {0}")]
     Thread(io::Error),
 }
 
-/// Takes lines.
+/// Destination of event lines.
 pub(super) enum Log {
     StandardOutput,
     File(RotatedFile),
@@ -50,8 +50,8 @@ impl Log {
         let Some(path) = &settings.path else {
             return Ok(Log::StandardOutput);
         };
-        let opened = RotatedFile::open(path.clone(), settings);
-        opened.map(Log::File).map_err(|source| AuditLogError::Open {
+        let file = RotatedFile::open(path.clone(), settings);
+        file.map(Log::File).map_err(|source| AuditLogError::Open {
             path: path.clone(),
             source,
         })
@@ -65,13 +65,13 @@ impl Log {
     }
 }
 
-/// A file that makes room for another one when it is large.
+/// A file that is rotated when it reaches its maximum size.
 pub(super) struct RotatedFile {
     path: PathBuf,
     settings: AuditLogSettings,
     bytes_max: u64,
     bytes: u64,
-    /// `None` after a rotation that failed; the next write tries again.
+    /// `None` after a failed rotation; the next write opens the file again.
     file: Option<File>,
 }
 
@@ -105,28 +105,28 @@ impl RotatedFile {
         Ok(())
     }
 
-    /// Opens the file, which only its owner may read: events have what their requests had.
+    /// Opens the file with mode 0600, because events contain request bodies.
     fn reopen(&mut self) -> io::Result<&mut File> {
-        let opened = OpenOptions::new()
+        let file = OpenOptions::new()
             .create(true)
             .append(true)
             .mode(0o600)
             .open(&self.path)?;
-        self.bytes = opened.metadata()?.len();
-        Ok(self.file.insert(opened))
+        self.bytes = file.metadata()?.len();
+        Ok(self.file.insert(file))
     }
 
     fn rotate(&mut self) -> io::Result<()> {
         self.file = None;
-        let backup = backups::free_name(&self.path, jiff::Timestamp::now());
+        let backup = backups::unused_name(&self.path, jiff::Timestamp::now());
         fs::rename(&self.path, &backup)?;
         self.reopen()?;
-        backups::tidy_in_background(self.path.clone(), self.settings.clone());
+        backups::clean_up_in_background(self.path.clone(), self.settings.clone());
         Ok(())
     }
 }
 
-/// The name of the file without its extension, and the extension with its dot.
+/// Splits a file name into stem and extension; the extension includes its dot.
 fn split_name(path: &Path) -> (String, String) {
     let text = |part: Option<&std::ffi::OsStr>| part.unwrap_or_default().to_string_lossy().into_owned();
     let extension = match text(path.extension()) {

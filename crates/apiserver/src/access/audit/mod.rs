@@ -1,7 +1,7 @@
-//! The audit log: who did what, as `audit.k8s.io/v1` events, one line each.
+//! The audit log: `audit.k8s.io/v1` events, one JSON line each.
 //!
-//! [`policy`] decides what of a request is recorded, [`trail`] gathers it while the request is answered, [`event`] is the
-//! form of a line, and [`backend`] writes lines to a file that [`log`] rotates, or to standard output.
+//! [`policy`] decides how much of a request is recorded, [`trail`] collects it while the request is served, [`event`]
+//! defines the lines, and [`backend`] writes them to a file that [`log`] rotates, or to standard output.
 
 mod backend;
 mod counts;
@@ -25,18 +25,18 @@ use http::Request;
 
 use backend::Backend;
 
-/// Policy and output of the audit log.
+/// Settings of the audit log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditSettings {
-    /// The policy: the recorded requests, and the level of each.
+    /// Recorded requests, and the level of each.
     pub policy: AuditPolicy,
-    /// The file.
+    /// Output file.
     pub log: AuditLogSettings,
-    /// Mode of writing.
+    /// Mode of the backend.
     pub mode: AuditMode,
 }
 
-/// Records requests.
+/// The audit log of a server.
 pub(crate) struct Audit {
     policy: AuditPolicy,
     backend: Backend,
@@ -44,7 +44,7 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Opens the log.
+    /// Opens the audit log.
     ///
     /// # Errors
     /// See [`AuditLogError`].
@@ -57,7 +57,7 @@ impl Audit {
         })
     }
 
-    /// Begins to record a request that has just come in.
+    /// Begins the record of a request.
     pub(crate) fn begin<B>(self: &Arc<Audit>, request: &Request<B>) -> Arc<Trail> {
         Arc::new(Trail::begin(self.clone(), request))
     }

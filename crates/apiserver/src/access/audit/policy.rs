@@ -1,5 +1,5 @@
-//! The audit policy: which requests are recorded, and how much of them. Upstream's file format (`audit.k8s.io/v1`), rules
-//! and messages, from `k8s.io/apiserver/pkg/audit/policy` and `…/apis/audit/validation`.
+//! The audit policy: recorded requests, and the level of each. File format (`audit.k8s.io/v1`), rules and messages
+//! are upstream's, from `k8s.io/apiserver/pkg/audit/policy` and `…/apis/audit/validation`.
 
 mod matching;
 
@@ -11,19 +11,19 @@ pub(crate) use matching::Subject;
 
 const GROUP: &str = "audit.k8s.io";
 const KIND: &str = "Policy";
-/// The versions of the file that upstream reads; they have the same fields.
+/// API versions that upstream accepts; their fields are equal.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
-/// Audit level of a request. Later variants record more.
+/// Audit level of a request. Each level includes the previous one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub(crate) enum Level {
-    /// Nothing.
+    /// Records nothing.
     None,
-    /// Metadata: user, verb, object, time and result.
+    /// Records metadata: user, verb, object, time and status.
     Metadata,
-    /// The body of the request as well.
+    /// Records the request body.
     Request,
-    /// The body of the answer as well.
+    /// Records the response body.
     RequestResponse,
 }
 
@@ -36,7 +36,7 @@ impl Level {
         Level::RequestResponse,
     ];
 
-    /// The name in policies and events.
+    /// Returns the name in policies and events.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Level::None => "None",
@@ -51,14 +51,14 @@ impl Level {
     }
 }
 
-/// A moment of a request at which an event is recorded.
+/// Stage of a request at which an event is recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(crate) enum Stage {
-    /// The user is known; nothing has been done yet.
+    /// The request is authenticated and not yet processed.
     RequestReceived,
-    /// The answer begins; only of requests that last long, such as watches.
+    /// The response headers are sent; only for long-running requests, such as watches.
     ResponseStarted,
-    /// The answer is complete.
+    /// The response body is complete.
     ResponseComplete,
     /// The server panicked.
     Panic,
@@ -92,36 +92,36 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// Returns true if this stage is omitted.
+    /// True if the policy omits this stage.
     pub(crate) fn omits(&self, stage: Stage) -> bool {
         self.omitted.contains(&stage)
     }
 }
 
-/// A policy that has been checked.
+/// A validated audit policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditPolicy {
-    /// In order: the first one that matches counts.
+    /// Rules in order; the first match applies.
     rules: Vec<Rule>,
 }
 
-/// A policy file that cannot be used.
+/// Failure to load an audit policy.
 #[derive(Debug, thiserror::Error)]
 pub enum AuditPolicyError {
     /// The policy is not YAML, or has unknown fields.
     #[error("failed decoding: {0}")]
     Form(String),
-    /// The document has another kind.
+    /// The file contains another kind.
     #[error(
         "unknown group version field {api_version}, Kind={kind} in policy; expected {GROUP}/v1, Kind={KIND}"
     )]
     Kind {
-        /// The `apiVersion` that came.
+        /// The `apiVersion` in the file.
         api_version: String,
-        /// The `kind` that came.
+        /// The `kind` in the file.
         kind: String,
     },
-    /// Values are not allowed.
+    /// Fields have invalid values.
     #[error("{}", joined(.0))]
     Values(FieldErrors),
     /// The policy has no rules.
@@ -129,7 +129,7 @@ pub enum AuditPolicyError {
     NoRules,
 }
 
-/// One rule, with what the policy says for all rules.
+/// One rule, merged with the settings of the whole policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Rule {
     decision: Decision,
@@ -182,7 +182,7 @@ struct FileRule {
 }
 
 impl AuditPolicy {
-    /// Reads a policy, YAML or JSON. Unknown fields are refused: a rule that is not understood may hide what it should show.
+    /// Parses a policy in YAML or JSON. Unknown fields are errors, because an ignored field could disable a rule.
     ///
     /// # Errors
     /// See [`AuditPolicyError`].
@@ -204,20 +204,20 @@ impl AuditPolicy {
         let mut rules = Vec::with_capacity(file.rules.len());
         for (index, rule) in file.rules.into_iter().enumerate() {
             let path = Path::new("rules").index(index);
-            rules.push(rule.checked(&omitted, file.omit_managed_fields, &path, &mut errors));
+            rules.push(rule.validate(&omitted, file.omit_managed_fields, &path, &mut errors));
         }
         if !errors.is_empty() {
             return Err(AuditPolicyError::Values(errors));
         }
-        match rules.is_empty() {
-            true => Err(AuditPolicyError::NoRules),
-            false => Ok(AuditPolicy { rules }),
+        if rules.is_empty() {
+            return Err(AuditPolicyError::NoRules);
         }
+        Ok(AuditPolicy { rules })
     }
 }
 
 impl FileRule {
-    fn checked(
+    fn validate(
         self,
         omitted_by_all: &[Stage],
         omits_managed_fields: bool,
@@ -230,8 +230,8 @@ impl FileRule {
         validate_resources(&self.resources, &path.child("resources"), errors);
         let mut omitted = stages(&self.omit_stages, &path.child("omitStages"), errors);
         omitted.extend_from_slice(omitted_by_all);
-        let names_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
-        if !self.non_resource_urls.is_empty() && names_resources {
+        let has_resources = !self.resources.is_empty() || !self.namespaces.is_empty();
+        if !self.non_resource_urls.is_empty() && has_resources {
             let detail = "rules cannot apply to both regular resources and non-resource URLs";
             errors.push(FieldError::invalid(
                 &urls_path,

@@ -1,4 +1,4 @@
-//! Audit record of one request, and its events.
+//! Audit record of one request.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -23,13 +23,14 @@ use crate::failure::Failure;
 use crate::request::route::Target;
 use crate::transport::response::{ApiResponse, StatusTree};
 
-/// The header that tells clients which events are about their request.
+/// Response header with the audit ID, so that clients can find the events of their requests.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// Bytes of `User-Agent` that are recorded (upstream's `maxUserAgentLength`), and what marks a cut.
+/// Recorded length of `User-Agent` (upstream's `maxUserAgentLength`).
 const USER_AGENT_BYTES_MAX: usize = 1024;
+/// Suffix of a truncated `User-Agent`.
 const TRUNCATED: &str = "...TRUNCATED";
 
-/// One request.
+/// Audit record of one request, which emits an event at each stage.
 pub(crate) struct Trail {
     audit: Arc<Audit>,
     id: String,
@@ -43,19 +44,19 @@ pub(crate) struct Trail {
 /// Attributes that later stages of the request supply.
 #[derive(Default)]
 struct Record {
-    /// `None` until the user is known.
+    /// `None` before authentication.
     decision: Option<Decision>,
     verb: String,
     user: User,
     impersonated: Option<User>,
     object: Option<ObjectReference>,
-    /// The kind of the bodies.
+    /// Kind of the request and response bodies.
     kind: Option<&'static Kind>,
     request: Option<Value>,
     response: Option<Value>,
     status: Option<Value>,
     annotations: BTreeMap<String, String>,
-    /// Upstream records nothing but the beginning of an answer then.
+    /// Set after failed authentication. Upstream then records the stage `ResponseStarted` only.
     is_unauthenticated: bool,
     is_complete: bool,
 }
@@ -76,26 +77,24 @@ impl Trail {
         }
     }
 
-    /// Decides what is recorded, and records that the request came.
+    /// Applies the policy to an authenticated request, and records the stage `RequestReceived`.
     ///
     /// # Errors
-    /// The refusal of a request that cannot be recorded, where that is asked for.
+    /// Fails if strict mode is configured and the event cannot be written.
     pub(crate) fn received(
         &self,
         attributes: &Attributes<'_>,
         target: Option<&Target>,
     ) -> Result<(), Failure> {
         self.decide(attributes, target, Some(attributes.user));
-        match self.emit(&mut self.lock(), Stage::RequestReceived) {
-            true => Ok(()),
-            false => {
-                self.audit.counts.rejected();
-                Err(Failure::internal("failed to store audit event"))
-            }
+        if self.emit(&mut self.lock(), Stage::RequestReceived) {
+            return Ok(());
         }
+        self.audit.counts.count_rejected();
+        Err(Failure::internal("failed to store audit event"))
     }
 
-    /// Decides what is recorded of a request whose credentials are wrong or missing.
+    /// Applies the policy to a request with invalid or missing credentials.
     pub(crate) fn unauthenticated(
         &self,
         attributes: &Attributes<'_>,
@@ -117,7 +116,7 @@ impl Trail {
             action: &attributes.action,
         };
         let decision = self.audit.policy.decide(&subject);
-        self.audit.counts.level(decision.level);
+        self.audit.counts.count_level(decision.level);
         let mut record = self.lock();
         let is_recorded = decision.level > Level::None;
         record.decision = Some(decision);
@@ -131,7 +130,7 @@ impl Trail {
         record.object = object_reference(attributes, target);
     }
 
-    /// The request is made in somebody else's name.
+    /// Records the impersonated user.
     pub(crate) fn impersonated(&self, identity: &Identity) {
         let mut record = self.lock();
         if record.level() > Level::None {
@@ -139,17 +138,17 @@ impl Trail {
         }
     }
 
-    /// Authorization has decided.
+    /// Records the authorization decision.
     pub(crate) fn authorized(&self, verdict: &Verdict) {
         let (decision, reason) = match verdict {
             Verdict::Allowed(reason) => ("allow", &**reason),
-            Verdict::Refused(reason) => ("forbid", reason.as_str()),
+            Verdict::Denied(reason) => ("forbid", reason.as_str()),
         };
         self.annotate("authorization.k8s.io/decision", decision);
         self.annotate("authorization.k8s.io/reason", reason);
     }
 
-    /// Adds an annotation; one that is there already stays, as upstream.
+    /// Adds an annotation. An existing annotation stays, as in upstream.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
         let mut record = self.lock();
         if record.level() > Level::None && !record.annotations.contains_key(key) {
@@ -157,7 +156,7 @@ impl Trail {
         }
     }
 
-    /// The body came. `format` is `None` for a patch, which is JSON that says nothing of an object's identity.
+    /// Records the request body. `format` is `None` for a patch, which is JSON and does not identify an object.
     pub(crate) fn request_body(&self, bytes: &[u8], format: Option<Format>) {
         let mut record = self.lock();
         let (level, Some(kind)) = (record.level(), record.kind) else {
@@ -191,7 +190,7 @@ impl Trail {
         }
     }
 
-    /// Records the answer. One that lasts is complete when its body ends.
+    /// Records the response. The record of a long-running response is completed when its body ends.
     pub(crate) fn answered(self: Arc<Trail>, mut answer: ApiResponse) -> ApiResponse {
         if let Ok(id) = HeaderValue::from_str(&self.id) {
             answer.headers_mut().insert(AUDIT_ID, id);
@@ -223,7 +222,7 @@ impl Trail {
         answer
     }
 
-    /// The server panicked.
+    /// Records a panic of the handler.
     pub(crate) fn panicked(&self) {
         let mut record = self.lock();
         record.status = Some(json!({
@@ -257,7 +256,7 @@ impl Trail {
         record.is_complete = true;
     }
 
-    /// Writes an event, unless the policy omits its stage. Returns whether the request may go on.
+    /// Writes an event unless the policy omits its stage. Returns false if the request must fail.
     fn emit(&self, record: &mut Record, stage: Stage) -> bool {
         let Some(decision) = &record.decision else {
             return true;
@@ -292,14 +291,14 @@ impl Trail {
         let mut line = match serde_json::to_vec(&event) {
             Ok(line) => line,
             Err(error) => {
-                tracing::error!(%error, "an audit event could not be encoded");
-                self.audit.counts.log_error(1);
+                tracing::error!(%error, "audit event could not be encoded");
+                self.audit.counts.count_log_errors(1);
                 return true;
             }
         };
         line.push(b'\n');
-        self.audit.counts.event();
-        self.audit.backend.take(line)
+        self.audit.counts.count_event();
+        self.audit.backend.write(line)
     }
 
     fn lock(&self) -> MutexGuard<'_, Record> {
@@ -308,7 +307,8 @@ impl Trail {
 }
 
 impl Drop for Trail {
-    /// An answer that lasted has ended, or the client hung up before there was one.
+    /// Completes the record of a long-running response, or of a request whose client disconnected before the
+    /// response.
     fn drop(&mut self) {
         let mut record = std::mem::take(&mut *self.lock());
         if record.is_unauthenticated {
@@ -335,7 +335,7 @@ impl Record {
     }
 }
 
-/// The status of an answer: its code, and what a failure says besides.
+/// Returns the response status: code, and the other fields of a Status body.
 fn response_status(code: StatusCode, status: Option<&StatusTree>) -> Value {
     let mut result = json!({"metadata": {}});
     if let Some(StatusTree(status)) = status {
@@ -374,14 +374,14 @@ fn object_reference(attributes: &Attributes<'_>, target: Option<&Target>) -> Opt
 fn user_agent(headers: &HeaderMap) -> String {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let agent = agent.unwrap_or_default();
-    // Only visible ASCII gets here.
+    // `to_str` returns visible ASCII only, so any byte index is a character boundary.
     match agent.get(..USER_AGENT_BYTES_MAX) {
         Some(beginning) if agent.len() > USER_AGENT_BYTES_MAX => format!("{beginning}{TRUNCATED}"),
         _ => agent.to_owned(),
     }
 }
 
-/// The addresses that the request came over, the one of the connection last. All others are what the client says.
+/// Returns the addresses of a request, the connection's last. All others are claims of the client.
 fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     let addresses = |name: &str| -> Vec<IpAddr> {
         let text = headers.get(name).and_then(|value| value.to_str().ok());
@@ -401,7 +401,7 @@ fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
     all.iter().map(ToString::to_string).collect()
 }
 
-/// Failed authentication, in upstream's words.
+/// Returns upstream's message for failed authentication.
 pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: bool) -> String {
     let authorization = headers
         .get(http::header::AUTHORIZATION)
@@ -416,18 +416,19 @@ pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: boo
     if has_certificate {
         methods.push("x509");
     }
-    match methods.is_empty() {
-        true => "Authentication failed, no credentials provided".to_owned(),
-        false => format!("Authentication failed, attempted: {}", methods.join(", ")),
+    if methods.is_empty() {
+        "Authentication failed, no credentials provided".to_owned()
+    } else {
+        format!("Authentication failed, attempted: {}", methods.join(", "))
     }
 }
 
-/// Recorder of the decisions about a write; `None` without an audit log.
+/// Recorder of annotations for a write request; inactive without an audit log.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorder<'t>(Option<&'t Trail>);
 
 impl<'t> Recorder<'t> {
-    /// Nothing is recorded.
+    /// Recorder that records nothing.
     pub(crate) const NONE: Recorder<'static> = Recorder(None);
 
     pub(crate) fn new(trail: Option<&'t Trail>) -> Recorder<'t> {

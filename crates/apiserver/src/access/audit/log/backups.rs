@@ -1,4 +1,4 @@
-//! Old files: their names, how long they stay, and their compression.
+//! Rotated files: names, deletion and compression.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -14,25 +14,25 @@ use jiff::tz::TimeZone;
 
 use super::{AuditLogSettings, split_name};
 
-/// The form of the time in names.
-const TIME_FORM: &str = "%Y-%m-%dT%H-%M-%S%.3f";
+/// Time format in file names.
+const TIME_FORMAT: &str = "%Y-%m-%dT%H-%M-%S%.3f";
 const COMPRESSED: &str = ".gz";
 const MILLISECONDS_PER_DAY: i64 = 24 * 3_600 * 1_000;
 
-/// An old file.
+/// A rotated file.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Backup {
     time: Timestamp,
     path: PathBuf,
 }
 
-/// The name for a file that is put aside at `now`, or in the first millisecond after it that has none yet.
-pub(super) fn free_name(path: &Path, now: Timestamp) -> PathBuf {
+/// Returns the name for a file that is rotated at `now`, or at the next millisecond whose name is not in use.
+pub(super) fn unused_name(path: &Path, now: Timestamp) -> PathBuf {
     let (stem, extension) = split_name(path);
     let mut milliseconds = now.as_millisecond();
     loop {
         let time = Timestamp::from_millisecond(milliseconds).unwrap_or(now);
-        let name = path.with_file_name(format!("{stem}-{}{extension}", time.strftime(TIME_FORM)));
+        let name = path.with_file_name(format!("{stem}-{}{extension}", time.strftime(TIME_FORMAT)));
         let mut compressed = name.clone().into_os_string();
         compressed.push(COMPRESSED);
         if !name.exists() && !Path::new(&compressed).exists() {
@@ -42,26 +42,26 @@ pub(super) fn free_name(path: &Path, now: Timestamp) -> PathBuf {
     }
 }
 
-/// Removes and compresses old files, on a thread of its own: compressing takes seconds. One at a time.
-pub(super) fn tidy_in_background(path: PathBuf, settings: AuditLogSettings) {
-    static AT_WORK: Mutex<()> = Mutex::new(());
-    let tidying = move || {
-        // Whoever is at work now has listed the files before; the next rotation sees to what is new.
-        let Ok(_guard) = AT_WORK.try_lock() else { return };
-        if let Err(error) = tidy(&path, &settings, Timestamp::now()) {
-            tracing::warn!(%error, path = %path.display(), "old audit logs could not be tidied up");
+/// Deletes and compresses rotated files in a thread, because compression takes seconds. One thread runs at a time.
+pub(super) fn clean_up_in_background(path: PathBuf, settings: AuditLogSettings) {
+    static RUNNING: Mutex<()> = Mutex::new(());
+    let run = move || {
+        // A thread that runs now listed the files earlier; the next rotation handles later files.
+        let Ok(_guard) = RUNNING.try_lock() else { return };
+        if let Err(error) = clean_up(&path, &settings, Timestamp::now()) {
+            tracing::warn!(%error, path = %path.display(), "cleanup of rotated audit logs failed");
         }
     };
-    let started = std::thread::Builder::new()
+    let thread = std::thread::Builder::new()
         .name("audit-backups".to_owned())
-        .spawn(tidying);
-    if let Err(error) = started {
-        tracing::warn!(%error, "old audit logs could not be tidied up");
+        .spawn(run);
+    if let Err(error) = thread {
+        tracing::warn!(%error, "cleanup of rotated audit logs failed");
     }
 }
 
-/// Removes old files beyond number and age, and compresses the others if asked.
-pub(super) fn tidy(path: &Path, settings: &AuditLogSettings, now: Timestamp) -> io::Result<()> {
+/// Deletes rotated files that exceed number or age, and compresses the others if configured.
+pub(super) fn clean_up(path: &Path, settings: &AuditLogSettings, now: Timestamp) -> io::Result<()> {
     let oldest = now.as_millisecond() - i64::from(settings.max_age_days) * MILLISECONDS_PER_DAY;
     for (index, backup) in list(path)?.into_iter().enumerate() {
         let is_surplus = settings.max_backups > 0 && index >= settings.max_backups;
@@ -75,7 +75,7 @@ pub(super) fn tidy(path: &Path, settings: &AuditLogSettings, now: Timestamp) -> 
     Ok(())
 }
 
-/// The old files, the newest first.
+/// Lists rotated files, newest first.
 fn list(path: &Path) -> io::Result<Vec<Backup>> {
     let directory = match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory,
@@ -86,12 +86,12 @@ fn list(path: &Path) -> io::Result<Vec<Backup>> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let plain = name.strip_suffix(COMPRESSED).unwrap_or(&name);
-        let time = plain
+        let uncompressed = name.strip_suffix(COMPRESSED).unwrap_or(&name);
+        let time = uncompressed
             .strip_prefix(&stem)
             .and_then(|rest| rest.strip_prefix('-'))
             .and_then(|rest| rest.strip_suffix(&extension))
-            .and_then(|time| DateTime::strptime(TIME_FORM, time).ok())
+            .and_then(|time| DateTime::strptime(TIME_FORMAT, time).ok())
             .and_then(|time| TimeZone::UTC.to_timestamp(time).ok());
         if let Some(time) = time {
             backups.push(Backup {
@@ -109,7 +109,7 @@ fn is_compressed(path: &Path) -> bool {
     path.extension().is_some_and(|extension| extension == "gz")
 }
 
-/// Compresses a file; it goes when its compressed form is on disk.
+/// Compresses a file, and deletes the original once the compressed file is on disk.
 fn compress(path: &Path) -> io::Result<()> {
     let mut compressed = path.to_owned().into_os_string();
     compressed.push(COMPRESSED);

@@ -1,4 +1,4 @@
-//! Matching of requests and policy rules.
+//! Matching of requests against policy rules.
 
 use api::rbac::Action;
 
@@ -8,15 +8,15 @@ use crate::access::authentication::Identity;
 /// Attributes of a request that rules match.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'a> {
-    /// The user, before impersonation. `None` if authentication failed.
+    /// User before impersonation; `None` if authentication failed.
     pub(crate) user: Option<&'a Identity>,
-    /// "" for all namespaces, and for what is in none.
+    /// "" for all namespaces, and for cluster-scoped objects.
     pub(crate) namespace: &'a str,
     pub(crate) action: &'a Action<'a>,
 }
 
 impl AuditPolicy {
-    /// What is recorded of a request: what the first rule says that matches it, nothing if none does.
+    /// Returns the settings of the first rule that matches; level `None` if no rule matches.
     pub(crate) fn decide(&self, subject: &Subject<'_>) -> Decision {
         let rule = self.rules.iter().find(|rule| rule.matches(subject));
         rule.map_or_else(
@@ -103,19 +103,20 @@ impl GroupResources {
     }
 }
 
-/// `*` is everything, `pods/*` Pods and all that is below them, `*/scale` every scale.
+/// Matches a resource pattern: `*` matches all, `pods/*` Pods and their subresources, `*/scale` all `scale`
+/// subresources.
 fn pattern_matches(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == "*" {
         return true;
     }
     match pattern.split_once('/') {
         None => subresource.is_empty() && pattern == resource,
-        Some(("*", below)) if below == subresource && !subresource.is_empty() => true,
-        Some((above, "*")) => above == resource,
-        Some((above, below)) => above == resource && below == subresource,
+        Some(("*", child)) if child == subresource && !subresource.is_empty() => true,
+        Some((parent, "*")) => parent == resource,
+        Some((parent, child)) => parent == resource && child == subresource,
     }
 }
 
 fn contains(texts: &[String], text: &str) -> bool {
-    texts.iter().any(|known| known == text)
+    texts.iter().any(|entry| entry == text)
 }

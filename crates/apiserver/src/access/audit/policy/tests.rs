@@ -5,11 +5,11 @@ use api::rbac::Action;
 const HEAD: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\n";
 
 fn read(rules: &str) -> AuditPolicy {
-    AuditPolicy::read(&format!("{HEAD}{rules}")).expect("a policy")
+    AuditPolicy::read(&format!("{HEAD}{rules}")).expect("policy")
 }
 
-fn fault(rules: &str) -> String {
-    let error = AuditPolicy::read(&format!("{HEAD}{rules}")).expect_err("an error");
+fn error_of(rules: &str) -> String {
+    let error = AuditPolicy::read(&format!("{HEAD}{rules}")).expect_err("invalid policy");
     error.to_string()
 }
 
@@ -21,7 +21,7 @@ fn user(name: &str, group: &str) -> Identity {
     }
 }
 
-/// The level for a request of `ann`: `VERB GROUP/RESOURCE/SUBRESOURCE NAME` in a namespace.
+/// Returns the level level_of a request by `ann`. `path` is GROUP/RESOURCE/SUBRESOURCE.
 fn level(policy: &AuditPolicy, verb: &str, path: &str, name: &str, namespace: &str) -> Level {
     let parts: Vec<&str> = path.split('/').collect();
     let action = Action::Resource {
@@ -43,7 +43,7 @@ fn decide(policy: &AuditPolicy, user: Option<&Identity>, namespace: &str, action
 }
 
 #[test]
-fn takes_the_first_rule_that_matches() {
+fn first_matching_rule_applies() {
     let policy = read(
         "rules:\n- {level: None, users: [ann], verbs: [watch]}\n- {level: Request, userGroups: [staff]}\n- level: Metadata\n",
     );
@@ -57,7 +57,7 @@ fn takes_the_first_rule_that_matches() {
 }
 
 #[test]
-fn records_nothing_that_no_rule_matches() {
+fn unmatched_requests_are_not_recorded() {
     let policy = read("rules:\n- {level: Metadata, users: [bob]}\n");
     assert_eq!(level(&policy, "get", "/pods", "p", "n"), Level::None);
 }
@@ -94,13 +94,13 @@ fn matches_resources_subresources_and_names() {
 #[test]
 fn matches_paths_with_a_trailing_wildcard() {
     let policy = read("rules:\n- {level: Metadata, nonResourceURLs: ['/healthz*', /version]}\n");
-    let of = |path| {
+    let level_of = |path| {
         let action = Action::Path { verb: "get", path };
         decide(&policy, None, "", &action).level
     };
-    assert_eq!(of("/healthz/ping"), Level::Metadata);
-    assert_eq!(of("/version"), Level::Metadata);
-    assert_eq!(of("/versions"), Level::None);
+    assert_eq!(level_of("/healthz/ping"), Level::Metadata);
+    assert_eq!(level_of("/version"), Level::Metadata);
+    assert_eq!(level_of("/versions"), Level::None);
 }
 
 #[test]
@@ -113,52 +113,55 @@ fn omits_stages_of_policy_and_rule() {
         verb: "get",
         path: "/",
     };
-    let of_ann = decide(&policy, Some(&user("ann", "")), "", &action);
-    assert!(of_ann.omits(Stage::RequestReceived) && of_ann.omits(Stage::Panic));
-    assert!(!of_ann.omits(Stage::ResponseComplete) && !of_ann.omits_managed_fields);
-    let of_others = decide(&policy, None, "", &action);
-    assert!(of_others.omits(Stage::RequestReceived) && !of_others.omits(Stage::Panic));
-    assert!(of_others.omits_managed_fields);
+    let for_ann = decide(&policy, Some(&user("ann", "")), "", &action);
+    assert!(for_ann.omits(Stage::RequestReceived) && for_ann.omits(Stage::Panic));
+    assert!(!for_ann.omits(Stage::ResponseComplete) && !for_ann.omits_managed_fields);
+    let for_others = decide(&policy, None, "", &action);
+    assert!(for_others.omits(Stage::RequestReceived) && !for_others.omits(Stage::Panic));
+    assert!(for_others.omits_managed_fields);
 }
 
 #[test]
-fn rejects_values_with_upstreams_messages() {
-    assert_eq!(fault("rules: [{level: ''}]\n"), "rules[0].level: Required value");
+fn reports_invalid_values_with_upstream_messages() {
     assert_eq!(
-        fault("rules: [{level: All}]\n"),
+        error_of("rules: [{level: ''}]\n"),
+        "rules[0].level: Required value"
+    );
+    assert_eq!(
+        error_of("rules: [{level: All}]\n"),
         "rules[0].level: Unsupported value: \"All\": supported values: \"None\", \"Metadata\", \"Request\", \
          \"RequestResponse\""
     );
     assert_eq!(
-        fault("omitStages: [Never]\nrules: [{level: None}]\n"),
+        error_of("omitStages: [Never]\nrules: [{level: None}]\n"),
         "omitStages[0]: Invalid value: \"Never\": allowed stages are \
          RequestReceived,ResponseStarted,ResponseComplete,Panic"
     );
     assert_eq!(
-        fault("rules: [{level: None, nonResourceURLs: [version, '/a*b']}]\n"),
+        error_of("rules: [{level: None, nonResourceURLs: [version, '/a*b']}]\n"),
         "[rules[0].nonResourceURLs[0]: Invalid value: \"version\": non-resource URL rules must begin with a '/' \
          character, rules[0].nonResourceURLs[1]: Invalid value: \"/a*b\": non-resource URL wildcards '*' must be the \
-         final character of the rule]"
+         final character level_of the rule]"
     );
     assert!(
-        fault("rules: [{level: None, nonResourceURLs: [/], namespaces: [a]}]\n")
+        error_of("rules: [{level: None, nonResourceURLs: [/], namespaces: [a]}]\n")
             .ends_with("rules cannot apply to both regular resources and non-resource URLs")
     );
     assert!(
-        fault("rules: [{level: None, resources: [{resourceNames: [a]}]}]\n")
+        error_of("rules: [{level: None, resources: [{resourceNames: [a]}]}]\n")
             .ends_with("using resourceNames requires at least one resource")
     );
     assert!(
-        fault("rules: [{level: None, resources: [{group: apps/v1}]}]\n")
+        error_of("rules: [{level: None, resources: [{group: apps/v1}]}]\n")
             .starts_with("rules[0].resources.group: Invalid")
     );
 }
 
 #[test]
-fn rejects_what_is_no_policy() {
-    assert_eq!(fault("rules: []\n"), "loaded illegal policy with 0 rules");
-    assert!(fault("rules: [{level: None, user: [ann]}]\n").starts_with("failed decoding: "));
-    let error = AuditPolicy::read("apiVersion: v1\nkind: Pod\n").expect_err("an error");
+fn rejects_empty_policies_unknown_fields_and_other_kinds() {
+    assert_eq!(error_of("rules: []\n"), "loaded illegal policy with 0 rules");
+    assert!(error_of("rules: [{level: None, user: [ann]}]\n").starts_with("failed decoding: "));
+    let error = AuditPolicy::read("apiVersion: v1\nkind: Pod\n").expect_err("invalid policy");
     assert!(
         error
             .to_string()
