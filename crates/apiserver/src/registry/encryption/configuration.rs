@@ -1,4 +1,4 @@
-//! The file: upstream's `EncryptionConfiguration` of apiserver.config.k8s.io/v1, in YAML or JSON.
+//! The configuration file: upstream's `EncryptionConfiguration` of apiserver.config.k8s.io/v1, in YAML or JSON.
 
 use std::fmt;
 use std::fs::File;
@@ -14,26 +14,26 @@ use super::validation;
 
 const API_VERSION: &str = "apiserver.config.k8s.io/v1";
 const KIND: &str = "EncryptionConfiguration";
-/// Octets of a file: thousands of keys fit. A larger one is none of these.
+/// Maximum size of a configuration file; thousands of keys fit.
 const FILE_OCTETS_MAX: u64 = 1 << 20;
-/// Users other than the owner who may read a file.
+/// Mode bits that let users other than the owner read the file.
 const OTHERS_READ: u32 = 0o044;
 
-/// Reason for the rejection of a configuration; the file has to be corrected.
+/// Failure to load an encryption configuration. The file has to be corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
     /// The file cannot be read.
     #[error("error opening encryption provider configuration file {path:?}: {source}")]
     Unreadable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// The I/O error.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// The file is empty.
     #[error("encryption provider configuration file {path:?} is empty")]
     Empty {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file is not an `EncryptionConfiguration`.
@@ -42,17 +42,17 @@ pub enum ConfigurationError {
     /// The file violates a validation rule.
     #[error("{0}")]
     Invalid(String),
-    /// A rule cannot count, because of an earlier one.
+    /// An earlier rule matches all resources of this rule.
     #[error("resource {resource:?} is masked by earlier rule {by:?}")]
     Masked {
-        /// The rule's resource.
+        /// Resource of the rule.
         resource: String,
-        /// The resource of the earlier rule.
+        /// Resource of the earlier rule.
         by: String,
     },
 }
 
-/// A configuration that keeps the rules.
+/// A validated configuration.
 pub(super) struct EncryptionConfiguration {
     pub(super) elements: Vec<Element>,
 }
@@ -63,7 +63,7 @@ pub(super) struct Element {
     pub(super) providers: Vec<Provider>,
 }
 
-/// A resource of a group; either may be `*`.
+/// A resource and its group; either may be `*`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct GroupResource {
     pub(super) group: String,
@@ -71,7 +71,7 @@ pub(super) struct GroupResource {
 }
 
 impl GroupResource {
-    /// Reads `deployments.apps`, `secrets`, `*.apps`, `*.` (the core group) or `*.*`.
+    /// Parses `deployments.apps`, `secrets`, `*.apps`, `*.` (the core group) or `*.*`.
     pub(super) fn parse(text: &str) -> GroupResource {
         let (resource, group) = text.split_once('.').unwrap_or((text, ""));
         GroupResource {
@@ -80,7 +80,7 @@ impl GroupResource {
         }
     }
 
-    /// All resources of a group.
+    /// Returns the pattern for all resources of a group.
     pub(super) fn all_of(group: &str) -> GroupResource {
         GroupResource {
             group: group.to_owned(),
@@ -88,7 +88,7 @@ impl GroupResource {
         }
     }
 
-    /// All resources of all groups.
+    /// Returns the pattern for all resources of all groups.
     pub(super) fn all() -> GroupResource {
         GroupResource::all_of("*")
     }
@@ -104,7 +104,7 @@ impl fmt::Display for GroupResource {
     }
 }
 
-/// The file as it is written.
+/// The configuration file before validation.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ConfigurationFile {
@@ -124,7 +124,7 @@ pub(super) struct ElementFile {
     pub(super) providers: Vec<ProviderFile>,
 }
 
-/// An element of `providers`, in which exactly one should be set.
+/// An element of `providers`. Exactly one field has to be set.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProviderFile {
@@ -143,13 +143,13 @@ pub(super) struct KeysFile {
     pub(super) keys: Vec<KeyFile>,
 }
 
-/// A key.
+/// A named key.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct KeyFile {
     #[serde(default)]
     pub(super) name: String,
-    /// Base64.
+    /// Base64 of the key.
     #[serde(default, deserialize_with = "zeroizing")]
     pub(super) secret: Zeroizing<String>,
 }
@@ -158,13 +158,13 @@ fn zeroizing<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Zeroizing<Str
     String::deserialize(deserializer).map(Zeroizing::new)
 }
 
-/// Nothing is to be said of it.
+/// The provider `identity`, which has no fields.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IdentityFile {}
 
 impl ProviderFile {
-    /// The providers with keys that are set.
+    /// Returns the configured providers that have keys.
     pub(super) fn with_keys(&self) -> impl Iterator<Item = (&'static str, Algorithm, &KeysFile)> {
         [
             ("aesgcm", Algorithm::AesGcm, &self.aesgcm),
@@ -177,7 +177,7 @@ impl ProviderFile {
 }
 
 impl EncryptionConfiguration {
-    /// Reads a file. One that others may read is used, with a warning.
+    /// Reads and validates a file. A file that other users may read causes a warning.
     pub(super) fn read(path: &Path) -> Result<EncryptionConfiguration, ConfigurationError> {
         let unreadable = |source| ConfigurationError::Unreadable {
             path: path.to_owned(),
@@ -189,7 +189,7 @@ impl EncryptionConfiguration {
             tracing::warn!(
                 path = %path.display(),
                 mode = format_args!("{:04o}", mode & 0o7777),
-                "the file with the encryption keys can be read by others than its owner; give it mode 0600"
+                "encryption provider configuration file is readable by other users; set mode 0600"
             );
         }
         let mut text = Zeroizing::new(Vec::new());
@@ -204,14 +204,16 @@ impl EncryptionConfiguration {
         EncryptionConfiguration::parse(&text)
     }
 
-    /// Reads the content of a file.
+    /// Parses and validates the content of a file.
     pub(super) fn parse(text: &[u8]) -> Result<EncryptionConfiguration, ConfigurationError> {
         let syntax = |message: String| ConfigurationError::Syntax(message);
         if text.len() as u64 > FILE_OCTETS_MAX {
-            return Err(syntax(format!("it is longer than {FILE_OCTETS_MAX} octets")));
+            return Err(syntax(format!(
+                "expected at most {FILE_OCTETS_MAX} octets, found more"
+            )));
         }
         let text = std::str::from_utf8(text).map_err(|error| syntax(error.to_string()))?;
-        // The line is told, and nothing of what it says: that may be a key.
+        // Errors must not contain the source text, which may be a key. They name the line only.
         let options = serde_saphyr::options! { with_snippet: false };
         let file: ConfigurationFile = serde_saphyr::from_str_with_options(text, options)
             .map_err(|error| syntax(without_values(&error)))?;
@@ -221,9 +223,9 @@ impl EncryptionConfiguration {
                 file.kind, file.api_version
             )));
         }
-        let faults = validation::faults(&file);
-        if !faults.is_empty() {
-            return Err(ConfigurationError::Invalid(validation::aggregate(&faults)));
+        let errors = validation::validate(&file);
+        if !errors.is_empty() {
+            return Err(ConfigurationError::Invalid(validation::aggregate(&errors)));
         }
         let elements = file.resources.into_iter().map(element);
         Ok(EncryptionConfiguration {
@@ -232,16 +234,16 @@ impl EncryptionConfiguration {
     }
 }
 
-/// Where a file cannot be read, without what stands there.
+/// Returns the position of a syntax error, without the text at that position.
 fn without_values(error: &serde_saphyr::Error) -> String {
-    const FAULT: &str = "no YAML, or a field that is unknown, repeated, missing or of another type";
+    const FAULT: &str = "invalid YAML, or a field that is unknown, duplicate, missing or of another type";
     match error.location() {
-        Some(at) => format!("line {}, column {}: {FAULT}", at.line(), at.column()),
+        Some(location) => format!("line {}, column {}: {FAULT}", location.line(), location.column()),
         None => FAULT.to_owned(),
     }
 }
 
-/// An element of a file that keeps the rules.
+/// Converts a validated element.
 fn element(file: ElementFile) -> Element {
     let providers = file.providers.iter().map(|provider| {
         let with_keys = provider.with_keys().next();

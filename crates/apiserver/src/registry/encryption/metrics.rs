@@ -1,5 +1,5 @@
-//! Counts of encrypted and decrypted values, under upstream's names (`value/metrics.go`). There is no data key, and so none
-//! of the metrics of data keys.
+//! Metrics of transformations, with upstream's names (`value/metrics.go`). The metrics of data keys do not exist,
+//! because there are no data keys.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ impl Direction {
     }
 }
 
-/// The counts of an [`Encryption`].
+/// Counters of an [`Encryption`].
 #[derive(Default)]
 pub(super) struct TransformationCounts {
     counts: Mutex<Counts>,
@@ -35,7 +35,7 @@ pub(super) struct TransformationCounts {
 
 #[derive(Default)]
 struct Counts {
-    /// By resource, direction, prefix and success: as many as a configuration has resources, times twelve.
+    /// Counters by resource, direction, prefix and success. The number of resources times twelve bounds the size.
     operations: BTreeMap<(String, Direction, &'static str, bool), u64>,
     durations: BTreeMap<(Direction, &'static str), Histogram>,
 }
@@ -47,7 +47,7 @@ impl TransformationCounts {
         direction: Direction,
         prefix: &'static str,
         is_ok: bool,
-        took: Duration,
+        duration: Duration,
     ) {
         let mut counts = self.counts.lock().unwrap_or_else(PoisonError::into_inner);
         *counts
@@ -58,20 +58,20 @@ impl TransformationCounts {
             return;
         }
         let durations = counts.durations.entry((direction, prefix));
-        // 5 µs, doubled 24 times: upstream's buckets.
+        // Upstream's buckets: 5 µs, doubled 24 times.
         let durations = durations.or_insert_with(|| Histogram::exponential(5e-6, 2.0, 25));
-        durations.observe(took.as_secs_f64());
+        durations.observe(duration.as_secs_f64());
     }
 
-    pub(super) fn reloaded(&self, is_ok: bool) {
-        let [failed, done] = &self.reloads;
-        let count = if is_ok { done } else { failed };
+    pub(super) fn count_reload(&self, is_ok: bool) {
+        let [failures, successes] = &self.reloads;
+        let count = if is_ok { successes } else { failures };
         count.fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl Encryption {
-    /// Writes the metrics.
+    /// Writes the metrics of the transformer.
     pub(crate) fn render(&self, out: &mut MetricsText) {
         let counts = self.counts.counts.lock().unwrap_or_else(PoisonError::into_inner);
         let name = "apiserver_storage_transformation_operations_total";

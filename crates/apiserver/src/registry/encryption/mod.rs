@@ -1,9 +1,9 @@
-//! Encryption at rest: values of chosen resources are encrypted before the store writes them, by upstream's
-//! `EncryptionConfiguration` (apiserver.config.k8s.io/v1).
+//! Encryption at rest: values of configured resources are encrypted before the store writes them, according to
+//! upstream's `EncryptionConfiguration` (apiserver.config.k8s.io/v1).
 //!
-//! `configuration` reads the file, `validation` has upstream's rules and messages for it, `provider` encrypts and decrypts,
-//! `rules` says which providers a key of the store has. [`Encryption`] is the store's transformer, and knows which stored
-//! values are not in the form that the configuration asks for now.
+//! `configuration` parses the file, `validation` holds upstream's rules and messages, `provider` encrypts and
+//! decrypts, and `rules` selects the providers of a store key. [`Encryption`] is the store's transformer. It also
+//! tracks which stored values differ from the current configuration.
 
 mod configuration;
 mod metrics;
@@ -27,52 +27,52 @@ pub use configuration::ConfigurationError;
 use configuration::EncryptionConfiguration;
 use metrics::{Direction, TransformationCounts};
 use provider::Form;
-pub(crate) use reloading::keep_up;
+pub(crate) use reloading::reload_on_change;
 use rules::Rules;
 
-/// The transformer of a store: encrypts and decrypts by the configuration in force.
+/// The store's transformer, which encrypts and decrypts with the current configuration.
 pub struct Encryption {
     path: PathBuf,
-    in_force: ArcSwap<Rules>,
-    /// Keys whose stored values are in another form than a write would give them now: with an older key, or plain.
+    rules: ArcSwap<Rules>,
+    /// Keys whose stored values are plain or encrypted with an older key.
     stale: RwLock<HashSet<Box<str>>>,
     counts: TransformationCounts,
 }
 
 impl Encryption {
-    /// Reads a configuration file.
+    /// Opens a configuration file.
     ///
     /// # Errors
-    /// [`ConfigurationError`] if it cannot be read or used.
+    /// Fails if the file cannot be read or is invalid.
     pub fn open(path: &Path) -> Result<Encryption, ConfigurationError> {
         let configuration = EncryptionConfiguration::read(path)?;
         Ok(Encryption {
             path: path.to_owned(),
-            in_force: ArcSwap::from_pointee(Rules::new(configuration)?),
+            rules: ArcSwap::from_pointee(Rules::new(configuration)?),
             stale: RwLock::default(),
             counts: TransformationCounts::default(),
         })
     }
 
-    /// Returns true if a write would store the value of a key in another form now.
+    /// True if a write would store the value of the key in another form.
     pub fn is_stale(&self, key: &str) -> bool {
         let stale = self.stale.read().unwrap_or_else(PoisonError::into_inner);
         stale.contains(key)
     }
 
-    /// Returns true if a rule of the configuration matches a key.
+    /// True if the configuration has a rule for the key.
     pub fn covers(&self, key: &str) -> bool {
-        self.in_force.load().of_key(key).is_some()
+        self.rules.load().rule_for(key).is_some()
     }
 
-    /// Puts the file's present content in force. Values of the keys in `index` that are written otherwise from now on
-    /// count as stale. Nothing changes on an error.
+    /// Applies the current content of the file. Keys in `index` that a write would now store differently become
+    /// stale. On an error, the previous configuration stays.
     fn reload(&self, index: &Index) -> Result<(), ConfigurationError> {
         let rules = Rules::new(EncryptionConfiguration::read(&self.path)?)?;
-        let before = self.in_force.load_full();
-        let changed: Vec<String> = rules.written_otherwise_than(&before);
-        // In force before keys are marked: a write in between is sealed in the new form.
-        self.in_force.store(Arc::new(rules));
+        let previous = self.rules.load_full();
+        let changed: Vec<String> = rules.prefixes_written_differently(&previous);
+        // Apply the rules before marking keys: writes in between use the new form.
+        self.rules.store(Arc::new(rules));
         for prefix in changed {
             let entries = index.list(&prefix, None, None, None);
             let entries = entries.map(|listing| listing.entries).unwrap_or_default();
@@ -87,53 +87,55 @@ impl Encryption {
             return;
         }
         let mut stale = self.stale.write().unwrap_or_else(PoisonError::into_inner);
-        match is_stale {
-            true => stale.insert(key.into()),
-            false => stale.remove(key),
-        };
+        if is_stale {
+            stale.insert(key.into());
+        } else {
+            stale.remove(key);
+        }
     }
 }
 
 impl Transformer for Encryption {
     fn seal(&self, key: &str, value: &Value) -> Result<Value, TransformError> {
-        let rules = self.in_force.load();
-        let Some(rule) = rules.of_key(key) else {
+        let rules = self.rules.load();
+        let Some(rule) = rules.rule_for(key) else {
             return Ok(value.clone());
         };
         let started = Instant::now();
-        let sealed = rule.providers.seal(key, value);
+        let result = rule.providers.seal(key, value);
         let prefix = rule.providers.written_prefix();
         self.counts.count(
             rule.resource.as_str(),
             Direction::ToStorage,
             prefix,
-            sealed.is_ok(),
+            result.is_ok(),
             started.elapsed(),
         );
-        let sealed = sealed.map_err(|reason| failure(key, reason))?;
+        let sealed = result.map_err(|reason| failure(key, reason))?;
         self.set_stale(key, false);
         Ok(sealed)
     }
 
     fn open(&self, key: &str, stored: &Value) -> Result<Value, TransformError> {
-        let rules = self.in_force.load();
-        let Some(rule) = rules.of_key(key) else {
-            return match store::is_sealed(&stored.bytes) {
-                true => Err(failure(key, provider::IDENTITY_READS_ENCRYPTED.to_owned())),
-                false => Ok(stored.clone()),
+        let rules = self.rules.load();
+        let Some(rule) = rules.rule_for(key) else {
+            return if store::is_sealed(&stored.bytes) {
+                Err(failure(key, provider::IDENTITY_READS_ENCRYPTED.to_owned()))
+            } else {
+                Ok(stored.clone())
             };
         };
         let started = Instant::now();
-        let opened = rule.providers.open(key, stored);
+        let result = rule.providers.open(key, stored);
         let prefix = provider::prefix_of(&stored.bytes);
         self.counts.count(
             rule.resource.as_str(),
             Direction::FromStorage,
             prefix,
-            opened.is_ok(),
+            result.is_ok(),
             started.elapsed(),
         );
-        let (value, form) = opened.map_err(|reason| failure(key, reason))?;
+        let (value, form) = result.map_err(|reason| failure(key, reason))?;
         self.set_stale(key, form == Form::Older);
         Ok(value)
     }
@@ -150,7 +152,7 @@ fn failure(key: &str, reason: String) -> TransformError {
     }
 }
 
-/// Encrypts and decrypts by a configuration that is given as text, for a key; for fuzzing.
+/// Fuzzing entry point: decrypts a stored value with a configuration, and encrypts it again.
 #[cfg(fuzzing)]
 pub(crate) fn fuzz(configuration: &[u8], key: &str, stored: bytes::Bytes) {
     let Ok(configuration) = EncryptionConfiguration::parse(configuration) else {
@@ -159,17 +161,11 @@ pub(crate) fn fuzz(configuration: &[u8], key: &str, stored: bytes::Bytes) {
     let Ok(rules) = Rules::new(configuration) else {
         return;
     };
-    let Some(rule) = rules.of_key(key) else { return };
+    let Some(rule) = rules.rule_for(key) else { return };
     let value = Value::sealed(stored);
     if let Ok((opened, _)) = rule.providers.open(key, &value) {
-        let sealed = rule
-            .providers
-            .seal(key, &opened)
-            .expect("what is opened can be sealed");
-        let again = rule
-            .providers
-            .open(key, &sealed)
-            .expect("what is sealed can be opened");
+        let sealed = rule.providers.seal(key, &opened).expect("opened value is sealed");
+        let again = rule.providers.open(key, &sealed).expect("sealed value is opened");
         assert_eq!(again, (opened, Form::Current));
     }
 }

@@ -1,8 +1,10 @@
-//! The providers of upstream's `EncryptionConfiguration`: a stored value is `k8s:enc:PROVIDER:v1:KEY:` and what the provider
-//! makes of the packed value (upstream: `value/encrypt/aes`, `value/encrypt/secretbox`, `value/transformer.go`).
+//! The providers of upstream's `EncryptionConfiguration`.
 //!
-//! - `aescbc`: 16 random octets, then AES-CBC with PKCS #7 padding. Nothing authenticates it.
-//! - `aesgcm`: a random nonce of 12 octets, then AES-GCM with the store's key as associated data.
+//! A stored value is `k8s:enc:PROVIDER:v1:KEY:`, followed by the ciphertext of the packed value (upstream:
+//! `value/encrypt/aes`, `value/encrypt/secretbox`, `value/transformer.go`):
+//!
+//! - `aescbc`: a random IV of 16 octets, then AES-CBC with PKCS #7 padding. It is not authenticated.
+//! - `aesgcm`: a random nonce of 12 octets, then AES-GCM with the store key as associated data.
 //! - `secretbox`: a random nonce of 24 octets, then XSalsa20-Poly1305.
 //! - `identity`: the value as it is.
 
@@ -18,16 +20,16 @@ use ring::rand::{SecureRandom, SystemRandom};
 use store::{Value, is_sealed};
 use zeroize::Zeroizing;
 
-/// Error for an encrypted value that no provider decrypts (upstream's words).
+/// Upstream's error for an encrypted value that no provider decrypts.
 pub(super) const IDENTITY_READS_ENCRYPTED: &str = "identity transformer tried to read encrypted data";
 const NO_PREFIX: &str = "no matching prefix found";
-const NO_RANDOMNESS: &str = "the system gives no random numbers";
-const UNREADABLE: &str = "what was decrypted is no stored value";
+const NO_RANDOMNESS: &str = "the system's random number generator failed";
+const UNREADABLE: &str = "decrypted data is not a stored value";
 const IV_OCTETS: usize = 16;
 const GCM_NONCE_OCTETS: usize = 12;
 const SECRETBOX_NONCE_OCTETS: usize = 24;
 
-/// A way to encrypt.
+/// Encryption algorithm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
     AesCbc,
@@ -36,7 +38,7 @@ pub(super) enum Algorithm {
 }
 
 impl Algorithm {
-    /// Prefix of values (upstream's `aesCBCTransformerPrefixV1` and so on).
+    /// Returns the prefix of encrypted values (upstream's `aesCBCTransformerPrefixV1` and similar).
     pub(super) fn prefix(self) -> &'static str {
         match self {
             Self::AesCbc => "k8s:enc:aescbc:v1:",
@@ -45,7 +47,7 @@ impl Algorithm {
         }
     }
 
-    /// Octets that a key may have.
+    /// Returns the permitted key lengths, in octets.
     pub(super) fn key_octets(self) -> &'static [usize] {
         match self {
             Self::AesCbc | Self::AesGcm => &[16, 24, 32],
@@ -61,39 +63,39 @@ impl Algorithm {
     }
 }
 
-/// A named key of the length that its algorithm takes.
+/// A after_prefix key whose length is valid for its algorithm.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: String,
     pub(super) secret: Zeroizing<Vec<u8>>,
 }
 
-/// One provider.
+/// A provider of the configuration.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) enum Provider {
     Identity,
     Keys {
         algorithm: Algorithm,
-        /// The first one encrypts.
+        /// Keys in order; the first one encrypts, all decrypt.
         keys: Vec<Key>,
     },
 }
 
-/// The providers of a resource. The first one writes, all of them read.
+/// The providers of a resource in order. The first one encrypts, all decrypt.
 #[derive(Clone, Default)]
 pub(super) struct Providers(pub(super) Vec<Provider>);
 
-/// The form in which a value was stored.
+/// Age of a stored form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// As it would be stored now.
+    /// The form that a write would produce now.
     Current,
-    /// By another provider or key.
+    /// The form of another provider or key.
     Older,
 }
 
 impl Providers {
-    /// The form in which a value is stored.
+    /// Returns the stored form of a value.
     pub(super) fn seal(&self, store_key: &str, value: &Value) -> Result<Value, String> {
         let Some(Provider::Keys { algorithm, keys }) = self.0.first() else {
             return Ok(value.clone());
@@ -104,7 +106,7 @@ impl Providers {
         Ok(Value::sealed(sealed.into()))
     }
 
-    /// The value of a stored form, by whichever provider and key opens it.
+    /// Decrypts a stored form with the first provider and key that match.
     pub(super) fn open(&self, store_key: &str, stored: &Value) -> Result<(Value, Form), String> {
         let mut failures = Vec::new();
         for (number, provider) in self.0.iter().enumerate() {
@@ -116,12 +118,12 @@ impl Providers {
                 Provider::Identity if !is_sealed(&stored.bytes) => return Ok((stored.clone(), form(0))),
                 Provider::Identity => failures.push(IDENTITY_READS_ENCRYPTED.to_owned()),
                 Provider::Keys { algorithm, keys } => {
-                    let Some(named) = stored.bytes.strip_prefix(algorithm.prefix().as_bytes()) else {
+                    let Some(after_prefix) = stored.bytes.strip_prefix(algorithm.prefix().as_bytes()) else {
                         continue;
                     };
-                    let before = failures.len();
+                    let failures_before = failures.len();
                     for (number, key) in keys.iter().enumerate() {
-                        let Some(sealed) = after_name(named, &key.name) else {
+                        let Some(sealed) = after_name(after_prefix, &key.name) else {
                             continue;
                         };
                         match decrypt(*algorithm, &key.secret, store_key, sealed) {
@@ -129,19 +131,19 @@ impl Providers {
                             Err(failure) => failures.push(failure),
                         }
                     }
-                    if failures.len() == before {
+                    if failures.len() == failures_before {
                         failures.push(algorithm.no_key().to_owned());
                     }
                 }
             }
         }
-        // That no provider decrypts is said by the last one; what a key has to say is more to the point.
-        let is_telling = |failure: &&String| *failure != IDENTITY_READS_ENCRYPTED;
-        let telling = failures.iter().find(is_telling).or(failures.first());
-        Err(telling.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))
+        // The provider `identity` reports only that nothing decrypted the value; prefer the failure of a key.
+        let is_specific = |failure: &&String| *failure != IDENTITY_READS_ENCRYPTED;
+        let failure = failures.iter().find(is_specific).or(failures.first());
+        Err(failure.cloned().unwrap_or_else(|| NO_PREFIX.to_owned()))
     }
 
-    /// Prefix of newly written values; "" for no encryption.
+    /// Prefix of newly written values; "" without encryption.
     pub(super) fn written_prefix(&self) -> &'static str {
         match self.0.first() {
             Some(Provider::Keys { algorithm, .. }) => algorithm.prefix(),
@@ -149,8 +151,8 @@ impl Providers {
         }
     }
 
-    /// Returns true if the other rules write values in the same form.
-    pub(super) fn write_like(&self, others: &Providers) -> bool {
+    /// True if both write values in the same form.
+    pub(super) fn writes_like(&self, others: &Providers) -> bool {
         match (self.0.first(), others.0.first()) {
             (
                 Some(Provider::Keys { algorithm, keys }),
@@ -165,7 +167,7 @@ impl Providers {
     }
 }
 
-/// The provider's prefix of a stored value; "" of a plain one, `unknown` of one that no provider here writes.
+/// Returns the provider prefix of a stored value; "" for a plain value, `unknown` for an unknown provider.
 pub(super) fn prefix_of(stored: &[u8]) -> &'static str {
     let known = [Algorithm::AesCbc, Algorithm::AesGcm, Algorithm::Secretbox].map(Algorithm::prefix);
     match known.iter().find(|prefix| stored.starts_with(prefix.as_bytes())) {
@@ -175,8 +177,8 @@ pub(super) fn prefix_of(stored: &[u8]) -> &'static str {
     }
 }
 
-fn after_name<'v>(named: &'v [u8], name: &str) -> Option<&'v [u8]> {
-    named.strip_prefix(name.as_bytes())?.strip_prefix(b":")
+fn after_name<'v>(after_prefix: &'v [u8], name: &str) -> Option<&'v [u8]> {
+    after_prefix.strip_prefix(name.as_bytes())?.strip_prefix(b":")
 }
 
 fn encrypt(

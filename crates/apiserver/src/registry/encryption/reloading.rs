@@ -1,4 +1,4 @@
-//! `--encryption-provider-config-automatic-reload`: the file is read anew when it changes.
+//! `--encryption-provider-config-automatic-reload`: reloads the configuration file when its content changes.
 
 use std::fs;
 use std::sync::Arc;
@@ -11,40 +11,44 @@ use zeroize::Zeroizing;
 use super::Encryption;
 use crate::shutdown::Shutdown;
 
-/// Interval between checks of the file (upstream: a minute).
-const LOOK_PERIOD: Duration = Duration::from_secs(10);
+/// Interval between checks of the file (upstream: one minute).
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Puts each new content of the file in force, until the server ends. What cannot be used is reported, and the
-/// configuration before stays in force.
-pub(crate) async fn keep_up(encryption: Arc<Encryption>, store: Arc<dyn Store>, mut shutdown: Shutdown) {
-    let mut seen = digest(&encryption).await;
+/// Applies each new content of the file until shutdown. An invalid file is logged, and the previous configuration
+/// stays.
+pub(crate) async fn reload_on_change(
+    encryption: Arc<Encryption>,
+    store: Arc<dyn Store>,
+    mut shutdown: Shutdown,
+) {
+    let mut loaded = digest(&encryption).await;
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
-            () = tokio::time::sleep(LOOK_PERIOD) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
-        let now = digest(&encryption).await;
-        if now == seen {
+        let current = digest(&encryption).await;
+        if current == loaded {
             continue;
         }
-        seen = now;
-        let reloading = (encryption.clone(), store.clone());
-        let reloaded = tokio::task::spawn_blocking(move || reloading.0.reload(reloading.1.index())).await;
-        match reloaded {
+        loaded = current;
+        let (reloaded, index_store) = (encryption.clone(), store.clone());
+        let result = tokio::task::spawn_blocking(move || reloaded.reload(index_store.index())).await;
+        match result {
             Ok(Ok(())) => {
-                encryption.counts.reloaded(true);
+                encryption.counts.count_reload(true);
                 tracing::info!(path = %encryption.path.display(), "encryption configuration reloaded");
             }
             Ok(Err(error)) => {
-                encryption.counts.reloaded(false);
-                tracing::error!(%error, "encryption configuration not reloaded; the one before stays in force");
+                encryption.counts.count_reload(false);
+                tracing::error!(%error, "invalid encryption configuration; the previous one applies");
             }
-            Err(error) => tracing::error!(%error, "reloading the encryption configuration ended badly"),
+            Err(error) => tracing::error!(%error, "reload of the encryption configuration panicked"),
         }
     }
 }
 
-/// The digest of the file's content; `None` if it cannot be read now.
+/// Returns the SHA-256 of the file; `None` if it cannot be read.
 async fn digest(encryption: &Encryption) -> Option<[u8; 32]> {
     let path = encryption.path.clone();
     let read = tokio::task::spawn_blocking(move || fs::read(path).ok().map(Zeroizing::new));

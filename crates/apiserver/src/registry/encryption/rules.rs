@@ -1,4 +1,4 @@
-//! Selection of providers for a resource.
+//! Selection of providers by store key.
 
 use std::collections::HashMap;
 
@@ -7,24 +7,24 @@ use api::kind;
 use super::configuration::{ConfigurationError, EncryptionConfiguration, GroupResource};
 use super::provider::Providers;
 
-/// The rules in force, by the keys of the store.
+/// Encryption rules by store key.
 pub(super) struct Rules {
-    /// By what the keys of a resource begin with: `/secrets/`, `/apps/deployments/`.
+    /// Rules by the key prefix of a resource: `/secrets/`, `/apps/deployments/`.
     by_prefix: HashMap<String, Rule>,
 }
 
-/// Rule for the values of a resource.
+/// Encryption rule of one resource.
 pub(super) struct Rule {
-    /// As metrics call it: `secrets`, `deployments.apps`.
+    /// Resource name in metrics: `secrets`, `deployments.apps`.
     pub(super) resource: String,
     pub(super) providers: Providers,
 }
 
 impl Rules {
-    /// The rules of a configuration for all resources that the store has.
+    /// Resolves a configuration to the resources of the store.
     ///
     /// # Errors
-    /// [`ConfigurationError::Masked`] if a rule can never count, in upstream's words.
+    /// [`ConfigurationError::Masked`] if a rule can never apply.
     pub(super) fn new(configuration: EncryptionConfiguration) -> Result<Rules, ConfigurationError> {
         let mut by_resource: HashMap<GroupResource, Providers> = HashMap::new();
         for element in configuration.elements {
@@ -61,24 +61,24 @@ impl Rules {
         })
     }
 
-    /// The rule for a key of the store, if there is one.
-    pub(super) fn of_key(&self, key: &str) -> Option<&Rule> {
-        // Of `/secrets/default/a` these are `/secrets/` and `/secrets/default/`.
-        let ends = key.match_indices('/').map(|(at, _)| at + 1).skip(1).take(2);
+    /// Returns the rule for a store key.
+    pub(super) fn rule_for(&self, key: &str) -> Option<&Rule> {
+        // The candidates for `/secrets/default/a` are `/secrets/` and `/secrets/default/`.
+        let ends = key.match_indices('/').map(|(index, _)| index + 1).skip(1).take(2);
         ends.filter_map(|end| key.get(..end))
             .find_map(|prefix| self.by_prefix.get(prefix))
     }
 
-    /// What the keys begin with whose values are written in another form than by other rules.
-    pub(super) fn written_otherwise_than(&self, before: &Rules) -> Vec<String> {
+    /// Returns the key prefixes whose values the previous rules write in another form.
+    pub(super) fn prefixes_written_differently(&self, previous: &Rules) -> Vec<String> {
         let none = Providers::default();
-        let of =
+        let providers_of =
             |rules: &Rules, prefix: &String| rules.by_prefix.get(prefix).map(|rule| rule.providers.clone());
-        let prefixes = self.by_prefix.keys().chain(before.by_prefix.keys());
+        let prefixes = self.by_prefix.keys().chain(previous.by_prefix.keys());
         let mut changed: Vec<String> = prefixes
             .filter(|prefix| {
-                let now = of(self, prefix).unwrap_or_else(|| none.clone());
-                !now.write_like(&of(before, prefix).unwrap_or_else(|| none.clone()))
+                let current = providers_of(self, prefix).unwrap_or_else(|| none.clone());
+                !current.writes_like(&providers_of(previous, prefix).unwrap_or_else(|| none.clone()))
             })
             .cloned()
             .collect();

@@ -1,4 +1,4 @@
-//! Values in upstream's forms, rules by their order, and messages of validation.
+//! Tests of stored forms, rule selection and validation messages.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -37,10 +37,10 @@ struct Configured {
 }
 
 fn configured(text: &str) -> Configured {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    fs::write(file.path(), text).expect("written");
-    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).expect("a mode");
-    let encryption = Encryption::open(file.path()).expect("a configuration");
+    let file = tempfile::NamedTempFile::new().expect("temporary file");
+    fs::write(file.path(), text).expect("file write");
+    fs::set_permissions(file.path(), fs::Permissions::from_mode(0o600)).expect("file mode");
+    let encryption = Encryption::open(file.path()).expect("configuration");
     Configured { encryption, file }
 }
 
@@ -53,9 +53,9 @@ fn value() -> Value {
     }
 }
 
-fn refused(text: &str) -> String {
+fn error_of(text: &str) -> String {
     let parsed = EncryptionConfiguration::parse(text.as_bytes()).and_then(Rules::new);
-    parsed.err().expect("a refusal").to_string()
+    parsed.err().expect("invalid configuration").to_string()
 }
 
 #[test]
@@ -73,27 +73,29 @@ fn seals_and_opens_with_every_provider() {
     ] {
         let providers = element(&keys(provider, &[("key1", secret)]));
         let Configured { encryption, .. } = configured(&configuration("secrets", &providers));
-        let sealed = encryption.seal(KEY, &value()).expect("a sealed value");
+        let sealed = encryption.seal(KEY, &value()).expect("sealed value");
         let prefix = format!("k8s:enc:{provider}:v1:key1:");
         assert!(sealed.bytes.starts_with(prefix.as_bytes()) && sealed.revision_at.is_none());
         assert!(!sealed.bytes.windows(8).any(|window| window == b"password"));
-        let again = encryption.seal(KEY, &value()).expect("a sealed value");
+        let again = encryption.seal(KEY, &value()).expect("sealed value");
         assert_ne!(sealed, again, "nonces are random");
-        assert_eq!(encryption.open(KEY, &sealed).expect("the value"), value());
+        assert_eq!(encryption.open(KEY, &sealed).expect("opened value"), value());
         let moved = encryption.open("/secrets/default/other", &sealed);
-        assert_eq!(moved.is_err(), provider == "aesgcm", "associated data is the key");
-        for cut in [0, prefix.len(), prefix.len() + 5, sealed.bytes.len() - 1] {
-            let cut = Value::sealed(sealed.bytes.slice(..cut));
-            encryption.open(KEY, &cut).expect_err("a cut value");
+        assert_eq!(
+            moved.is_err(),
+            provider == "aesgcm",
+            "the store key is associated data of AES-GCM only"
+        );
+        for length in [0, prefix.len(), prefix.len() + 5, sealed.bytes.len() - 1] {
+            let truncated = Value::sealed(sealed.bytes.slice(..length));
+            encryption.open(KEY, &truncated).expect_err("truncated value");
         }
-        let untouched = encryption
-            .seal("/configmaps/default/a", &value())
-            .expect("a value");
-        assert_eq!(untouched, value(), "no rule is about it");
+        let untouched = encryption.seal("/configmaps/default/a", &value()).expect("value");
+        assert_eq!(untouched, value(), "no rule applies");
     }
 }
 
-/// Made by other programs: AES-CBC by openssl, Secretbox from golang.org/x/crypto (`TestSecretBox`).
+/// Opens AES-CBC values from openssl and Secretbox values from golang.org/x/crypto (`TestSecretBox`).
 #[test]
 fn opens_values_of_other_implementations() {
     let hex = |text: &str| -> Vec<u8> {
@@ -107,7 +109,7 @@ fn opens_values_of_other_implementations() {
     let stored = [&b"k8s:enc:aescbc:v1:k:"[..], &[7; 16], &sealed].concat();
     let opened = encryption
         .open(KEY, &Value::sealed(stored.into()))
-        .expect("a value");
+        .expect("value");
     assert_eq!(&*opened.bytes, br#"{"kind":"Secret"}"#);
 
     let secretbox = keys(
@@ -124,18 +126,18 @@ fn opens_values_of_other_implementations() {
         .open(KEY, &Value::sealed(stored.into()))
         .expect_err("64 octets of 3");
     assert_eq!(
-        failure.reason, "what was decrypted is no stored value",
-        "it is authentic"
+        failure.reason, "decrypted data is not a stored value",
+        "the ciphertext is authentic"
     );
 }
 
 #[test]
-fn old_keys_and_plain_values_are_read_and_count_as_stale() {
+fn values_with_old_keys_and_plain_values_are_stale() {
     let old = configured(&configuration(
         "secrets",
         &element(&keys("aescbc", &[("old", AES)])),
     ));
-    let by_old = old.encryption.seal(KEY, &value()).expect("sealed");
+    let by_old = old.encryption.seal(KEY, &value()).expect("sealed value");
     let providers = [
         element(&keys("aesgcm", &[("new", OTHER)])),
         element(&keys("aescbc", &[("newer", OTHER), ("old", AES)])),
@@ -143,28 +145,31 @@ fn old_keys_and_plain_values_are_read_and_count_as_stale() {
     ];
     let Configured { encryption, .. } = configured(&configuration("secrets", &providers.join(", ")));
     for stored in [by_old, value()] {
-        assert_eq!(encryption.open(KEY, &stored).expect("the value"), value());
+        assert_eq!(encryption.open(KEY, &stored).expect("opened value"), value());
         assert!(encryption.is_stale(KEY));
-        let sealed = encryption.seal(KEY, &value()).expect("sealed");
+        let sealed = encryption.seal(KEY, &value()).expect("sealed value");
         assert!(!encryption.is_stale(KEY));
-        assert_eq!(encryption.open(KEY, &sealed).expect("the value"), value());
+        assert_eq!(encryption.open(KEY, &sealed).expect("opened value"), value());
         assert!(!encryption.is_stale(KEY));
     }
 }
 
 #[test]
-fn says_why_a_value_is_not_opened() {
-    let by_gone = configured(&configuration(
+fn open_reports_the_cause_of_a_failure() {
+    let with_removed_key = configured(&configuration(
         "secrets",
         &element(&keys("aesgcm", &[("gone", AES)])),
     ));
-    let sealed = by_gone.encryption.seal(KEY, &value()).expect("sealed");
-    let why = |providers: &[String], stored: &Value| {
+    let sealed = with_removed_key
+        .encryption
+        .seal(KEY, &value())
+        .expect("sealed value");
+    let error_of_open = |providers: &[String], stored: &Value| {
         let configured = configured(&configuration("secrets", &providers.join(", ")));
-        let failure = configured.encryption.open(KEY, stored).expect_err("a failure");
+        let failure = configured.encryption.open(KEY, stored).expect_err("failed open");
         failure.to_string()
     };
-    let unable = r#"unable to transform key "/secrets/default/token": "#;
+    let start = r#"start to transform key "/secrets/default/token": "#;
     let identity = element("identity: {}");
     let other = element(&keys("aesgcm", &[("other", AES)]));
     let same_name = element(&keys("aesgcm", &[("gone", OTHER)]));
@@ -184,12 +189,12 @@ fn says_why_a_value_is_not_opened() {
         (vec![cbc.clone()], &sealed, "no matching prefix found"),
         (vec![cbc], &value(), "no matching prefix found"),
     ] {
-        assert_eq!(why(&providers, stored), format!("{unable}{reason}"));
+        assert_eq!(error_of_open(&providers, stored), format!("{start}{reason}"));
     }
 }
 
 #[test]
-fn the_most_exact_rule_counts_and_masked_ones_are_refused() {
+fn most_specific_rule_applies_and_masked_rules_are_rejected() {
     let element = |resources: &str, name: &str| {
         let providers = element(&keys("aescbc", &[(name, AES)]));
         format!("- resources: [{resources}]\n  providers: [{providers}]\n")
@@ -212,28 +217,28 @@ fn the_most_exact_rule_counts_and_masked_ones_are_refused() {
         ("/namespaces/a", "core"),
         ("/discovery.k8s.io/endpointslices/default/a", "all"),
     ] {
-        let sealed = encryption.seal(key, &value()).expect("sealed");
+        let sealed = encryption.seal(key, &value()).expect("sealed value");
         let prefix = format!("k8s:enc:aescbc:v1:{name}:");
         assert!(sealed.bytes.starts_with(prefix.as_bytes()), "{key}");
     }
     assert!(
         !encryption.covers("/nodeports/30000"),
-        "records of the server's own"
+        "allocation records are not encrypted"
     );
     let masked = [head, &element("'*.'", "core"), &element("secrets", "exact")].concat();
     assert_eq!(
-        refused(&masked),
+        error_of(&masked),
         r#"resource "secrets" is masked by earlier rule "*.""#
     );
     let masked = [head, &element("'*.*'", "all"), &element("'*.'", "core")].concat();
     assert_eq!(
-        refused(&masked),
+        error_of(&masked),
         r#"resource "*." is masked by earlier rule "*.*""#
     );
 }
 
 #[test]
-fn refuses_configurations_in_upstreams_words() {
+fn rejects_invalid_configurations_with_upstream_messages() {
     let identity = element("identity: {}");
     let secret = |provider: &str, secret: &str| element(&keys(provider, &[("a", secret)]));
     let path = "resources[0].providers[0]";
@@ -254,26 +259,26 @@ fn refuses_configurations_in_upstreams_words() {
         ("secrets", secret("secretbox", "MDEyMzQ1Njc4OWFiY2RlZg=="), format!(r#"{path}.secretbox.keys[0].secret: Invalid value: "REDACTED": secret is not of the expected length, got 16, expected one of [32]"#)),
         ("secrets", element("kms: {name: a, endpoint: 'unix:///a'}"), format!("{path}.kms: Forbidden: kms providers are not supported; use aescbc, aesgcm, secretbox or identity")),
     ] {
-        assert_eq!(refused(&configuration(resources, &providers)), message);
+        assert_eq!(error_of(&configuration(resources, &providers)), message);
     }
     let two = format!("{{identity: {{}}, {}}}", keys("aescbc", &[("a", AES)]));
-    let message = refused(&configuration("secrets", &two));
+    let message = error_of(&configuration("secrets", &two));
     assert!(message.ends_with(
         "more than one provider specified in a single element, should split into different list elements"
     ));
     assert!(
-        refused("apiVersion: v1\nkind: Secret\n")
+        error_of("apiVersion: v1\nkind: Secret\n")
             .starts_with(r#"error while parsing file: no kind "Secret""#)
     );
     let empty = "apiVersion: apiserver.config.k8s.io/v1\nkind: EncryptionConfiguration\n";
     assert_eq!(
-        refused(empty),
+        error_of(empty),
         "resources: Required value: at least one resources is required"
     );
 }
 
 #[test]
-fn no_message_has_a_key_in_it() {
+fn messages_do_not_contain_keys() {
     let misspelled = configuration(
         "secrets",
         &element(&format!("aescbc: {{keys: [{{name: a, secert: {AES}}}]}}")),
@@ -284,7 +289,7 @@ fn no_message_has_a_key_in_it() {
         &element(&format!("aescbc: {{keys: [{{name: a, secret: '{AES}}}]}}")),
     );
     for text in [misspelled, wrong_type, unclosed] {
-        let message = refused(&text);
+        let message = error_of(&text);
         assert!(
             message.starts_with("error while parsing file: line ") && !message.contains(AES),
             "{message}"
@@ -293,25 +298,25 @@ fn no_message_has_a_key_in_it() {
 }
 
 #[test]
-fn a_reload_changes_what_is_written_and_a_bad_file_changes_nothing() {
+fn reload_applies_valid_files_and_ignores_invalid_ones() {
     let old = configuration("secrets", &element(&keys("aescbc", &[("old", AES)])));
     let Configured { encryption, file } = configured(&old);
-    let directory = tempfile::tempdir().expect("a directory");
-    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).expect("a store");
+    let directory = tempfile::tempdir().expect("directory");
+    let store = SqliteStore::open(directory.path(), SqliteOptions::default()).expect("store");
     let transaction = Transaction {
         expectations: Vec::new(),
         writes: vec![Write::Put(KEY.into(), value())],
     };
     let runtime = tokio::runtime::Builder::new_current_thread().build();
-    let committed = runtime.expect("a runtime").block_on(store.commit(transaction));
-    committed.expect("a commit");
+    let committed = runtime.expect("runtime").block_on(store.commit(transaction));
+    committed.expect("commit");
     let index = store.index();
-    fs::write(file.path(), "apiVersion: v1").expect("written");
-    encryption.reload(index).expect_err("a bad file");
+    fs::write(file.path(), "apiVersion: v1").expect("file write");
+    encryption.reload(index).expect_err("invalid file");
     let is_by = |name: &str| {
         let sealed = encryption
             .seal("/secrets/default/other", &value())
-            .expect("sealed");
+            .expect("sealed value");
         sealed
             .bytes
             .starts_with(format!("k8s:enc:aescbc:v1:{name}:").as_bytes())
@@ -321,13 +326,10 @@ fn a_reload_changes_what_is_written_and_a_bad_file_changes_nothing() {
         "secrets",
         &element(&keys("aescbc", &[("new", OTHER), ("old", AES)])),
     );
-    fs::write(file.path(), &new).expect("written");
-    encryption.reload(index).expect("a good file");
+    fs::write(file.path(), &new).expect("file write");
+    encryption.reload(index).expect("valid file");
     assert!(is_by("new") && encryption.is_stale(KEY));
     encryption.forget(KEY);
-    encryption.reload(index).expect("the same file");
-    assert!(
-        !encryption.is_stale(KEY),
-        "nothing is written otherwise than before"
-    );
+    encryption.reload(index).expect("unchanged file");
+    assert!(!encryption.is_stale(KEY), "no form has changed");
 }

@@ -1,4 +1,4 @@
-//! Upstream's rules for an `EncryptionConfiguration`, with its messages (`validation/validation_encryption.go`).
+//! Upstream's validation of an `EncryptionConfiguration`, with its messages (`validation/validation_encryption.go`).
 
 use api::field::{FieldError, Path};
 use base64::Engine as _;
@@ -23,84 +23,84 @@ const NO_REST_API: &str = "resources which do not have REST API/s cannot be encr
 const CAPITALS: &str = "resource name should not contain capital letters";
 const ACROSS_GROUPS: &str = "encrypting the same resource across groups is not supported";
 const DUPLICATE: &str = "the same resource cannot be specified multiple times";
-/// Not upstream's: nothing here speaks to a KMS plugin.
+/// Portolan's own message: KMS plugins are not supported.
 const NO_KMS: &str = "kms providers are not supported; use aescbc, aesgcm, secretbox or identity";
-/// Shown in the place of keys.
+/// Replacement of keys in messages.
 const REDACTED: &str = "REDACTED";
 
-/// Violations of the validation rules in a file.
-pub(super) fn faults(file: &ConfigurationFile) -> Vec<FieldError> {
+/// Returns the violations in a file.
+pub(super) fn validate(file: &ConfigurationFile) -> Vec<FieldError> {
     let root = Path::new("resources");
     if file.resources.is_empty() {
         return vec![required(&root, "resources")];
     }
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for (number, element) in file.resources.iter().enumerate() {
         let resources = root.index(number).child("resources");
         let providers = root.index(number).child("providers");
         if element.resources.is_empty() {
-            faults.push(required(&resources, resources.as_str()));
+            errors.push(required(&resources, resources.as_str()));
         }
-        faults.extend(overlaps(&element.resources, &resources));
+        errors.extend(overlaps(&element.resources, &resources));
         let names = element.resources.iter().enumerate();
-        faults.extend(names.filter_map(|(number, name)| {
-            let fault = name_fault(name)?;
+        errors.extend(names.filter_map(|(number, name)| {
+            let message = validate_name(name)?;
             Some(FieldError::invalid(
                 &resources.index(number),
                 name.as_str(),
-                fault,
+                message,
             ))
         }));
         if element.providers.is_empty() {
-            faults.push(required(&providers, providers.as_str()));
+            errors.push(required(&providers, providers.as_str()));
         }
         for (number, provider) in element.providers.iter().enumerate() {
-            faults.extend(provider_faults(provider, &providers.index(number)));
+            errors.extend(validate_provider(provider, &providers.index(number)));
         }
     }
-    faults
+    errors
 }
 
-/// Several faults as one message, as upstream joins them.
-pub(super) fn aggregate(faults: &[FieldError]) -> String {
-    let texts: Vec<String> = faults.iter().map(ToString::to_string).collect();
+/// Joins errors into one message, as upstream.
+pub(super) fn aggregate(errors: &[FieldError]) -> String {
+    let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
     match texts.as_slice() {
         [one] => one.clone(),
         several => format!("[{}]", several.join(", ")),
     }
 }
 
-/// The octets of a key's secret; `None` if it is no base64.
+/// Decodes a key; `None` if it is not base64.
 pub(super) fn secret(text: &str) -> Option<Zeroizing<Vec<u8>>> {
     STANDARD.decode(text).ok().map(Zeroizing::new)
 }
 
-fn required(path: &Path, what: &str) -> FieldError {
-    FieldError::required(path, format!("at least one {what} is required"))
+fn required(path: &Path, field: &str) -> FieldError {
+    FieldError::required(path, format!("at least one {field} is required"))
 }
 
 fn overlaps(names: &[String], path: &Path) -> Vec<FieldError> {
     let parsed: Vec<GroupResource> = names.iter().map(|name| GroupResource::parse(name)).collect();
     let pairs = || {
         let firsts = parsed.iter().enumerate();
-        firsts.flat_map(|(at, first)| parsed.iter().skip(at + 1).map(move |second| (first, second)))
+        firsts.flat_map(|(index, first)| parsed.iter().skip(index + 1).map(move |second| (first, second)))
     };
     let is_all = |resource: &GroupResource| *resource == GroupResource::all();
     let overlap = |(first, second): (&GroupResource, &GroupResource)| {
         let has_star = first.resource == "*" || second.resource == "*";
         first != second && (is_all(first) || is_all(second) || (first.group == second.group && has_star))
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if pairs().any(|(first, second)| first == second) {
-        faults.push(FieldError::invalid(path, json!(names), DUPLICATE));
+        errors.push(FieldError::invalid(path, json!(names), DUPLICATE));
     }
     if pairs().any(overlap) {
-        faults.push(FieldError::invalid(path, json!(names), OVERLAP));
+        errors.push(FieldError::invalid(path, json!(names), OVERLAP));
     }
-    faults
+    errors
 }
 
-fn name_fault(name: &str) -> Option<&'static str> {
+fn validate_name(name: &str) -> Option<&'static str> {
     const WITHOUT_REST_API: [&str; 3] = [
         "apiserveripinfo",
         "serviceipallocations",
@@ -124,7 +124,7 @@ fn name_fault(name: &str) -> Option<&'static str> {
     }
 }
 
-fn provider_faults(provider: &ProviderFile, path: &Path) -> Vec<FieldError> {
+fn validate_provider(provider: &ProviderFile, path: &Path) -> Vec<FieldError> {
     let others = usize::from(provider.identity.is_some()) + usize::from(provider.kms.is_some());
     match provider.with_keys().count() + others {
         0 => return vec![FieldError::invalid(path, json!({}), NO_PROVIDER)],
@@ -142,32 +142,32 @@ fn provider_faults(provider: &ProviderFile, path: &Path) -> Vec<FieldError> {
         return vec![required(&path, "keys")];
     }
     let keys = file.keys.iter().enumerate();
-    keys.flat_map(|(number, key)| key_faults(key, algorithm, &path.index(number)))
+    keys.flat_map(|(number, key)| validate_key(key, algorithm, &path.index(number)))
         .collect()
 }
 
-fn key_faults(key: &KeyFile, algorithm: Algorithm, path: &Path) -> Vec<FieldError> {
+fn validate_key(key: &KeyFile, algorithm: Algorithm, path: &Path) -> Vec<FieldError> {
     let mandatory = |field: &str| {
         FieldError::required(
             &path.child(field),
             format!("{field} is a mandatory field for a key"),
         )
     };
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     if key.name.is_empty() {
-        faults.push(mandatory("name"));
+        errors.push(mandatory("name"));
     }
     if key.secret.is_empty() {
-        faults.push(mandatory("secret"));
-        return faults;
+        errors.push(mandatory("secret"));
+        return errors;
     }
     let path = path.child("secret");
     let lengths = algorithm.key_octets();
     match secret(&key.secret) {
-        None => faults.push(FieldError::invalid(&path, REDACTED, NOT_BASE64)),
+        None => errors.push(FieldError::invalid(&path, REDACTED, NOT_BASE64)),
         Some(octets) if !lengths.contains(&octets.len()) => {
             let lengths: Vec<String> = lengths.iter().map(ToString::to_string).collect();
-            faults.push(FieldError::invalid(
+            errors.push(FieldError::invalid(
                 &path,
                 REDACTED,
                 format!(
@@ -179,5 +179,5 @@ fn key_faults(key: &KeyFile, algorithm: Algorithm, path: &Path) -> Vec<FieldErro
         }
         Some(_) => {}
     }
-    faults
+    errors
 }
