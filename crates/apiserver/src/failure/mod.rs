@@ -1,6 +1,6 @@
-//! What goes wrong with a request, as clients see it: a `Status` with code, reason and details.
+//! Errors of requests, as clients receive them: a `Status` with code, reason and details.
 //!
-//! The words are those of Kubernetes, since client libraries decide by them what to do next.
+//! Reasons and messages are those of Kubernetes, because client libraries decide by them.
 
 use std::fmt::Write as _;
 
@@ -13,25 +13,25 @@ use store::{CommitError, Revision, StoreError};
 
 use crate::registry::service;
 
-/// What a client is told whose list or watch is older than the history.
+/// Message for lists and watches of a compacted revision (upstream's text).
 const TOO_OLD: &str = "The provided resource version is too old to display a consistent list.";
 
-/// A request that cannot be carried out. Whether repeating helps is told by the code, as in HTTP.
+/// Error response of a request. The HTTP status code tells if a retry helps.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Failure {
     code: StatusCode,
     reason: &'static str,
     message: String,
-    /// In a box, so that results that carry a failure stay small.
+    /// Boxed to keep results small.
     details: Box<Map<String, Value>>,
-    /// The token by which a list can go on nevertheless.
+    /// Continue token for the rest of an inconsistent list.
     continue_token: Option<String>,
-    /// Texts for `Warning` headers: what there was to say of the request before it failed.
+    /// Texts of `Warning` headers from before the failure.
     warnings: Vec<String>,
 }
 
 impl Failure {
-    /// A failure without details. An empty `reason` is left out.
+    /// Creates an error without details. An empty `reason` is omitted from the response.
     pub fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Failure {
         Failure {
             code,
@@ -43,41 +43,41 @@ impl Failure {
         }
     }
 
-    /// 400: the request makes no sense, whatever the state of the cluster.
+    /// 400: the request is invalid, independent of the state of the cluster.
     pub fn bad_request(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::BAD_REQUEST, "BadRequest", message)
     }
 
-    /// 401: nobody we know.
+    /// 401: authentication failed.
     pub fn unauthorized() -> Failure {
         Failure::new(StatusCode::UNAUTHORIZED, "Unauthorized", "Unauthorized")
     }
 
-    /// 403: `why` says what stands against it.
-    pub fn forbidden(kind: &Kind, name: &str, why: &str) -> Failure {
+    /// 403: the request for an object is forbidden for the given reason.
+    pub fn forbidden(kind: &Kind, name: &str, reason: &str) -> Failure {
         let qualified = kind.qualified_plural();
-        let message = format!("{qualified} \"{name}\" is forbidden: {why}");
-        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).about_resource(kind, name)
+        let message = format!("{qualified} \"{name}\" is forbidden: {reason}");
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_resource(kind, name)
     }
 
-    /// 403: somebody may not do this with a resource, or with a path if `resource` is "".
-    pub(crate) fn forbidden_for(group: &str, resource: &str, name: &str, why: &str) -> Failure {
+    /// 403: the request for a resource, or for a path if `resource` is "", is forbidden for the given reason.
+    pub(crate) fn forbidden_for(group: &str, resource: &str, name: &str, reason: &str) -> Failure {
         let dot = if group.is_empty() { "" } else { "." };
         let message = match (resource, name) {
-            ("", _) => format!("forbidden: {why}"),
-            (resource, "") => format!("{resource}{dot}{group} is forbidden: {why}"),
-            (resource, name) => format!("{resource}{dot}{group} {name:?} is forbidden: {why}"),
+            ("", _) => format!("forbidden: {reason}"),
+            (resource, "") => format!("{resource}{dot}{group} is forbidden: {reason}"),
+            (resource, name) => format!("{resource}{dot}{group} {name:?} is forbidden: {reason}"),
         };
-        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).about(group, resource, name)
+        Failure::new(StatusCode::FORBIDDEN, "Forbidden", message).with_object(group, resource, name)
     }
 
-    /// 404: there is no such object.
+    /// 404: the object does not exist.
     pub fn not_found(kind: &Kind, name: &str) -> Failure {
         let message = format!("{} \"{name}\" not found", kind.qualified_plural());
-        Failure::new(StatusCode::NOT_FOUND, "NotFound", message).about_resource(kind, name)
+        Failure::new(StatusCode::NOT_FOUND, "NotFound", message).with_resource(kind, name)
     }
 
-    /// 404: there is nothing at this path.
+    /// 404: the path is not served.
     pub fn no_such_path() -> Failure {
         Failure::new(
             StatusCode::NOT_FOUND,
@@ -86,62 +86,68 @@ impl Failure {
         )
     }
 
-    /// 405: the path does not take this verb.
+    /// 405: the path does not support the method.
     pub fn method_not_allowed() -> Failure {
         let message = "the server does not allow this method on the requested resource";
         Failure::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
     }
 
-    /// 406: none of the media types that the client accepts is served.
+    /// 406: the client accepts no media type that is served.
     pub fn not_acceptable() -> Failure {
         let message = "only the following media types are accepted: application/json, application/yaml, \
                        application/vnd.kubernetes.protobuf";
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// 406: the same for a watch.
+    /// 406: the client accepts no media type that is served for watches.
     pub fn not_acceptable_stream() -> Failure {
         let message = "only the following media types are accepted: application/json;stream=watch, \
                        application/vnd.kubernetes.protobuf;stream=watch";
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
-    /// 409: a create of a name that is taken.
+    /// 409: the name of a new object is in use.
     pub fn already_exists(kind: &Kind, name: &str) -> Failure {
         let message = format!("{} \"{name}\" already exists", kind.qualified_plural());
-        Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).about_resource(kind, name)
+        Failure::new(StatusCode::CONFLICT, "AlreadyExists", message).with_resource(kind, name)
     }
 
-    /// 409: the object is not what the client takes it for; reading it again helps.
-    pub fn conflict(kind: &Kind, name: &str, why: &str) -> Failure {
+    /// 409: the request does not match the stored object; reading it again helps.
+    pub fn conflict(kind: &Kind, name: &str, reason: &str) -> Failure {
         let qualified = kind.qualified_plural();
-        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
-        Failure::new(StatusCode::CONFLICT, "Conflict", message).about_resource(kind, name)
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {reason}");
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_resource(kind, name)
     }
 
     /// 409: the object has changed since the client read it.
     pub fn modified(kind: &Kind, name: &str) -> Failure {
-        let why =
+        let reason =
             "the object has been modified; please apply your changes to the latest version and try again";
-        Failure::conflict(kind, name, why)
+        Failure::conflict(kind, name, reason)
     }
 
-    /// 409 of a delete whose preconditions do not hold; its details name the kind, not the resource.
-    pub fn precondition(kind: &Kind, name: &str, why: &str) -> Failure {
-        let message = format!("Operation cannot be fulfilled on {} \"{name}\": {why}", kind.kind);
-        Failure::new(StatusCode::CONFLICT, "Conflict", message).about(kind.group, kind.kind, name)
+    /// 409: a precondition of a delete failed. The details contain the kind, not the resource.
+    pub fn precondition(kind: &Kind, name: &str, reason: &str) -> Failure {
+        let message = format!(
+            "Operation cannot be fulfilled on {} \"{name}\": {reason}",
+            kind.kind
+        );
+        Failure::new(StatusCode::CONFLICT, "Conflict", message).with_object(kind.group, kind.kind, name)
     }
 
-    /// 410: what the client refers to is no longer in the history; it has to list again.
+    /// 410: the requested revision was compacted; the client has to list again.
     pub fn expired(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::GONE, "Expired", message)
     }
 
-    /// 410 for a page of a list whose revision is gone; with the token, the client gets the rest as it is now.
+    /// 410: the revision of a paged list was compacted. With the token, the client receives the rest at the current
+    /// revision.
     pub fn late_for_page(continue_token: String) -> Failure {
-        let message = "The provided continue parameter is too old to display a consistent list result. Start a new list \
-                       without it, or go on with the one in this answer: then the list shows what is there now, not \
-                       what was there when it began.";
+        let message = "The provided continue parameter is too old to display a consistent list result. You can start a \
+                       new list without the continue parameter, or use the continue token in this response to retrieve \
+                       the remainder of the results. Continuing with the provided token results in an inconsistent list \
+                       - objects that were created, modified, or deleted between the time the first chunk was returned \
+                       and now may show up in the list.";
         Failure {
             continue_token: Some(continue_token),
             ..Failure::expired(message)
@@ -154,7 +160,7 @@ impl Failure {
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// 413 for a body with too many values, 400 for one that is not an object of its kind.
+    /// 413 for a body with too many values; 400 for a body that is not an object of its kind.
     pub fn of_decode(error: &DecodeError) -> Failure {
         let message = error.to_string();
         match error {
@@ -165,7 +171,7 @@ impl Failure {
         }
     }
 
-    /// 415: the body's media type is not read here.
+    /// 415: the media type of the body is not supported.
     pub fn unsupported_media_type(message: impl Into<String>) -> Failure {
         Failure::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
@@ -174,12 +180,12 @@ impl Failure {
         )
     }
 
-    /// 422: an object of `kind` that breaks rules.
+    /// 422: the object violates validation rules.
     pub fn invalid(kind: &Kind, name: &str, errors: &FieldErrors) -> Failure {
         Failure::invalid_options(kind.group, kind.kind, name, errors)
     }
 
-    /// 422 for what has no kind of its own in the table, such as `CreateOptions`.
+    /// 422 for types without a row in the kind table, such as `CreateOptions`.
     pub fn invalid_options(group: &str, kind: &str, name: &str, errors: &FieldErrors) -> Failure {
         let qualified = if group.is_empty() {
             kind.to_owned()
@@ -189,7 +195,7 @@ impl Failure {
         let mut message = format!("{qualified} \"{name}\" is invalid: ");
         match errors.as_slice() {
             [one] => {
-                // Writing to a String cannot fail; the result says nothing.
+                // Writing to a String cannot fail.
                 write!(message, "{one}").ok();
             }
             all => {
@@ -208,16 +214,16 @@ impl Failure {
             })
             .collect();
         Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
-            .about(group, kind, name)
+            .with_object(group, kind, name)
             .with_causes(causes)
     }
 
-    /// 422 for a patch that cannot be applied to the object as it is.
+    /// 422: a patch cannot be applied to the stored object.
     pub fn unprocessable(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
     }
 
-    /// 429: more than can be taken now; trying again later helps.
+    /// 429: a limit is exceeded; a retry after one second may succeed.
     pub(crate) fn too_many_requests() -> Failure {
         let message = "too many requests at a time, please try again later";
         let mut failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
@@ -225,7 +231,7 @@ impl Failure {
         failure
     }
 
-    /// 500: our fault. The message is shown to the client; what it must not see belongs in the log.
+    /// 500: an internal error. The message is sent to the client; confidential details belong in the log.
     pub fn internal(message: impl Into<String>) -> Failure {
         let detail = message.into();
         Failure::new(
@@ -236,14 +242,14 @@ impl Failure {
         .with_causes(vec![json!({ "message": detail })])
     }
 
-    /// 503: not now; trying again later helps.
+    /// 503: the server is temporarily unable to serve the request; a retry may succeed.
     pub fn unavailable(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", message)
     }
 
-    /// 504: the client asked for a revision that does not exist yet.
-    pub fn version_too_large(asked: Revision, current: Revision) -> Failure {
-        let message = format!("Too large resource version: {asked}, current: {current}");
+    /// 504: the requested revision does not exist yet.
+    pub fn version_too_large(requested: Revision, current: Revision) -> Failure {
+        let message = format!("Too large resource version: {requested}, current: {current}");
         let cause = json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" });
         let mut failure =
             Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_causes(vec![cause]);
@@ -251,7 +257,7 @@ impl Failure {
         failure
     }
 
-    /// What a read of the store failed with.
+    /// Converts an error of a store read.
     pub fn of_read(error: &StoreError) -> Failure {
         match error {
             StoreError::Compacted { .. } => Failure::expired(TOO_OLD),
@@ -260,18 +266,18 @@ impl Failure {
         }
     }
 
-    /// What a write failed with that was no conflict.
+    /// Converts an error of a commit that is not a conflict of the request.
     pub fn of_commit(error: &CommitError) -> Failure {
         match error {
             CommitError::Store(error) => Failure::of_store(error),
             CommitError::Conflict { .. } | CommitError::Malformed { .. } => {
-                tracing::error!(%error, "a transaction could not be carried out");
+                tracing::error!(%error, "transaction failed");
                 Failure::internal("the change could not be written")
             }
         }
     }
 
-    /// What the Service registry refused.
+    /// Converts an error of the Service registry.
     pub(crate) fn of_allocation(failure: service::Failure, kind: &Kind, name: &str) -> Failure {
         match failure {
             service::Failure::Invalid(errors) => Failure::invalid(kind, name, &errors),
@@ -282,57 +288,58 @@ impl Failure {
         }
     }
 
-    /// The engine says in the log when it begins and ceases to fail; a line for each request would bury that.
+    /// Converts an unavailable store into 503. The store logs the begin and end of an outage, so requests log at
+    /// debug level only.
     fn of_store(error: &StoreError) -> Failure {
-        tracing::debug!(%error, "the store could not serve a request");
+        tracing::debug!(%error, "store request failed");
         let mut failure = Failure::unavailable("the store cannot be used now, please try again later");
         failure.details.insert("retryAfterSeconds".into(), 1.into());
         failure
     }
 
-    /// The HTTP status.
+    /// The HTTP status code.
     pub fn code(&self) -> StatusCode {
         self.code
     }
 
-    /// The word that clients decide by.
+    /// The machine-readable reason.
     pub fn reason(&self) -> &'static str {
         self.reason
     }
 
-    /// The text for people.
+    /// The human-readable message.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Whether the conflict of a patch or an update may go away by trying again with what is stored now.
+    /// True for conflicts, which a retry with the current object may resolve.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
 
-    /// Texts for `Warning` headers, in their order.
+    /// Texts of `Warning` headers, in order.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Adds what was said of the request before anything that is said already.
+    /// Inserts earlier warnings before the existing ones.
     pub fn warned(mut self, warnings: Vec<String>) -> Failure {
         self.warnings.splice(0..0, warnings);
         self
     }
 
-    /// Whether what the client refers to is no longer in the history.
+    /// True if the requested revision was compacted.
     pub fn is_expired(&self) -> bool {
         self.reason == "Expired"
     }
 
-    /// Adds causes to the details.
+    /// Sets `details.causes`.
     pub fn with_causes(mut self, causes: Vec<Value>) -> Failure {
         self.details.insert("causes".into(), causes.into());
         self
     }
 
-    /// The `Status` object.
+    /// Returns the `Status` object.
     pub fn status(&self) -> Value {
         let mut status = json!({
             "kind": "Status",
@@ -359,11 +366,11 @@ impl Failure {
         status
     }
 
-    fn about_resource(self, kind: &Kind, name: &str) -> Failure {
-        self.about(kind.group, kind.plural, name)
+    fn with_resource(self, kind: &Kind, name: &str) -> Failure {
+        self.with_object(kind.group, kind.plural, name)
     }
 
-    fn about(mut self, group: &str, kind: &str, name: &str) -> Failure {
+    fn with_object(mut self, group: &str, kind: &str, name: &str) -> Failure {
         for (field, value) in [("name", name), ("group", group), ("kind", kind)] {
             if !value.is_empty() {
                 self.details.insert(field.into(), value.into());

@@ -4,7 +4,7 @@ use api::kind::find;
 use super::*;
 
 #[test]
-fn a_missing_object_is_named_by_resource() {
+fn not_found_names_the_resource() {
     let slices = find("discovery.k8s.io", "v1", "endpointslices").unwrap();
     let status = Failure::not_found(slices, "web-1").status();
     assert_eq!(
@@ -20,7 +20,7 @@ fn a_missing_object_is_named_by_resource() {
 }
 
 #[test]
-fn an_invalid_object_is_named_by_kind_and_lists_its_faults() {
+fn invalid_names_the_kind_and_lists_causes() {
     let services = find("", "v1", "services").unwrap();
     let path = Path::new("spec").child("ports");
     let errors = vec![
@@ -39,7 +39,7 @@ fn an_invalid_object_is_named_by_kind_and_lists_its_faults() {
 }
 
 #[test]
-fn store_errors_become_what_clients_know() {
+fn store_errors_map_to_status_codes() {
     let compacted = StoreError::Compacted {
         asked: Revision(1),
         oldest: Revision(5),

@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::watch;
 
-use crate::access::flow_control::Held;
+use crate::access::flow_control::LongRunningPermit;
 use crate::failure::Failure;
 
 /// Resolves when what lasts on a connection has to end. It is made before the certificate is checked, so that nothing is
@@ -29,13 +29,13 @@ impl Cut {
 
 /// A request that lasts, as long as this is held.
 pub(crate) struct Lasting {
-    _held: Held,
+    _held: LongRunningPermit,
     /// Signal of an early end; `None` if only client and server end the response.
     cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
 impl Lasting {
-    pub(crate) fn new(held: Held, cut: Option<Cut>) -> Lasting {
+    pub(crate) fn new(held: LongRunningPermit, cut: Option<Cut>) -> Lasting {
         Lasting {
             _held: held,
             cut: cut.map(|cut| Box::pin(cut.happened()) as _),

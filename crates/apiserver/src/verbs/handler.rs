@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use crate::access::audit::{Audit, Trail};
 use crate::access::filter::{Asking, Gate, Passage};
-use crate::access::flow_control::{Flow, Load, LongRunning};
+use crate::access::flow_control::{Flow, LongRunning, RequestClass};
 use crate::failure::Failure;
 use crate::metrics::{Label, Metrics};
 use crate::request::negotiation::{body_format, status_encoding};
@@ -117,7 +117,12 @@ impl Handler {
         let _place = match route {
             // What lasts takes no seat, and other requests about objects take theirs when their body is there.
             Route::Resource(_) | Route::Health | Route::Version => None,
-            _ => Some(self.gate.flow_control.enter(passage.flow, Load::Read).await?),
+            _ => Some(
+                self.gate
+                    .flow_control
+                    .acquire_seat(passage.flow, RequestClass::Read)
+                    .await?,
+            ),
         };
         match route {
             Route::Health => {
@@ -219,14 +224,17 @@ impl Handler {
         }
         let (parts, body) = request.into_parts();
         let (body, load) = match verb.is_read() {
-            true => (RequestBody::none(), Load::Read),
-            false => (request_body::read(body, &self.bodies, flow).await?, Load::Write),
+            true => (RequestBody::none(), RequestClass::Read),
+            false => (
+                request_body::read(body, &self.bodies, flow).await?,
+                RequestClass::Write,
+            ),
         };
         let trail = parts.extensions.get::<Arc<Trail>>().cloned();
         if let Some(trail) = &trail {
             record_body(trail, verb, &parts.headers, &body);
         }
-        let place = self.gate.flow_control.enter(flow, load).await?;
+        let place = self.gate.flow_control.acquire_seat(flow, load).await?;
         let _under_way = self.metrics.begin(verb.is_read());
         if is_question(&target) {
             let asked = Asked {
@@ -287,7 +295,7 @@ impl Handler {
     }
 
     fn begin_lasting(&self, flow: Flow, kind: LongRunning, cut: Option<Cut>) -> Result<Lasting, Failure> {
-        let held = self.gate.flow_control.hold(flow, kind)?;
+        let held = self.gate.flow_control.acquire_long_running(flow, kind)?;
         Ok(Lasting::new(held, cut))
     }
 }

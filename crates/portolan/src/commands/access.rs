@@ -35,11 +35,11 @@ pub struct AccessFlags {
     admission_control_config_file: Option<PathBuf>,
     /// Reads that are answered at a time, divided among the priority levels, those of system:masters not counted; 0 for
     /// no limit
-    #[arg(long, default_value_t = RequestLimits::default().reads_at_a_time, value_name = "N")]
+    #[arg(long, default_value_t = RequestLimits::default().concurrent_reads_max, value_name = "N")]
     max_requests_inflight: u32,
     /// Writes that are carried out at a time, divided among the priority levels, those of system:masters not counted; 0
     /// for no limit
-    #[arg(long, default_value_t = RequestLimits::default().writes_at_a_time, value_name = "N")]
+    #[arg(long, default_value_t = RequestLimits::default().concurrent_writes_max, value_name = "N")]
     max_mutating_requests_inflight: u32,
     /// Requests that one user may make in a second; twice as many after a pause; 0 for no limit
     #[arg(long, default_value_t = RequestLimits::default().per_user_per_second, value_name = "N")]
@@ -88,8 +88,8 @@ impl AccessFlags {
             admission_plugins: plugins,
             admission_configuration: configuration,
             request_limits: RequestLimits {
-                reads_at_a_time: self.max_requests_inflight,
-                writes_at_a_time: self.max_mutating_requests_inflight,
+                concurrent_reads_max: self.max_requests_inflight,
+                concurrent_writes_max: self.max_mutating_requests_inflight,
                 per_user_per_second: self.max_requests_per_user,
                 connections_per_address: self.max_connections_per_address,
             },

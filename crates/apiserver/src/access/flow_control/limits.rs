@@ -1,4 +1,4 @@
-//! Bounds of requests, each with its reason.
+//! Limits of requests, with their reasons.
 
 use std::time::Duration;
 
@@ -7,47 +7,48 @@ use super::schema::PriorityLevel;
 use super::seats::SeatBounds;
 use crate::portions::Bounds;
 
-/// The limits that an operator sets; 0 is none.
+/// Limits that an operator configures; 0 disables a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestLimits {
-    /// Reads that are answered at a time, divided among the priority levels.
-    pub reads_at_a_time: u32,
-    /// Writes that are carried out at a time, divided among the priority levels.
-    pub writes_at_a_time: u32,
+    /// Concurrent reads, divided among the priority levels.
+    pub concurrent_reads_max: u32,
+    /// Concurrent writes, divided among the priority levels.
+    pub concurrent_writes_max: u32,
     /// Requests of one user in a second.
     pub per_user_per_second: u32,
-    /// Connections from one address, those with a client certificate and those without counted apart.
+    /// Connections from one address. Those with and without a client certificate are counted separately.
     pub connections_per_address: u32,
 }
 
 impl Default for RequestLimits {
-    /// Upstream's numbers; the rate is above what controllers of a large cluster need, and below what one client can
-    /// do. Connections: a node's Pods may all come through the node's address; 250 Pods with four clients each.
+    /// Upstream's concurrency limits. The rate is above the need of controllers in a large cluster, and below the
+    /// capability of one client. Connections: all Pods of a node may share the node's address; 250 Pods with four
+    /// clients each.
     fn default() -> RequestLimits {
         RequestLimits {
-            reads_at_a_time: 400,
-            writes_at_a_time: 200,
+            concurrent_reads_max: 400,
+            concurrent_writes_max: 200,
             per_user_per_second: 4000,
             connections_per_address: 1000,
         }
     }
 }
 
-/// Longest wait for a seat: upstream's, a quarter of the time that a request may take.
+/// Longest wait for a seat: a quarter of the request timeout, as upstream.
 pub(super) const QUEUE_WAIT_MAX: Duration = Duration::from_secs(15);
 
-/// Watches: 5,000 nodes with ten each, and operators with some hundred. One takes some kilobytes.
+/// Watches: 5,000 nodes with ten each, and operators with some hundreds. A watch uses some kilobytes.
 const WATCHES: Bounds = Bounds {
     total: 100_000,
     without_reserve: 20_000,
     per_holder: 1_000,
-    // Parts of all nodes may share a user.
+    // Components of all nodes may share a user.
     per_reserved_holder: 50_000,
 };
 
-/// Requests that are passed on to Pods, tunnels included, and logs: each may hold a connection for as long as its client
-/// likes. A busy dashboard has some tens.
-const PASSED_ON: Bounds = Bounds {
+/// Log requests and proxied requests to Pods, including tunnels. Each may hold a connection for any time. A busy
+/// dashboard has some tens.
+const PROXIED: Bounds = Bounds {
     total: 512,
     without_reserve: 384,
     per_holder: 64,
@@ -57,11 +58,11 @@ const PASSED_ON: Bounds = Bounds {
 pub(super) fn long_running_bounds(kind: LongRunning) -> Bounds {
     match kind {
         LongRunning::Watch => WATCHES,
-        LongRunning::Proxy | LongRunning::Log => PASSED_ON,
+        LongRunning::Proxy | LongRunning::Log => PROXIED,
     }
 }
 
-/// The seats of a level, of `limit` for all levels, at least one; `None` is no limit.
+/// Returns the seats of a level for a total of `limit`, at least one; `None` for no limit.
 pub(super) fn seat_bounds(level: PriorityLevel, limit: u32) -> Option<SeatBounds> {
     if level == PriorityLevel::Exempt || limit == 0 {
         return None;

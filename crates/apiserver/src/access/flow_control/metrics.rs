@@ -1,4 +1,4 @@
-//! Counters of flow control, under upstream's names where upstream has them.
+//! Metrics of flow control, with upstream's names where upstream has them.
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -11,18 +11,18 @@ use super::{FlowControl, LongRunning, RequestLimits, lock};
 /// Reason for the rejection of a short request.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Rejection {
-    /// Too many wait already.
+    /// The queue is full.
     QueueFull,
-    /// The request waited too long.
+    /// The wait for a seat timed out.
     TimeOut,
-    /// The user exceeds its rate.
+    /// The user exceeds its request rate.
     Rate,
 }
 
 impl Rejection {
     const ALL: [Rejection; 3] = [Rejection::QueueFull, Rejection::TimeOut, Rejection::Rate];
 
-    /// The value of the label `reason`: upstream's, but for the rate, which upstream does not have.
+    /// Value of the label `reason`: upstream's, and `rate`, which upstream does not have.
     fn reason(self) -> &'static str {
         match self {
             Rejection::QueueFull => "queue-full",
@@ -32,7 +32,7 @@ impl Rejection {
     }
 }
 
-/// Counters by flow schema.
+/// Counters of all flow schemas.
 pub(super) struct Counts {
     limits: RequestLimits,
     by_schema: [SchemaCounts; FlowSchema::ALL.len()],
@@ -56,45 +56,46 @@ impl Counts {
         }
     }
 
-    pub(super) fn begun(&self, schema: FlowSchema) {
+    pub(super) fn count_start(&self, schema: FlowSchema) {
         let counts = &self.by_schema[schema as usize];
         counts.dispatched.fetch_add(1, Ordering::Relaxed);
         counts.executing.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn ended(&self, schema: FlowSchema) {
+    pub(super) fn count_end(&self, schema: FlowSchema) {
         self.by_schema[schema as usize]
             .executing
             .fetch_sub(1, Ordering::Relaxed);
     }
 
-    pub(super) fn queued(&self, schema: FlowSchema, change: i64) {
+    pub(super) fn adjust_queued(&self, schema: FlowSchema, change: i64) {
         self.by_schema[schema as usize]
             .queued
             .fetch_add(change, Ordering::Relaxed);
     }
 
-    pub(super) fn rejected(&self, schema: FlowSchema, why: Rejection) {
-        self.by_schema[schema as usize].rejected[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_rejection(&self, schema: FlowSchema, rejection: Rejection) {
+        self.by_schema[schema as usize].rejected[rejection as usize].fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(super) fn rejected_long_running(&self, kind: LongRunning) {
+    pub(super) fn count_rejected_long_running(&self, kind: LongRunning) {
         self.long_running_rejected[kind as usize].fetch_add(1, Ordering::Relaxed);
     }
 }
 
 impl FlowControl {
-    /// Writes the metrics.
+    /// Writes the metrics of flow control.
     pub(crate) fn render(&self, out: &mut MetricsText) {
-        let gauge =
-            |counts: &SchemaCounts, of: fn(&SchemaCounts) -> &AtomicI64| of(counts).load(Ordering::Relaxed);
+        let gauge = |counts: &SchemaCounts, value_of: fn(&SchemaCounts) -> &AtomicI64| {
+            value_of(counts).load(Ordering::Relaxed)
+        };
         let name = "apiserver_flowcontrol_dispatched_requests_total";
         out.family(
             name,
             MetricType::Counter,
             "Number of requests executed by API Priority and Fairness subsystem",
         );
-        for (labels, counts) in self.counts.each() {
+        for (labels, counts) in self.counts.labelled() {
             out.sample(name, &labels, counts.dispatched.load(Ordering::Relaxed));
         }
         let name = "apiserver_flowcontrol_rejected_requests_total";
@@ -103,15 +104,15 @@ impl FlowControl {
             MetricType::Counter,
             "Number of requests rejected by API Priority and Fairness subsystem",
         );
-        for (labels, counts) in self.counts.each() {
-            for (why, count) in Rejection::ALL.iter().zip(&counts.rejected) {
-                let labels = format!("{labels},reason=\"{}\"", why.reason());
+        for (labels, counts) in self.counts.labelled() {
+            for (rejection, count) in Rejection::ALL.iter().zip(&counts.rejected) {
+                let labels = format!("{labels},reason=\"{}\"", rejection.reason());
                 out.sample(name, &labels, count.load(Ordering::Relaxed));
             }
         }
         let name = "apiserver_flowcontrol_current_executing_requests";
         out.family(name, MetricType::Gauge, "Number of requests in initial (for a WATCH) or any (for a non-WATCH) execution stage in the API Priority and Fairness subsystem");
-        for (labels, counts) in self.counts.each() {
+        for (labels, counts) in self.counts.labelled() {
             out.sample(name, &labels, gauge(counts, |counts| &counts.executing));
         }
         let name = "apiserver_flowcontrol_current_inqueue_requests";
@@ -120,7 +121,7 @@ impl FlowControl {
             MetricType::Gauge,
             "Number of requests currently pending in queues of the API Priority and Fairness subsystem",
         );
-        for (labels, counts) in self.counts.each() {
+        for (labels, counts) in self.counts.labelled() {
             out.sample(name, &labels, gauge(counts, |counts| &counts.queued));
         }
         self.render_seats(out);
@@ -135,8 +136,8 @@ impl FlowControl {
             "Nominal number of execution seats configured for each priority level",
         );
         let limits = [
-            self.counts.limits.reads_at_a_time,
-            self.counts.limits.writes_at_a_time,
+            self.counts.limits.concurrent_reads_max,
+            self.counts.limits.concurrent_writes_max,
         ];
         for level in PriorityLevel::ALL {
             let seats = limits.iter().filter_map(|limit| seat_bounds(level, *limit));
@@ -170,7 +171,7 @@ impl FlowControl {
 }
 
 impl Counts {
-    fn each(&self) -> impl Iterator<Item = (String, &SchemaCounts)> {
+    fn labelled(&self) -> impl Iterator<Item = (String, &SchemaCounts)> {
         FlowSchema::ALL
             .iter()
             .zip(&self.by_schema)

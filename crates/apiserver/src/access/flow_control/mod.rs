@@ -1,12 +1,12 @@
-//! API priority and fairness in small: what is done at a time, and how much of it for one user. More waits, or is answered
-//! with 429 and a time to wait.
+//! API priority and fairness: limits of concurrent requests, shared fairly between users. A request beyond the limit
+//! waits in a queue, or receives 429 with a retry delay.
 //!
-//! Each request has a flow: its user and its sort ([`schema`]). Short requests take a seat of their priority level
-//! ([`seats`]), reads and writes apart; a request takes its seat when its body has been read, so that slow clients hold
-//! none. What lasts (watches, logs, what is passed on to Pods) takes no seat and is counted by itself. The user is whoever
-//! proved an identity, not the one that the request is made in the name of: impersonation gives no further part.
+//! Each request has a flow: its user and its flow schema ([`schema`]). Short requests take a seat of their priority
+//! level ([`seats`]), with separate seats for reads and writes. A request takes its seat after its body has been
+//! read, so slow clients acquire_long_running none. Long-running requests (watches, logs, proxied requests to Pods) take no seat and
+//! are limited separately. The user is the authenticated one: impersonation does not increase a share.
 //!
-//! Members of `system:masters` are exempt: they are counted, and never wait.
+//! Members of `system:masters` are exempt: their requests are counted and never wait.
 
 mod limits;
 mod metrics;
@@ -31,14 +31,13 @@ use crate::portions::{Claim, Portions};
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
-use seats::{Arrival, Seats, Ticket};
+use seats::{SeatResponse, Seats, Ticket};
 
-/// A user, as the keys of tables have it: a hash of the name, by a secret of the process, so that a table's memory does not
-/// depend on the names.
+/// Key of a user in tables: a keyed hash of the name, so that the memory of a table does not depend on the names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct UserKey(u64);
 
-/// A request's user and sort.
+/// User and flow schema of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow {
     pub(crate) user: UserKey,
@@ -46,13 +45,13 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
-    /// The claim on what is reserved for the cluster's own parts.
+    /// Returns the claim of the flow on reserved capacity.
     pub(crate) fn claim(self) -> Claim {
         self.schema.level().claim()
     }
 }
 
-/// Returns true if capacity is reserved for the user: administrators, nodes and components of the cluster.
+/// True if capacity is reserved for the user: administrators, nodes and components of the cluster.
 pub(crate) fn is_reserved_for(user: &Identity) -> bool {
     let subject = Subject {
         verb: "get",
@@ -62,16 +61,16 @@ pub(crate) fn is_reserved_for(user: &Identity) -> bool {
     FlowSchema::of(user, subject).level().claim() != Claim::Common
 }
 
-/// A short request's sort of work.
+/// Class of a short request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Load {
-    /// A look at the state.
+pub(crate) enum RequestClass {
+    /// A request without a commit.
     Read,
-    /// A commit.
+    /// A request with a commit.
     Write,
 }
 
-/// A request that lasts.
+/// Kind of a long-running request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LongRunning {
     Watch,
@@ -93,10 +92,10 @@ impl LongRunning {
     }
 }
 
-/// Waker of a request that waits for a seat.
+/// Wakes a request that waits for a seat.
 type Waiter = oneshot::Sender<()>;
 
-/// Lets requests in.
+/// Admits requests within the limits.
 pub(crate) struct FlowControl {
     hasher: RandomState,
     rates: Mutex<Rates<UserKey>>,
@@ -105,31 +104,31 @@ pub(crate) struct FlowControl {
     counts: Counts,
 }
 
-/// Seats of a level for reads and for writes; `None` is no limit.
+/// Seats of a level for reads and for writes; `None` for no limit.
 struct LevelSeats {
     reads: Option<Mutex<Seats<Waiter>>>,
     writes: Option<Mutex<Seats<Waiter>>>,
 }
 
-/// A seat, as long as this is held.
-pub(crate) struct Place {
+/// A seat, released on drop.
+pub(crate) struct Seat {
     flow_control: Arc<FlowControl>,
     flow: Flow,
-    load: Load,
+    class: RequestClass,
 }
 
-/// A request in the queue, until this is dropped or becomes a [`Place`].
+/// A queued request, which leaves the queue on drop unless it has received a [`Seat`].
 struct Queued {
     flow_control: Arc<FlowControl>,
     flow: Flow,
-    load: Load,
-    /// What to give up; `None` once it has become a [`Place`].
+    class: RequestClass,
+    /// Queue entry to cancel; `None` after the request has received its [`Seat`].
     ticket: Option<Ticket>,
-    turn: oneshot::Receiver<()>,
+    seat_ready: oneshot::Receiver<()>,
 }
 
-/// A part of what lasts, as long as this is held.
-pub(crate) struct Held {
+/// Permit of a long-running request, released on drop.
+pub(crate) struct LongRunningPermit {
     flow_control: Arc<FlowControl>,
     flow: Flow,
     kind: LongRunning,
@@ -145,15 +144,15 @@ impl FlowControl {
             hasher: RandomState::new(),
             rates: Mutex::new(Rates::new(limits.per_user_per_second)),
             levels: PriorityLevel::ALL.map(|level| LevelSeats {
-                reads: seats(level, limits.reads_at_a_time),
-                writes: seats(level, limits.writes_at_a_time),
+                reads: seats(level, limits.concurrent_reads_max),
+                writes: seats(level, limits.concurrent_writes_max),
             }),
             long_running: LongRunning::ALL.map(|kind| Mutex::new(Portions::new(long_running_bounds(kind)))),
             counts: Counts::new(limits),
         }
     }
 
-    /// The flow of a request that `user` sends.
+    /// Returns the flow of a request by `user`.
     pub(crate) fn flow(&self, user: &Identity, subject: Subject<'_>) -> Flow {
         Flow {
             user: UserKey(self.hasher.hash_one(&user.user)),
@@ -164,34 +163,40 @@ impl FlowControl {
     /// Counts a request against the rate of its user.
     ///
     /// # Errors
-    /// 429 if the user asks too often.
+    /// 429 if the user exceeds its rate.
     pub(crate) fn count(&self, flow: Flow, now: Instant) -> Result<(), Failure> {
         if flow.claim() == Claim::Exempt || lock(&self.rates).take_one(flow.user, now) {
             return Ok(());
         }
-        self.counts.rejected(flow.schema, Rejection::Rate);
+        self.counts.count_rejection(flow.schema, Rejection::Rate);
         Err(Failure::too_many_requests())
     }
 
-    /// Takes a seat, at once if there is one and else in turn.
+    /// Takes a seat of the flow's priority level, and waits for one if necessary.
     ///
     /// # Errors
-    /// 429 if too many requests wait, or this one has waited too long.
-    pub(crate) async fn enter(self: &Arc<Self>, flow: Flow, load: Load) -> Result<Place, Failure> {
-        let Some(seats) = self.seats(flow, load) else {
-            return Ok(self.place(flow, load));
+    /// 429 if the queue is full or the wait times out.
+    pub(crate) async fn acquire_seat(
+        self: &Arc<Self>,
+        flow: Flow,
+        class: RequestClass,
+    ) -> Result<Seat, Failure> {
+        let Some(seats) = self.seats(flow, class) else {
+            return Ok(self.seat(flow, class));
         };
-        let mut turn = None;
-        let arrival = lock(seats).arrive(flow.user, || {
-            let (waiter, its_turn) = oneshot::channel();
-            turn = Some(its_turn);
+        let mut seat_ready = None;
+        let response = lock(seats).request(flow.user, || {
+            let (waiter, receiver) = oneshot::channel();
+            seat_ready = Some(receiver);
             waiter
         });
-        match (arrival, turn) {
-            (Arrival::Seated, _) => Ok(self.place(flow, load)),
-            (Arrival::Queued(ticket), Some(turn)) => self.wait(flow, load, ticket, turn).await,
+        match (response, seat_ready) {
+            (SeatResponse::Seated, _) => Ok(self.seat(flow, class)),
+            (SeatResponse::Queued(ticket), Some(seat_ready)) => {
+                self.wait(flow, class, ticket, seat_ready).await
+            }
             _ => {
-                self.counts.rejected(flow.schema, Rejection::QueueFull);
+                self.counts.count_rejection(flow.schema, Rejection::QueueFull);
                 Err(Failure::too_many_requests())
             }
         }
@@ -200,78 +205,82 @@ impl FlowControl {
     async fn wait(
         self: &Arc<Self>,
         flow: Flow,
-        load: Load,
+        class: RequestClass,
         ticket: Ticket,
-        turn: oneshot::Receiver<()>,
-    ) -> Result<Place, Failure> {
-        self.counts.queued(flow.schema, 1);
+        seat_ready: oneshot::Receiver<()>,
+    ) -> Result<Seat, Failure> {
+        self.counts.adjust_queued(flow.schema, 1);
         let mut queued = Queued {
             flow_control: self.clone(),
             flow,
-            load,
+            class,
             ticket: Some(ticket),
-            turn,
+            seat_ready,
         };
-        let why = match timeout(QUEUE_WAIT_MAX, &mut queued.turn).await {
+        let rejection = match timeout(QUEUE_WAIT_MAX, &mut queued.seat_ready).await {
             Ok(Ok(())) => {
                 queued.ticket = None;
-                return Ok(self.place(flow, load));
+                return Ok(self.seat(flow, class));
             }
-            // Its place in the queue went to a user with a shorter one.
+            // The queue was shortened in favor of a user with a shorter queue.
             Ok(Err(_)) => Rejection::QueueFull,
             Err(_) => Rejection::TimeOut,
         };
-        self.counts.rejected(flow.schema, why);
+        self.counts.count_rejection(flow.schema, rejection);
         Err(Failure::too_many_requests())
     }
 
-    /// Takes a part of what lasts.
+    /// Takes a permit for a long-running request.
     ///
     /// # Errors
-    /// 429 if the user, or all together, hold too much of it.
-    pub(crate) fn hold(self: &Arc<Self>, flow: Flow, kind: LongRunning) -> Result<Held, Failure> {
+    /// 429 if the user or all users together acquire_long_running too many permits.
+    pub(crate) fn acquire_long_running(
+        self: &Arc<Self>,
+        flow: Flow,
+        kind: LongRunning,
+    ) -> Result<LongRunningPermit, Failure> {
         if lock(self.portions(kind))
             .take(flow.user, 1, flow.claim())
             .is_err()
         {
-            self.counts.rejected_long_running(kind);
+            self.counts.count_rejected_long_running(kind);
             return Err(Failure::too_many_requests());
         }
-        Ok(Held {
+        Ok(LongRunningPermit {
             flow_control: self.clone(),
             flow,
             kind,
         })
     }
 
-    fn place(self: &Arc<Self>, flow: Flow, load: Load) -> Place {
-        self.counts.begun(flow.schema);
-        Place {
+    fn seat(self: &Arc<Self>, flow: Flow, class: RequestClass) -> Seat {
+        self.counts.count_start(flow.schema);
+        Seat {
             flow_control: self.clone(),
             flow,
-            load,
+            class,
         }
     }
 
-    fn seats(&self, flow: Flow, load: Load) -> Option<&Mutex<Seats<Waiter>>> {
+    fn seats(&self, flow: Flow, class: RequestClass) -> Option<&Mutex<Seats<Waiter>>> {
         let level = self.levels.get(flow.schema.level() as usize)?;
-        match load {
-            Load::Read => level.reads.as_ref(),
-            Load::Write => level.writes.as_ref(),
+        match class {
+            RequestClass::Read => level.reads.as_ref(),
+            RequestClass::Write => level.writes.as_ref(),
         }
     }
 
-    /// Leaves a seat, to the next one who waits.
-    fn leave(&self, flow: Flow, load: Load) {
-        let Some(seats) = self.seats(flow, load) else {
+    /// Releases a seat, which passes to the next waiting request.
+    fn release(&self, flow: Flow, class: RequestClass) {
+        let Some(seats) = self.seats(flow, class) else {
             return;
         };
-        // Whoever gives up looks for the message under the same lock.
+        // A request that stops waiting checks its channel under the same lock.
         let mut seats = lock(seats);
-        if let Some(waiter) = seats.leave(flow.user)
+        if let Some(waiter) = seats.release(flow.user)
             && waiter.send(()).is_err()
         {
-            tracing::error!("a request in the queue went without leaving it");
+            tracing::error!("queued request was dropped without leaving the queue");
         }
     }
 
@@ -280,29 +289,29 @@ impl FlowControl {
     }
 }
 
-impl Drop for Place {
+impl Drop for Seat {
     fn drop(&mut self) {
-        self.flow_control.counts.ended(self.flow.schema);
-        self.flow_control.leave(self.flow, self.load);
+        self.flow_control.counts.count_end(self.flow.schema);
+        self.flow_control.release(self.flow, self.class);
     }
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        self.flow_control.counts.queued(self.flow.schema, -1);
+        self.flow_control.counts.adjust_queued(self.flow.schema, -1);
         let Some(ticket) = self.ticket.take() else { return };
-        let Some(seats) = self.flow_control.seats(self.flow, self.load) else {
+        let Some(seats) = self.flow_control.seats(self.flow, self.class) else {
             return;
         };
-        let still_waits = lock(seats).give_up(self.flow.user, ticket);
-        if !still_waits && self.turn.try_recv().is_ok() {
-            // The seat came too late.
-            self.flow_control.leave(self.flow, self.load);
+        let was_waiting = lock(seats).cancel(self.flow.user, ticket);
+        if !was_waiting && self.seat_ready.try_recv().is_ok() {
+            // The request received a seat after it stopped waiting.
+            self.flow_control.release(self.flow, self.class);
         }
     }
 }
 
-impl Drop for Held {
+impl Drop for LongRunningPermit {
     fn drop(&mut self) {
         lock(self.flow_control.portions(self.kind)).give_back(&self.flow.user, 1);
     }

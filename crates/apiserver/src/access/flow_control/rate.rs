@@ -1,81 +1,80 @@
-//! Rate of something for each holder, such as requests of a user: a bucket that fills with time.
+//! Rate limits for each holder, such as a user: token buckets.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::Instant;
 
-/// Holders whose rate is kept; when there are more, those that take little are forgotten. An entry has some 32 bytes.
-const HOLDERS_MAX: usize = 10_000;
-/// A holder may take this many seconds' worth at once, after a pause.
+/// Maximum number of buckets. When it is reached, full buckets are dropped. An entry has about 32 bytes.
+const BUCKETS_MAX: usize = 10_000;
+/// Burst, in seconds of the rate.
 const BURST_SECONDS: f64 = 2.0;
 
-/// Remaining tokens of each holder.
+/// Token buckets by holder.
 #[derive(Debug)]
 pub(crate) struct Rates<K> {
-    /// 0 for no limit.
+    /// Tokens added in a second; 0 for no limit.
     per_second: u32,
-    holders: HashMap<K, Allowance>,
+    buckets: HashMap<K, Bucket>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Allowance {
-    amount: f64,
-    at: Instant,
+struct Bucket {
+    tokens: f64,
+    updated: Instant,
 }
 
 impl<K: Copy + Eq + Hash> Rates<K> {
     pub(crate) fn new(per_second: u32) -> Rates<K> {
         Rates {
             per_second,
-            holders: HashMap::new(),
+            buckets: HashMap::new(),
         }
     }
 
-    /// Returns true if a holder has a token left, without taking it.
+    /// True if a holder has a token, without taking it.
     pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
-        let allowance = self.holders.get(&holder);
-        self.per_second == 0
-            || allowance.is_none_or(|allowance| grown(self.per_second, allowance, now) >= 1.0)
+        let bucket = self.buckets.get(&holder);
+        self.per_second == 0 || bucket.is_none_or(|bucket| tokens_at(self.per_second, bucket, now) >= 1.0)
     }
 
-    /// Takes one token of a holder. Returns false if none is left.
+    /// Takes one token of a holder. Returns false if there is none.
     pub(crate) fn take_one(&mut self, holder: K, now: Instant) -> bool {
         if self.per_second == 0 {
             return true;
         }
-        let most = most(self.per_second);
-        if self.holders.len() >= HOLDERS_MAX && !self.holders.contains_key(&holder) {
+        let capacity = capacity(self.per_second);
+        if self.buckets.len() >= BUCKETS_MAX && !self.buckets.contains_key(&holder) {
             let per_second = self.per_second;
-            self.holders
-                .retain(|_, allowance| grown(per_second, allowance, now) < most);
-            if self.holders.len() >= HOLDERS_MAX {
-                self.holders.clear();
+            self.buckets
+                .retain(|_, bucket| tokens_at(per_second, bucket, now) < capacity);
+            if self.buckets.len() >= BUCKETS_MAX {
+                self.buckets.clear();
             }
         }
-        let full = Allowance {
-            amount: most,
-            at: now,
+        let full = Bucket {
+            tokens: capacity,
+            updated: now,
         };
-        let allowance = self.holders.entry(holder).or_insert(full);
-        let amount = grown(self.per_second, allowance, now);
-        let takes = amount >= 1.0;
-        *allowance = Allowance {
-            amount: if takes { amount - 1.0 } else { amount },
-            at: now,
+        let bucket = self.buckets.entry(holder).or_insert(full);
+        let tokens = tokens_at(self.per_second, bucket, now);
+        let is_granted = tokens >= 1.0;
+        *bucket = Bucket {
+            tokens: if is_granted { tokens - 1.0 } else { tokens },
+            updated: now,
         };
-        takes
+        is_granted
     }
 }
 
-/// The most that a holder may take at once.
-fn most(per_second: u32) -> f64 {
+/// Returns the capacity of a bucket.
+fn capacity(per_second: u32) -> f64 {
     f64::from(per_second) * BURST_SECONDS
 }
 
-/// Tokens of a holder at this time.
-fn grown(per_second: u32, allowance: &Allowance, now: Instant) -> f64 {
-    let seconds = now.saturating_duration_since(allowance.at).as_secs_f64();
-    (allowance.amount + seconds * f64::from(per_second)).min(most(per_second))
+/// Returns the tokens of a bucket at `now`.
+fn tokens_at(per_second: u32, bucket: &Bucket, now: Instant) -> f64 {
+    let seconds = now.saturating_duration_since(bucket.updated).as_secs_f64();
+    (bucket.tokens + seconds * f64::from(per_second)).min(capacity(per_second))
 }
 
 #[cfg(test)]

@@ -1,13 +1,13 @@
-//! Flow schemas and priority levels: the sort of a request decides which seats it may take.
+//! Flow schemas and priority levels, which select the seats of a request.
 //!
 //! Names, precedence and shares are upstream's suggested and mandatory configuration
-//! (`apiserver/pkg/apis/flowcontrol/bootstrap/default.go`); they cannot be configured here. `portolan-parts` is Portolan's
-//! own: it stands for the ServiceAccounts in `kube-system` by which such parts run elsewhere.
+//! (`apiserver/pkg/apis/flowcontrol/bootstrap/default.go`), and are not configurable. `portolan-parts` is Portolan's
+//! own schema for its components, which upstream would run as ServiceAccounts in `kube-system`.
 
 use crate::access::authentication::{AUTHENTICATED, Identity, SERVICE_ACCOUNTS};
 use crate::portions::Claim;
 
-/// Requests that share seats.
+/// Priority level: requests that share seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PriorityLevel {
     Exempt,
@@ -20,7 +20,7 @@ pub(crate) enum PriorityLevel {
     CatchAll,
 }
 
-/// The sort of a request.
+/// Flow schema of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FlowSchema {
     Exempt,
@@ -72,7 +72,7 @@ impl PriorityLevel {
         }
     }
 
-    /// The part of all seats, in `nominalConcurrencyShares`.
+    /// Share of all seats (`nominalConcurrencyShares`).
     pub(crate) fn shares(self) -> u32 {
         match self {
             PriorityLevel::Exempt => 0,
@@ -86,7 +86,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Requests that may wait for a seat: upstream's `queues` times `queueLengthLimit`.
+    /// Maximum number of queued requests: upstream's `queues` times `queueLengthLimit`.
     pub(crate) fn queued_max(self) -> usize {
         match self {
             PriorityLevel::Exempt | PriorityLevel::CatchAll => 0,
@@ -98,7 +98,7 @@ impl PriorityLevel {
         }
     }
 
-    /// Requests of one user that may wait for a seat: upstream's `handSize` times `queueLengthLimit`.
+    /// Maximum number of queued requests of one user: upstream's `handSize` times `queueLengthLimit`.
     pub(crate) fn queued_per_user_max(self) -> usize {
         match self {
             PriorityLevel::LeaderElection => 4 * 50,
@@ -106,7 +106,7 @@ impl PriorityLevel {
         }
     }
 
-    /// The claim on what is reserved for the cluster's own parts, such as memory for bodies.
+    /// Claim on capacity that is reserved for components of the cluster, such as memory for bodies.
     pub(crate) fn claim(self) -> Claim {
         match self {
             PriorityLevel::Exempt => Claim::Exempt,
@@ -175,7 +175,7 @@ impl FlowSchema {
         }
     }
 
-    /// The first schema, by upstream's precedence, that a request matches.
+    /// Returns the first schema that matches a request, in upstream's order of precedence.
     pub(crate) fn of(user: &Identity, subject: Subject<'_>) -> FlowSchema {
         if user.is_privileged() {
             return FlowSchema::Exempt;
@@ -187,7 +187,7 @@ impl FlowSchema {
         let is_manager = name == "system:kube-controller-manager";
         let is_scheduler = name == "system:kube-scheduler";
         let is_in_kube_system = name.starts_with("system:serviceaccount:kube-system:");
-        let is_part = is_part(name);
+        let is_component = is_component(name);
         if is_election && (is_manager || is_scheduler) {
             return FlowSchema::SystemLeaderElection;
         }
@@ -196,15 +196,17 @@ impl FlowSchema {
         }
         if is_member("system:nodes") {
             let is_high = is_lease || (subject.group.is_empty() && subject.resource == "nodes");
-            return match is_high {
-                true => FlowSchema::SystemNodeHigh,
-                false => FlowSchema::SystemNodes,
+            return if is_high {
+                FlowSchema::SystemNodeHigh
+            } else {
+                FlowSchema::SystemNodes
             };
         }
         if is_manager {
-            return match subject.resource == "endpoints" {
-                true => FlowSchema::EndpointController,
-                false => FlowSchema::KubeControllerManager,
+            return if subject.resource == "endpoints" {
+                FlowSchema::EndpointController
+            } else {
+                FlowSchema::KubeControllerManager
             };
         }
         if is_scheduler {
@@ -223,16 +225,16 @@ impl FlowSchema {
     }
 }
 
-/// Whether a user is a part of Portolan, or one of a node (`system:kube-proxy:NODE`). Only the cluster's authority can
-/// issue names that begin so.
+/// True for components of Portolan, and for components of a node (`system:kube-proxy:NODE`). Only the cluster CA can
+/// issue names with these prefixes.
 fn is_part(user: &str) -> bool {
-    let is_or_of_node = |name| {
+    let is_component = |name| {
         user.strip_prefix(name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     };
     user.starts_with("system:portolan-")
-        || is_or_of_node("system:kube-proxy")
-        || is_or_of_node("system:kube-dns")
+        || is_component("system:kube-proxy")
+        || is_component("system:kube-dns")
 }
 
 #[cfg(test)]

@@ -1,59 +1,59 @@
-//! Seats of one priority level, and the queue for them. Pure: it neither waits nor knows the time.
+//! Seats of one priority level, and the queues for them. Pure: no waiting, no clock.
 //!
-//! While there is a free seat, a request takes it at once. When there is none, it waits in the queue of its user, and the next
-//! seat goes to that waiting user who holds the fewest; among equals, to the one who was given a seat longest ago. So a user
-//! who floods the level delays others by one request each at most. When all queues together are full, the longest one
-//! gives up its last request for that of a user with a shorter one.
+//! A request takes a free seat at once. Otherwise it waits in the queue of its user. A released seat passes to the
+//! waiting user with the fewest seats, and among equals to the user whose last seat is the oldest. Therefore a user
+//! who floods the level delays each other user by one request at most. When the queues are full, the longest queue
+//! drops its last request in favor of a user with a shorter queue.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 
 use super::UserKey;
 
-/// A request's number in the order of arrival.
+/// Sequence number of a queued request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Ticket(u64);
 
-/// Answer to a request that arrives.
+/// Response to a request for a seat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Arrival {
+pub(super) enum SeatResponse {
     /// The request has a seat.
     Seated,
-    /// The request waits. Its waiter is returned when a seat is free.
+    /// The request waits. [`Seats::release`] returns its waiter when it receives a seat.
     Queued(Ticket),
-    /// The queue of the user is full.
-    Refused,
+    /// The queue of the user, or of the level, is full.
+    Rejected,
 }
 
 /// Bounds of a level.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SeatBounds {
     pub(super) seats: u32,
-    /// Requests that wait, of all users together and of one.
+    /// Queued requests of all users, and of one user.
     pub(super) queued_max: usize,
     pub(super) queued_per_user_max: usize,
 }
 
-/// Seats of one level. `W` is what wakes a waiting request.
+/// Seats of one level. `W` wakes a queued request.
 #[derive(Debug)]
 pub(super) struct Seats<W> {
     bounds: SeatBounds,
-    taken: u32,
+    held: u32,
     queued: usize,
     next_ticket: u64,
-    /// Seats that were given from the queue so far.
+    /// Number of seats that queued requests have received.
     served: u64,
-    /// Users that hold a seat or wait for one.
+    /// Users with seats or queued requests.
     users: HashMap<UserKey, User<W>>,
-    /// Users that wait, in the order of their turns.
-    turns: BTreeSet<Turn>,
-    /// Users that wait, by how many of their requests do.
+    /// Users with queued requests, in the order in which they receive seats.
+    positions: BTreeSet<QueuePosition>,
+    /// Users with queued requests, by queue length.
     lengths: BTreeSet<(usize, UserKey)>,
 }
 
-/// A waiting user's place: by seats held, then by when it was given the last one, then by its first request.
+/// Position of a user in the queue: by seats held, then by its last seat from the queue, then by its first request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Turn {
-    taken: u32,
+struct QueuePosition {
+    held: u32,
     served: u64,
     ticket: Ticket,
     user: UserKey,
@@ -61,18 +61,18 @@ struct Turn {
 
 #[derive(Debug)]
 struct User<W> {
-    taken: u32,
+    held: u32,
     /// Sequence number of the user's last seat from the queue; 0 for none.
     served: u64,
     waiting: VecDeque<(Ticket, W)>,
 }
 
 impl<W> User<W> {
-    /// The user's place in the order of turns, if it waits.
-    fn turn(&self, key: UserKey) -> Option<Turn> {
+    /// Returns the position of the user, if it has queued requests.
+    fn position(&self, key: UserKey) -> Option<QueuePosition> {
         let (ticket, _) = self.waiting.front()?;
-        Some(Turn {
-            taken: self.taken,
+        Some(QueuePosition {
+            held: self.held,
             served: self.served,
             ticket: *ticket,
             user: key,
@@ -84,69 +84,70 @@ impl<W> Seats<W> {
     pub(super) fn new(bounds: SeatBounds) -> Seats<W> {
         Seats {
             bounds,
-            taken: 0,
+            held: 0,
             queued: 0,
             next_ticket: 0,
             served: 0,
             users: HashMap::new(),
-            turns: BTreeSet::new(),
+            positions: BTreeSet::new(),
             lengths: BTreeSet::new(),
         }
     }
 
-    /// A request of a user arrives. `waiter` makes what wakes it, if it has to wait.
-    pub(super) fn arrive(&mut self, key: UserKey, waiter: impl FnOnce() -> W) -> Arrival {
-        if self.taken < self.bounds.seats {
-            self.taken += 1;
-            self.user(key).taken += 1;
-            return Arrival::Seated;
+    /// Requests a seat. `waiter` creates the waiter if the request is queued.
+    pub(super) fn request(&mut self, key: UserKey, waiter: impl FnOnce() -> W) -> SeatResponse {
+        if self.held < self.bounds.seats {
+            self.held += 1;
+            self.user(key).held += 1;
+            return SeatResponse::Seated;
         }
         let own = self.users.get(&key).map_or(0, |user| user.waiting.len());
         if own >= self.bounds.queued_per_user_max {
-            return Arrival::Refused;
+            return SeatResponse::Rejected;
         }
-        if self.queued >= self.bounds.queued_max && !self.shorten_the_longest_queue(own) {
-            return Arrival::Refused;
+        if self.queued >= self.bounds.queued_max && !self.shorten_longest_queue(own) {
+            return SeatResponse::Rejected;
         }
         let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
         self.queued += 1;
         self.change(key, |user| user.waiting.push_back((ticket, waiter())));
-        Arrival::Queued(ticket)
+        SeatResponse::Queued(ticket)
     }
 
-    /// A user's request leaves its seat. It goes to the waiter that comes back, if any.
-    pub(super) fn leave(&mut self, key: UserKey) -> Option<W> {
-        self.change(key, |user| user.taken = user.taken.saturating_sub(1));
-        let Some(next) = self.turns.first().map(|turn| turn.user) else {
-            self.taken = self.taken.saturating_sub(1);
+    /// Releases a seat of a user. Returns the waiter that receives the seat.
+    pub(super) fn release(&mut self, key: UserKey) -> Option<W> {
+        self.change(key, |user| user.held = user.held.saturating_sub(1));
+        let Some(next) = self.positions.first().map(|position| position.user) else {
+            self.held = self.held.saturating_sub(1);
             return None;
         };
         self.queued = self.queued.saturating_sub(1);
         self.served += 1;
         let served = self.served;
         let waiting = self.change(next, |user| {
-            user.taken += 1;
+            user.held += 1;
             user.served = served;
             user.waiting.pop_front()
         });
         waiting.map(|(_, waiter)| waiter)
     }
 
-    /// A request waits no longer. `false` if it does not wait any more: it was given a seat, or its waiter was dropped.
-    pub(super) fn give_up(&mut self, key: UserKey, ticket: Ticket) -> bool {
-        let gone = self.change(key, |user| {
-            let at = user.waiting.iter().position(|(own, _)| *own == ticket);
-            at.and_then(|at| user.waiting.remove(at))
+    /// Removes a request from the queue. Returns false if it is not queued: it received a seat, or its waiter was
+    /// dropped.
+    pub(super) fn cancel(&mut self, key: UserKey, ticket: Ticket) -> bool {
+        let removed = self.change(key, |user| {
+            let index = user.waiting.iter().position(|(own, _)| *own == ticket);
+            index.and_then(|index| user.waiting.remove(index))
         });
-        if gone.is_some() {
+        if removed.is_some() {
             self.queued = self.queued.saturating_sub(1);
         }
-        gone.is_some()
+        removed.is_some()
     }
 
-    /// Drops the last waiter of the longest queue, if that is longer than one of `own` and one more.
-    fn shorten_the_longest_queue(&mut self, own: usize) -> bool {
+    /// Drops the last request of the longest queue, if that queue is longer than `own` plus one.
+    fn shorten_longest_queue(&mut self, own: usize) -> bool {
         let Some((_, longest)) = self
             .lengths
             .last()
@@ -161,27 +162,27 @@ impl<W> Seats<W> {
 
     fn user(&mut self, key: UserKey) -> &mut User<W> {
         self.users.entry(key).or_insert_with(|| User {
-            taken: 0,
+            held: 0,
             served: 0,
             waiting: VecDeque::new(),
         })
     }
 
-    /// Changes a user, keeps its place in the order of turns right, and forgets it when it holds and waits for nothing.
+    /// Changes a user and updates its positions. Users without seats and requests are removed.
     fn change<T>(&mut self, key: UserKey, change: impl FnOnce(&mut User<W>) -> T) -> T {
         let user = self.user(key);
-        let (before, length_before) = (user.turn(key), user.waiting.len());
+        let (before, length_before) = (user.position(key), user.waiting.len());
         let result = change(user);
-        let (after, length_after) = (user.turn(key), user.waiting.len());
-        let is_done = user.taken == 0 && user.waiting.is_empty();
-        if is_done {
+        let (after, length_after) = (user.position(key), user.waiting.len());
+        let is_idle = user.held == 0 && user.waiting.is_empty();
+        if is_idle {
             self.users.remove(&key);
         }
         if before != after {
             if let Some(before) = before {
-                self.turns.remove(&before);
+                self.positions.remove(&before);
             }
-            self.turns.extend(after);
+            self.positions.extend(after);
         }
         if length_before != length_after {
             self.lengths.remove(&(length_before, key));

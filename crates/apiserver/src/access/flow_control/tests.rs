@@ -10,10 +10,10 @@ fn user(name: &str, group: &str) -> Identity {
     }
 }
 
-fn flow_control(at_a_time: u32) -> Arc<FlowControl> {
+fn flow_control(limit: u32) -> Arc<FlowControl> {
     Arc::new(FlowControl::new(RequestLimits {
-        reads_at_a_time: at_a_time,
-        writes_at_a_time: at_a_time,
+        concurrent_reads_max: limit,
+        concurrent_writes_max: limit,
         per_user_per_second: 0,
         ..RequestLimits::default()
     }))
@@ -23,13 +23,13 @@ fn flow(flow_control: &FlowControl, name: &str, group: &str) -> Flow {
     flow_control.flow(&user(name, group), Subject::default())
 }
 
-/// Takes all seats for writes of a level: so many of one user.
-async fn fill(flow_control: &Arc<FlowControl>, flow: Flow) -> Vec<Place> {
-    let mut places = Vec::new();
-    while let Some(place) = now_or_never(flow_control.enter(flow, Load::Write)) {
-        places.push(place.expect("a seat"));
+/// Takes all seats for writes of the flow's level.
+async fn fill(flow_control: &Arc<FlowControl>, flow: Flow) -> Vec<Seat> {
+    let mut seats = Vec::new();
+    while let Some(seat) = now_or_never(flow_control.acquire_seat(flow, RequestClass::Write)) {
+        seats.push(seat.expect("seat"));
     }
-    places
+    seats
 }
 
 fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
@@ -37,11 +37,11 @@ fn now_or_never<T>(future: impl Future<Output = T>) -> Option<T> {
 }
 
 #[tokio::test]
-async fn a_full_level_keeps_nobody_out_of_another() {
+async fn full_level_does_not_block_other_levels() {
     let control = flow_control(245);
     let pods = flow(&control, "system:serviceaccount:a:b", "system:serviceaccounts");
-    let places = fill(&control, pods).await;
-    assert_eq!(places.len(), 100);
+    let seats = fill(&control, pods).await;
+    assert_eq!(seats.len(), 100);
     for (name, group) in [
         ("admin", "system:masters"),
         ("system:node:a", "system:nodes"),
@@ -50,79 +50,79 @@ async fn a_full_level_keeps_nobody_out_of_another() {
     ] {
         let other = flow(&control, name, group);
         assert!(
-            now_or_never(control.enter(other, Load::Write)).is_some(),
+            now_or_never(control.acquire_seat(other, RequestClass::Write)).is_some(),
             "{name}"
         );
     }
     assert!(
-        now_or_never(control.enter(pods, Load::Read)).is_some(),
-        "reads have seats of their own"
+        now_or_never(control.acquire_seat(pods, RequestClass::Read)).is_some(),
+        "reads have separate seats"
     );
 }
 
 #[tokio::test]
-async fn a_waiting_request_gets_the_next_seat() {
+async fn waiting_request_receives_the_released_seat() {
     let control = flow_control(1);
     let (ann, bob) = (
         flow(&control, "ann", "system:authenticated"),
         flow(&control, "bob", "system:authenticated"),
     );
-    let mut places = fill(&control, ann).await;
+    let mut seats = fill(&control, ann).await;
     let waiting = tokio::spawn({
         let control = control.clone();
-        async move { control.enter(bob, Load::Write).await.is_ok() }
+        async move { control.acquire_seat(bob, RequestClass::Write).await.is_ok() }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
-    places.pop();
-    assert!(waiting.await.expect("no panic"));
+    seats.pop();
+    assert!(waiting.await.expect("waiting task"));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_does_not_wait_for_ever() {
+async fn wait_for_a_seat_times_out() {
     let control = flow_control(1);
     let ann = flow(&control, "ann", "system:authenticated");
-    let places = fill(&control, ann).await;
-    let begun = tokio::time::Instant::now();
-    let Err(refused) = control.enter(ann, Load::Write).await else {
+    let seats = fill(&control, ann).await;
+    let started = tokio::time::Instant::now();
+    let Err(rejection) = control.acquire_seat(ann, RequestClass::Write).await else {
         panic!("there is no seat")
     };
-    assert_eq!(refused.code(), 429);
-    assert_eq!(begun.elapsed(), QUEUE_WAIT_MAX);
-    drop(places);
-    assert!(now_or_never(control.enter(ann, Load::Write)).is_some());
+    assert_eq!(rejection.code(), 429);
+    assert_eq!(started.elapsed(), QUEUE_WAIT_MAX);
+    drop(seats);
+    assert!(now_or_never(control.acquire_seat(ann, RequestClass::Write)).is_some());
 }
 
 #[tokio::test]
-async fn a_request_that_is_gone_leaves_no_seat_taken() {
+async fn cancelled_request_releases_its_seat() {
     let control = flow_control(1);
     let ann = flow(&control, "ann", "system:authenticated");
-    let mut places = fill(&control, ann).await;
-    let mut gone = Box::pin(control.enter(ann, Load::Write));
-    assert!(now_or_never(&mut gone).is_none());
-    // The seat is given to it before it goes.
-    places.pop();
-    drop(gone);
+    let mut seats = fill(&control, ann).await;
+    let mut cancelled = Box::pin(control.acquire_seat(ann, RequestClass::Write));
+    assert!(now_or_never(&mut cancelled).is_none());
+    // The request receives the seat before it is cancelled.
+    seats.pop();
+    drop(cancelled);
     assert_eq!(fill(&control, ann).await.len(), 1);
 }
 
 #[test]
-fn long_running_requests_have_a_limit_for_each_user() {
+fn long_running_requests_are_limited_by_user() {
     let control = flow_control(1);
     let pod = flow(&control, "system:serviceaccount:a:b", "system:serviceaccounts");
     let held: Vec<_> = (0..400)
-        .filter_map(|_| control.hold(pod, LongRunning::Proxy).ok())
+        .filter_map(|_| control.acquire_long_running(pod, LongRunning::Proxy).ok())
         .collect();
     assert_eq!(held.len(), 64);
     let other = flow(&control, "system:serviceaccount:a:c", "system:serviceaccounts");
-    assert!(control.hold(other, LongRunning::Proxy).is_ok());
-    assert!(control.hold(pod, LongRunning::Log).is_ok());
+    assert!(control.acquire_long_running(other, LongRunning::Proxy).is_ok());
+    assert!(control.acquire_long_running(pod, LongRunning::Log).is_ok());
     drop(held);
-    assert!(control.hold(pod, LongRunning::Proxy).is_ok());
+    assert!(control.acquire_long_running(pod, LongRunning::Proxy).is_ok());
 }
 
 #[test]
-fn a_user_has_a_rate_of_their_own() {
+fn each_user_has_its_own_rate() {
     let control = FlowControl::new(RequestLimits {
         per_user_per_second: 10,
         ..RequestLimits::default()
@@ -138,11 +138,11 @@ fn a_user_has_a_rate_of_their_own() {
 }
 
 #[test]
-fn metrics_have_upstreams_names() {
+fn metrics_have_upstream_names() {
     let control = flow_control(245);
     control
         .counts
-        .rejected(FlowSchema::ServiceAccounts, Rejection::QueueFull);
+        .count_rejection(FlowSchema::ServiceAccounts, Rejection::QueueFull);
     let mut text = telemetry::MetricsText::default();
     control.render(&mut text);
     let text = text.finish();
@@ -156,23 +156,23 @@ fn metrics_have_upstreams_names() {
 }
 
 #[test]
-fn tables_are_in_the_order_of_their_keys() {
+fn tables_follow_the_order_of_variants() {
     assert!(
         PriorityLevel::ALL
             .iter()
             .enumerate()
-            .all(|(at, key)| *key as usize == at)
+            .all(|(index, key)| *key as usize == index)
     );
     assert!(
         FlowSchema::ALL
             .iter()
             .enumerate()
-            .all(|(at, key)| *key as usize == at)
+            .all(|(index, key)| *key as usize == index)
     );
     assert!(
         LongRunning::ALL
             .iter()
             .enumerate()
-            .all(|(at, key)| *key as usize == at)
+            .all(|(index, key)| *key as usize == index)
     );
 }

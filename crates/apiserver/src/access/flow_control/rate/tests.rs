@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn a_holder_has_a_rate_of_its_own() {
+fn each_holder_has_its_own_rate() {
     let mut rates = Rates::new(10);
     let (ann, bob) = (1, 2);
     let begin = Instant::now();
@@ -16,19 +16,19 @@ fn a_holder_has_a_rate_of_its_own() {
 }
 
 #[test]
-fn without_a_limit_nothing_is_kept() {
+fn keeps_no_buckets_without_a_limit() {
     let mut rates = Rates::new(0);
     assert!((0..1_000).all(|holder| rates.take_one(holder, Instant::now())));
-    assert!(rates.holders.is_empty());
+    assert!(rates.buckets.is_empty());
 }
 
 #[test]
-fn holders_that_take_little_are_forgotten() {
+fn drops_full_buckets_at_the_limit() {
     let mut rates = Rates::new(1);
     let begin = Instant::now();
-    for number in 0..HOLDERS_MAX {
+    for number in 0..BUCKETS_MAX {
         assert!(rates.take_one(number, begin));
     }
     assert!(rates.take_one(usize::MAX, begin + Duration::from_secs(10)));
-    assert_eq!(rates.holders.len(), 1);
+    assert_eq!(rates.buckets.len(), 1);
 }

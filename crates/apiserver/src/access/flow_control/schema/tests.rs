@@ -18,7 +18,7 @@ fn schema(name: &str, groups: &[&str], verb: &str, group: &str, resource: &str) 
 }
 
 #[test]
-fn schemas_are_upstreams() {
+fn requests_match_the_schemas_of_upstream() {
     const LEASES: (&str, &str) = ("coordination.k8s.io", "leases");
     let of_pods = |name: &str, groups: &[&str]| schema(name, groups, "list", "", "pods");
     let of_leases = |name: &str, groups: &[&str]| schema(name, groups, "update", LEASES.0, LEASES.1);
@@ -63,7 +63,7 @@ fn schemas_are_upstreams() {
 }
 
 #[test]
-fn every_level_but_exempt_has_shares() {
+fn all_levels_except_exempt_have_shares() {
     for level in PriorityLevel::ALL {
         assert_eq!(
             level.shares() == 0,

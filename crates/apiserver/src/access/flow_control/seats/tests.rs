@@ -15,80 +15,83 @@ fn seats(seats: u32) -> Seats<u64> {
 }
 
 #[test]
-fn a_free_seat_is_taken_at_once() {
+fn free_seats_are_taken_at_once() {
     let mut seats = seats(2);
-    assert_eq!(seats.arrive(VICTIM, || 0), Arrival::Seated);
-    assert_eq!(seats.arrive(VICTIM, || 0), Arrival::Seated);
-    assert_eq!(seats.arrive(VICTIM, || 7), Arrival::Queued(Ticket(0)));
-    assert_eq!(seats.leave(VICTIM), Some(7));
-    assert_eq!(seats.leave(VICTIM), None);
-    assert_eq!(seats.leave(VICTIM), None);
-    assert!(seats.users.is_empty() && seats.turns.is_empty());
-    assert_eq!((seats.taken, seats.queued), (0, 0));
+    assert_eq!(seats.request(VICTIM, || 0), SeatResponse::Seated);
+    assert_eq!(seats.request(VICTIM, || 0), SeatResponse::Seated);
+    assert_eq!(seats.request(VICTIM, || 7), SeatResponse::Queued(Ticket(0)));
+    assert_eq!(seats.release(VICTIM), Some(7));
+    assert_eq!(seats.release(VICTIM), None);
+    assert_eq!(seats.release(VICTIM), None);
+    assert!(seats.users.is_empty() && seats.positions.is_empty());
+    assert_eq!((seats.held, seats.queued), (0, 0));
 }
 
 #[test]
-fn the_next_seat_goes_to_the_user_with_the_fewest() {
+fn released_seat_passes_to_the_user_with_the_fewest() {
     let mut seats = seats(4);
     for _ in 0..300 {
-        seats.arrive(ATTACKER, || 1);
+        seats.request(ATTACKER, || 1);
     }
-    assert_eq!(seats.arrive(VICTIM, || 2), Arrival::Queued(Ticket(296)));
-    assert_eq!(seats.arrive(VICTIM, || 3), Arrival::Queued(Ticket(297)));
-    assert_eq!(seats.leave(ATTACKER), Some(2));
-    assert_eq!(seats.leave(ATTACKER), Some(3));
-    assert_eq!(seats.leave(ATTACKER), Some(1));
+    assert_eq!(seats.request(VICTIM, || 2), SeatResponse::Queued(Ticket(296)));
+    assert_eq!(seats.request(VICTIM, || 3), SeatResponse::Queued(Ticket(297)));
+    assert_eq!(seats.release(ATTACKER), Some(2));
+    assert_eq!(seats.release(ATTACKER), Some(3));
+    assert_eq!(seats.release(ATTACKER), Some(1));
 }
 
 #[test]
-fn queues_are_bounded_for_each_user_and_for_all() {
+fn queues_are_bounded_by_user_and_in_total() {
     let mut seats = seats(1);
-    let arrivals: Vec<Arrival> = (0..500).map(|_| seats.arrive(ATTACKER, || 1)).collect();
-    assert_eq!(arrivals.iter().filter(|a| **a == Arrival::Refused).count(), 199);
-    assert!(matches!(seats.arrive(VICTIM, || 2), Arrival::Queued(_)));
+    let arrivals: Vec<SeatResponse> = (0..500).map(|_| seats.request(ATTACKER, || 1)).collect();
+    assert_eq!(
+        arrivals.iter().filter(|a| **a == SeatResponse::Rejected).count(),
+        199
+    );
+    assert!(matches!(seats.request(VICTIM, || 2), SeatResponse::Queued(_)));
     for user in 2..1_000 {
         assert!(
-            matches!(seats.arrive(UserKey(user), || 3), Arrival::Queued(_)),
+            matches!(seats.request(UserKey(user), || 3), SeatResponse::Queued(_)),
             "{user}"
         );
     }
-    // The flood has made room for them all.
+    // The longest queue has been shortened for all others.
     assert_eq!(seats.queued, 1_000);
     assert_eq!(seats.users[&ATTACKER].waiting.len(), 1);
-    assert_eq!(seats.arrive(UserKey(1_001), || 4), Arrival::Refused);
+    assert_eq!(seats.request(UserKey(1_001), || 4), SeatResponse::Rejected);
     assert_eq!(seats.lengths.len(), 1_000);
 }
 
 #[test]
-fn waiter_that_gives_up_leaves_the_queue() {
+fn cancelled_request_leaves_the_queue() {
     let mut seats = seats(1);
-    seats.arrive(ATTACKER, || 1);
-    let Arrival::Queued(first) = seats.arrive(VICTIM, || 2) else {
+    seats.request(ATTACKER, || 1);
+    let SeatResponse::Queued(first) = seats.request(VICTIM, || 2) else {
         panic!("no seat was free")
     };
-    let Arrival::Queued(second) = seats.arrive(VICTIM, || 3) else {
+    let SeatResponse::Queued(second) = seats.request(VICTIM, || 3) else {
         panic!("no seat was free")
     };
-    assert!(seats.give_up(VICTIM, first));
-    assert!(!seats.give_up(VICTIM, first));
-    assert_eq!(seats.leave(ATTACKER), Some(3));
-    // It has the seat, so it must leave it.
-    assert!(!seats.give_up(VICTIM, second));
-    assert_eq!(seats.leave(VICTIM), None);
-    assert!(seats.users.is_empty() && seats.turns.is_empty());
+    assert!(seats.cancel(VICTIM, first));
+    assert!(!seats.cancel(VICTIM, first));
+    assert_eq!(seats.release(ATTACKER), Some(3));
+    // The request has the seat and must release it.
+    assert!(!seats.cancel(VICTIM, second));
+    assert_eq!(seats.release(VICTIM), None);
+    assert!(seats.users.is_empty() && seats.positions.is_empty());
 }
 
-/// A level in virtual time: requests of some users arrive, take `service` each, and leave.
+/// A level in virtual time: requests arrive, hold a seat for [`Self::SERVICE`], and release it.
 struct Simulation {
     seats: Seats<u64>,
     now: u64,
-    /// When requests that are seated leave: time, user.
+    /// Release time and user of seated requests.
     leaving: BinaryHeap<Reverse<(u64, u64)>>,
-    /// Arrival of those that wait, by their waiter.
+    /// SeatResponse time and user of queued requests, by waiter.
     arrived: HashMap<u64, (u64, u64)>,
     next: u64,
     longest_wait: HashMap<u64, u64>,
-    refused: HashMap<u64, u64>,
+    rejected: HashMap<u64, u64>,
 }
 
 impl Simulation {
@@ -102,7 +105,7 @@ impl Simulation {
             arrived: HashMap::new(),
             next: 0,
             longest_wait: HashMap::new(),
-            refused: HashMap::new(),
+            rejected: HashMap::new(),
         }
     }
 
@@ -113,8 +116,8 @@ impl Simulation {
             }
             self.leaving.pop();
             self.now = at;
-            if let Some(waiter) = self.seats.leave(UserKey(user)) {
-                let (since, user) = self.arrived.remove(&waiter).expect("it waits");
+            if let Some(waiter) = self.seats.release(UserKey(user)) {
+                let (since, user) = self.arrived.remove(&waiter).expect("queued request");
                 self.seated(user, since);
             }
         }
@@ -130,18 +133,18 @@ impl Simulation {
     fn arrive(&mut self, user: u64) {
         let waiter = self.next;
         self.next += 1;
-        match self.seats.arrive(UserKey(user), || waiter) {
-            Arrival::Seated => self.seated(user, self.now),
-            Arrival::Queued(_) => {
+        match self.seats.request(UserKey(user), || waiter) {
+            SeatResponse::Seated => self.seated(user, self.now),
+            SeatResponse::Queued(_) => {
                 self.arrived.insert(waiter, (self.now, user));
             }
-            Arrival::Refused => *self.refused.entry(user).or_default() += 1,
+            SeatResponse::Rejected => *self.rejected.entry(user).or_default() += 1,
         }
     }
 }
 
 #[test]
-fn a_flood_of_one_user_delays_another_by_one_request() {
+fn flood_of_one_user_delays_others_by_one_request() {
     let mut simulation = Simulation::new(5);
     for now in 0..10_000 {
         simulation.advance(now);
@@ -158,18 +161,18 @@ fn a_flood_of_one_user_delays_another_by_one_request() {
         "{:?}",
         simulation.longest_wait
     );
-    assert_eq!(simulation.refused.get(&0), None);
-    assert!(simulation.refused[&1] > 100_000);
+    assert_eq!(simulation.rejected.get(&0), None);
+    assert!(simulation.rejected[&1] > 100_000);
 }
 
 #[test]
-fn many_users_share_the_seats_alike() {
+fn users_share_seats_equally() {
     let mut simulation = Simulation::new(8);
     let mut served = HashMap::<u64, u64>::new();
     for now in 0..5_000 {
         simulation.advance(now);
         for user in 0..10 {
-            // Some ask much more often than others, and all more than their part.
+            // All users send more than their share, some much more than others.
             for _ in 0..=user {
                 simulation.arrive(user);
             }
@@ -181,7 +184,7 @@ fn many_users_share_the_seats_alike() {
         }
     }
     let (least, most) = (served.values().min(), served.values().max());
-    let (least, most) = (least.expect("some"), most.expect("some"));
-    // All seats are left at the same time here, so that who leaves first is served first.
+    let (least, most) = (least.expect("served users"), most.expect("served users"));
+    // Seats are released at the same time here, so the order of release affects the shares.
     assert!(most - least <= least / 2, "{served:?}");
 }
