@@ -1,4 +1,4 @@
-//! Scales (`autoscaling/v1`): how many replicas an object has and is to have, in one form for all kinds that have them.
+//! The subresource `scale` (`autoscaling/v1`): desired and actual replicas in one form for all scalable kinds.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, clear, number, object_mut, set, set_or_clear};
 
-/// The scale of an object.
+/// Returns the scale of an object.
 pub fn scale_of(object: &Value) -> Value {
     let (spec, status) = (child(object, "spec"), child(object, "status"));
     let mut metadata = json!({});
@@ -18,55 +18,59 @@ pub fn scale_of(object: &Value) -> Value {
             child(object, "metadata").get(field).cloned(),
         );
     }
-    let mut wanted = json!({});
+    let mut scale_spec = json!({});
     if number(spec, "replicas") != 0 {
-        set(&mut wanted, "replicas", number(spec, "replicas"));
+        set(&mut scale_spec, "replicas", number(spec, "replicas"));
     }
-    let mut counted = json!({"replicas": number(status, "replicas")});
-    // What is stored has been checked.
+    let mut scale_status = json!({"replicas": number(status, "replicas")});
+    // Stored selectors are valid.
     if let Ok(selector) = LabelSelector::from_object(&Path::new("selector"), child(spec, "selector"))
         && !selector.is_empty()
     {
-        set(&mut counted, "selector", selector.to_string());
+        set(&mut scale_status, "selector", selector.to_string());
     }
     json!({
         "kind": "Scale",
         "apiVersion": "autoscaling/v1",
         "metadata": metadata,
-        "spec": wanted,
-        "status": counted,
+        "spec": scale_spec,
+        "status": scale_status,
     })
 }
 
-/// An object with the replicas of a scale, as the version and incarnation that the scale means; nothing else of the
-/// scale counts.
-pub fn rescaled(object: &Value, scale: &Value) -> Value {
+/// Returns the object with the replicas of a scale, and with the resourceVersion and UID of the scale as
+/// preconditions. Other fields of the scale are ignored.
+pub fn with_scale(object: &Value, scale: &Value) -> Value {
     let mut object = object.clone();
     object_mut(&mut object, "spec").insert(
         "replicas".to_owned(),
         number(child(scale, "spec"), "replicas").into(),
     );
-    let meant = child(scale, "metadata");
+    let preconditions = child(scale, "metadata");
     object_mut(&mut object, "metadata");
     if let Some(metadata) = object.get_mut("metadata") {
-        set_or_clear(metadata, "resourceVersion", meant.get("resourceVersion").cloned());
-        if meant.get("uid").is_some() {
-            set_or_clear(metadata, "uid", meant.get("uid").cloned());
+        set_or_clear(
+            metadata,
+            "resourceVersion",
+            preconditions.get("resourceVersion").cloned(),
+        );
+        if preconditions.get("uid").is_some() {
+            set_or_clear(metadata, "uid", preconditions.get("uid").cloned());
         }
-        // Who owns which field is said by the object, not by its scale.
+        // Managed fields belong to the object, not to its scale.
         clear(metadata, "managedFields");
     }
     object
 }
 
-/// The rules for a scale.
+/// Validates a scale.
 pub fn validate(scale: &Value) -> FieldErrors {
     let mut errors = metadata::validate(scale, NameForm::DnsSubdomain, true);
     let replicas = number(child(scale, "spec"), "replicas");
     if replicas < 0 {
         let path = Path::new("spec").child("replicas");
-        let fault = "must be greater than or equal to 0";
-        errors.push(FieldError::invalid(&path, replicas, fault));
+        let message = "must be greater than or equal to 0";
+        errors.push(FieldError::invalid(&path, replicas, message));
     }
     errors
 }

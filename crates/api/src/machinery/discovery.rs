@@ -1,5 +1,5 @@
-//! Discovery: which groups, versions, kinds and verbs are served, in the old form (one document a group and version)
-//! and the aggregated one (`apidiscovery.k8s.io/v2`).
+//! Discovery of groups, versions, kinds and verbs: one document for each group and version, and the aggregated form
+//! (`apidiscovery.k8s.io/v2`).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,14 +8,14 @@ use sha2::{Digest, Sha256};
 
 use crate::kinds::kind::{self, Kind, Subresource};
 
-/// The content type of the aggregated documents.
+/// Content type of aggregated discovery.
 pub const AGGREGATED_CONTENT_TYPE: &str =
     "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// The groups besides the core group, in the order of the table, with their versions.
+/// Returns the groups except the core group, with their versions, in table order.
 pub fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
     let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
-    for kind in kind::all().iter().filter(|k| !k.group.is_empty()) {
+    for kind in kind::all().iter().filter(|kind| !kind.group.is_empty()) {
         match groups.iter_mut().find(|(group, _)| *group == kind.group) {
             Some((_, versions)) if versions.contains(&kind.version) => {}
             Some((_, versions)) => versions.push(kind.version),
@@ -25,8 +25,8 @@ pub fn groups() -> Vec<(&'static str, Vec<&'static str>)> {
     groups
 }
 
-/// `/api`: the versions of the core group. `server_address` (host and port) is what clients in any network are told
-/// to use.
+/// Returns `/api`: the versions of the core group. `server_address` (host and port) is announced to clients of all
+/// networks.
 pub fn api_versions(server_address: &str) -> Value {
     json!({
         "kind": "APIVersions",
@@ -35,7 +35,7 @@ pub fn api_versions(server_address: &str) -> Value {
     })
 }
 
-/// `/apis`: all groups besides the core group.
+/// Returns `/apis`: all groups except the core group.
 pub fn group_list() -> Value {
     let groups: Vec<Value> = groups()
         .into_iter()
@@ -44,7 +44,7 @@ pub fn group_list() -> Value {
     json!({"kind": "APIGroupList", "apiVersion": "v1", "groups": groups})
 }
 
-/// `/apis/{group}`.
+/// Returns `/apis/{group}`.
 pub fn group(name: &str) -> Option<Value> {
     let (name, versions) = groups().into_iter().find(|(group, _)| *group == name)?;
     let mut group = Map::new();
@@ -56,14 +56,14 @@ pub fn group(name: &str) -> Option<Value> {
     Some(Value::Object(group))
 }
 
-/// `/api/v1` and `/apis/{group}/{version}`: the kinds with their verbs.
+/// Returns `/api/v1` or `/apis/{group}/{version}`: the kinds with their verbs.
 pub fn resource_list(group: &str, version: &str) -> Option<Value> {
     let kinds = kinds_of(group, version);
     let first = kinds.first()?;
     let mut resources: Vec<Value> = Vec::new();
     for kind in &kinds {
         resources.push(resource(kind));
-        resources.extend(kind.subresources.iter().map(|s| subresource(kind, s)));
+        resources.extend(kind.subresources.iter().map(|row| subresource(kind, row)));
     }
     let mut list = Map::new();
     list.insert("kind".into(), "APIResourceList".into());
@@ -75,12 +75,12 @@ pub fn resource_list(group: &str, version: &str) -> Option<Value> {
     Some(Value::Object(list))
 }
 
-/// The aggregated form of `/api`.
+/// Returns the aggregated form of `/api`.
 pub fn aggregated_core() -> Value {
     aggregated(vec![aggregated_group("", &["v1"])])
 }
 
-/// The aggregated form of `/apis`.
+/// Returns the aggregated form of `/apis`.
 pub fn aggregated_groups() -> Value {
     let groups = groups();
     aggregated(
@@ -94,7 +94,7 @@ pub fn aggregated_groups() -> Value {
 fn kinds_of(group: &str, version: &str) -> Vec<&'static Kind> {
     kind::all()
         .iter()
-        .filter(|k| k.group == group && k.version == version)
+        .filter(|kind| kind.group == group && kind.version == version)
         .collect()
 }
 
@@ -115,7 +115,7 @@ fn resource(kind: &Kind) -> Value {
         "verbs": kind.verbs,
         "storageVersionHash": storage_version_hash(kind),
     });
-    add_words(&mut resource, kind);
+    add_aliases(&mut resource, kind);
     resource
 }
 
@@ -135,7 +135,7 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
     resource
 }
 
-/// What tells clients that the form changed in which objects are stored; the same for everybody who stores this
+/// Returns the hash that tells clients which version is stored. It is the same on all servers that store this
 /// version.
 fn storage_version_hash(kind: &Kind) -> String {
     const HASH_BYTES: usize = 8;
@@ -143,10 +143,10 @@ fn storage_version_hash(kind: &Kind) -> String {
     STANDARD.encode(&digest[..HASH_BYTES])
 }
 
-fn add_words(resource: &mut Value, kind: &Kind) {
-    for (field, words) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
-        if !words.is_empty() {
-            resource[field] = json!(words);
+fn add_aliases(resource: &mut Value, kind: &Kind) {
+    for (field, names) in [("shortNames", kind.short_names), ("categories", kind.categories)] {
+        if !names.is_empty() {
+            resource[field] = json!(names);
         }
     }
 }
@@ -171,7 +171,7 @@ fn aggregated_group(name: &str, versions: &[&str]) -> Value {
         .map(|version| {
             let resources: Vec<Value> = kinds_of(name, version)
                 .iter()
-                .map(|k| aggregated_resource(k))
+                .map(|kind| aggregated_resource(kind))
                 .collect();
             json!({"version": version, "resources": resources, "freshness": "Current"})
         })
@@ -188,14 +188,14 @@ fn aggregated_resource(kind: &Kind) -> Value {
         "singularResource": kind.singular,
         "verbs": kind.verbs,
     });
-    add_words(&mut resource, kind);
+    add_aliases(&mut resource, kind);
     if !kind.subresources.is_empty() {
-        let subresources = kind.subresources.iter().map(|s| {
-            let mut response = response(s.sent.unwrap_or(kind));
-            if let Some(word) = s.kind {
-                response["kind"] = word.into();
+        let subresources = kind.subresources.iter().map(|row| {
+            let mut response = response(row.sent.unwrap_or(kind));
+            if let Some(response_kind) = row.kind {
+                response["kind"] = response_kind.into();
             }
-            json!({"subresource": s.name, "responseKind": response, "verbs": s.verbs})
+            json!({"subresource": row.name, "responseKind": response, "verbs": row.verbs})
         });
         resource["subresources"] = subresources.collect();
     }

@@ -51,7 +51,7 @@ pub(crate) fn object(
         Representation::Objects => encoded(&kind.of_stored(object), kind.definition, form.encoding),
         Representation::Metadata if form.encoding == Encoding::Protobuf => {
             let message = protobuf::metadata_message(&object).ok_or_else(no_protobuf)?;
-            Ok(protobuf::enveloped(&metadata_only(&object), &message).into())
+            Ok(protobuf::envelope(&metadata_only(&object), &message).into())
         }
         Representation::Metadata => encoded(&metadata_only(&object), "", form.encoding),
         Representation::Table => {

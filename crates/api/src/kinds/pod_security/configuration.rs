@@ -1,4 +1,4 @@
-//! The configuration of the admission plugin PodSecurity: defaults for Namespaces without labels, and exemptions.
+//! Configuration of the admission plugin PodSecurity: defaults for Namespaces without labels, and exemptions.
 
 use std::collections::HashSet;
 
@@ -13,47 +13,47 @@ use crate::machinery::names;
 
 const GROUP: &str = "pod-security.admission.config.k8s.io";
 const KIND: &str = "PodSecurityConfiguration";
-/// The versions of the file that upstream reads; they have the same fields.
+/// API versions that upstream accepts; their fields are equal.
 const VERSIONS: [&str; 3] = ["v1", "v1beta1", "v1alpha1"];
 
-/// Defaults for Namespaces without labels, and exemptions.
+/// Configuration of the plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Configuration {
-    /// For Namespaces without labels.
+    /// Policy of Namespaces without labels.
     pub defaults: Policy,
-    /// Requests that are not checked.
+    /// Exempt requests.
     pub exemptions: Exemptions,
 }
 
-/// Requests that are not checked.
+/// Requests that are exempt from all checks.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct Exemptions {
-    /// Users whose requests are not checked.
+    /// Exempt users.
     pub usernames: Vec<String>,
-    /// Namespaces that are not checked.
+    /// Exempt namespaces.
     pub namespaces: Vec<String>,
-    /// RuntimeClasses whose Pods are not checked.
+    /// RuntimeClasses whose Pods are exempt.
     pub runtime_classes: Vec<String>,
 }
 
-/// A configuration that cannot be used.
+/// Failure to load a configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// The document has another kind.
+    /// The document contains another kind.
     #[error(
         "expected apiVersion {GROUP}/v1 and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}"
     )]
     Kind {
-        /// The `apiVersion` that came.
+        /// The `apiVersion` of the document.
         api_version: String,
-        /// The `kind` that came.
+        /// The `kind` of the document.
         kind: String,
     },
     /// A field is unknown or has another type.
     #[error("strict decoding error: {0}")]
     Form(#[from] serde_json::Error),
-    /// Values are not allowed.
+    /// Fields have invalid values.
     #[error("{}", joined(.0))]
     Values(FieldErrors),
 }
@@ -70,7 +70,7 @@ impl Default for Configuration {
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct File {
-    // Looked at before.
+    // Checked before deserialization.
     #[serde(default, rename = "apiVersion")]
     _api_version: IgnoredAny,
     #[serde(default, rename = "kind")]
@@ -93,10 +93,10 @@ struct Defaults {
 }
 
 impl Configuration {
-    /// Reads a `PodSecurityConfiguration`.
+    /// Parses a `PodSecurityConfiguration`.
     ///
     /// # Errors
-    /// See [`ConfigurationError`]; the messages about values are upstream's.
+    /// See [`ConfigurationError`]; messages about values are upstream's.
     pub fn read(value: Value) -> Result<Self, ConfigurationError> {
         let text = |field: &str| crate::machinery::tree::text(&value, field).to_owned();
         let (api_version, kind) = (text("apiVersion"), text("kind"));
@@ -120,36 +120,36 @@ impl Configuration {
             audit: mode("audit", &defaults.audit, &defaults.audit_version, &mut errors),
         };
         validate_exemptions(&file.exemptions, &mut errors);
-        match errors.is_empty() {
-            true => Ok(Self {
-                defaults,
-                exemptions: file.exemptions,
-            }),
-            false => Err(ConfigurationError::Values(errors)),
+        if !errors.is_empty() {
+            return Err(ConfigurationError::Values(errors));
         }
+        Ok(Self {
+            defaults,
+            exemptions: file.exemptions,
+        })
     }
 }
 
 impl Exemptions {
-    /// Returns true if the Namespace is exempt.
+    /// True if the Namespace is exempt.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         contains(&self.namespaces, namespace)
     }
 
-    /// Returns true if the user is exempt.
+    /// True if the user is exempt.
     pub fn has_user(&self, user: &str) -> bool {
         contains(&self.usernames, user)
     }
 
-    /// Returns true if the RuntimeClass is exempt.
+    /// True if the RuntimeClass is exempt.
     pub fn has_runtime_class(&self, runtime_class: &str) -> bool {
         contains(&self.runtime_classes, runtime_class)
     }
 }
 
-/// An empty name is never exempt.
+/// True if the list contains the name. Empty names are never exempt.
 fn contains(names: &[String], name: &str) -> bool {
-    !name.is_empty() && names.iter().any(|known| known == name)
+    !name.is_empty() && names.iter().any(|entry| entry == name)
 }
 
 fn mode(name: &str, level: &str, version: &str, errors: &mut FieldErrors) -> LevelVersion {
@@ -174,9 +174,9 @@ fn mode(name: &str, level: &str, version: &str, errors: &mut FieldErrors) -> Lev
 }
 
 fn validate_exemptions(exemptions: &Exemptions, errors: &mut FieldErrors) {
-    type FaultsOf = fn(&str) -> Vec<String>;
+    type Validate = fn(&str) -> Vec<String>;
     let path = Path::new("exemptions");
-    let rows: [(&str, &[String], FaultsOf); 2] = [
+    let rows: [(&str, &[String], Validate); 2] = [
         ("namespaces", &exemptions.namespaces, names::dns_label),
         (
             "runtimeClasses",
@@ -184,13 +184,13 @@ fn validate_exemptions(exemptions: &Exemptions, errors: &mut FieldErrors) {
             names::dns_subdomain,
         ),
     ];
-    for (field, names, faults_of) in rows {
+    for (field, names, validate) in rows {
         let mut seen = HashSet::new();
         for (index, name) in names.iter().enumerate() {
             let path = path.child(field).index(index);
-            let faults = faults_of(name);
-            if !faults.is_empty() {
-                errors.push(FieldError::invalid(&path, name.as_str(), faults.join(", ")));
+            let problems = validate(name);
+            if !problems.is_empty() {
+                errors.push(FieldError::invalid(&path, name.as_str(), problems.join(", ")));
             } else if !seen.insert(name) {
                 errors.push(FieldError::duplicate(&path, name.as_str()));
             }

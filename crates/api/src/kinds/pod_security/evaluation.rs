@@ -1,34 +1,34 @@
-//! Checks of a level and version, and their results.
+//! Evaluation of Pods against a level and version.
 
 use super::checks::CHECKS;
 use super::level::{Level, LevelVersion, Version};
 use super::pod::PodView;
 
-/// One check with its revisions, as upstream's registry has it.
+/// A check with its revisions, as in upstream's registry.
 pub(super) struct Check {
-    /// Upstream's name. Violations are listed in the order of levels, then of these names.
+    /// Upstream's ID. Violations are listed by level, then by ID.
     pub(super) id: &'static str,
-    /// The first level that the check belongs to.
+    /// Lowest level that includes the check.
     pub(super) level: Level,
-    /// Ascending by version; the newest one that is not newer than the policy applies.
+    /// Revisions in ascending order; the newest one that is not newer than the policy applies.
     pub(super) revisions: &'static [Revision],
 }
 
-/// A check as it is from some version on.
+/// Revision of a check.
 pub(super) struct Revision {
-    /// `N` of the version `v1.N` that brought it.
+    /// Minor version `N` of `v1.N` since which the revision applies.
     pub(super) since_minor: u64,
     pub(super) run: fn(&PodView<'_>) -> Option<Violation>,
-    /// Baseline checks that do not apply beside this one.
+    /// Baseline checks that this revision replaces.
     pub(super) overrides: &'static [&'static str],
 }
 
-/// Result of a check.
+/// Violation of a check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// In short: `privileged`.
+    /// Short reason, for example `privileged`.
     pub reason: String,
-    /// Containers or values; "" if the reason is complete.
+    /// Containers or values; "" if the reason is sufficient.
     pub detail: String,
 }
 
@@ -41,20 +41,20 @@ impl Violation {
     }
 }
 
-/// Results of all checks of a policy, in upstream's order.
+/// Violations of a policy, in upstream's order.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Evaluation {
-    /// None if the Pod complies.
+    /// Violations; empty if the Pod complies.
     pub violations: Vec<Violation>,
 }
 
 impl Evaluation {
-    /// Returns true if the Pod complies.
+    /// True if the Pod complies.
     pub fn is_allowed(&self) -> bool {
         self.violations.is_empty()
     }
 
-    /// The reasons alone: `hostPort, privileged`.
+    /// Returns the reasons only: `hostPort, privileged`.
     pub fn reasons(&self) -> String {
         let reasons: Vec<&str> = self
             .violations
@@ -64,7 +64,7 @@ impl Evaluation {
         reasons.join(", ")
     }
 
-    /// The reasons, each with its detail: `hostPort (container "a" uses hostPort 80), privileged (…)`.
+    /// Returns reasons with details: `hostPort (container "a" uses hostPort 80), privileged (…)`.
     pub fn details(&self) -> String {
         let details: Vec<String> = self
             .violations
@@ -78,7 +78,7 @@ impl Evaluation {
     }
 }
 
-/// Checks a Pod against a level of the standards.
+/// Evaluates a Pod against a level and version.
 pub fn evaluate(policy: LevelVersion, pod: &PodView<'_>) -> Evaluation {
     if policy.level == Level::Privileged {
         return Evaluation::default();

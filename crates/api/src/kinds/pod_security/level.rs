@@ -1,23 +1,23 @@
-//! Levels of the standards and the versions of their rules.
+//! Levels of the Pod Security Standards, and versions of their checks.
 
 use std::fmt;
 
-/// Strictness of a policy. Later variants are stricter.
+/// Level of a policy, in ascending strictness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// No restrictions.
+    /// Unrestricted.
     Privileged,
-    /// Known privilege escalations are prevented.
+    /// Prevents known privilege escalations.
     Baseline,
-    /// Current hardening practices are required.
+    /// Requires current hardening practices.
     Restricted,
 }
 
 impl Level {
-    /// The level of this name.
+    /// Parses the name of a level.
     ///
     /// # Errors
-    /// Upstream's message if there is no such level.
+    /// Returns upstream's message for unknown levels.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         match text {
             "privileged" => Ok(Self::Privileged),
@@ -27,7 +27,7 @@ impl Level {
         }
     }
 
-    /// The name in labels and messages.
+    /// Returns the name in labels and messages.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Privileged => "privileged",
@@ -43,20 +43,20 @@ impl fmt::Display for Level {
     }
 }
 
-/// The Kubernetes version whose rules apply. `Latest` is newer than every numbered version.
+/// Kubernetes version whose checks apply. `Latest` is newer than all numbered versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Version {
     /// `v1.N`.
     Minor(u64),
-    /// `latest`: the newest rules that this program knows.
+    /// `latest`: the newest checks of this program.
     Latest,
 }
 
 impl Version {
-    /// Reads `latest` or `v1.N`.
+    /// Parses `latest` or `v1.N`.
     ///
     /// # Errors
-    /// Upstream's message for any other text.
+    /// Returns upstream's message for other text.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         const EXPECTED: &str = r#"must be "latest" or "v1.x""#;
         if text == "latest" {
@@ -68,7 +68,7 @@ impl Version {
         if !is_number || has_leading_zero {
             return Err(EXPECTED);
         }
-        // Go reads the number as a signed 64-bit integer.
+        // Go parses the number as a signed 64-bit integer.
         match digits.parse::<i64>().map(u64::try_from) {
             Ok(Ok(minor)) => Ok(Self::Minor(minor)),
             _ => Err(EXPECTED),
@@ -85,12 +85,12 @@ impl fmt::Display for Version {
     }
 }
 
-/// A level at a version: `restricted:v1.36`.
+/// A level and version, for example `restricted:v1.36`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct LevelVersion {
-    /// Level.
+    /// Level of the policy.
     pub level: Level,
-    /// Whose rules.
+    /// Version of the checks.
     pub version: Version,
 }
 

@@ -1,7 +1,7 @@
-//! Pod Security Standards: the levels, the checks of each level, and what a Namespace's labels ask for.
+//! Pod Security Standards: levels, the checks of each level, and the policy in the labels of a Namespace.
 //!
-//! The rules, their versions and their messages are those of `k8s.io/pod-security-admission` in Kubernetes 1.36. All
-//! functions here are pure; admission in the API server applies them to requests.
+//! Rules, versions and messages are those of `k8s.io/pod-security-admission` in Kubernetes 1.36. All functions are
+//! pure; admission in the API server applies them to requests.
 
 mod checks;
 mod configuration;
@@ -20,7 +20,7 @@ pub use pod::PodView;
 pub use policy::{Policy, policy_of_labels};
 pub use update::is_significant_update;
 
-/// Prefix of the labels of Namespaces and of the annotations of audit events.
+/// Prefix of Namespace labels and audit annotations.
 pub const PREFIX: &str = "pod-security.kubernetes.io/";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Warnings about existing Pods for a stricter policy.
+//! Warnings about existing Pods that violate a stricter policy.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -10,10 +10,10 @@ use super::level::LevelVersion;
 use super::pod::PodView;
 use crate::kinds::object::OwnerReference;
 
-/// Pods that are checked at most when a Namespace's policy changes (upstream's `defaultNamespaceMaxPodsToCheck`).
+/// Maximum number of Pods that are checked after a policy change (upstream's `defaultNamespaceMaxPodsToCheck`).
 pub const EXISTING_PODS_MAX: usize = 3_000;
 
-/// Sort key of the Pods to check.
+/// View of a Pod for the selection of the Pods to check.
 #[derive(Deserialize)]
 struct Summary {
     metadata: SummaryMetadata,
@@ -35,17 +35,17 @@ struct SummarySpec {
     runtime_class_name: String,
 }
 
-/// Number of Pods that violate a policy for the same reasons.
+/// Pods that violate a policy for the same reasons.
 struct Violators {
-    /// The first one's name, by the alphabet.
+    /// Name of the first Pod, alphabetically.
     name: String,
     count: usize,
 }
 
-/// Checks Pods (stored as JSON) against the new enforce level of their Namespace. Returns upstream's warnings.
+/// Checks stored Pods (JSON) against the new enforce level of their Namespace. Returns upstream's warnings.
 ///
-/// One Pod of each controller is checked first. The check ends after [`EXISTING_PODS_MAX`] Pods or when `is_out_of_time`;
-/// the warnings then say how many were checked.
+/// One Pod of each controller is checked first. The check ends after [`EXISTING_PODS_MAX`] Pods, or when
+/// `is_out_of_time` returns true. The warnings contain the number of checked Pods in that case.
 pub fn existing_pod_warnings<'a>(
     namespace: &str,
     enforce: LevelVersion,
@@ -57,7 +57,7 @@ pub fn existing_pod_warnings<'a>(
     let mut violators: BTreeMap<String, Violators> = BTreeMap::new();
     let mut checked = 0;
     for (name, bytes) in pods.iter().take(EXISTING_PODS_MAX) {
-        // The store has only what this program has written; anything else is not a Pod that could be warned of.
+        // Stored Pods are valid JSON. A malformed one is treated as an empty Pod.
         let pod: Value = serde_json::from_slice(bytes).unwrap_or_default();
         let evaluation = evaluate(enforce, &PodView::new(&pod));
         checked += 1;
@@ -117,7 +117,7 @@ impl Violators {
     }
 }
 
-/// The Pods whose RuntimeClass is not exempt, by name: first those without a controller and one of each controller.
+/// Returns the Pods whose RuntimeClass is not exempt: Pods without a controller and one Pod of each controller first.
 fn prioritized<'a>(
     pods: impl Iterator<Item = &'a [u8]>,
     is_exempt: impl Fn(&str) -> bool,
@@ -135,9 +135,10 @@ fn prioritized<'a>(
         let owners = &pod.metadata.owner_references;
         let controller = owners.iter().find(|owner| owner.controller == Some(true));
         let is_new = controller.is_none_or(|controller| controllers.insert(controller.uid.clone()));
-        match is_new {
-            true => first.push((pod.metadata.name, bytes)),
-            false => duplicates.push((pod.metadata.name, bytes)),
+        if is_new {
+            first.push((pod.metadata.name, bytes));
+        } else {
+            duplicates.push((pod.metadata.name, bytes));
         }
     }
     first.append(&mut duplicates);

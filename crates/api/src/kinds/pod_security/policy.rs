@@ -1,4 +1,4 @@
-//! The policy of a Namespace, as its labels state it.
+//! The policy of a Namespace, from its labels.
 
 use serde_json::Value;
 
@@ -7,19 +7,19 @@ use super::level::{Level, LevelVersion, Version};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, text_if_set};
 
-/// Policy of a Namespace in each mode.
+/// Policy of a Namespace, in each mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// Violations are refused.
+    /// Level whose violations are rejected.
     pub enforce: LevelVersion,
-    /// Violations are annotated in the audit event.
+    /// Level whose violations are annotated in the audit event.
     pub audit: LevelVersion,
-    /// Violations are told to the client as warnings.
+    /// Level whose violations cause warnings.
     pub warn: LevelVersion,
 }
 
 impl Policy {
-    /// No restrictions in any mode: upstream's defaults.
+    /// Unrestricted in all modes: upstream's defaults.
     pub const PRIVILEGED: Self = Self {
         enforce: LevelVersion::PRIVILEGED,
         audit: LevelVersion::PRIVILEGED,
@@ -27,11 +27,11 @@ impl Policy {
     };
 }
 
-/// The policy that the labels of `namespace` ask for, with `defaults` for labels that are missing, and the faults of the
+/// Returns the policy in the labels of `namespace`, with `defaults` for missing labels, and the errors of invalid
 /// labels.
 ///
-/// A policy results in any case: an enforce level that cannot be read counts as `restricted`, a level of the other modes as
-/// `privileged`, and a version as `latest` (upstream's `PolicyToEvaluate`).
+/// A policy is always returned: an invalid enforce level is treated as `restricted`, an invalid level of the other
+/// modes as `privileged`, and an invalid version as `latest` (upstream's `PolicyToEvaluate`).
 pub fn policy_of_labels(namespace: &Value, defaults: Policy) -> (Policy, FieldErrors) {
     let labels = child(child(namespace, "metadata"), "labels");
     let mut errors = FieldErrors::new();
@@ -53,7 +53,7 @@ fn mode(
     labels: &Value,
     name: &str,
     default: LevelVersion,
-    unreadable: Level,
+    fallback: Level,
     errors: &mut FieldErrors,
 ) -> LevelVersion {
     let mut result = default;
@@ -61,7 +61,7 @@ fn mode(
     if let Some(text) = text_if_set(labels, &label) {
         result.level = Level::parse(text).unwrap_or_else(|detail| {
             errors.push(invalid(&label, text, detail));
-            unreadable
+            fallback
         });
     }
     let label = format!("{label}-version");

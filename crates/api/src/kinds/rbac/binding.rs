@@ -1,4 +1,4 @@
-//! RoleBindings and ClusterRoleBindings.
+//! Defaults and validation of RoleBindings and ClusterRoleBindings.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::names;
 use crate::machinery::tree::{child, items, items_mut, omit_zero, set, text};
 
-/// Completes the groups of role and subjects, and leaves out what is empty.
+/// Sets the API groups of role and subjects, and removes empty fields.
 pub fn default_binding_on_write(binding: &mut Value) {
     metadata::omit_empty(binding);
     omit_zero(binding, &["subjects"]);
@@ -25,36 +25,40 @@ pub fn default_binding_on_write(binding: &mut Value) {
     }
 }
 
-/// The rules for a new RoleBinding.
+/// Validates a new RoleBinding.
 pub fn validate_role_binding(binding: &Value) -> FieldErrors {
     validate(binding, true, &["Role", "ClusterRole"])
 }
 
-/// The rules for a changed RoleBinding: it stays with its role.
+/// Validates an update of a RoleBinding; `roleRef` is immutable.
 pub fn validate_role_binding_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_role_binding(new);
-    errors.extend(validate_change(new, old));
+    errors.extend(validate_role_ref_update(new, old));
     errors
 }
 
-/// The rules for a new ClusterRoleBinding.
+/// Validates a new ClusterRoleBinding.
 pub fn validate_cluster_role_binding(binding: &Value) -> FieldErrors {
     validate(binding, false, &["ClusterRole"])
 }
 
-/// The rules for a changed ClusterRoleBinding: it stays with its role.
+/// Validates an update of a ClusterRoleBinding; `roleRef` is immutable.
 pub fn validate_cluster_role_binding_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_cluster_role_binding(new);
-    errors.extend(validate_change(new, old));
+    errors.extend(validate_role_ref_update(new, old));
     errors
 }
 
-fn validate_change(new: &Value, old: &Value) -> FieldErrors {
+fn validate_role_ref_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update_of_any(new, old);
-    let (before, after) = (child(old, "roleRef"), child(new, "roleRef"));
-    if before != after {
+    let (old_role, new_role) = (child(old, "roleRef"), child(new, "roleRef"));
+    if old_role != new_role {
         let path = Path::new("roleRef");
-        errors.push(FieldError::invalid(&path, after.clone(), "cannot change roleRef"));
+        errors.push(FieldError::invalid(
+            &path,
+            new_role.clone(),
+            "cannot change roleRef",
+        ));
     }
     errors
 }

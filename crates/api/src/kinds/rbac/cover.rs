@@ -1,22 +1,22 @@
-//! Whether rules cover others: nobody may grant what they do not have.
+//! Escalation check: comparison of rules with the rules that a user has.
 
 use std::collections::{BTreeMap, HashSet};
 
 use super::PolicyRule;
 use super::rule::{ALL, covers_path};
 
-/// Most single rights that rules are taken apart into. A rule with some hundred words in each list would be taken
-/// apart into millions; what lies behind counts as not covered.
+/// Maximum number of single rights into which rules are split. Rules with hundreds of entries in each list would
+/// yield millions; the rest counts as uncovered.
 const RIGHTS_MAX: usize = 100_000;
 
-/// What of `wanted` the rules in `owned` do not cover, taken apart into single rights.
+/// Returns the parts of `requested` that the rules in `owned` do not cover, split into single rights.
 pub fn uncovered<'r>(
     owned: &[&PolicyRule],
-    wanted: impl IntoIterator<Item = &'r PolicyRule>,
+    requested: impl IntoIterator<Item = &'r PolicyRule>,
 ) -> Vec<PolicyRule> {
     let mut missing = Vec::new();
     let mut seen = 0;
-    for rule in wanted {
+    for rule in requested {
         for right in rights(rule) {
             seen += 1;
             if seen > RIGHTS_MAX || !owned.iter().any(|owner| covers(owner, &right)) {
@@ -30,58 +30,59 @@ pub fn uncovered<'r>(
     missing
 }
 
-/// Rights with the verbs on the same thing brought together.
-pub fn compacted(rights: Vec<PolicyRule>) -> Vec<PolicyRule> {
-    let mut by_thing: BTreeMap<String, (PolicyRule, HashSet<String>)> = BTreeMap::new();
+/// Merges the verbs of rights to the same objects.
+pub fn compact(rights: Vec<PolicyRule>) -> Vec<PolicyRule> {
+    let mut by_objects: BTreeMap<String, (PolicyRule, HashSet<String>)> = BTreeMap::new();
     for mut right in rights {
         let verbs = std::mem::take(&mut right.verbs);
-        let (known, seen) = by_thing
+        let (merged, seen) = by_objects
             .entry(right.to_string())
             .or_insert_with(|| (right, HashSet::new()));
-        known
+        merged
             .verbs
             .extend(verbs.into_iter().filter(|verb| seen.insert(verb.clone())));
     }
-    by_thing.into_values().map(|(known, _)| known).collect()
+    by_objects.into_values().map(|(merged, _)| merged).collect()
 }
 
-/// The single rights of a rule: one verb on one thing each.
+/// Splits a rule into single rights: one verb on one resource or path each.
 fn rights(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> {
-    let one = |word: &String| vec![word.clone()];
-    // A rule without names is one with the empty list of names.
-    let names: Vec<Vec<String>> = match rule.resource_names.is_empty() {
-        true => vec![Vec::new()],
-        false => rule.resource_names.iter().map(one).collect(),
+    let single = |value: &String| vec![value.clone()];
+    // A rule without resource names yields rights without names.
+    let names: Vec<Vec<String>> = if rule.resource_names.is_empty() {
+        vec![Vec::new()]
+    } else {
+        rule.resource_names.iter().map(single).collect()
     };
-    let of_resources = rule.api_groups.iter().flat_map(move |group| {
+    let resource_rights = rule.api_groups.iter().flat_map(move |group| {
         let names = names.clone();
         rule.resources.iter().flat_map(move |resource| {
             let names = names.clone();
             rule.verbs.iter().flat_map(move |verb| {
                 names.clone().into_iter().map(move |resource_names| PolicyRule {
-                    verbs: one(verb),
-                    api_groups: one(group),
-                    resources: one(resource),
+                    verbs: single(verb),
+                    api_groups: single(group),
+                    resources: single(resource),
                     resource_names,
                     non_resource_urls: Vec::new(),
                 })
             })
         })
     });
-    let of_paths = rule.non_resource_urls.iter().flat_map(move |path| {
+    let path_rights = rule.non_resource_urls.iter().flat_map(move |path| {
         rule.verbs.iter().map(move |verb| PolicyRule {
-            verbs: one(verb),
-            non_resource_urls: one(path),
+            verbs: single(verb),
+            non_resource_urls: single(path),
             ..PolicyRule::default()
         })
     });
-    of_resources.chain(of_paths)
+    resource_rights.chain(path_rights)
 }
 
-/// Whether a rule covers a single right.
+/// True if a rule covers a single right.
 fn covers(owner: &PolicyRule, right: &PolicyRule) -> bool {
-    let in_list = |owned: &[String], wanted: &[String]| {
-        owned.iter().any(|word| word == ALL) || wanted.iter().all(|word| owned.contains(word))
+    let in_list = |owned: &[String], requested: &[String]| {
+        owned.iter().any(|value| value == ALL) || requested.iter().all(|value| owned.contains(value))
     };
     let names = owner.resource_names.is_empty()
         || !right.resource_names.is_empty()
@@ -103,12 +104,12 @@ fn covers(owner: &PolicyRule, right: &PolicyRule) -> bool {
         && paths
 }
 
-fn covers_resource(owned: &[String], wanted: &str) -> bool {
-    owned.iter().any(|word| {
-        word == ALL
-            || word == wanted
-            || match (word.split_once('/'), wanted.split_once('/')) {
-                (Some((ALL, owned)), Some((_, wanted))) => owned == wanted,
+fn covers_resource(owned: &[String], requested: &str) -> bool {
+    owned.iter().any(|value| {
+        value == ALL
+            || value == requested
+            || match (value.split_once('/'), requested.split_once('/')) {
+                (Some((ALL, owned)), Some((_, requested))) => owned == requested,
                 _ => false,
             }
     })

@@ -1,4 +1,4 @@
-//! Roles and their bindings: defaults, validation, and what a rule allows.
+//! Roles and bindings: defaults, validation, and evaluation of rules.
 
 mod binding;
 mod cover;
@@ -9,14 +9,14 @@ pub use binding::{
     default_binding_on_write, validate_cluster_role_binding, validate_cluster_role_binding_update,
     validate_role_binding, validate_role_binding_update,
 };
-pub use cover::{compacted, uncovered};
+pub use cover::{compact, uncovered};
 pub use role::{
     default_role_on_write, validate_cluster_role, validate_cluster_role_update, validate_role,
     validate_role_update,
 };
 pub use rule::{Action, PolicyRule};
 
-/// The group of the kinds of this module, and of roles and subjects that are named in bindings.
+/// API group of the kinds of this module, and of roles and subjects in bindings.
 pub const GROUP: &str = "rbac.authorization.k8s.io";
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Roles and ClusterRoles.
+//! Defaults and validation of Roles and ClusterRoles.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{is_set, items, items_mut, omit_null, omit_zero, set, texts};
 
-/// Leaves out what is empty; the list of rules is always written.
+/// Removes empty fields; `rules` is always serialized.
 pub fn default_role_on_write(role: &mut Value) {
     metadata::omit_empty(role);
     omit_null(role, &["aggregationRule"]);
@@ -21,19 +21,19 @@ pub fn default_role_on_write(role: &mut Value) {
     }
 }
 
-/// The rules for a new Role.
+/// Validates a new Role.
 pub fn validate_role(role: &Value) -> FieldErrors {
     validate(role, true)
 }
 
-/// The rules for a changed Role.
+/// Validates an update of a Role.
 pub fn validate_role_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_role(new);
     errors.extend(metadata::validate_update_of_any(new, old));
     errors
 }
 
-/// The rules for a new ClusterRole.
+/// Validates a new ClusterRole.
 pub fn validate_cluster_role(role: &Value) -> FieldErrors {
     let mut errors = validate(role, false);
     if let Some(aggregation) = role.get("aggregationRule")
@@ -46,7 +46,7 @@ pub fn validate_cluster_role(role: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed ClusterRole.
+/// Validates an update of a ClusterRole.
 pub fn validate_cluster_role_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_cluster_role(new);
     errors.extend(metadata::validate_update_of_any(new, old));
@@ -72,9 +72,9 @@ fn validate_rule(errors: &mut FieldErrors, rule: &Value, is_namespaced: bool, pa
     }
     let urls = texts(rule, "nonResourceURLs");
     if urls.is_empty() {
-        for (field, what) in [("apiGroups", "api group"), ("resources", "resource")] {
+        for (field, description) in [("apiGroups", "api group"), ("resources", "resource")] {
             if is_empty(field) {
-                let detail = format!("resource rules must supply at least one {what}");
+                let detail = format!("resource rules must supply at least one {description}");
                 errors.push(FieldError::required(&path.child(field), detail));
             }
         }

@@ -1,29 +1,29 @@
-//! One rule of a role: which verbs it allows on what.
+//! Policy rules and their evaluation.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Everything, in any list of a rule.
+/// Wildcard in the lists of a rule.
 pub(super) const ALL: &str = "*";
 
-/// A rule. It speaks of resources or of paths, never of both.
+/// A policy rule. It applies to resources or to paths, not to both.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PolicyRule {
-    /// What may be done: `get`, `list`, …, or `*`.
+    /// Verbs (`get`, `list` and so on), or `*`.
     #[serde(deserialize_with = "list_or_null")]
     pub verbs: Vec<String>,
-    /// The groups of the resources, "" for the core group.
+    /// API groups of the resources; "" for the core group.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "list_or_null")]
     pub api_groups: Vec<String>,
-    /// The resources: `pods`, `pods/status`, `*/status`, `*`.
+    /// Resources: `pods`, `pods/status`, `*/status`, `*`.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "list_or_null")]
     pub resources: Vec<String>,
-    /// The only objects that are meant; empty for all.
+    /// Names of the objects; empty for all.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "list_or_null")]
     pub resource_names: Vec<String>,
-    /// Paths that are no resources: `/metrics`, `/healthz/*`.
+    /// Non-resource paths: `/metrics`, `/healthz/*`.
     #[serde(
         rename = "nonResourceURLs",
         skip_serializing_if = "Vec::is_empty",
@@ -32,25 +32,25 @@ pub struct PolicyRule {
     pub non_resource_urls: Vec<String>,
 }
 
-/// What somebody wants to do, as rules see it.
+/// Action of a request, to which rules apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action<'a> {
-    /// Something with objects.
+    /// An action on objects.
     Resource {
-        /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or a word of its own.
+        /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`, or a special verb.
         verb: &'a str,
-        /// The group, "" for the core group.
+        /// API group; "" for the core group.
         group: &'a str,
-        /// The plural.
+        /// Resource in the plural.
         resource: &'a str,
-        /// What is below an object, "" for the object itself.
+        /// Subresource; "" for the object itself.
         subresource: &'a str,
-        /// The object, "" if none is named.
+        /// Object name; "" if the request has none.
         name: &'a str,
     },
-    /// Something with a path that is no resource.
+    /// An action on a non-resource path.
     Path {
-        /// The method in lower case.
+        /// HTTP method in lower case.
         verb: &'a str,
         /// The path.
         path: &'a str,
@@ -58,7 +58,7 @@ pub enum Action<'a> {
 }
 
 impl PolicyRule {
-    /// Whether the rule allows this.
+    /// True if the rule allows the action.
     pub fn allows(&self, action: &Action<'_>) -> bool {
         match *action {
             Action::Resource {
@@ -73,8 +73,9 @@ impl PolicyRule {
                     && self
                         .resources
                         .iter()
-                        .any(|rule| is_meant(rule, resource, subresource))
-                    && (self.resource_names.is_empty() || self.resource_names.iter().any(|n| n == name))
+                        .any(|pattern| matches_resource(pattern, resource, subresource))
+                    && (self.resource_names.is_empty()
+                        || self.resource_names.iter().any(|allowed| allowed == name))
             }
             Action::Path { verb, path } => {
                 has(&self.verbs, verb) && self.non_resource_urls.iter().any(|rule| covers_path(rule, path))
@@ -83,7 +84,7 @@ impl PolicyRule {
     }
 }
 
-/// The form in which messages show a rule: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`.
+/// Formats the rule for messages: `{APIGroups:[""], Resources:["pods"], Verbs:["get" "list"]}`.
 impl fmt::Display for PolicyRule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [
@@ -104,31 +105,31 @@ impl fmt::Display for PolicyRule {
     }
 }
 
-/// Whether a list has `wanted`, or everything.
-fn has(list: &[String], wanted: &str) -> bool {
-    list.iter().any(|item| item == wanted || item == ALL)
+/// True if the list contains the value or the wildcard.
+fn has(list: &[String], value: &str) -> bool {
+    list.iter().any(|item| item == value || item == ALL)
 }
 
-/// Whether the word of a rule means a resource: `pods`, `pods/status`, `*/status` or `*`.
-fn is_meant(rule: &str, resource: &str, subresource: &str) -> bool {
-    if rule == ALL {
+/// True if a resource pattern matches: `pods`, `pods/status`, `*/status` or `*`.
+fn matches_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
+    if pattern == ALL {
         return true;
     }
     if subresource.is_empty() {
-        return rule == resource;
+        return pattern == resource;
     }
-    match rule.split_once('/') {
-        Some((of, below)) => below == subresource && (of == ALL || of == resource),
+    match pattern.split_once('/') {
+        Some((parent, child)) => child == subresource && (parent == ALL || parent == resource),
         None => false,
     }
 }
 
-/// Whether the word of a rule means a path: the path itself, all that begin so (`/healthz/*`), or `*`.
+/// True if a path pattern matches: the path itself, a prefix (`/healthz/*`), or `*`.
 pub(super) fn covers_path(rule: &str, path: &str) -> bool {
     rule == path || rule.ends_with(ALL) && path.starts_with(rule.trim_end_matches(ALL))
 }
 
-/// A list that was never set is written as `null`.
+/// Deserializes a list; Go serializes an unset list as `null`.
 fn list_or_null<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     Ok(Option::<Vec<String>>::deserialize(deserializer)?.unwrap_or_default())
 }

@@ -6,7 +6,7 @@ use crate::machinery::field::FieldErrors;
 fn causes(errors: &FieldErrors) -> Vec<String> {
     errors
         .iter()
-        .map(|e| format!("{} {}", e.reason.as_str(), e.path))
+        .map(|error| format!("{} {}", error.reason.as_str(), error.path))
         .collect()
 }
 
@@ -14,7 +14,7 @@ fn rule(rule: Value) -> PolicyRule {
     serde_json::from_value(rule).unwrap()
 }
 
-fn on<'a>(verb: &'a str, group: &'a str, resource: &'a str, name: &'a str) -> Action<'a> {
+fn action<'a>(verb: &'a str, group: &'a str, resource: &'a str, name: &'a str) -> Action<'a> {
     let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
     Action::Resource {
         verb,
@@ -26,16 +26,16 @@ fn on<'a>(verb: &'a str, group: &'a str, resource: &'a str, name: &'a str) -> Ac
 }
 
 #[test]
-fn a_rule_allows_what_all_of_its_lists_have() {
+fn rule_allows_actions_that_all_lists_contain() {
     let pods = rule(json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/status"]}));
-    assert!(pods.allows(&on("get", "", "pods", "a")));
-    assert!(pods.allows(&on("get", "", "services/status", "a")));
-    assert!(!pods.allows(&on("get", "", "services", "a")));
-    assert!(!pods.allows(&on("watch", "", "pods", "")));
-    assert!(!pods.allows(&on("get", "apps", "pods", "a")));
-    assert!(!pods.allows(&on("get", "", "pods/log", "a")));
+    assert!(pods.allows(&action("get", "", "pods", "a")));
+    assert!(pods.allows(&action("get", "", "services/status", "a")));
+    assert!(!pods.allows(&action("get", "", "services", "a")));
+    assert!(!pods.allows(&action("watch", "", "pods", "")));
+    assert!(!pods.allows(&action("get", "apps", "pods", "a")));
+    assert!(!pods.allows(&action("get", "", "pods/log", "a")));
     let everything = rule(json!({"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}));
-    assert!(everything.allows(&on("escalate", "x", "pods/log", "a")));
+    assert!(everything.allows(&action("escalate", "x", "pods/log", "a")));
     assert!(!everything.allows(&Action::Path {
         verb: "get",
         path: "/metrics"
@@ -43,26 +43,26 @@ fn a_rule_allows_what_all_of_its_lists_have() {
 }
 
 #[test]
-fn names_and_paths() {
+fn rule_restricts_names_and_paths() {
     let one = rule(json!({"verbs": ["*"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}));
-    assert!(one.allows(&on("delete", "", "pods", "a")));
-    assert!(!one.allows(&on("delete", "", "pods", "b")));
-    assert!(!one.allows(&on("list", "", "pods", "")));
+    assert!(one.allows(&action("delete", "", "pods", "a")));
+    assert!(!one.allows(&action("delete", "", "pods", "b")));
+    assert!(!one.allows(&action("list", "", "pods", "")));
     let paths = rule(json!({"verbs": ["get"], "nonResourceURLs": ["/healthz", "/apis/*"]}));
     let get = |path| paths.allows(&Action::Path { verb: "get", path });
     assert!(get("/healthz") && get("/apis/a/b"));
     assert!(!get("/healthz/ping") && !get("/apis"));
-    assert!(!paths.allows(&on("get", "", "pods", "")));
+    assert!(!paths.allows(&action("get", "", "pods", "")));
 }
 
 #[test]
-fn what_is_not_covered_is_told_right_by_right() {
+fn reports_uncovered_rights() {
     let owner = rule(json!({"verbs": ["get", "list"], "apiGroups": [""], "resources": ["pods", "*/status"]}));
     let named =
         rule(json!({"verbs": ["delete"], "apiGroups": [""], "resources": ["pods"], "resourceNames": ["a"]}));
-    let missing = |wanted: Value| {
-        let wanted = [rule(wanted)];
-        let texts: Vec<String> = compacted(uncovered(&[&owner, &named], &wanted))
+    let missing = |requested: Value| {
+        let requested = [rule(requested)];
+        let texts: Vec<String> = compact(uncovered(&[&owner, &named], &requested))
             .iter()
             .map(ToString::to_string)
             .collect();
@@ -93,12 +93,12 @@ fn what_is_not_covered_is_told_right_by_right() {
 }
 
 #[test]
-fn roles_are_checked_rule_by_rule() {
+fn validates_the_rules_of_roles() {
     let role = |rules: Value| json!({"metadata": {"name": "system:r", "namespace": "n"}, "rules": rules});
-    let of = |rules: Value| causes(&validate_role(&role(rules)));
-    assert!(of(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).is_empty());
+    let causes_of = |rules: Value| causes(&validate_role(&role(rules)));
+    assert!(causes_of(json!([{"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]}])).is_empty());
     assert_eq!(
-        of(json!([{"verbs": []}])),
+        causes_of(json!([{"verbs": []}])),
         [
             "FieldValueRequired rules[0].verbs",
             "FieldValueRequired rules[0].apiGroups",
@@ -106,7 +106,7 @@ fn roles_are_checked_rule_by_rule() {
         ]
     );
     assert_eq!(
-        of(json!([{"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]}])),
+        causes_of(json!([{"verbs": ["get"], "nonResourceURLs": ["/x"], "resources": ["pods"]}])),
         [
             "FieldValueInvalid rules[0].nonResourceURLs",
             "FieldValueInvalid rules[0].nonResourceURLs"
@@ -124,33 +124,33 @@ fn roles_are_checked_rule_by_rule() {
 }
 
 #[test]
-fn bindings_name_a_role_and_subjects() {
-    let mut good = json!({"metadata": {"name": "b", "namespace": "n"},
+fn validates_roles_and_subjects_of_bindings() {
+    let mut valid = json!({"metadata": {"name": "b", "namespace": "n"},
         "roleRef": {"kind": "ClusterRole", "name": "view"},
         "subjects": [{"kind": "User", "name": "ann"}, {"kind": "ServiceAccount", "name": "s"}]});
-    default_binding_on_write(&mut good);
-    assert_eq!(good["roleRef"]["apiGroup"], GROUP);
-    assert_eq!(good["subjects"][0]["apiGroup"], GROUP);
-    assert!(good["subjects"][1].get("apiGroup").is_none());
-    assert!(validate_role_binding(&good).is_empty());
+    default_binding_on_write(&mut valid);
+    assert_eq!(valid["roleRef"]["apiGroup"], GROUP);
+    assert_eq!(valid["subjects"][0]["apiGroup"], GROUP);
+    assert!(valid["subjects"][1].get("apiGroup").is_none());
+    assert!(validate_role_binding(&valid).is_empty());
 
-    let mut changed = good.clone();
+    let mut changed = valid.clone();
     changed["roleRef"]["name"] = "edit".into();
     assert_eq!(
-        causes(&validate_role_binding_update(&changed, &good)),
+        causes(&validate_role_binding_update(&changed, &valid)),
         ["FieldValueInvalid roleRef"]
     );
 
-    let mut of_cluster = good.clone();
-    of_cluster["metadata"] = json!({"name": "b"});
+    let mut cluster_binding = valid.clone();
+    cluster_binding["metadata"] = json!({"name": "b"});
     assert_eq!(
-        causes(&validate_cluster_role_binding(&of_cluster)),
+        causes(&validate_cluster_role_binding(&cluster_binding)),
         ["FieldValueRequired subjects[1].namespace"]
     );
-    of_cluster["roleRef"] = json!({"kind": "Role", "name": ""});
-    of_cluster["subjects"] = json!([{"kind": "Robot"}]);
+    cluster_binding["roleRef"] = json!({"kind": "Role", "name": ""});
+    cluster_binding["subjects"] = json!([{"kind": "Robot"}]);
     assert_eq!(
-        causes(&validate_cluster_role_binding(&of_cluster)),
+        causes(&validate_cluster_role_binding(&cluster_binding)),
         [
             "FieldValueNotSupported roleRef.apiGroup",
             "FieldValueNotSupported roleRef.kind",
@@ -162,7 +162,7 @@ fn bindings_name_a_role_and_subjects() {
 }
 
 #[test]
-fn brings_many_verbs_on_one_thing_together_in_linear_time() {
+fn compacts_many_verbs_in_linear_time() {
     let right = |verb: usize| PolicyRule {
         verbs: vec![format!("v{verb}")],
         api_groups: vec![String::new()],
@@ -170,9 +170,9 @@ fn brings_many_verbs_on_one_thing_together_in_linear_time() {
         ..PolicyRule::default()
     };
     let count = 50_000;
-    // Each verb twice. Comparing each with all others would take hours.
+    // Each verb occurs twice. A quadratic comparison would take hours.
     let rights = (0..2 * count).map(|verb| right(verb % count)).collect();
-    let compacted = compacted(rights);
+    let compacted = compact(rights);
     assert_eq!(compacted.len(), 1);
     assert_eq!(compacted[0].verbs.len(), count);
     assert_eq!(compacted[0].verbs[1], "v1");

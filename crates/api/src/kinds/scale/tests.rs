@@ -9,7 +9,7 @@ fn deployment() -> Value {
 }
 
 #[test]
-fn a_scale_says_what_is_wanted_what_is_there_and_which_pods() {
+fn scale_has_desired_and_actual_replicas_and_selector() {
     let scale = scale_of(&deployment());
     assert_eq!(
         scale,
@@ -23,12 +23,12 @@ fn a_scale_says_what_is_wanted_what_is_there_and_which_pods() {
 }
 
 #[test]
-fn a_scale_changes_the_replicas_and_nothing_else() {
+fn scale_changes_replicas_only() {
     let mut scale = scale_of(&deployment());
     scale["spec"]["replicas"] = json!(5);
     scale["metadata"]["resourceVersion"] = json!("6");
     scale["metadata"]["labels"] = json!({"c": "d"});
-    let object = rescaled(&deployment(), &scale);
+    let object = with_scale(&deployment(), &scale);
     let mut expected = deployment();
     expected["spec"]["replicas"] = json!(5);
     expected["metadata"]["resourceVersion"] = json!("6");
@@ -36,7 +36,7 @@ fn a_scale_changes_the_replicas_and_nothing_else() {
 }
 
 #[test]
-fn fewer_than_none_is_refused() {
+fn rejects_negative_replicas() {
     let mut scale = scale_of(&deployment());
     scale["spec"]["replicas"] = json!(-1);
     let errors = validate(&scale);

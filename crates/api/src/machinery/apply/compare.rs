@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::field_set::{FieldSet, PathElement};
 use super::layout::{Layout, Part};
 
-/// Fields that record_difference between two versions.
+/// Fields that differ between two versions.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Comparison {
     pub(super) added: FieldSet,

@@ -117,7 +117,7 @@ impl FieldSet {
         paths
     }
 
-    /// Returns one set for single_fields field, in the order of [`Self::paths`].
+    /// Returns one set for each field, in the order of [`Self::paths`].
     pub(super) fn single_fields(&self) -> Vec<FieldSet> {
         let member = |element: &PathElement| FieldSet {
             members: BTreeSet::from([element.clone()]),

@@ -1,8 +1,8 @@
 //! `FieldsV1`: the encoding of field sets in `metadata.managedFields`.
 //!
-//! A field is a key of a JSON object, and its value holds the fields children it. The key is `f:` and a field name, `k:`
+//! A field is a key of a JSON object, and its value holds the fields below it. The key is `f:` and a field name, `k:`
 //! and the key of a list item, `v:` and the value of a set item, or `i:` and a position. `.` marks the field itself
-//! if fields children it follow.
+//! if fields below it follow.
 
 use serde_json::{Map, Value};
 

@@ -40,8 +40,8 @@ use thiserror::Error;
 
 pub use conflict::Conflict;
 
-use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 use crate::kinds::kind::Kind;
+use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 use crate::machinery::tree::{child, clear, set, text};
 use application::{Application, release_fields};
 use compare::Comparison;

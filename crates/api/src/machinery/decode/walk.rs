@@ -56,7 +56,7 @@ impl Location<'_> {
         }
     }
 
-    /// Returns the path of a field location this location, with list indexes.
+    /// Returns the path of a field at this location, with list indexes.
     fn path_to(&self, name: &str) -> String {
         let mut path = String::new();
         self.write_path(&mut path, true);
@@ -95,7 +95,7 @@ impl Location<'_> {
 }
 
 impl Findings {
-    /// Creates findings of a walk over `values_max` values location most.
+    /// Creates findings of a walk over `values_max` values at most.
     pub(super) fn new(values_max: usize) -> Self {
         Self {
             values: Cell::new(0),
@@ -141,7 +141,7 @@ impl Findings {
 }
 
 impl<'a> Node<'a> {
-    /// Creates the node of a value of `shape` location `location`.
+    /// Creates the node of a value of `shape` at `location`.
     pub(super) fn new(shape: &'a Shape, location: &'a Location<'a>, findings: &'a Findings) -> Self {
         Self {
             shape,

@@ -1,11 +1,11 @@
 use super::*;
 
 #[test]
-fn the_core_resources() {
-    let list = resource_list("", "v1").expect("served");
+fn lists_core_resources() {
+    let list = resource_list("", "v1").expect("served group");
     assert_eq!(list["groupVersion"], "v1");
     let find = |name: &str| {
-        let resources = list["resources"].as_array().expect("a list");
+        let resources = list["resources"].as_array().expect("resources");
         resources
             .iter()
             .find(|r| r["name"] == name)
@@ -44,10 +44,10 @@ fn the_core_resources() {
 }
 
 #[test]
-fn groups_and_versions() {
+fn lists_groups_and_versions() {
     assert!(resource_list("discovery.k8s.io", "v1beta1").is_none());
     assert!(group("nope").is_none());
-    let group = group("discovery.k8s.io").expect("served");
+    let group = group("discovery.k8s.io").expect("served group");
     assert_eq!(group["kind"], "APIGroup");
     assert_eq!(
         group["preferredVersion"],
@@ -74,7 +74,7 @@ fn groups_and_versions() {
 }
 
 #[test]
-fn aggregated_documents_say_the_same() {
+fn aggregated_documents_contain_all_kinds() {
     let mut kinds = 0;
     for list in [aggregated_core(), aggregated_groups()] {
         for group in list["items"].as_array().expect("groups") {

@@ -1,4 +1,4 @@
-//! Definitions as lines of the generated text.
+//! OpenAPI definitions, as lines of the generated text.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::OnceLock;
@@ -8,48 +8,49 @@ use crate::machinery::schema::DEFINITIONS_TEXT;
 
 const REFERENCE: &str = "\"$ref\":\"#/components/schemas/";
 
-/// Definitions that requests and answers of every kind use.
+/// Definitions that all kinds use.
 pub(super) const DELETE_OPTIONS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions";
 pub(super) const PATCH: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Patch";
 pub(super) const STATUS: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
-/// The lines `"name":{…}` of all definitions that kinds, their lists and the common requests need, by name.
-pub(super) fn reached_from(kinds: &[&Kind]) -> Vec<&'static str> {
+/// Returns the lines `"name":{…}` of all definitions that the kinds, their lists and the common requests refer to,
+/// sorted by name.
+pub(super) fn reachable_from(kinds: &[&Kind]) -> Vec<&'static str> {
     let lines = lines();
-    let mut reached = BTreeSet::new();
-    let mut open: Vec<String> = [DELETE_OPTIONS, PATCH, STATUS].map(str::to_owned).to_vec();
+    let mut reachable = BTreeSet::new();
+    let mut pending: Vec<String> = [DELETE_OPTIONS, PATCH, STATUS].map(str::to_owned).to_vec();
     for kind in kinds {
-        open.push(kind.definition.to_owned());
+        pending.push(kind.definition.to_owned());
         if kind.is_kept() {
-            open.push(list_definition(kind));
+            pending.push(list_definition(kind));
         }
         let sent = kind
             .subresources
             .iter()
             .filter_map(|subresource| subresource.sent);
-        open.extend(sent.map(|kind| kind.definition.to_owned()));
+        pending.extend(sent.map(|kind| kind.definition.to_owned()));
     }
-    while let Some(name) = open.pop() {
+    while let Some(name) = pending.pop() {
         let Some((name, line)) = lines.get_key_value(name.as_str()) else {
             continue;
         };
-        if reached.insert(*name) {
-            open.extend(references(line).map(str::to_owned));
+        if reachable.insert(*name) {
+            pending.extend(references(line).map(str::to_owned));
         }
     }
-    reached
+    reachable
         .iter()
         .filter_map(|name| lines.get(name).copied())
         .collect()
 }
 
-/// The name of the definition of a kind's list.
+/// Returns the name of the list definition of a kind.
 pub(super) fn list_definition(kind: &Kind) -> String {
     let package = kind.definition.strip_suffix(kind.kind).unwrap_or(kind.definition);
     format!("{package}{}", kind.list_kind)
 }
 
-/// The lines by definition; the generator writes one a line, after a brace or a comma.
+/// Returns the lines by definition name. The generator writes one definition in each line, after a brace or a comma.
 fn lines() -> &'static BTreeMap<&'static str, &'static str> {
     static LINES: OnceLock<BTreeMap<&'static str, &'static str>> = OnceLock::new();
     LINES.get_or_init(|| {

@@ -1,5 +1,5 @@
-//! OpenAPI v3 documents, one a group and version: `kubectl explain`, and what `kubectl apply` looks up before it
-//! sends a patch. The older form of them all is in [`v2`].
+//! OpenAPI v3 documents, one for each group and version. `kubectl explain` and `kubectl apply` read them. [`v2`] is
+//! the older form.
 
 mod definitions;
 mod paths;
@@ -15,24 +15,24 @@ use sha2::{Digest, Sha256};
 
 use crate::kinds::kind;
 
-/// The version of the Kubernetes API that the definitions are of.
+/// Kubernetes version of the definitions.
 const API_LEVEL: &str = "v1.36.0";
 
-/// A document as pieces to be sent one after another; most are part of the program and cost no memory.
+/// A document in pieces. Most pieces are static text and use no memory.
 pub type Pieces = Vec<Cow<'static, str>>;
 
-/// `/openapi/v3`: the path of every document, with a hash, so that clients may cache documents forever.
+/// Returns `/openapi/v3`: the paths of all documents, with hashes, so that clients may cache documents indefinitely.
 pub fn index() -> &'static Value {
-    // Hashing every document takes milliseconds, and kubectl asks with each command.
+    // Hashing takes milliseconds, and each kubectl command requests the index.
     static INDEX: OnceLock<Value> = OnceLock::new();
     INDEX.get_or_init(build_index)
 }
 
-/// `/openapi/v3/api/v1`, `/openapi/v3/apis/{group}/{version}`: paths and definitions.
+/// Returns `/openapi/v3/api/v1` or `/openapi/v3/apis/{group}/{version}`: paths and definitions.
 pub fn document(group: &str, version: &str) -> Option<Pieces> {
     let kinds: Vec<_> = kind::all()
         .iter()
-        .filter(|k| k.group == group && k.version == version)
+        .filter(|kind| kind.group == group && kind.version == version)
         .collect();
     if kinds.is_empty() {
         return None;
@@ -43,12 +43,12 @@ pub fn document(group: &str, version: &str) -> Option<Pieces> {
         "paths": paths::of(&kinds),
     })
     .to_string();
-    // The components go in before the closing brace, without building a tree of them.
+    // Insert the components before the closing brace, without building a tree.
     head.pop();
     head.push_str(",\"components\":{\"schemas\":{");
     let mut pieces: Pieces = vec![Cow::Owned(head)];
-    for (at, line) in definitions::reached_from(&kinds).into_iter().enumerate() {
-        if at > 0 {
+    for (index, line) in definitions::reachable_from(&kinds).into_iter().enumerate() {
+        if index > 0 {
             pieces.push(Cow::Borrowed(","));
         }
         pieces.push(Cow::Borrowed(line));
@@ -57,7 +57,7 @@ pub fn document(group: &str, version: &str) -> Option<Pieces> {
     Some(pieces)
 }
 
-/// The hash by which a document is known, also its `ETag`.
+/// Returns the hash of a document, which is also its `ETag`.
 pub fn hash(pieces: &[Cow<'static, str>]) -> String {
     hash_of(pieces.iter().map(|piece| piece.as_bytes()))
 }
@@ -67,7 +67,7 @@ fn hash_of<'p>(pieces: impl Iterator<Item = &'p [u8]>) -> String {
     pieces.for_each(|piece| digest.update(piece));
     digest.finalize().iter().fold(String::new(), |mut text, byte| {
         // Writing to a String cannot fail.
-        write!(text, "{byte:02X}").expect("memory takes every write");
+        write!(text, "{byte:02X}").expect("writing to a String");
         text
     })
 }
@@ -89,7 +89,10 @@ fn build_index() -> Value {
 }
 
 fn group_versions() -> Vec<(&'static str, &'static str)> {
-    let mut all: Vec<_> = kind::all().iter().map(|k| (k.group, k.version)).collect();
+    let mut all: Vec<_> = kind::all()
+        .iter()
+        .map(|kind| (kind.group, kind.version))
+        .collect();
     all.dedup();
     all
 }

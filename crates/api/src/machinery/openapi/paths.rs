@@ -1,11 +1,11 @@
-//! The paths of kinds: what each method takes and answers.
+//! OpenAPI paths of kinds, with parameters and responses of each method.
 
 use serde_json::{Map, Value, json};
 
 use super::definitions::{DELETE_OPTIONS, PATCH, STATUS, list_definition};
 use crate::kinds::kind::Kind;
 
-/// An operation: the method, the word of `x-kubernetes-action`, and the start of its id.
+/// An operation: HTTP method, `x-kubernetes-action`, and prefix of the operation ID.
 struct Operation {
     method: &'static str,
     action: &'static str,
@@ -24,78 +24,106 @@ const fn operation(method: &'static str, action: &'static str, id: &'static str)
     Operation { method, action, id }
 }
 
-/// Query parameters: name, type, what it does.
+/// Query parameter: name, type, description.
 type Parameter = (&'static str, &'static str, &'static str);
 
 const LIST_PARAMETERS: &[Parameter] = &[
     (
         "allowWatchBookmarks",
         "boolean",
-        "Ask for bookmark events in a watch.",
+        "Request bookmark events in a watch.",
     ),
     (
         "continue",
         "string",
-        "Where to continue a list, from the answer before.",
+        "Continue token of the previous response of a paged list.",
     ),
-    ("fieldSelector", "string", "Only objects whose fields match."),
-    ("labelSelector", "string", "Only objects whose labels match."),
-    ("limit", "integer", "At most so many objects in one answer."),
+    (
+        "fieldSelector",
+        "string",
+        "Field selector of the returned objects.",
+    ),
+    (
+        "labelSelector",
+        "string",
+        "Label selector of the returned objects.",
+    ),
+    ("limit", "integer", "Maximum number of objects in one response."),
     (
         "resourceVersion",
         "string",
-        "The revision to read at or watch from.",
+        "Revision of the list, or start of the watch.",
     ),
     (
         "resourceVersionMatch",
         "string",
-        "How resourceVersion is meant: Exact or NotOlderThan.",
+        "Interpretation of resourceVersion: Exact or NotOlderThan.",
     ),
     (
         "sendInitialEvents",
         "boolean",
-        "Begin a watch with the objects there are.",
+        "Begin a watch with synthetic events for existing objects.",
     ),
-    ("timeoutSeconds", "integer", "How long the call may take."),
-    ("watch", "boolean", "Send changes as they happen."),
+    (
+        "timeoutSeconds",
+        "integer",
+        "Timeout of the list or watch, in seconds.",
+    ),
+    (
+        "watch",
+        "boolean",
+        "Watch for changes instead of returning a list.",
+    ),
 ];
 
 const WRITE_PARAMETERS: &[Parameter] = &[
-    ("dryRun", "string", "All: do everything but keep the result."),
-    ("fieldManager", "string", "Who makes the change."),
+    (
+        "dryRun",
+        "string",
+        "All: process the request without storing the result.",
+    ),
+    (
+        "fieldManager",
+        "string",
+        "Name of the field manager of the change.",
+    ),
     (
         "fieldValidation",
         "string",
-        "What is done about unknown and duplicate fields: Ignore, Warn or Strict.",
+        "Treatment of unknown and duplicate fields: Ignore, Warn or Strict.",
     ),
 ];
 
 const PATCH_PARAMETERS: &[Parameter] = &[(
     "force",
     "boolean",
-    "Take over fields that others own, in an apply.",
+    "Acquire fields that other managers own, in a server-side apply.",
 )];
 
 const DELETE_PARAMETERS: &[Parameter] = &[
-    ("dryRun", "string", "All: do everything but keep the result."),
+    (
+        "dryRun",
+        "string",
+        "All: process the request without storing the result.",
+    ),
     (
         "gracePeriodSeconds",
         "integer",
-        "Seconds before the object is deleted.",
+        "Grace period before the deletion, in seconds.",
     ),
     (
         "orphanDependents",
         "boolean",
-        "Whether dependents are left alone; propagationPolicy replaces it.",
+        "Deprecated: orphan dependents; use propagationPolicy.",
     ),
     (
         "propagationPolicy",
         "string",
-        "What is done about dependents: Orphan, Background or Foreground.",
+        "Treatment of dependents: Orphan, Background or Foreground.",
     ),
 ];
 
-/// The paths of kinds that share a group and version.
+/// Returns the paths of kinds that share a group and version.
 pub(super) fn of(kinds: &[&Kind]) -> Value {
     let mut paths = Map::new();
     for kind in kinds {
@@ -109,9 +137,13 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
             format!("{root}/{}", kind.plural)
         };
         let object = format!("{collection}/{{name}}");
-        // What passes requests on has no form of its own to describe.
-        for subresource in kind.subresources.iter().filter(|s| s.kind.is_none()) {
-            let suffix = capitalised(subresource.name);
+        // Proxy subresources have no schema.
+        for subresource in kind
+            .subresources
+            .iter()
+            .filter(|subresource| subresource.kind.is_none())
+        {
+            let suffix = capitalized(subresource.name);
             let operations = [
                 (READ, "get"),
                 (REPLACE, "update"),
@@ -132,7 +164,7 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
                 ),
             );
         }
-        let of_collection = [
+        let collection_operations = [
             (LIST, "list"),
             (CREATE, "create"),
             (DELETE_COLLECTION, "deletecollection"),
@@ -140,26 +172,35 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
         .into_iter()
         .filter(|(_, verb)| kind.verbs.contains(verb))
         .map(|(operation, _)| operation);
-        paths.insert(collection, item(kind, kind, of_collection, "", &["namespace"]));
+        paths.insert(
+            collection,
+            item(kind, kind, collection_operations, "", &["namespace"]),
+        );
         if !kind.is_kept() {
             continue;
         }
-        let of_object = [READ, REPLACE, PATCH_ONE, DELETE];
+        let object_operations = [READ, REPLACE, PATCH_ONE, DELETE];
         paths.insert(
             object,
-            item(kind, kind, of_object.into_iter(), "", &["namespace", "name"]),
+            item(
+                kind,
+                kind,
+                object_operations.into_iter(),
+                "",
+                &["namespace", "name"],
+            ),
         );
     }
     Value::Object(paths)
 }
 
-/// The list over all namespaces.
+/// Returns the list path over all namespaces.
 fn across_namespaces(kind: &Kind) -> Value {
     item(kind, kind, std::iter::once(LIST), "ForAllNamespaces", &[])
 }
 
-/// One path with its operations, at which objects of the kind `sent` are sent and answered; `placeholders` are the
-/// parts of the path in braces.
+/// Returns one path with its operations. Requests and responses contain objects of the kind `sent`; `placeholders`
+/// are the path parameters.
 fn item(
     kind: &Kind,
     sent: &Kind,
@@ -171,7 +212,7 @@ fn item(
     for operation in operations {
         path.insert(
             operation.method.to_owned(),
-            described(kind, sent, &operation, suffix),
+            describe(kind, sent, &operation, suffix),
         );
     }
     let parameters: Vec<Value> = placeholders
@@ -193,21 +234,21 @@ fn item(
     Value::Object(path)
 }
 
-fn described(kind: &Kind, sent: &Kind, operation: &Operation, suffix: &str) -> Value {
-    let group = capitalised(
+fn describe(kind: &Kind, sent: &Kind, operation: &Operation, suffix: &str) -> Value {
+    let group = capitalized(
         kind.group
             .split('.')
             .next()
-            .filter(|g| !g.is_empty())
+            .filter(|name| !name.is_empty())
             .unwrap_or("core"),
     );
-    let version = capitalised(kind.version);
+    let version = capitalized(kind.version);
     let scope = if kind.namespaced && suffix != "ForAllNamespaces" {
         "Namespaced"
     } else {
         ""
     };
-    let mut described = json!({
+    let mut description = json!({
         "operationId": format!("{}{group}{version}{scope}{}{suffix}", operation.id, kind.kind),
         "description": format!("{} {}", operation.id, kind.kind),
         "tags": [format!("{}_{}", group.to_lowercase(), kind.version)],
@@ -217,9 +258,9 @@ fn described(kind: &Kind, sent: &Kind, operation: &Operation, suffix: &str) -> V
         "x-kubernetes-group-version-kind": {"group": sent.group, "kind": sent.kind, "version": sent.version},
     });
     if let Some(body) = request_body(sent, operation.action) {
-        described["requestBody"] = body;
+        description["requestBody"] = body;
     }
-    described
+    description
 }
 
 fn parameters(action: &str) -> Value {
@@ -272,23 +313,26 @@ fn responses(kind: &Kind, action: &str) -> Value {
         "delete" if !kind.delete_returns_object => STATUS,
         _ => kind.definition,
     };
-    let answer =
+    let response =
         |description: &str| json!({"description": description, "content": content(TYPES, definition)});
-    let mut responses = json!({"200": answer("OK"), "401": {"description": "Unauthorized"}});
+    let mut responses = json!({"200": response("OK"), "401": {"description": "Unauthorized"}});
     if matches!(action, "post" | "put" | "patch") {
-        responses["201"] = answer("Created");
+        responses["201"] = response("Created");
     }
     responses
 }
 
 fn content(types: &[&str], definition: &str) -> Value {
     let schema = json!({"schema": {"$ref": format!("#/components/schemas/{definition}")}});
-    let content: Map<String, Value> = types.iter().map(|t| ((*t).to_owned(), schema.clone())).collect();
+    let content: Map<String, Value> = types
+        .iter()
+        .map(|name| ((*name).to_owned(), schema.clone()))
+        .collect();
     Value::Object(content)
 }
 
-fn capitalised(word: &str) -> String {
-    let mut chars = word.chars();
+fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
     chars
         .next()
         .map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())

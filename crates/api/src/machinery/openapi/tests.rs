@@ -2,39 +2,39 @@ use std::collections::HashSet;
 
 use super::*;
 
-fn parsed(group: &str, version: &str) -> Value {
-    let text: String = document(group, version).expect("served").concat();
+fn parse_document(group: &str, version: &str) -> Value {
+    let text: String = document(group, version).expect("served group").concat();
     serde_json::from_str(&text).expect("JSON")
 }
 
-/// Every value of that field name, anywhere below.
-fn all_of<'v>(tree: &'v Value, field: &str, found: &mut Vec<&'v Value>) {
+/// Collects all values of a field at any depth.
+fn collect<'v>(tree: &'v Value, field: &str, found: &mut Vec<&'v Value>) {
     match tree {
         Value::Object(fields) => {
             for (name, value) in fields {
                 if name == field {
                     found.push(value);
                 }
-                all_of(value, field, found);
+                collect(value, field, found);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| all_of(item, field, found)),
+        Value::Array(items) => items.iter().for_each(|item| collect(item, field, found)),
         _ => {}
     }
 }
 
 #[test]
-fn documents_refer_only_to_what_they_hold() {
+fn documents_contain_all_referenced_definitions() {
     for (group, version) in group_versions() {
-        let document = parsed(group, version);
+        let document = parse_document(group, version);
         let mut references = Vec::new();
-        all_of(&document, "$ref", &mut references);
+        collect(&document, "$ref", &mut references);
         assert!(references.len() > 20);
         for reference in references {
             let name = reference
                 .as_str()
                 .and_then(|r| r.strip_prefix("#/components/schemas/"))
-                .expect("a name");
+                .expect("definition name");
             assert!(document["components"]["schemas"][name].is_object(), "{name}");
         }
     }
@@ -43,17 +43,17 @@ fn documents_refer_only_to_what_they_hold() {
 #[test]
 fn operation_ids_are_unique() {
     for (group, version) in group_versions() {
-        let document = parsed(group, version);
+        let document = parse_document(group, version);
         let mut ids = Vec::new();
-        all_of(&document["paths"], "operationId", &mut ids);
+        collect(&document["paths"], "operationId", &mut ids);
         let unique: HashSet<&str> = ids.iter().filter_map(|id| id.as_str()).collect();
         assert_eq!(unique.len(), ids.len(), "{group}/{version}");
     }
 }
 
 #[test]
-fn kubectl_finds_what_it_looks_for() {
-    let document = parsed("", "v1");
+fn documents_contain_what_kubectl_reads() {
+    let document = parse_document("", "v1");
     let path = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"];
     let patch = &path["patch"];
     assert_eq!(
@@ -63,7 +63,7 @@ fn kubectl_finds_what_it_looks_for() {
     assert!(patch["requestBody"]["content"]["application/strategic-merge-patch+json"].is_object());
     let parameters: Vec<_> = patch["parameters"]
         .as_array()
-        .expect("a list")
+        .expect("parameters")
         .iter()
         .map(|p| &p["name"])
         .collect();
@@ -79,14 +79,14 @@ fn kubectl_finds_what_it_looks_for() {
 }
 
 #[test]
-fn the_index_names_every_document() {
+fn index_lists_all_documents() {
     let index = index();
-    let paths = index["paths"].as_object().expect("an object");
+    let paths = index["paths"].as_object().expect("paths");
     assert_eq!(paths.len(), group_versions().len());
     let url = paths["apis/discovery.k8s.io/v1"]["serverRelativeURL"]
         .as_str()
-        .expect("a URL");
-    let expected = hash(&document("discovery.k8s.io", "v1").expect("served"));
+        .expect("URL");
+    let expected = hash(&document("discovery.k8s.io", "v1").expect("served group"));
     assert_eq!(
         url,
         format!("/openapi/v3/apis/discovery.k8s.io/v1?hash={expected}")
@@ -95,20 +95,20 @@ fn the_index_names_every_document() {
 }
 
 #[test]
-fn the_v2_document_is_whole_and_in_its_own_words() {
+fn v2_document_is_complete_and_uses_v2_keywords() {
     let document = v2::build();
     let mut references = Vec::new();
-    all_of(&document, "$ref", &mut references);
+    collect(&document, "$ref", &mut references);
     for reference in references {
         let name = reference.as_str().and_then(|r| r.strip_prefix("#/definitions/"));
         assert!(
-            document["definitions"][name.expect("a name")].is_object(),
+            document["definitions"][name.expect("definition name")].is_object(),
             "{name:?}"
         );
     }
     for word in ["allOf", "oneOf", "requestBody", "content"] {
         let mut found = Vec::new();
-        all_of(&document["paths"], word, &mut found);
+        collect(&document["paths"], word, &mut found);
         assert!(found.is_empty(), "{word}");
     }
     let patch = &document["paths"]["/api/v1/namespaces/{namespace}/services/{name}"]["patch"];
@@ -129,7 +129,7 @@ fn the_v2_document_is_whole_and_in_its_own_words() {
 }
 
 #[test]
-fn the_protobuf_form_names_every_definition() {
+fn protobuf_form_contains_all_definitions() {
     let bytes = &v2::protobuf().bytes;
     let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
     for kind in kind::all() {

@@ -1,5 +1,4 @@
-//! The OpenAPI v2 document, one for everything that is served, for clients older than the v3 documents: made of the
-//! same definitions and paths.
+//! The OpenAPI v2 document of all kinds, for older clients. It is converted from the v3 definitions and paths.
 
 use std::sync::OnceLock;
 
@@ -8,22 +7,22 @@ use serde_json::{Map, Value, json};
 use super::{API_LEVEL, definitions, hash_of, paths};
 use crate::kinds::kind::{self, Kind};
 
-/// A form of the document as it is sent, and the hash by which it is known.
+/// An encoded document with its hash.
 #[derive(Debug)]
 pub struct Document {
-    /// The bytes.
+    /// Encoded document.
     pub bytes: Vec<u8>,
-    /// The hash, in hexadecimal.
+    /// SHA-256 in hexadecimal.
     pub hash: String,
 }
 
-/// `/openapi/v2` as JSON.
+/// Returns `/openapi/v2` as JSON.
 pub fn json() -> &'static Document {
     static JSON: OnceLock<Document> = OnceLock::new();
     JSON.get_or_init(|| Document::new(build().to_string().into_bytes()))
 }
 
-/// `/openapi/v2` as a protobuf message (`openapi.v2.Document`).
+/// Returns `/openapi/v2` as a protobuf message (`openapi.v2.Document`).
 pub fn protobuf() -> &'static Document {
     static PROTOBUF: OnceLock<Document> = OnceLock::new();
     PROTOBUF.get_or_init(|| Document::new(super::v2_protobuf::document(&build())))
@@ -45,8 +44,8 @@ pub(super) fn build() -> Value {
         }
     }
     let mut all_definitions = Map::new();
-    for line in definitions::reached_from(&kinds) {
-        // The generator writes one `"name":{…}` a line, which is an object in braces.
+    for line in definitions::reachable_from(&kinds) {
+        // A line is one entry `"name":{…}`, so braces make it an object.
         if let Ok(Value::Object(entry)) = serde_json::from_str::<Value>(&format!("{{{line}}}")) {
             all_definitions.extend(entry.into_iter().map(|(name, value)| (name, schema(value))));
         }
@@ -59,12 +58,12 @@ pub(super) fn build() -> Value {
     })
 }
 
-/// A schema in the words of v2, which has no alternatives and no description beside a reference's wrapping.
+/// Converts a schema to v2, which has no alternatives and no wrapper for the description of a reference.
 fn schema(value: Value) -> Value {
     let fields = match value {
         Value::Object(fields) => fields,
         Value::Array(items) => return items.into_iter().map(schema).collect(),
-        Value::String(text) => return referred(text).into(),
+        Value::String(text) => return convert_reference(text).into(),
         other => return other,
     };
     let mut out = Map::new();
@@ -75,7 +74,7 @@ fn schema(value: Value) -> Value {
                     out.extend(only.into_iter().map(|(name, value)| (name, schema(value))));
                 }
             }
-            // A number or a text: v2 calls it a text with a format of its own.
+            // v2 has no alternatives; clients expect type `string` with the format `int-or-string`.
             ("oneOf", _) => {
                 out.insert("type".into(), "string".into());
             }
@@ -91,7 +90,7 @@ fn schema(value: Value) -> Value {
     Value::Object(out)
 }
 
-fn referred(text: String) -> String {
+fn convert_reference(text: String) -> String {
     match text.strip_prefix("#/components/schemas/") {
         Some(name) => format!("#/definitions/{name}"),
         None => text,
@@ -100,14 +99,14 @@ fn referred(text: String) -> String {
 
 fn path_item(item: Value) -> Value {
     let Value::Object(fields) = item else { return item };
-    let converted = fields.into_iter().map(|(name, value)| match name.as_str() {
+    let fields = fields.into_iter().map(|(name, value)| match name.as_str() {
         "parameters" => (name, parameters(value)),
         _ => {
             let operation = operation(value);
             (name, operation)
         }
     });
-    Value::Object(converted.collect())
+    Value::Object(fields.collect())
 }
 
 fn operation(mut operation: Value) -> Value {
@@ -146,7 +145,7 @@ fn operation(mut operation: Value) -> Value {
     operation
 }
 
-/// The media types of a body, and its schema.
+/// Returns media types and schema of a body.
 fn content(body: &Value) -> (Vec<String>, Value) {
     let Some(content) = body.get("content").and_then(Value::as_object) else {
         return (Vec::new(), Value::Null);
@@ -156,7 +155,7 @@ fn content(body: &Value) -> (Vec<String>, Value) {
     (types, first.map_or(Value::Null, schema))
 }
 
-/// Parameters, whose schema stands beside their name in v2.
+/// Converts parameters: v2 has the fields of the schema in the parameter itself.
 fn parameters(parameters: Value) -> Value {
     let Value::Array(items) = parameters else {
         return parameters;

@@ -1,13 +1,12 @@
-//! The v2 document as a message of `openapi.v2`, the form that `kubectl` before 1.27 reads. The numbers are those of
-//! the `OpenAPIv2.proto` of gnostic; what no client of this form looks at (responses, the schemas of bodies) is left
-//! out.
+//! The v2 document as a protobuf message of `openapi.v2`, which `kubectl` before 1.27 reads. Field numbers are those
+//! of gnostic's `OpenAPIv2.proto`. Parts that these clients ignore (responses, schemas of bodies) are omitted.
 
 use serde_json::Value;
 
 use crate::machinery::protobuf::{put_bytes, put_varint};
 use crate::machinery::tree::{child, flag_if_set, items, text, texts};
 
-/// The whole document.
+/// Encodes the document.
 pub(super) fn document(document: &Value) -> Vec<u8> {
     let mut out = Vec::new();
     put_text(1, text(document, "swagger"), &mut out);
@@ -20,7 +19,7 @@ pub(super) fn document(document: &Value) -> Vec<u8> {
     out
 }
 
-/// The entries of an object as messages of name and value, each in the field `number`.
+/// Encodes the entries of an object as messages of name and value in the field `number`.
 fn named(number: u32, entries: &Value, write: impl Fn(&Value) -> Vec<u8>) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in entries.as_object().into_iter().flatten() {
@@ -36,8 +35,8 @@ fn path_item(item: &Value) -> Vec<u8> {
     const METHODS: [(u32, &str); 5] = [(2, "get"), (3, "put"), (4, "post"), (5, "delete"), (8, "patch")];
     let mut out = Vec::new();
     for (number, method) in METHODS {
-        if let Some(described) = item.get(method) {
-            put_bytes(number, &operation(described), &mut out);
+        if let Some(value) = item.get(method) {
+            put_bytes(number, &operation(value), &mut out);
         }
     }
     put_parameters(9, item, &mut out);
@@ -57,26 +56,26 @@ fn operation(operation: &Value) -> Vec<u8> {
     out
 }
 
-/// Parameters of the query and of the path; a body is described by its media types only.
-fn put_parameters(number: u32, around: &Value, out: &mut Vec<u8>) {
-    for parameter in items(around, "parameters") {
-        let place = match text(parameter, "in") {
+/// Encodes query and path parameters. Bodies are represented by their media types only.
+fn put_parameters(number: u32, parent: &Value, out: &mut Vec<u8>) {
+    for parameter in items(parent, "parameters") {
+        let location = match text(parameter, "in") {
             "query" => 3,
             "path" => 4,
             _ => continue,
         };
-        let mut described = Vec::new();
+        let mut encoded = Vec::new();
         if flag_if_set(parameter, "required") == Some(true) {
-            put_varint(1, 1, &mut described);
+            put_varint(1, 1, &mut encoded);
         }
-        put_text(2, text(parameter, "in"), &mut described);
-        put_text(3, text(parameter, "description"), &mut described);
-        put_text(4, text(parameter, "name"), &mut described);
-        let type_number = if place == 3 { 6 } else { 5 };
-        put_text(type_number, text(parameter, "type"), &mut described);
-        // Which kind of parameter it is, from the inside out.
-        let mut wrapped = described;
-        for kind in [place, 2, 1] {
+        put_text(2, text(parameter, "in"), &mut encoded);
+        put_text(3, text(parameter, "description"), &mut encoded);
+        put_text(4, text(parameter, "name"), &mut encoded);
+        let type_number = if location == 3 { 6 } else { 5 };
+        put_text(type_number, text(parameter, "type"), &mut encoded);
+        // Wrap the parameter in its oneof messages, from the inside out.
+        let mut wrapped = encoded;
+        for kind in [location, 2, 1] {
             let mut outer = Vec::new();
             put_bytes(kind, &wrapped, &mut outer);
             wrapped = outer;
@@ -116,9 +115,9 @@ fn schema(schema: &Value) -> Vec<u8> {
     out
 }
 
-/// Extensions as the YAML of their values, of which JSON is a form.
-fn put_extensions(number: u32, around: &Value, out: &mut Vec<u8>) {
-    let fields = around.as_object().into_iter().flatten();
+/// Encodes extensions as YAML, for which JSON is valid.
+fn put_extensions(number: u32, parent: &Value, out: &mut Vec<u8>) {
+    let fields = parent.as_object().into_iter().flatten();
     for (name, value) in fields.filter(|(name, _)| name.starts_with("x-")) {
         let (mut any, mut entry) = (Vec::new(), Vec::new());
         put_text(2, &value.to_string(), &mut any);
@@ -128,8 +127,8 @@ fn put_extensions(number: u32, around: &Value, out: &mut Vec<u8>) {
     }
 }
 
-fn put_texts(number: u32, around: &Value, field: &str, out: &mut Vec<u8>) {
-    for text in texts(around, field) {
+fn put_texts(number: u32, parent: &Value, field: &str, out: &mut Vec<u8>) {
+    for text in texts(parent, field) {
         put_text(number, text, out);
     }
 }

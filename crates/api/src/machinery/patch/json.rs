@@ -28,7 +28,7 @@ pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
     let mut work = Work::default();
     for operation in operations {
         work.admit(&copy.0, &operation)?;
-        // On failure the copy copy is dropped, so operations are not undone.
+        // On failure the working copy is dropped, so operations are not undone.
         json_patch::patch_unsafe(&mut copy.0, &[operation]).map_err(|error| rejected(&error))?;
     }
     copy.finish().ok_or_else(too_deep)

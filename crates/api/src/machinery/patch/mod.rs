@@ -31,8 +31,8 @@ mod tree;
 use serde_json::Value;
 use thiserror::Error;
 
-use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 use crate::kinds::kind::Kind;
+use crate::machinery::decode::{DecodeError, Format, decode_untyped};
 
 /// Format of a patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Strategic merge patch: a merge patch with directives, which items_to_merge lists where the schema specifies it.
+//! Strategic merge patch: a merge patch with directives, which merges lists where the schema specifies it.
 
 use std::collections::HashSet;
 
@@ -151,7 +151,7 @@ fn merge_field(
 }
 
 /// Returns shape and patch strategy of a field of `shape`.
-fn of_field<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
+fn field_strategy<'s>(shape: &'s Shape, name: &str) -> (&'s Shape, &'s PatchStrategy) {
     let field = shape.definition(schema()).and_then(|d| d.field(name));
     match (field, shape) {
         (Some(field), _) => (&field.shape, &field.patch),

@@ -1,4 +1,4 @@
-//! Messages into objects, by the schema and the table of field numbers.
+//! Decoding of messages into objects, by the schema and the field numbers.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -11,22 +11,22 @@ use super::{ProtobufError, utf8};
 use crate::machinery::decode::{DecodeError, decode_json_within, scalar};
 use crate::machinery::schema::{Definition, DefinitionId, Field, Shape, schema};
 
-/// Reads one object, within a bound on its values. How deep it calls itself is bounded by the schema, in which no
-/// definition contains itself.
-pub(super) struct Reader {
+/// Decoder of one object with a limit on its values. The recursion depth is bounded, because no definition of the
+/// schema contains itself.
+pub(super) struct Decoder {
     values_left: usize,
 }
 
-impl Reader {
-    /// A reader of at most so many values.
+impl Decoder {
+    /// Creates a decoder of at most `values_max` values.
     pub(super) fn new(values_max: usize) -> Self {
         Self {
             values_left: values_max,
         }
     }
 
-    /// Reads a message of a definition into `object`. What is there already is merged with it, as protobuf has it
-    /// for a message that comes in parts.
+    /// Decodes a message into `object`. Existing fields are merged, as protobuf specifies for a message in several
+    /// parts.
     pub(super) fn message(
         &mut self,
         bytes: &[u8],
@@ -36,7 +36,7 @@ impl Reader {
         self.fields(bytes, schema().get(id), numbers().of(id), object)
     }
 
-    /// Reads the fields of a message; what the table does not know is passed over.
+    /// Decodes the fields of a message; unknown fields are skipped.
     fn fields(
         &mut self,
         bytes: &[u8],
@@ -61,7 +61,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads one field into the object around it.
+    /// Decodes one field into its object.
     fn field(
         &mut self,
         payload: Payload<'_>,
@@ -79,10 +79,10 @@ impl Reader {
                     _ => Ok(()),
                 };
             }
-            Shape::Map(inner) => return self.entry(payload, inner, inside(object, field.name)),
+            Shape::Map(inner) => return self.entry(payload, inner, child_object(object, field.name)),
             Shape::Object(id) => {
                 self.count()?;
-                return self.message(payload.bytes()?, *id, inside(object, field.name));
+                return self.message(payload.bytes()?, *id, child_object(object, field.name));
             }
             shape => self.value(payload, shape)?,
         };
@@ -94,7 +94,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads an item of a list, or several numbers that are packed together.
+    /// Decodes an item of a list, or several packed numbers.
     fn items(
         &mut self,
         payload: Payload<'_>,
@@ -114,7 +114,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads an entry of a map: a message of key and value, either of which may be left out.
+    /// Decodes a map entry: a message of key and value, both optional.
     fn entry(
         &mut self,
         payload: Payload<'_>,
@@ -125,7 +125,7 @@ impl Reader {
         for field in Fields::of(payload.bytes()?) {
             match field? {
                 (1, payload) => key = utf8(payload.bytes()?)?,
-                (2, payload) => value = self.value(payload, shape).map_err(|e| e.within(key))?,
+                (2, payload) => value = self.value(payload, shape).map_err(|error| error.within(key))?,
                 _ => {}
             }
         }
@@ -134,10 +134,10 @@ impl Reader {
         Ok(())
     }
 
-    /// Reads a value that stands alone.
+    /// Decodes a single value.
     fn value(&mut self, payload: Payload<'_>, shape: &Shape) -> Result<Value, ProtobufError> {
         self.count()?;
-        // Numbers of 32 bits are on the wire with the sign in all 64, of which the lower half counts.
+        // 32-bit integers are sign-extended to 64 bits on the wire; the lower half is significant.
         Ok(match shape {
             Shape::String => utf8(payload.bytes()?)?.into(),
             Shape::Bytes => STANDARD.encode(payload.bytes()?).into(),
@@ -156,7 +156,7 @@ impl Reader {
                 Value::Object(object)
             }
             Shape::List(inner) => {
-                // A list within a map is a message with the items as its only field (`ExtraValue`).
+                // A list in a map is a message with the items as its only field (`ExtraValue`).
                 let mut items = Vec::new();
                 for field in Fields::of(payload.bytes()?) {
                     if let (1, payload) = field? {
@@ -167,13 +167,13 @@ impl Reader {
             }
             Shape::Map(_) => {
                 return Err(ProtobufError::malformed(
-                    "a map in a map or list has no protobuf form",
+                    "a map in a map or list has no protobuf encoding",
                 ));
             }
         })
     }
 
-    /// Reads anything, as JSON in a message.
+    /// Decodes free-form JSON in a message.
     fn raw(&mut self, bytes: &[u8]) -> Result<Value, ProtobufError> {
         let mut json: &[u8] = &[];
         for field in Fields::of(bytes) {
@@ -184,8 +184,8 @@ impl Reader {
         if json.is_empty() {
             return Ok(Value::Null);
         }
-        let read = decode_json_within(json, self.values_left);
-        let (value, values) = read.map_err(|error| match error {
+        let decoded = decode_json_within(json, self.values_left);
+        let (value, values) = decoded.map_err(|error| match error {
             DecodeError::TooManyValues => ProtobufError::TooManyValues,
             other => ProtobufError::malformed(other),
         })?;
@@ -202,13 +202,13 @@ impl Reader {
     }
 }
 
-/// The object in a field of `object`, made if it is absent.
-fn inside<'o>(object: &'o mut Map<String, Value>, name: &str) -> &'o mut Map<String, Value> {
+/// Returns the object in a field of `object`, created if absent.
+fn child_object<'o>(object: &'o mut Map<String, Value>, name: &str) -> &'o mut Map<String, Value> {
     let slot = object.entry(name).or_insert(Value::Null);
     crate::machinery::tree::as_object_mut(slot)
 }
 
-/// Whether a Go client's JSON leaves the value out.
+/// True if a Go client's JSON omits the value.
 fn is_zero(value: &Value, shape: &Shape) -> bool {
     match shape {
         Shape::String | Shape::Bytes | Shape::Int32 | Shape::Int64 | Shape::Boolean => {
@@ -218,8 +218,8 @@ fn is_zero(value: &Value, shape: &Shape) -> bool {
     }
 }
 
-/// A time: seconds and nanoseconds since 1970, with so many digits of a second; the rest is cut off. An empty message
-/// is no time.
+/// Decodes a timestamp of seconds and nanoseconds since the epoch, truncated to `digits` fractional digits. An empty
+/// message is `null`.
 fn time(bytes: &[u8], digits: usize) -> Result<Value, ProtobufError> {
     if bytes.is_empty() {
         return Ok(Value::Null);
@@ -232,16 +232,16 @@ fn time(bytes: &[u8], digits: usize) -> Result<Value, ProtobufError> {
             _ => {}
         }
     }
-    let kept = if digits == 0 { 0 } else { nanoseconds / 1000 * 1000 };
-    match Timestamp::new(seconds, kept) {
+    let truncated = if digits == 0 { 0 } else { nanoseconds / 1000 * 1000 };
+    match Timestamp::new(seconds, truncated) {
         Ok(time) => Ok(format!("{time:.digits$}").into()),
         Err(_) => Err(ProtobufError::malformed(format!(
-            "no time has {seconds} seconds and {nanoseconds} nanoseconds"
+            "timestamp out of range: {seconds} seconds, {nanoseconds} nanoseconds"
         ))),
     }
 }
 
-/// An amount: its text.
+/// Decodes a quantity.
 fn quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let mut text = "0";
     for field in Fields::of(bytes) {
@@ -249,11 +249,11 @@ fn quantity(bytes: &[u8]) -> Result<Value, ProtobufError> {
             text = utf8(payload.bytes()?)?;
         }
     }
-    let checked = scalar::quantity(text).map_err(ProtobufError::malformed)?;
-    Ok(Value::String(checked))
+    let canonical = scalar::quantity(text).map_err(ProtobufError::malformed)?;
+    Ok(Value::String(canonical))
 }
 
-/// A number or a text: which of them it is, the number, the text.
+/// Decodes an IntOrString: type, integer and string.
 fn int_or_string(bytes: &[u8]) -> Result<Value, ProtobufError> {
     let (mut is_text, mut number, mut text) = (false, 0, "");
     for field in Fields::of(bytes) {

@@ -1,9 +1,9 @@
-//! Kubernetes' protobuf form of objects (`application/vnd.kubernetes.protobuf`), read into the same JSON tree as
-//! the text forms, and written from it.
+//! Kubernetes' protobuf encoding of objects (`application/vnd.kubernetes.protobuf`), decoded into the JSON tree and
+//! encoded from it.
 //!
-//! A body is a magic number and an envelope (`runtime.Unknown`) that names the kind and holds the object's message.
-//! What a field number means is in `numbers.txt`, generated beside the schema; what the values are is the schema's.
-//! The tree that results is the one that a Go client's JSON of the same object is read as.
+//! A body is a magic number and an envelope (`runtime.Unknown`) with the type and the message of the object.
+//! `numbers.txt`, generated with the schema, maps field numbers to fields; the schema defines their types. The
+//! decoded tree equals the tree of a Go client's JSON of the same object.
 
 mod message;
 mod numbers;
@@ -15,51 +15,53 @@ use thiserror::Error;
 
 use crate::machinery::decode::VALUES_MAX;
 use crate::machinery::schema::{Shape, schema};
-use message::Reader;
+use message::Decoder;
 use wire::{Fields, WireError};
-pub use write::{enveloped, message, metadata_message, watch_frame, write, write_list};
+pub use write::{envelope, message, metadata_message, watch_frame, write, write_list};
 pub(crate) use write::{put_bytes, put_varint};
 
-/// What every body begins with.
+/// Magic number at the start of a body.
 const MAGIC: &[u8] = b"k8s\0";
 
-/// The envelope of an object.
+/// Envelope of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Envelope<'b> {
-    /// The object's `apiVersion`, "" if the client leaves it out.
+    /// The `apiVersion` of the object; "" if absent.
     pub api_version: &'b str,
-    /// The object's `kind`, "" if the client leaves it out.
+    /// The `kind` of the object; "" if absent.
     pub kind: &'b str,
     message: &'b [u8],
 }
 
-/// Why a body is not an object in protobuf. The bytes are the client's; the answer is 400 `BadRequest`, and sending
-/// the same again does not help.
+/// Failure to decode a protobuf body. The response is 400 `BadRequest`; a retry does not help.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum ProtobufError {
-    /// The body does not begin as such bodies do.
+    /// The magic number is missing.
     #[error("provided data does not appear to be a protobuf message, expected prefix {MAGIC:?}")]
     Magic,
-    /// The object in the envelope is compressed or is not protobuf.
-    #[error("the object is encoded as {0:?}, only plain protobuf is read")]
+    /// The object is compressed, or not encoded as protobuf.
+    #[error("unsupported encoding {0:?} of the object; expected check_encoding protobuf")]
     Encoding(String),
-    /// No message is known for the type.
-    #[error("there is no protobuf form of this type")]
+    /// The type has no message.
+    #[error("the type has no protobuf encoding")]
     NoMessage,
-    /// The message has more values than are read.
+    /// The message has more than [`VALUES_MAX`] values.
     #[error("the object has more than {VALUES_MAX} values")]
     TooManyValues,
-    /// A message or the value of a field is malformed.
-    #[error("{}{detail}", prefix(path))]
+    /// A message, or the value of a field, is malformed.
+    #[error("{}{detail}", path_prefix(path))]
     Malformed {
-        /// The field: `spec.ports.port`, "" for the object itself.
+        /// Path of the field, for example `spec.ports.port`; "" for the object itself.
         path: String,
-        /// What is wrong.
+        /// The cause.
         detail: String,
     },
 }
 
-/// Opens the envelope of a body.
+/// Parses the envelope of a body.
+///
+/// # Errors
+/// See [`ProtobufError`].
 pub fn open(body: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
     let unknown = body.strip_prefix(MAGIC).ok_or(ProtobufError::Magic)?;
     let mut envelope = Envelope::default();
@@ -75,8 +77,10 @@ pub fn open(body: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
                 }
             }
             (2, raw) => envelope.message = raw.bytes()?,
-            (3, encoding) => plain(encoding.bytes()?, &[])?,
-            (4, content_type) => plain(content_type.bytes()?, b"application/vnd.kubernetes.protobuf")?,
+            (3, encoding) => check_encoding(encoding.bytes()?, &[])?,
+            (4, content_type) => {
+                check_encoding(content_type.bytes()?, b"application/vnd.kubernetes.protobuf")?
+            }
             _ => {}
         }
     }
@@ -84,8 +88,11 @@ pub fn open(body: &[u8]) -> Result<Envelope<'_>, ProtobufError> {
 }
 
 impl Envelope<'_> {
-    /// Reads the message as an object of the definition of that full name; `apiVersion` and `kind`, as far as the
-    /// envelope has them, come first.
+    /// Decodes the message as an object of a definition, by full name. `apiVersion` and `kind` of the envelope come
+    /// first.
+    ///
+    /// # Errors
+    /// See [`ProtobufError`].
     pub fn object(&self, definition: &str) -> Result<Value, ProtobufError> {
         let Some(Shape::Object(id)) = schema().shape(definition) else {
             return Err(ProtobufError::NoMessage);
@@ -99,7 +106,7 @@ impl Envelope<'_> {
                 object.insert(name.to_owned(), text.into());
             }
         }
-        Reader::new(VALUES_MAX).message(self.message, id, &mut object)?;
+        Decoder::new(VALUES_MAX).message(self.message, id, &mut object)?;
         Ok(Value::Object(object))
     }
 }
@@ -111,7 +118,7 @@ impl From<WireError> for ProtobufError {
 }
 
 impl ProtobufError {
-    /// Something is wrong at this place.
+    /// Creates an error for a malformed value.
     fn malformed(detail: impl ToString) -> Self {
         Self::Malformed {
             path: String::new(),
@@ -119,7 +126,7 @@ impl ProtobufError {
         }
     }
 
-    /// The same, seen from the object that has the place in its field `name`.
+    /// Adds the field `name` in front of the path.
     fn within(self, name: &str) -> Self {
         match self {
             Self::Malformed { path, detail } if path.is_empty() => Self::Malformed {
@@ -135,7 +142,7 @@ impl ProtobufError {
     }
 }
 
-fn prefix(path: &str) -> String {
+fn path_prefix(path: &str) -> String {
     if path.is_empty() {
         String::new()
     } else {
@@ -143,7 +150,7 @@ fn prefix(path: &str) -> String {
     }
 }
 
-fn plain(found: &[u8], accepted: &[u8]) -> Result<(), ProtobufError> {
+fn check_encoding(found: &[u8], accepted: &[u8]) -> Result<(), ProtobufError> {
     if found.is_empty() || found == accepted {
         return Ok(());
     }

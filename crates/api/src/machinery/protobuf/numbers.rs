@@ -1,63 +1,64 @@
-//! The generated table of field numbers, read at first use.
+//! The generated table of field numbers, parsed at first use.
 
 use std::sync::OnceLock;
 
 use crate::machinery::schema::{Definition, DefinitionId, Schema, Shape, schema};
 
-/// One definition a line: its name and then `field=number` (see `tools/schema`).
+/// One definition in each line: its name, followed by `field=number` entries (see `tools/schema`).
 const NUMBERS_TEXT: &str = include_str!("numbers.txt");
 
-/// The field numbers of all definitions.
+/// Field numbers of all definitions.
 #[derive(Debug)]
 pub(super) struct Numbers {
-    /// By number of the definition; empty for one that no message exists of.
+    /// Messages by definition ID; empty for definitions without a message.
     messages: Vec<Vec<Numbered>>,
 }
 
-/// A field number of a message.
+/// Field number in a message.
 #[derive(Debug)]
 pub(super) struct Numbered {
     pub(super) number: u32,
-    /// What stands there.
+    /// Target of the field number.
     pub(super) target: Target,
 }
 
-/// What stands at a field number.
+/// Target of a field number.
 #[derive(Debug)]
 pub(super) enum Target {
     /// A field.
     Field {
-        /// Its position in [`Definition::fields`].
+        /// Position in [`Definition::fields`].
         position: usize,
-        /// `false`, 0 and "" are values; for other fields they mean that the field is absent.
+        /// True if zero values (`false`, 0 and "") are kept; otherwise they mean absence.
         keeps_zero: bool,
     },
-    /// A message whose fields stand, in JSON, in the object around it.
+    /// A message whose fields belong to the parent object in JSON.
     Inline(Vec<Numbered>),
 }
 
-/// The table.
+/// Returns the table.
 pub(super) fn numbers() -> &'static Numbers {
     static NUMBERS: OnceLock<Numbers> = OnceLock::new();
-    NUMBERS.get_or_init(|| load(NUMBERS_TEXT, schema()))
+    NUMBERS.get_or_init(|| parse(NUMBERS_TEXT, schema()))
 }
 
 impl Numbers {
-    /// The field numbers of a definition, sorted.
+    /// Returns the field numbers of a definition, sorted.
     pub(super) fn of(&self, id: DefinitionId) -> &[Numbered] {
         self.messages.get(id.index()).map_or(&[], Vec::as_slice)
     }
 }
 
-/// What stands at `number`.
+/// Returns the target of a field number.
 pub(super) fn find(numbered: &[Numbered], number: u32) -> Option<&Target> {
-    let at = numbered.binary_search_by_key(&number, |n| n.number).ok()?;
-    numbered.get(at).map(|n| &n.target)
+    let index = numbered
+        .binary_search_by_key(&number, |entry| entry.number)
+        .ok()?;
+    numbered.get(index).map(|entry| &entry.target)
 }
 
-/// Reads the table. A line or a column that the schema does not know is passed over; a test sees to it that there
-/// is none.
-fn load(text: &str, schema: &Schema) -> Numbers {
+/// Parses the table. Unknown definitions and fields are skipped; a test checks that there are none.
+fn parse(text: &str, schema: &Schema) -> Numbers {
     let mut messages = Vec::new();
     messages.resize_with(schema.len(), Vec::new);
     for line in text.lines() {
@@ -70,14 +71,15 @@ fn load(text: &str, schema: &Schema) -> Numbers {
         };
         let definition = schema.get(id);
         for column in columns {
-            place(message, column, definition);
+            add_entry(message, column, definition);
         }
     }
     Numbers { messages }
 }
 
-/// Enters `field=number`, `field=outer.inner` or one of them with `!` into a message. Columns are sorted by number.
-fn place(message: &mut Vec<Numbered>, column: &str, definition: &Definition) -> Option<()> {
+/// Adds an entry to a message: `field=number` or `field=outer.inner`, with a suffix `!` to keep zero values. Entries
+/// are sorted by number.
+fn add_entry(message: &mut Vec<Numbered>, column: &str, definition: &Definition) -> Option<()> {
     let (name, path) = column.split_once('=')?;
     let (path, keeps_zero) = path.strip_suffix('!').map_or((path, false), |path| (path, true));
     let position = definition.position(name)?;

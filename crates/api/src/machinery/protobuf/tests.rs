@@ -7,7 +7,7 @@ use crate::machinery::decode::{DecodeError, Format, conform, decode, decode_dele
 
 const POD: &str = "io.k8s.api.core.v1.Pod";
 
-/// Blocks of a command, its body in hex and the same object as JSON.
+/// Blocks of a command, its body in hexadecimal, and the same object as JSON.
 const CAPTURED: &str = include_str!("captured.txt");
 
 fn captured() -> impl Iterator<Item = (&'static str, Vec<u8>, Value)> {
@@ -26,10 +26,10 @@ fn captured() -> impl Iterator<Item = (&'static str, Vec<u8>, Value)> {
 
 fn kind_of(object: &Value) -> &'static Kind {
     let text = |name: &str| object[name].as_str().unwrap();
-    kind::find_by_kind(text("apiVersion"), text("kind")).expect("a served kind")
+    kind::find_by_kind(text("apiVersion"), text("kind")).expect("served kind")
 }
 
-/// A field of bytes: text or a message.
+/// Encodes a field of bytes: text or a message.
 fn bytes(number: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     let content = content.as_ref();
     let mut field = varint_field(number, content.len() as u64);
@@ -38,7 +38,7 @@ fn bytes(number: u8, content: impl AsRef<[u8]>) -> Vec<u8> {
     field
 }
 
-/// A field of a number; field numbers up to 31.
+/// Encodes a field of a number; field numbers up to 31.
 fn varint_field(number: u8, mut value: u64) -> Vec<u8> {
     let mut field = vec![number << 3];
     if number > 15 {
@@ -66,7 +66,7 @@ fn body(api_version: &str, kind: &str, message: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn bodies_of_kubectl_are_the_objects_that_it_prints() {
+fn bodies_of_kubectl_decode_like_their_json() {
     for (command, body, json) in captured() {
         let kind = kind_of(&json);
         let from_json = decode(json.to_string().as_bytes(), Format::Json, kind).unwrap();
@@ -79,7 +79,7 @@ fn bodies_of_kubectl_are_the_objects_that_it_prints() {
 }
 
 #[test]
-fn scalars_with_a_form_of_their_own() {
+fn decodes_timestamps_quantities_and_raw_json() {
     let pod = [
         // metadata: creationTimestamp, deletionTimestamp (empty, that is none), managedFields
         bytes(
@@ -136,7 +136,7 @@ fn scalars_with_a_form_of_their_own() {
 }
 
 #[test]
-fn zero_is_absent_but_for_pointers_and_required_fields() {
+fn zero_values_are_absent_except_for_pointers_and_required_fields() {
     let minus_one = (-1i64) as u64;
     let service = bytes(
         2,
@@ -168,7 +168,7 @@ fn zero_is_absent_but_for_pointers_and_required_fields() {
 }
 
 #[test]
-fn embedded_messages_stand_in_the_object_around_them() {
+fn embedded_messages_belong_to_their_parent() {
     let volume = [bytes(1, "v"), bytes(2, bytes(2, ""))].concat();
     let probe = [bytes(1, bytes(4, varint_field(1, 8080))), varint_field(3, 5)].concat();
     let pod = bytes(2, [bytes(1, volume), bytes(2, bytes(10, probe))].concat());
@@ -182,7 +182,7 @@ fn embedded_messages_stand_in_the_object_around_them() {
 }
 
 #[test]
-fn messages_in_parts_are_merged_and_the_last_scalar_counts() {
+fn merges_partial_messages_and_keeps_the_last_scalar() {
     let secret = [
         bytes(1, [bytes(1, "a"), bytes(3, "ns")].concat()),
         bytes(1, bytes(1, "b")),
@@ -198,7 +198,7 @@ fn messages_in_parts_are_merged_and_the_last_scalar_counts() {
 }
 
 #[test]
-fn lists_of_numbers_may_be_packed() {
+fn decodes_packed_numbers() {
     let groups = [varint_field(4, 7), bytes(4, [1, 0x80, 1])].concat();
     let pod = bytes(2, bytes(14, groups));
     assert_eq!(
@@ -208,13 +208,13 @@ fn lists_of_numbers_may_be_packed() {
 }
 
 #[test]
-fn unknown_fields_of_every_wire_type_are_passed_over() {
+fn skips_unknown_fields_of_all_wire_types() {
     let unknown = [
         varint_field(30, 1),
         bytes(30, "text"),
         vec![0xf1, 0x01, 1, 2, 3, 4, 5, 6, 7, 8],
         vec![0xf5, 0x01, 1, 2, 3, 4],
-        // A group with a group in it.
+        // A nested group.
         vec![0xf3, 0x01, 0x08, 5, 0x0b, 0x0c, 0xf4, 0x01],
     ]
     .concat();
@@ -226,19 +226,19 @@ fn unknown_fields_of_every_wire_type_are_passed_over() {
 }
 
 #[test]
-fn faults_say_where_they_are() {
-    let said = |spec: Vec<u8>| {
+fn errors_name_the_field() {
+    let error_of = |spec: Vec<u8>| {
         let error = message("io.k8s.api.core.v1.Service", &bytes(2, spec)).unwrap_err();
         error.to_string()
     };
-    for (spec, wanted) in [
+    for (spec, expected) in [
         (
             bytes(1, bytes(3, "80")),
-            "spec.ports.port: proto: wrong wire type, varint wanted",
+            "spec.ports.port: proto: wrong wire type, expected varint",
         ),
         (
             varint_field(3, 1),
-            "spec.clusterIP: proto: wrong wire type, bytes wanted",
+            "spec.clusterIP: proto: wrong wire type, expected bytes",
         ),
         (bytes(3, [0xff]), "spec.clusterIP: string is not valid UTF-8"),
         (
@@ -251,52 +251,52 @@ fn faults_say_where_they_are() {
         (vec![0x0e], "spec: proto: illegal tag 14"),
         (vec![0xff; 12], "spec: proto: integer overflow"),
     ] {
-        assert_eq!(said(spec), wanted);
+        assert_eq!(error_of(spec), expected);
     }
     let quantity = bytes(1, [bytes(1, "cpu"), bytes(2, bytes(1, "lots"))].concat());
     let pod = bytes(2, bytes(2, bytes(8, quantity)));
-    let refused = message(POD, &pod).unwrap_err().to_string();
+    let error = message(POD, &pod).unwrap_err().to_string();
     assert!(
-        refused.starts_with("spec.containers.resources.limits.cpu: quantities must match"),
-        "{refused}"
+        error.starts_with("spec.containers.resources.limits.cpu: quantities must match"),
+        "{error}"
     );
 }
 
 #[test]
-fn bodies_that_are_no_such_object_are_refused() {
+fn rejects_bodies_of_other_formats_and_kinds() {
     let service = kind::find("", "v1", "services").unwrap();
-    let refused = |body: &[u8]| decode(body, Format::Protobuf, service).unwrap_err();
+    let error = |body: &[u8]| decode(body, Format::Protobuf, service).unwrap_err();
     for not_protobuf in [&b""[..], b"k8s", b"{}", b"\x0a\x00"] {
         assert!(
-            matches!(refused(not_protobuf), DecodeError::Syntax { .. }),
+            matches!(error(not_protobuf), DecodeError::Syntax { .. }),
             "{not_protobuf:?}"
         );
     }
     assert!(matches!(
-        refused(&body("v1", "Pod", b"")),
+        error(&body("v1", "Pod", b"")),
         DecodeError::WrongKind { .. }
     ));
     assert!(matches!(
-        refused(&body("v2", "Service", b"")),
+        error(&body("v2", "Service", b"")),
         DecodeError::Version { .. }
     ));
     assert!(matches!(
-        refused(&body("v1", "Service", b"\x08")),
+        error(&body("v1", "Service", b"\x08")),
         DecodeError::Mismatch { .. }
     ));
     let gzip = [MAGIC, &bytes(3, "gzip")].concat();
     assert_eq!(open(&gzip), Err(ProtobufError::Encoding("gzip".into())));
-    // What the envelope leaves out is filled in.
+    // Absent type fields are added.
     let decoded = decode(MAGIC, Format::Protobuf, service).unwrap();
     assert_eq!(decoded.object, json!({"apiVersion": "v1", "kind": "Service"}));
 }
 
 #[test]
-fn a_body_of_very_many_values_is_refused() {
+fn rejects_more_values_than_the_maximum() {
     let endpoints = bytes(2, "").repeat(VALUES_MAX + 1);
     let slice = "io.k8s.api.discovery.v1.EndpointSlice";
     assert_eq!(message(slice, &endpoints), Err(ProtobufError::TooManyValues));
-    // JSON within protobuf counts, too.
+    // Values of embedded JSON count, too.
     let raw = format!("[{}0]", "[],".repeat(VALUES_MAX));
     let managed_fields = bytes(17, bytes(7, bytes(1, raw)));
     let config_map = bytes(1, managed_fields);
@@ -307,7 +307,7 @@ fn a_body_of_very_many_values_is_refused() {
 }
 
 #[test]
-fn delete_options() {
+fn decodes_delete_options() {
     let message = [
         varint_field(1, 0),
         bytes(4, "Foreground"),
@@ -330,7 +330,7 @@ fn delete_options() {
     assert_eq!(none.object, json!({}));
 }
 
-/// What was read has the shape of the kind: reading it again as a tree changes nothing.
+/// Checks that a decoded object matches the schema of its kind.
 fn assert_conforms(object: Value, kind: &Kind) -> Result<(), TestCaseError> {
     let again = conform(object.clone(), kind).map_err(|e| TestCaseError::fail(e.to_string()))?;
     prop_assert_eq!(again.object, object);
@@ -339,8 +339,8 @@ fn assert_conforms(object: Value, kind: &Kind) -> Result<(), TestCaseError> {
 
 proptest! {
     #[test]
-    fn any_bytes_are_read_or_refused(message in prop::collection::vec(any::<u8>(), 0..200), at in 0..kind::all().len()) {
-        let kind = &kind::all()[at];
+    fn decoder_accepts_or_rejects_any_bytes(message in prop::collection::vec(any::<u8>(), 0..200), index in 0..kind::all().len()) {
+        let kind = &kind::all()[index];
         let body = body(&kind.api_version(), kind.kind, &message);
         if let Ok(decoded) = decode(&body, Format::Protobuf, kind) {
             assert_conforms(decoded.object, kind)?;
@@ -348,14 +348,14 @@ proptest! {
     }
 
     #[test]
-    fn bodies_of_kubectl_with_changed_bytes_are_read_or_refused(
+    fn decoder_accepts_or_rejects_changed_bodies(
         which in 0..captured().count(),
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..4),
     ) {
         let (_, mut body, json) = captured().nth(which).unwrap();
-        for (at, byte) in changes {
-            let at = at.index(body.len());
-            body[at] = byte;
+        for (index, byte) in changes {
+            let index = index.index(body.len());
+            body[index] = byte;
         }
         let kind = kind_of(&json);
         if let Ok(decoded) = decode(&body, Format::Protobuf, kind) {
@@ -365,7 +365,7 @@ proptest! {
 }
 
 #[test]
-fn lists_within_maps_are_messages_of_their_own() {
+fn lists_in_maps_are_separate_messages() {
     const REVIEW: &str = "io.k8s.api.authorization.v1.SubjectAccessReviewSpec";
     let entry = |key: &str, values: &[&str]| {
         let values = values

@@ -1,53 +1,53 @@
-//! The wire format of protobuf: tagged fields, one after the other.
+//! The protobuf wire format: a sequence of tagged fields.
 
 use thiserror::Error;
 
-/// Why bytes are not a message. The bytes are the client's; sending the same again does not help.
+/// Failure to parse the wire format. A retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub(super) enum WireError {
     /// The message ends within a field.
     #[error("proto: unexpected end of the message")]
     Truncated,
-    /// A number has more than the ten bytes that 64 bits take.
+    /// A varint has more than ten bytes, or exceeds 64 bits.
     #[error("proto: integer overflow")]
     Overflow,
-    /// A tag with a field number outside of 1 to 2^29 - 1, or a wire type that does not exist.
+    /// The field number is outside of 1 to 2^29 - 1, or the wire type does not exist.
     #[error("proto: illegal tag {0}")]
     Tag(u64),
-    /// A group ends that did not begin, or another one than began.
+    /// An end-of-group tag has no matching start.
     #[error("proto: unexpected end of group")]
     Group,
-    /// A field is there with another wire type than its own.
-    #[error("proto: wrong wire type, {wanted} wanted")]
+    /// A field has another wire type than its type.
+    #[error("proto: wrong wire type, expected {expected}")]
     Payload {
-        /// What the field takes.
-        wanted: &'static str,
+        /// The expected wire type.
+        expected: &'static str,
     },
 }
 
-/// What stands in a field.
+/// Payload of a field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Payload<'b> {
-    /// A number of variable length: integers and booleans.
+    /// Variable-length number: integers and booleans.
     Varint(u64),
     /// Eight bytes.
     Fixed64(u64),
-    /// Text, bytes, messages, and packed lists of numbers.
+    /// Strings, bytes, messages and packed lists of numbers.
     Bytes(&'b [u8]),
     /// Four bytes.
     Fixed32,
-    /// A group, an old form of message that Kubernetes does not use.
+    /// A group, a deprecated form of message that Kubernetes does not use.
     Group,
 }
 
-/// The fields of a message, in the order of the wire. Ends after the first error.
+/// Iterator over the fields of a message, in wire order. It ends after the first error.
 #[derive(Clone, Debug)]
 pub(super) struct Fields<'b> {
     rest: &'b [u8],
 }
 
 impl<'b> Fields<'b> {
-    /// The fields of the message that `bytes` are.
+    /// Iterates over the fields of a message.
     pub(super) fn of(bytes: &'b [u8]) -> Self {
         Self { rest: bytes }
     }
@@ -86,8 +86,8 @@ impl<'b> Fields<'b> {
         }
     }
 
-    /// Passes over a group whose begin was read, and all groups in it. Counts them in place of calling itself: they
-    /// may be as deep as the body is long.
+    /// Skips a group and its nested groups after its start tag. It counts groups instead of recursing, because a body
+    /// may nest them without limit.
     fn group(&mut self, number: u32) -> Result<Payload<'b>, WireError> {
         let mut open = vec![number];
         while let Some(&innermost) = open.last() {
@@ -113,9 +113,9 @@ impl<'b> Fields<'b> {
 
     fn take(&mut self, length: u64) -> Result<&'b [u8], WireError> {
         let length = usize::try_from(length).map_err(|_| WireError::Truncated)?;
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(WireError::Truncated)?;
+        let (bytes, rest) = self.rest.split_at_checked(length).ok_or(WireError::Truncated)?;
         self.rest = rest;
-        Ok(taken)
+        Ok(bytes)
     }
 }
 
@@ -135,43 +135,43 @@ impl<'b> Iterator for Fields<'b> {
 }
 
 impl<'b> Payload<'b> {
-    /// The bytes of text, bytes or a message.
+    /// Returns the bytes of a string, bytes field or message.
     pub(super) fn bytes(self) -> Result<&'b [u8], WireError> {
         match self {
             Payload::Bytes(bytes) => Ok(bytes),
-            _ => Err(WireError::Payload { wanted: "bytes" }),
+            _ => Err(WireError::Payload { expected: "bytes" }),
         }
     }
 
-    /// The number of an integer or a boolean.
+    /// Returns the number of an integer or boolean.
     pub(super) fn varint(self) -> Result<u64, WireError> {
         match self {
             Payload::Varint(number) => Ok(number),
-            _ => Err(WireError::Payload { wanted: "varint" }),
+            _ => Err(WireError::Payload { expected: "varint" }),
         }
     }
 
-    /// The number of a double.
+    /// Returns the number of a double.
     pub(super) fn double(self) -> Result<f64, WireError> {
         match self {
             Payload::Fixed64(bits) => Ok(f64::from_bits(bits)),
-            _ => Err(WireError::Payload { wanted: "64 bits" }),
+            _ => Err(WireError::Payload { expected: "64 bits" }),
         }
     }
 }
 
-/// The number at the start of `bytes`, and what follows it.
+/// Decodes the varint at the start of `bytes`; returns it with the remaining bytes.
 pub(super) fn varint(bytes: &[u8]) -> Result<(u64, &[u8]), WireError> {
     let mut value = 0u64;
-    for (at, byte) in bytes.iter().enumerate().take(10) {
+    for (index, byte) in bytes.iter().enumerate().take(10) {
         let bits = u64::from(byte & 0x7f);
-        // The tenth byte has room for the last of 64 bits only.
-        if at == 9 && bits > 1 {
+        // The tenth byte holds only the last of the 64 bits.
+        if index == 9 && bits > 1 {
             return Err(WireError::Overflow);
         }
-        value |= bits << (7 * at);
+        value |= bits << (7 * index);
         if byte & 0x80 == 0 {
-            return Ok((value, &bytes[at + 1..]));
+            return Ok((value, &bytes[index + 1..]));
         }
     }
     Err(if bytes.len() < 10 {

@@ -1,7 +1,7 @@
-//! Objects into messages: the way back of [`super::message`].
+//! Encoding of objects as messages, the inverse of [`super::message`].
 //!
-//! What a tree leaves out is left out of the message, and a value of another type than the schema's is left out too:
-//! what is stored has been read by the same schema, so that is a matter of objects that older versions wrote.
+//! Absent fields are omitted, and so are values of another type than the schema's. Stored objects match the schema,
+//! so only objects of older versions may have such values.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -13,14 +13,14 @@ use super::numbers::{Numbered, Target, numbers};
 use crate::machinery::schema::{Definition, DefinitionId, Shape, schema};
 use crate::machinery::tree::{child, text};
 
-/// Writes an object of the definition of that full name as a body: magic number, envelope, message. None if no
-/// message is known for the definition.
+/// Encodes an object of a definition, by full name, as a body: magic number, envelope and message. Returns `None` if
+/// the definition has no message.
 pub fn write(object: &Value, definition: &str) -> Option<Vec<u8>> {
     let message = message(object, definition)?;
-    Some(enveloped(object, &message))
+    Some(envelope(object, &message))
 }
 
-/// The message alone, as it stands within others.
+/// Encodes the message only, as it occurs in other messages.
 pub fn message(object: &Value, definition: &str) -> Option<Vec<u8>> {
     let Some(Shape::Object(id)) = schema().shape(definition) else {
         return None;
@@ -33,7 +33,7 @@ pub fn message(object: &Value, definition: &str) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// A list: its metadata, and the messages of its items. `list` has what the envelope says of the type.
+/// Encodes a list from its metadata and the messages of its items. The envelope has the type of `list`.
 pub fn write_list(list: &Value, items: impl Iterator<Item = Vec<u8>>) -> Option<Vec<u8>> {
     let metadata = message(
         child(list, "metadata"),
@@ -44,10 +44,10 @@ pub fn write_list(list: &Value, items: impl Iterator<Item = Vec<u8>>) -> Option<
     for item in items {
         put_bytes(2, &item, &mut out);
     }
-    Some(enveloped(list, &out))
+    Some(envelope(list, &out))
 }
 
-/// The message of an object of which only the metadata is shown (`PartialObjectMetadata`).
+/// Encodes the message of `PartialObjectMetadata`.
 pub fn metadata_message(object: &Value) -> Option<Vec<u8>> {
     let metadata = message(
         child(object, "metadata"),
@@ -58,8 +58,8 @@ pub fn metadata_message(object: &Value) -> Option<Vec<u8>> {
     Some(out)
 }
 
-/// Puts a message into an envelope that says what `object` says of its type.
-pub fn enveloped(object: &Value, message: &[u8]) -> Vec<u8> {
+/// Wraps a message in an envelope with the type of `object`.
+pub fn envelope(object: &Value, message: &[u8]) -> Vec<u8> {
     let mut type_meta = Vec::new();
     put_bytes(1, text(object, "apiVersion").as_bytes(), &mut type_meta);
     put_bytes(2, text(object, "kind").as_bytes(), &mut type_meta);
@@ -71,15 +71,15 @@ pub fn enveloped(object: &Value, message: &[u8]) -> Vec<u8> {
     out
 }
 
-/// One event of a watch as a frame: its length in four bytes, and a message of the type and the enveloped object.
-pub fn watch_frame(change: &str, enveloped: &[u8]) -> Vec<u8> {
-    let mut raw = Vec::with_capacity(enveloped.len() + 8);
-    put_bytes(1, enveloped, &mut raw);
+/// Encodes a watch event as a frame: four bytes of length, and a message of the event type and the enveloped object.
+pub fn watch_frame(change: &str, envelope: &[u8]) -> Vec<u8> {
+    let mut raw = Vec::with_capacity(envelope.len() + 8);
+    put_bytes(1, envelope, &mut raw);
     let mut event = Vec::with_capacity(raw.len() + 32);
     put_bytes(1, change.as_bytes(), &mut event);
     put_bytes(2, &raw, &mut event);
     let mut frame = Vec::with_capacity(event.len() + 4);
-    // An object is some megabytes at most, as its body was.
+    // Bodies are limited to some megabytes, and so are objects.
     frame.extend_from_slice(&u32::try_from(event.len()).unwrap_or(u32::MAX).to_be_bytes());
     frame.extend_from_slice(&event);
     frame
@@ -105,11 +105,11 @@ fn write_fields(
                 }
             }
             Target::Field { position, .. } => {
-                let Some(described) = definition.fields().get(*position) else {
+                let Some(field_definition) = definition.fields().get(*position) else {
                     continue;
                 };
-                if let Some(value) = object.get(described.name) {
-                    write_field(field.number, value, &described.shape, out);
+                if let Some(value) = object.get(field_definition.name) {
+                    write_field(field.number, value, &field_definition.shape, out);
                 }
             }
         }
@@ -182,7 +182,7 @@ fn write_value(number: u32, value: &Value, shape: &'static Shape, out: &mut Vec<
             write_message(object, *id, &mut message);
             put_bytes(number, &message, out);
         }
-        // Within a map: a message with the items as its only field.
+        // In a map: a message with the items as its only field.
         (Shape::List(inner), Value::Array(items)) => {
             let mut message = Vec::new();
             items
@@ -194,7 +194,7 @@ fn write_value(number: u32, value: &Value, shape: &'static Shape, out: &mut Vec<
     }
 }
 
-/// Which of the two it is, the number, the text.
+/// Encodes an IntOrString: type, integer and string.
 fn int_or_string(value: &Value) -> Vec<u8> {
     let (is_text, number, text) = match value {
         Value::String(text) => (1, 0, text.as_str()),
@@ -207,14 +207,14 @@ fn int_or_string(value: &Value) -> Vec<u8> {
     message
 }
 
-/// Writes text, bytes or a message as the field `number`.
+/// Writes a string, bytes or a message as field `number`.
 pub(crate) fn put_bytes(number: u32, bytes: &[u8], out: &mut Vec<u8>) {
     put_tag(number, 2, out);
     varint(bytes.len() as u64, out);
     out.extend_from_slice(bytes);
 }
 
-/// Writes an integer or a boolean as the field `number`; negative ones take ten bytes, as the format has it.
+/// Writes an integer or a boolean as field `number`. Negative numbers take ten bytes, as protobuf specifies.
 pub(crate) fn put_varint(number: u32, value: i64, out: &mut Vec<u8>) {
     put_tag(number, 0, out);
     varint(value as u64, out);

@@ -1,4 +1,4 @@
-//! Reads the generated definitions into a [`Schema`].
+//! Parser of the generated definitions.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::{Definition, DefinitionId, Field, ListType, PatchStrategy, Schema, Shape};
 
-/// What is read of a definition or of a field of one; descriptions are passed over.
+/// The parts of a definition or field that are parsed; descriptions are skipped.
 #[derive(Deserialize)]
 struct Source<'t> {
     #[serde(rename = "type")]
@@ -35,18 +35,18 @@ struct Source<'t> {
     default: Option<&'t str>,
 }
 
-/// Reads the definitions.
+/// Parses the definitions.
 ///
 /// # Panics
-/// If the text, which is part of the program, is not what the generator writes; a test reads it.
+/// Panics if the embedded text is not the generator's output; a test parses it.
 pub(super) fn load(text: &'static str) -> Schema {
     let sources: BTreeMap<&'static str, Source<'static>> =
-        serde_json::from_str(text).expect("the generated definitions are JSON");
+        serde_json::from_str(text).expect("generated definitions");
     let names = Names {
         sorted: sources.keys().copied().collect(),
         free: sources
             .iter()
-            .filter(|(_, s)| s.kind == Some("object") && s.properties.is_empty())
+            .filter(|(_, source)| source.kind == Some("object") && source.properties.is_empty())
             .map(|(name, _)| *name)
             .collect(),
     };
@@ -58,14 +58,14 @@ pub(super) fn load(text: &'static str) -> Schema {
             fields: source
                 .properties
                 .iter()
-                .map(|(name, s)| field(name, s, &names))
+                .map(|(name, source)| field(name, source, &names))
                 .collect(),
         })
         .collect();
     Schema { definitions }
 }
 
-/// The names of all definitions, sorted, and of those that say nothing of their content.
+/// Names of all definitions, sorted, and of those without fields (free-form JSON).
 struct Names {
     sorted: Vec<&'static str>,
     free: Vec<&'static str>,
@@ -82,9 +82,12 @@ fn field(name: &'static str, source: &Source<'static>, names: &Names) -> Field {
         },
         atomic: source.map_type == Some("atomic"),
         patch: PatchStrategy {
-            merge: source.patch_strategy.split(',').any(|s| s == "merge"),
+            merge: source.patch_strategy.split(',').any(|option| option == "merge"),
             merge_key: source.patch_merge_key,
-            retain_keys: source.patch_strategy.split(',').any(|s| s == "retainKeys"),
+            retain_keys: source
+                .patch_strategy
+                .split(',')
+                .any(|option| option == "retainKeys"),
         },
         default: source.default,
     }
@@ -92,7 +95,7 @@ fn field(name: &'static str, source: &Source<'static>, names: &Names) -> Field {
 
 fn shape(source: &Source<'static>, names: &Names) -> Shape {
     if let Some(reference) = source.reference.or_else(|| source.all_of.first()?.reference) {
-        return referred(reference, names);
+        return resolve_reference(reference, names);
     }
     match (source.kind, source.format) {
         (Some("string"), Some("byte")) => Shape::Bytes,
@@ -110,10 +113,10 @@ fn shape(source: &Source<'static>, names: &Names) -> Shape {
 }
 
 fn inner(source: Option<&Source<'static>>, names: &Names) -> Shape {
-    source.map_or(Shape::Free, |s| shape(s, names))
+    source.map_or(Shape::Free, |source| shape(source, names))
 }
 
-fn referred(reference: &str, names: &Names) -> Shape {
+fn resolve_reference(reference: &str, names: &Names) -> Shape {
     let name = reference.rsplit('/').next().unwrap_or(reference);
     match name {
         "io.k8s.apimachinery.pkg.apis.meta.v1.Time" => Shape::Time,
@@ -125,7 +128,7 @@ fn referred(reference: &str, names: &Names) -> Shape {
             .sorted
             .binary_search(&name)
             .ok()
-            .and_then(|at| u16::try_from(at).ok())
-            .map_or(Shape::Free, |at| Shape::Object(DefinitionId(at))),
+            .and_then(|index| u16::try_from(index).ok())
+            .map_or(Shape::Free, |index| Shape::Object(DefinitionId(index))),
     }
 }

@@ -1,7 +1,7 @@
-//! The schema of the served kinds: fields, types, and how lists and maps merge.
+//! The schema of the served kinds: fields, types, and merge rules of lists and maps.
 //!
-//! The text in `kinds.json` is generated (see `tools/schema`) and stays in the program's read-only part; only names
-//! and types are read into memory, at first use, and descriptions never are.
+//! `kinds.json` is generated (see `tools/schema`) and embedded as read-only text. Names and types are parsed at first
+//! use; descriptions are not loaded.
 
 mod load;
 
@@ -9,7 +9,7 @@ use std::sync::OnceLock;
 
 use crate::kinds::kind::Kind;
 
-/// The generated definitions, OpenAPI v3, one a line.
+/// The generated OpenAPI v3 definitions, one in each line.
 pub(crate) const DEFINITIONS_TEXT: &str = include_str!("kinds.json");
 
 /// All definitions of the served kinds.
@@ -18,16 +18,16 @@ pub struct Schema {
     definitions: Vec<Definition>,
 }
 
-/// Number of a definition in its [`Schema`].
+/// Index of a definition in its [`Schema`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DefinitionId(u16);
 
-/// An object type with its fields.
+/// An object type.
 #[derive(Debug)]
 pub struct Definition {
-    /// Full name: `io.k8s.api.core.v1.ServicePort`.
+    /// Full name, for example `io.k8s.api.core.v1.ServicePort`.
     pub name: &'static str,
-    /// Whether values of this type are replaced as a whole by server-side apply.
+    /// True if server-side apply replaces values of this type as a whole.
     pub atomic: bool,
     fields: Vec<Field>,
 }
@@ -35,145 +35,148 @@ pub struct Definition {
 /// A field of an object type.
 #[derive(Debug)]
 pub struct Field {
-    /// The name in JSON.
+    /// Name in JSON.
     pub name: &'static str,
-    /// The type.
+    /// Type of the value.
     pub shape: Shape,
-    /// How server-side apply treats the field if it is a list.
+    /// Treatment of a list by server-side apply.
     pub list: ListType,
-    /// Whether server-side apply replaces the field as a whole if it is a map.
+    /// True if server-side apply replaces a map as a whole.
     pub atomic: bool,
-    /// How a strategic merge patch treats the field.
+    /// Treatment by a strategic merge patch.
     pub patch: PatchStrategy,
-    /// What the field is taken to be where it is absent and is a key of a [`ListType::Map`].
+    /// Value of an absent key field of a [`ListType::Map`].
     pub default: Option<&'static str>,
 }
 
 /// The type of a value.
 #[derive(Debug, PartialEq)]
 pub enum Shape {
-    /// Text.
+    /// A string.
     String,
-    /// Base64 text.
+    /// Bytes, as base64.
     Bytes,
-    /// RFC 3339 time in whole seconds.
+    /// RFC 3339 timestamp in whole seconds.
     Time,
-    /// RFC 3339 time with microseconds.
+    /// RFC 3339 timestamp with microseconds.
     MicroTime,
-    /// A whole number of 32 bits.
+    /// A 32-bit integer.
     Int32,
-    /// A whole number of 64 bits.
+    /// A 64-bit integer.
     Int64,
     /// Any number.
     Number,
-    /// true or false.
+    /// A boolean.
     Boolean,
-    /// An amount such as `100m` or `2Gi`, as text or number.
+    /// A quantity such as `100m` or `2Gi`, as string or number.
     Quantity,
-    /// A number or a text.
+    /// An integer or a string.
     IntOrString,
     /// An object with the fields of a definition.
     Object(DefinitionId),
     /// A list.
     List(Box<Shape>),
-    /// A map from text.
+    /// A map with string keys.
     Map(Box<Shape>),
-    /// Anything.
+    /// Free-form JSON.
     Free,
 }
 
-/// How server-side apply treats a list.
+/// Treatment of a list by server-side apply.
 #[derive(Debug, PartialEq)]
 pub enum ListType {
-    /// As one value.
+    /// Replaced as a whole.
     Atomic,
-    /// As a set of values.
+    /// Merged as a set of values.
     Set,
-    /// As a map with these keys.
+    /// Merged as a map with these keys.
     Map(Vec<&'static str>),
 }
 
-/// How a strategic merge patch treats a field.
+/// Treatment of a field by a strategic merge patch.
 #[derive(Debug, Default, PartialEq)]
 pub struct PatchStrategy {
-    /// A list is merged with the patch's, not replaced by it.
+    /// True if lists are merged instead of replaced.
     pub merge: bool,
-    /// The key that items of a merged list are told apart by; none for lists of plain values.
+    /// Key field of list items; `None` for lists of scalars.
     pub merge_key: Option<&'static str>,
-    /// Fields that `$retainKeys` does not name are cleared.
+    /// True if `$retainKeys` clears the fields that it does not list.
     pub retain_keys: bool,
 }
 
-/// The schema of everything that is served, read at first use.
+/// Returns the schema of all served kinds, parsed at first use.
 pub fn schema() -> &'static Schema {
     static SCHEMA: OnceLock<Schema> = OnceLock::new();
     SCHEMA.get_or_init(|| load::load(DEFINITIONS_TEXT))
 }
 
 impl Schema {
-    /// The definition of that full name.
+    /// Returns a definition by full name.
     pub fn find(&self, name: &str) -> Option<&Definition> {
         self.id(name).map(|id| self.get(id))
     }
 
-    /// The definition of a served kind.
+    /// Returns the definition of a served kind.
     pub fn of_kind(&self, kind: &Kind) -> Option<&Definition> {
         self.find(kind.definition)
     }
 
-    /// The definition of that number.
+    /// Returns a definition by its ID.
     pub fn get(&self, id: DefinitionId) -> &Definition {
-        // Ids come from this schema only, and it never shrinks.
+        // IDs are created by this schema only, so the index is valid.
         &self.definitions[usize::from(id.0)]
     }
 
-    /// The shape of values of the definition of that full name.
+    /// Returns the shape of a definition, by full name.
     pub fn shape(&self, name: &str) -> Option<Shape> {
         self.id(name).map(Shape::Object)
     }
 
-    /// How many definitions there are.
+    /// Number of definitions.
     pub(crate) fn len(&self) -> usize {
         self.definitions.len()
     }
 
     fn id(&self, name: &str) -> Option<DefinitionId> {
-        let at = self.definitions.binary_search_by(|d| d.name.cmp(name)).ok()?;
-        u16::try_from(at).ok().map(DefinitionId)
+        let index = self
+            .definitions
+            .binary_search_by(|definition| definition.name.cmp(name))
+            .ok()?;
+        u16::try_from(index).ok().map(DefinitionId)
     }
 }
 
 impl DefinitionId {
-    /// The number, less than [`Schema::len`].
+    /// The index, less than [`Schema::len`].
     pub(crate) fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
 impl Definition {
-    /// The fields, ordered by name.
+    /// The fields, sorted by name.
     pub fn fields(&self) -> &[Field] {
         &self.fields
     }
 
-    /// The field of that name.
+    /// Returns a field by name.
     pub fn field(&self, name: &str) -> Option<&Field> {
-        self.position(name).and_then(|at| self.fields.get(at))
+        self.position(name).and_then(|position| self.fields.get(position))
     }
 
-    /// The position in [`Self::fields`] of the field of that name.
+    /// Returns the position of a field in [`Self::fields`].
     pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.fields.binary_search_by(|f| f.name.cmp(name)).ok()
+        self.fields.binary_search_by(|field| field.name.cmp(name)).ok()
     }
 
-    /// The last part of the name: `ServicePort`.
+    /// The last part of the name, for example `ServicePort`.
     pub fn short_name(&self) -> &'static str {
         self.name.rsplit('.').next().unwrap_or(self.name)
     }
 }
 
 impl Shape {
-    /// The definition, if the shape is an object's.
+    /// Returns the definition, if the shape is an object type.
     pub fn definition<'s>(&self, schema: &'s Schema) -> Option<&'s Definition> {
         match self {
             Self::Object(id) => Some(schema.get(*id)),

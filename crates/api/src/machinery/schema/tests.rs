@@ -1,24 +1,24 @@
 use super::*;
 use crate::kinds::kind;
 
-/// Follows field names from a kind, through lists.
+/// Resolves field names from a kind, through lists.
 fn field(kind: &str, path: &[&str]) -> &'static Field {
     let schema = schema();
-    let kind = kind::all().iter().find(|k| k.kind == kind).expect("a kind");
-    let mut definition = schema.of_kind(kind).expect("a definition");
-    let (last, parents) = path.split_last().expect("a path");
+    let kind = kind::all().iter().find(|k| k.kind == kind).expect("kind");
+    let mut definition = schema.of_kind(kind).expect("definition");
+    let (last, parents) = path.split_last().expect("path");
     for name in parents {
-        let shape = match &definition.field(name).expect("a field").shape {
+        let shape = match &definition.field(name).expect("field").shape {
             Shape::List(inner) => inner,
             shape => shape,
         };
-        definition = shape.definition(schema).expect("an object");
+        definition = shape.definition(schema).expect("object type");
     }
-    definition.field(last).expect("a field")
+    definition.field(last).expect("field")
 }
 
 #[test]
-fn every_served_kind_has_a_definition_with_metadata() {
+fn all_kinds_have_a_definition_with_metadata() {
     for kind in kind::all() {
         let definition = schema()
             .of_kind(kind)
@@ -41,7 +41,7 @@ fn every_served_kind_has_a_definition_with_metadata() {
 }
 
 #[test]
-fn types_of_fields() {
+fn fields_have_their_types() {
     assert_eq!(field("Service", &["spec", "ports", "port"]).shape, Shape::Int32);
     assert_eq!(
         field("Service", &["spec", "ports", "targetPort"]).shape,
@@ -67,7 +67,7 @@ fn types_of_fields() {
 }
 
 #[test]
-fn merge_rules_of_fields() {
+fn fields_have_their_merge_rules() {
     let ports = field("Service", &["spec", "ports"]);
     assert_eq!(ports.list, ListType::Map(vec!["port", "protocol"]));
     assert_eq!((ports.patch.merge, ports.patch.merge_key), (true, Some("port")));

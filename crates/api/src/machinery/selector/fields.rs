@@ -73,7 +73,7 @@ fn fields_of(kind: &str) -> &'static [&'static str] {
 }
 
 impl FieldSelector {
-    /// Parses a selector for objects of `kind`. In values, commas, equals signs and backslashes are is_escaped with a
+    /// Parses a selector for objects of `kind`. In values, commas, equals signs and backslashes are escaped with a
     /// backslash.
     ///
     /// # Errors
@@ -194,7 +194,7 @@ fn split(text: &str) -> Vec<&str> {
     parts
 }
 
-/// Splits a term into field, equality and is_escaped value.
+/// Splits a term into field, equality and escaped value.
 fn split_term(part: &str) -> Option<(&str, bool, &str)> {
     let mut is_escaped = false;
     for (index, byte) in part.bytes().enumerate() {

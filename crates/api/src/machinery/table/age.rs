@@ -1,19 +1,19 @@
-//! Times as ages.
+//! Timestamps as ages.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::machinery::tree;
 
-/// What stands for the age of a time that is not set.
+/// Age of an unset timestamp.
 const UNKNOWN: &str = "<unknown>";
 
-/// The age of an object.
+/// Returns the age of an object.
 pub(super) fn of(object: &Value, now: Timestamp) -> Value {
     since(tree::text(&object["metadata"], "creationTimestamp"), now).into()
 }
 
-/// How long ago an RFC 3339 time was.
+/// Returns the time since an RFC 3339 timestamp.
 pub(super) fn since(time: &str, now: Timestamp) -> String {
     match time.parse::<Timestamp>() {
         Ok(time) => human_duration(now.duration_since(time)),
@@ -21,8 +21,8 @@ pub(super) fn since(time: &str, now: Timestamp) -> String {
     }
 }
 
-/// A duration in two units at most: `45s`, `3m20s`, `5h10m`, `8d`, `2y30d`. Two seconds in the future are forgiven
-/// as clocks differ.
+/// Formats a duration in at most two units: `45s`, `3m20s`, `5h10m`, `8d`, `2y30d`. Up to two seconds in the future
+/// are zero, because clocks differ.
 pub fn human_duration(duration: SignedDuration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);
@@ -30,19 +30,19 @@ pub fn human_duration(duration: SignedDuration) -> String {
         () if seconds < -1 => "<invalid>".to_owned(),
         () if seconds < 0 => "0s".to_owned(),
         () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => two(minutes, 'm', seconds % 60, 's'),
+        () if minutes < 10 => two_units(minutes, 'm', seconds % 60, 's'),
         () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => two(hours, 'h', minutes % 60, 'm'),
+        () if hours < 8 => two_units(hours, 'h', minutes % 60, 'm'),
         () if hours < 48 => format!("{hours}h"),
-        () if days < 8 => two(days, 'd', hours % 24, 'h'),
+        () if days < 8 => two_units(days, 'd', hours % 24, 'h'),
         () if days < 2 * 365 => format!("{days}d"),
-        () if days < 8 * 365 => two(days / 365, 'y', days % 365, 'd'),
+        () if days < 8 * 365 => two_units(days / 365, 'y', days % 365, 'd'),
         () => format!("{}y", days / 365),
     }
 }
 
-/// Two units, without the second if it is zero.
-fn two(large: i64, large_unit: char, small: i64, small_unit: char) -> String {
+/// Formats two units; a second unit of zero is omitted.
+fn two_units(large: i64, large_unit: char, small: i64, small_unit: char) -> String {
     if small == 0 {
         format!("{large}{large_unit}")
     } else {

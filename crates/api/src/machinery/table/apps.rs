@@ -1,4 +1,4 @@
-//! Rows of Deployments, ReplicaSets and their scales.
+//! Tables of Deployments, ReplicaSets and scales.
 
 use serde_json::Value;
 
@@ -10,13 +10,13 @@ use crate::machinery::tree::{child, items, number, text};
 pub(super) static DEPLOYMENT: Layout = Layout {
     columns: &[
         NAME,
-        column("Ready", "Pods that are ready, of all that there should be."),
-        column("Up-to-date", "Pods that are as the Deployment wants them now."),
-        column("Available", "Pods that have been ready for long enough."),
+        column("Ready", "Number of ready Pods and desired Pods."),
+        column("Up-to-date", "Number of Pods of the current template."),
+        column("Available", "Number of available Pods."),
         AGE,
-        wide("Containers", "Names of the containers."),
-        wide("Images", "Images of the containers."),
-        wide("Selector", "The labels that choose the Pods."),
+        wide("Containers", "Container names."),
+        wide("Images", "Container images."),
+        wide("Selector", "Label selector of the Pods."),
     ],
     cells: |deployment, now| {
         let (spec, status) = (child(deployment, "spec"), child(deployment, "status"));
@@ -36,13 +36,13 @@ pub(super) static DEPLOYMENT: Layout = Layout {
 pub(super) static REPLICA_SET: Layout = Layout {
     columns: &[
         NAME,
-        number_column("Desired", "Pods that there should be."),
-        number_column("Current", "Pods that there are."),
-        number_column("Ready", "Pods that are ready."),
+        number_column("Desired", "Number of desired Pods."),
+        number_column("Current", "Number of existing Pods."),
+        number_column("Ready", "Number of ready Pods."),
         AGE,
-        wide("Containers", "Names of the containers."),
-        wide("Images", "Images of the containers."),
-        wide("Selector", "The labels that choose the Pods."),
+        wide("Containers", "Container names."),
+        wide("Images", "Container images."),
+        wide("Selector", "Label selector of the Pods."),
     ],
     cells: |replica_set, now| {
         let (spec, status) = (child(replica_set, "spec"), child(replica_set, "status"));
@@ -61,8 +61,8 @@ pub(super) static REPLICA_SET: Layout = Layout {
 pub(super) static SCALE: Layout = Layout {
     columns: &[
         NAME,
-        number_column("Desired", "Pods that there should be."),
-        number_column("Available", "Pods that there are."),
+        number_column("Desired", "Number of desired Pods."),
+        number_column("Available", "Number of existing Pods."),
         AGE,
     ],
     cells: |scale, now| {
@@ -75,7 +75,7 @@ pub(super) static SCALE: Layout = Layout {
     },
 };
 
-/// Containers, images and selector.
+/// Returns containers, images and selector.
 fn wide_cells(spec: &Value) -> [Value; 3] {
     let containers = items(child(child(spec, "template"), "spec"), "containers");
     let joined = |field: &str| -> Value {
@@ -85,7 +85,7 @@ fn wide_cells(spec: &Value) -> [Value; 3] {
             .collect();
         all.join(",").into()
     };
-    // What is stored has been checked.
+    // Stored selectors are valid.
     let selector = LabelSelector::from_object(&Path::new("selector"), child(spec, "selector"));
     let selector = selector.map_or_else(|_| String::new(), |selector| selector.to_string());
     let selector = super::or(&selector, NONE).into();

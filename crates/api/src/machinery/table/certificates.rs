@@ -1,4 +1,4 @@
-//! Rows of CertificateSigningRequests.
+//! Tables of CertificateSigningRequests.
 
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -11,10 +11,10 @@ pub(super) static REQUEST: Layout = Layout {
     columns: &[
         NAME,
         AGE,
-        column("SignerName", "Who is to sign."),
-        column("Requestor", "Who asked for it."),
-        column("RequestedDuration", "How long the certificate is to be good."),
-        column("Condition", "What was decided, and whether it was signed."),
+        column("SignerName", "Requested signer."),
+        column("Requestor", "User that created the request."),
+        column("RequestedDuration", "Requested lifetime of the certificate."),
+        column("Condition", "Approval and issuance."),
     ],
     cells: |request, now| {
         let spec = child(request, "spec");
@@ -36,23 +36,23 @@ fn duration(spec: &Value) -> String {
     }
 }
 
-/// `Approved,Issued` and the like.
+/// Returns the condition, for example `Approved,Issued`.
 fn condition(request: &Value) -> String {
     let status = child(request, "status");
     let has = |kind: &str| {
         let conditions = items(status, "conditions");
         conditions.iter().any(|condition| text(condition, "type") == kind)
     };
-    let mut words = vec![match (has(DENIED), has(APPROVED)) {
+    let mut parts = vec![match (has(DENIED), has(APPROVED)) {
         (true, _) => "Denied",
         (false, true) => "Approved",
         (false, false) => "Pending",
     }];
     if has(FAILED) {
-        words.push("Failed");
+        parts.push("Failed");
     }
     if !text(status, "certificate").is_empty() {
-        words.push("Issued");
+        parts.push("Issued");
     }
-    words.join(",")
+    parts.join(",")
 }

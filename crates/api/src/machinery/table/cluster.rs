@@ -1,4 +1,4 @@
-//! Rows of Nodes, Namespaces, Events and the small kinds.
+//! Tables of Nodes, Namespaces, Events and smaller kinds.
 
 use std::collections::BTreeSet;
 
@@ -11,15 +11,15 @@ use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number,
 pub(super) static NODE: Layout = Layout {
     columns: &[
         NAME,
-        column("Status", "Whether the Node is ready and takes Pods."),
-        column("Roles", "The roles of the Node."),
+        column("Status", "Readiness, and whether scheduling is disabled."),
+        column("Roles", "Roles of the Node."),
         AGE,
         column("Version", "Version of the node agent."),
-        wide("Internal-IP", "The first internal address."),
-        wide("External-IP", "The first external address."),
+        wide("Internal-IP", "First internal address."),
+        wide("External-IP", "First external address."),
         wide("OS-Image", "Operating system."),
-        wide("Kernel-Version", "Kernel."),
-        wide("Container-Runtime", "What runs the containers."),
+        wide("Kernel-Version", "Kernel version."),
+        wide("Container-Runtime", "Container runtime."),
     ],
     cells: |node, now| {
         let system = child(child(node, "status"), "nodeInfo");
@@ -48,15 +48,15 @@ pub(super) static NAMESPACE: Layout = Layout {
 
 pub(super) static EVENT: Layout = Layout {
     columns: &[
-        column("Last Seen", "When it happened last."),
+        column("Last Seen", "Time since the last occurrence."),
         column("Type", "Normal or Warning."),
-        column("Reason", "Why, in a word."),
-        column("Object", "What it is about."),
-        wide("Subobject", "Which part of the object."),
-        wide("Source", "Who says so."),
-        column("Message", "What happened."),
-        wide("First Seen", "When it happened first."),
-        wide("Count", "How often it happened."),
+        column("Reason", "Machine-readable reason."),
+        column("Object", "Object that the Event regards."),
+        wide("Subobject", "Field of the object."),
+        wide("Source", "Reporting component."),
+        column("Message", "Description."),
+        wide("First Seen", "Time since the first occurrence."),
+        wide("Count", "Number of occurrences."),
         super::Column { priority: 1, ..NAME },
     ],
     cells: event,
@@ -73,7 +73,7 @@ pub(super) static CONFIG_MAP: Layout = Layout {
 pub(super) static SECRET: Layout = Layout {
     columns: &[
         NAME,
-        column("Type", "What the entries are."),
+        column("Type", "Type of the Secret."),
         column("Data", "Number of entries."),
         AGE,
     ],
@@ -89,7 +89,7 @@ pub(super) static SECRET: Layout = Layout {
 };
 
 pub(super) static SERVICE_ACCOUNT: Layout = Layout {
-    columns: &[NAME, column("Secrets", "Number of secrets."), AGE],
+    columns: &[NAME, column("Secrets", "Number of Secrets."), AGE],
     cells: |account, now| {
         let secrets = items(account, "secrets").len();
         vec![name(account), secrets.into(), age::of(account, now)]
@@ -97,14 +97,14 @@ pub(super) static SERVICE_ACCOUNT: Layout = Layout {
 };
 
 pub(super) static LEASE: Layout = Layout {
-    columns: &[NAME, column("Holder", "Who holds the lease."), AGE],
+    columns: &[NAME, column("Holder", "Holder of the Lease."), AGE],
     cells: |lease, now| {
         let holder = text(child(lease, "spec"), "holderIdentity");
         vec![name(lease), holder.into(), age::of(lease, now)]
     },
 };
 
-/// Ready, NotReady or Unknown, and whether Pods may be put there.
+/// Returns `Ready`, `NotReady` or `Unknown`, with `SchedulingDisabled` if Pods are not scheduled.
 fn node_status(node: &Value) -> String {
     let ready = items(child(node, "status"), "conditions")
         .iter()
@@ -178,7 +178,7 @@ fn event(event: &Value, now: Timestamp) -> Vec<Value> {
     ]
 }
 
-/// The number of entries of a map.
+/// Returns the number of entries of a map.
 fn length(object: &Value, field: &str) -> usize {
     child(object, field).as_object().map_or(0, serde_json::Map::len)
 }

@@ -1,4 +1,4 @@
-//! Objects as rows of a table, as `kubectl get` shows them (`as=Table;v=v1;g=meta.k8s.io`).
+//! Objects as tables, as `kubectl get` prints them (`as=Table;v=v1;g=meta.k8s.io`).
 
 mod age;
 mod apps;
@@ -15,31 +15,31 @@ use serde_json::{Value, json};
 
 use crate::kinds::kind::Kind;
 
-/// What stands where there is nothing.
+/// Cell without a value.
 const NONE: &str = "<none>";
 
-/// One column.
+/// Column of a table.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Column {
-    /// The heading.
+    /// Heading of the column.
     pub name: &'static str,
-    /// `string`, or a number's type.
+    /// OpenAPI type: `string` or `integer`.
     pub kind: &'static str,
-    /// `name` for the object's name, else "".
+    /// `name` for the object's name, otherwise "".
     pub format: &'static str,
-    /// What the column shows.
+    /// Description of the column.
     pub description: &'static str,
-    /// 0 for columns that are always shown, 1 for those of the wide table.
+    /// 0 for columns that are always printed, 1 for those of the wide table.
     pub priority: i32,
 }
 
-/// How objects of one kind are shown.
+/// Columns and cells of one kind.
 struct Layout {
     columns: &'static [Column],
     cells: fn(&Value, Timestamp) -> Vec<Value>,
 }
 
-/// A layout for a kind without one of its own.
+/// Layout of kinds without their own.
 static PLAIN: Layout = Layout {
     columns: &[NAME, AGE],
     cells: |object, now| vec![name(object), age::of(object, now)],
@@ -52,26 +52,26 @@ const NAME: Column = Column {
 
 const AGE: Column = column("Age", "Time since the object was created.");
 
-/// The columns of a kind's table (API-15 for Services, CIDR-14).
+/// Returns the columns of a kind (API-15 for Services, CIDR-14).
 pub fn columns(kind: &Kind) -> &'static [Column] {
     layout(kind).columns
 }
 
-/// The columns in the form of `columnDefinitions`.
+/// Returns the columns as `columnDefinitions`.
 pub fn column_definitions(kind: &Kind) -> Value {
-    let definitions = columns(kind).iter().map(|c| {
+    let definitions = columns(kind).iter().map(|column| {
         json!({
-            "name": c.name,
-            "type": c.kind,
-            "format": c.format,
-            "description": c.description,
-            "priority": c.priority,
+            "name": column.name,
+            "type": column.kind,
+            "format": column.format,
+            "description": column.description,
+            "priority": column.priority,
         })
     });
     definitions.collect()
 }
 
-/// The cells of an object's row, one a column; ages are counted to `now`.
+/// Returns the cells of an object's row. Ages are measured at `now`.
 pub fn cells(kind: &Kind, object: &Value, now: Timestamp) -> Vec<Value> {
     (layout(kind).cells)(object, now)
 }
@@ -102,7 +102,7 @@ fn layout(kind: &Kind) -> &'static Layout {
     }
 }
 
-/// A column that is always shown.
+/// Creates a column that is always printed.
 const fn column(name: &'static str, description: &'static str) -> Column {
     Column {
         name,
@@ -113,7 +113,7 @@ const fn column(name: &'static str, description: &'static str) -> Column {
     }
 }
 
-/// A column of whole numbers that is always shown.
+/// Creates a column of integers that is always printed.
 const fn number_column(name: &'static str, description: &'static str) -> Column {
     Column {
         kind: "integer",
@@ -121,7 +121,7 @@ const fn number_column(name: &'static str, description: &'static str) -> Column 
     }
 }
 
-/// A column of the wide table.
+/// Creates a column of the wide table.
 const fn wide(name: &'static str, description: &'static str) -> Column {
     Column {
         priority: 1,
@@ -129,18 +129,18 @@ const fn wide(name: &'static str, description: &'static str) -> Column {
     }
 }
 
-/// The cell of the object's name.
+/// Returns the cell of the object's name.
 fn name(object: &Value) -> Value {
     crate::machinery::tree::text(&object["metadata"], "name").into()
 }
 
-/// A text, or `absent` if it is empty.
+/// Returns the text, or `absent` if it is empty.
 fn or<'t>(text: &'t str, absent: &'t str) -> &'t str {
     if text.is_empty() { absent } else { text }
 }
 
-/// `a,b,c + 7 more...`, the way long lists are cut.
-fn cut_list(items: impl Iterator<Item = String>) -> String {
+/// Truncates a list as upstream: `a,b,c + 7 more...`.
+fn truncate_list(items: impl Iterator<Item = String>) -> String {
     const SHOWN_MAX: usize = 3;
     let mut shown = Vec::with_capacity(SHOWN_MAX);
     let mut more = 0;

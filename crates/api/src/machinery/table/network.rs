@@ -1,21 +1,21 @@
-//! Rows of Services, their endpoints and their addresses.
+//! Tables of Services, endpoints, addresses and address ranges.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{AGE, Layout, NAME, NONE, age, column, cut_list, name, or, wide};
+use super::{AGE, Layout, NAME, NONE, age, column, name, or, truncate_list, wide};
 use crate::machinery::tree::{child, entries, flag_if_set, items, number, text, texts};
 
 pub(super) static SERVICE: Layout = Layout {
     columns: &[
         NAME,
-        column("Type", "How the Service is reachable."),
-        column("Cluster-IP", "The address inside of the cluster."),
-        column("External-IP", "The addresses from outside."),
+        column("Type", "Service type."),
+        column("Cluster-IP", "Address in the cluster."),
+        column("External-IP", "Addresses outside of the cluster."),
         column("Port(s)", "Ports, node ports and protocols."),
         AGE,
-        wide("Selector", "The labels that choose the Service's Pods."),
+        wide("Selector", "Label selector of the Service's Pods."),
     ],
     cells: |service, now| {
         let spec = child(service, "spec");
@@ -41,7 +41,7 @@ pub(super) static ENDPOINTS: Layout = Layout {
         let shown = if items(endpoints, "subsets").is_empty() {
             NONE.to_owned()
         } else {
-            cut_list(items(endpoints, "subsets").iter().flat_map(subset))
+            truncate_list(items(endpoints, "subsets").iter().flat_map(subset))
         };
         vec![name(endpoints), shown.into(), age::of(endpoints, now)]
     },
@@ -50,13 +50,13 @@ pub(super) static ENDPOINTS: Layout = Layout {
 pub(super) static ENDPOINT_SLICE: Layout = Layout {
     columns: &[
         NAME,
-        column("AddressType", "Family of the addresses."),
+        column("AddressType", "Address family."),
         column("Ports", "Port numbers."),
         column("Endpoints", "Addresses."),
         AGE,
     ],
     cells: |slice, now| {
-        let ports = cut_list(items(slice, "ports").iter().map(slice_port));
+        let ports = truncate_list(items(slice, "ports").iter().map(slice_port));
         let addresses = items(slice, "endpoints")
             .iter()
             .flat_map(|endpoint| texts(endpoint, "addresses"))
@@ -65,14 +65,14 @@ pub(super) static ENDPOINT_SLICE: Layout = Layout {
             name(slice),
             text(slice, "addressType").into(),
             or(&ports, UNSET).into(),
-            or(&cut_list(addresses), UNSET).into(),
+            or(&truncate_list(addresses), UNSET).into(),
             age::of(slice, now),
         ]
     },
 };
 
 pub(super) static IP_ADDRESS: Layout = Layout {
-    columns: &[NAME, column("ParentRef", "The object that holds the address.")],
+    columns: &[NAME, column("ParentRef", "Object that owns the address.")],
     cells: |address, _| {
         let parent = child(child(address, "spec"), "parentRef");
         let shown = if parent.is_null() {
@@ -93,11 +93,7 @@ pub(super) static IP_ADDRESS: Layout = Layout {
 };
 
 pub(super) static SERVICE_CIDR: Layout = Layout {
-    columns: &[
-        NAME,
-        column("CIDRs", "The ranges that addresses are taken from."),
-        AGE,
-    ],
+    columns: &[NAME, column("CIDRs", "Address ranges."), AGE],
     cells: |cidr, now| {
         let cidrs = texts(child(cidr, "spec"), "cidrs").join(",");
         vec![name(cidr), cidrs.into(), age::of(cidr, now)]
@@ -107,22 +103,16 @@ pub(super) static SERVICE_CIDR: Layout = Layout {
 pub(super) static ADDRESS_POOL: Layout = Layout {
     columns: &[
         NAME,
-        column("Addresses", "The addresses that Services are given."),
-        column(
-            "Auto",
-            "Whether Services get addresses of this pool without asking for it.",
-        ),
-        column(
-            "Scope",
-            "External, or Internal for Services that ask for an internal load balancer.",
-        ),
-        column("Assigned", "How many addresses are in use, of how many."),
+        column("Addresses", "Addresses of the pool."),
+        column("Auto", "True if addresses are assigned automatically."),
+        column("Scope", "External, or Internal for internal load balancers."),
+        column("Assigned", "Assigned addresses and total addresses."),
         AGE,
-        wide("Priority", "Pools of higher priority are used first."),
+        wide("Priority", "Priority; pools with higher priority are used first."),
     ],
     cells: |pool, now| {
         let spec = child(pool, "spec");
-        let addresses = cut_list(texts(spec, "addresses").into_iter().map(str::to_owned));
+        let addresses = truncate_list(texts(spec, "addresses").into_iter().map(str::to_owned));
         let usage = items(child(pool, "status"), "usage").iter();
         let usage: Vec<String> = usage
             .map(|usage| format!("{}/{}", number(usage, "assigned"), number(usage, "total")))
@@ -139,10 +129,10 @@ pub(super) static ADDRESS_POOL: Layout = Layout {
     },
 };
 
-/// What an EndpointSlice shows without ports or addresses.
+/// Cell of an EndpointSlice without ports or addresses.
 const UNSET: &str = "<unset>";
 
-/// The addresses from outside (API-17).
+/// Returns the external addresses (API-17).
 fn external_ip(service: &Value) -> String {
     let spec = child(service, "spec");
     let external = texts(spec, "externalIPs").join(",");
@@ -151,10 +141,10 @@ fn external_ip(service: &Value) -> String {
         "ExternalName" => text(spec, "externalName").to_owned(),
         "LoadBalancer" => {
             let balancer = child(child(service, "status"), "loadBalancer");
-            // Sorted and without repetitions.
+            // Sorted, without duplicates.
             let ingress: BTreeSet<&str> = items(balancer, "ingress")
                 .iter()
-                .map(|i| or(text(i, "ip"), text(i, "hostname")))
+                .map(|entry| or(text(entry, "ip"), text(entry, "hostname")))
                 .filter(|address| !address.is_empty())
                 .collect();
             let mut all: Vec<&str> = ingress.into_iter().collect();
@@ -165,15 +155,15 @@ fn external_ip(service: &Value) -> String {
     }
 }
 
-/// Ports (API-18).
+/// Returns the ports (API-18).
 fn ports(spec: &Value) -> String {
     let ports: Vec<String> = items(spec, "ports")
         .iter()
         .map(|port| {
-            let (number_shown, protocol) = (number(port, "port"), text(port, "protocol"));
+            let (port_number, protocol) = (number(port, "port"), text(port, "protocol"));
             match number(port, "nodePort") {
-                0 => format!("{number_shown}/{protocol}"),
-                node_port => format!("{number_shown}:{node_port}/{protocol}"),
+                0 => format!("{port_number}/{protocol}"),
+                node_port => format!("{port_number}:{node_port}/{protocol}"),
             }
         })
         .collect();
@@ -188,21 +178,24 @@ fn selector(spec: &Value) -> String {
     or(&labels.join(","), NONE).to_owned()
 }
 
-/// Every address of a subset with every port, or alone if there are no ports.
+/// Returns all combinations of address and port of a subset, or the addresses if there are no ports.
 fn subset(subset: &Value) -> Vec<String> {
-    let addresses: Vec<&str> = items(subset, "addresses").iter().map(|a| text(a, "ip")).collect();
+    let addresses: Vec<&str> = items(subset, "addresses")
+        .iter()
+        .map(|address| text(address, "ip"))
+        .collect();
     if items(subset, "ports").is_empty() {
-        return addresses.iter().map(|a| (*a).to_owned()).collect();
+        return addresses.iter().map(|address| (*address).to_owned()).collect();
     }
     let with_port = |port: &Value| {
         let port = number(port, "port");
         addresses
             .iter()
-            .map(move |a| {
-                if a.contains(':') {
-                    format!("[{a}]:{port}")
+            .map(move |address| {
+                if address.contains(':') {
+                    format!("[{address}]:{port}")
                 } else {
-                    format!("{a}:{port}")
+                    format!("{address}:{port}")
                 }
             })
             .collect::<Vec<_>>()

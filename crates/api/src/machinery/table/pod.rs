@@ -1,4 +1,4 @@
-//! Rows of Pods: the one word that tells how a Pod is doing takes some finding.
+//! Tables of Pods, with the status that kubectl derives from conditions and container statuses.
 
 use jiff::Timestamp;
 use serde_json::Value;
@@ -10,14 +10,20 @@ use crate::machinery::tree::{child, flag_if_set, is_set, items, number, text};
 pub(super) static POD: Layout = Layout {
     columns: &[
         NAME,
-        column("Ready", "Containers that are ready, of all."),
-        column("Status", "How the Pod is doing."),
-        column("Restarts", "Restarts of containers, and the last one."),
+        column("Ready", "Number of ready containers and all containers."),
+        column("Status", "Phase, or reason of the current state."),
+        column(
+            "Restarts",
+            "Number of container restarts, and time since the last one.",
+        ),
         AGE,
-        wide("IP", "The Pod's address."),
-        wide("Node", "The Node that the Pod runs on."),
-        wide("Nominated Node", "The Node that is being freed for the Pod."),
-        wide("Readiness Gates", "Readiness gates that hold, of all."),
+        wide("IP", "Address of the Pod."),
+        wide("Node", "Node of the Pod."),
+        wide("Nominated Node", "Nominated Node."),
+        wide(
+            "Readiness Gates",
+            "Number of true readiness gates and all readiness gates.",
+        ),
     ],
     cells: |pod, now| {
         let (spec, status) = (child(pod, "spec"), child(pod, "status"));
@@ -29,7 +35,7 @@ pub(super) static POD: Layout = Layout {
             name(pod),
             format!("{}/{}", state.ready, state.containers).into(),
             state.reason.clone().into(),
-            state.restarts_shown(now).into(),
+            state.format_restarts(now).into(),
             age::of(pod, now),
             or(or(address, text(status, "podIP")), NONE).into(),
             or(text(spec, "nodeName"), NONE).into(),
@@ -39,7 +45,7 @@ pub(super) static POD: Layout = Layout {
     },
 };
 
-/// What is counted and found while the container statuses are read.
+/// Status of a Pod, computed from its container statuses.
 #[derive(Default)]
 struct State {
     reason: String,
@@ -48,7 +54,7 @@ struct State {
     restarts: Restarts,
 }
 
-/// Restarts of containers, and when the last of them ended; RFC 3339 texts in UTC compare as times.
+/// Number of container restarts, and end of the last terminated one. RFC 3339 timestamps in UTC sort as strings.
 #[derive(Clone, Default)]
 struct Restarts {
     count: i64,
@@ -71,18 +77,20 @@ impl State {
         let (spec, status) = (child(pod, "spec"), child(pod, "status"));
         let sidecars = items(spec, "initContainers")
             .iter()
-            .filter(|c| is_sidecar(c))
+            .filter(|container| is_sidecar(container))
             .count();
         let mut state = Self {
             reason: or(text(status, "reason"), text(status, "phase")).to_owned(),
             containers: items(spec, "containers").len() + sidecars,
             ..Self::default()
         };
-        if condition(status, "PodScheduled").is_some_and(|c| text(c, "reason") == "SchedulingGated") {
+        if condition(status, "PodScheduled")
+            .is_some_and(|scheduled| text(scheduled, "reason") == "SchedulingGated")
+        {
             "SchedulingGated".clone_into(&mut state.reason);
         }
-        let (initializing, sidecar_restarts) = state.read_init_containers(spec, status);
-        if !initializing || is_true(condition(status, "Initialized")) {
+        let (is_initializing, sidecar_restarts) = state.read_init_containers(spec, status);
+        if !is_initializing || is_true(condition(status, "Initialized")) {
             state.restarts = sidecar_restarts;
             state.read_containers(status);
         }
@@ -96,33 +104,33 @@ impl State {
         state
     }
 
-    /// Reads init containers up to the first that is not done. Says whether there is such a one, and how often
-    /// sidecars restarted.
+    /// Reads init containers up to the first one that is not complete. Returns true if there is one, and the restarts
+    /// of sidecars.
     fn read_init_containers(&mut self, spec: &Value, status: &Value) -> (bool, Restarts) {
         let specs = items(spec, "initContainers");
         let mut sidecar_restarts = Restarts::default();
         for (index, container) in items(status, "initContainerStatuses").iter().enumerate() {
             self.restarts.add(container);
-            let sidecar = specs
+            let is_sidecar_status = specs
                 .iter()
-                .any(|c| text(c, "name") == text(container, "name") && is_sidecar(c));
-            if sidecar {
+                .any(|spec| text(spec, "name") == text(container, "name") && is_sidecar(spec));
+            if is_sidecar_status {
                 sidecar_restarts.add(container);
             }
             let state = child(container, "state");
             let (terminated, waiting) = (child(state, "terminated"), child(state, "waiting"));
-            let waits_for = text(waiting, "reason");
+            let waiting_reason = text(waiting, "reason");
             if !terminated.is_null() && number(terminated, "exitCode") == 0 {
                 continue;
             }
-            if sidecar && flag_if_set(container, "started") == Some(true) {
+            if is_sidecar_status && flag_if_set(container, "started") == Some(true) {
                 self.ready += usize::from(flag_if_set(container, "ready") == Some(true));
                 continue;
             }
             self.reason = if !terminated.is_null() {
-                format!("Init:{}", ended_because(terminated))
-            } else if !waits_for.is_empty() && waits_for != "PodInitializing" {
-                format!("Init:{waits_for}")
+                format!("Init:{}", termination_reason(terminated))
+            } else if !waiting_reason.is_empty() && waiting_reason != "PodInitializing" {
+                format!("Init:{waiting_reason}")
             } else {
                 format!("Init:{index}/{}", specs.len())
             };
@@ -132,30 +140,30 @@ impl State {
     }
 
     fn read_containers(&mut self, status: &Value) {
-        let mut runs = false;
+        let mut is_running = false;
         for container in items(status, "containerStatuses").iter().rev() {
             self.restarts.add(container);
             let state = child(container, "state");
-            let (terminated, waits_for) = (
+            let (terminated, waiting_reason) = (
                 child(state, "terminated"),
                 text(child(state, "waiting"), "reason"),
             );
-            if !waits_for.is_empty() {
-                waits_for.clone_into(&mut self.reason);
+            if !waiting_reason.is_empty() {
+                waiting_reason.clone_into(&mut self.reason);
             } else if !terminated.is_null() {
-                self.reason = ended_because(terminated);
+                self.reason = termination_reason(terminated);
             } else if flag_if_set(container, "ready") == Some(true) && is_set(state, "running") {
-                runs = true;
+                is_running = true;
                 self.ready += 1;
             }
         }
-        if self.reason == "Completed" && runs {
+        if self.reason == "Completed" && is_running {
             let ready = is_true(condition(status, "Ready"));
             self.reason = if ready { "Running" } else { "NotReady" }.to_owned();
         }
     }
 
-    fn restarts_shown(&self, now: Timestamp) -> String {
+    fn format_restarts(&self, now: Timestamp) -> String {
         let Restarts { count, last } = &self.restarts;
         if *count == 0 || last.is_empty() {
             count.to_string()
@@ -165,12 +173,12 @@ impl State {
     }
 }
 
-/// An init container that keeps running beside the others.
+/// True for sidecars: init containers that keep running beside the other containers.
 fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }
 
-fn ended_because(terminated: &Value) -> String {
+fn termination_reason(terminated: &Value) -> String {
     match (text(terminated, "reason"), number(terminated, "signal")) {
         ("", 0) => format!("ExitCode:{}", number(terminated, "exitCode")),
         ("", signal) => format!("Signal:{signal}"),
@@ -181,11 +189,11 @@ fn ended_because(terminated: &Value) -> String {
 fn condition<'s>(status: &'s Value, kind: &str) -> Option<&'s Value> {
     items(status, "conditions")
         .iter()
-        .find(|c| text(c, "type") == kind)
+        .find(|condition| text(condition, "type") == kind)
 }
 
 fn is_true(condition: Option<&Value>) -> bool {
-    condition.is_some_and(|c| text(c, "status") == "True")
+    condition.is_some_and(|condition| text(condition, "status") == "True")
 }
 
 fn readiness_gates(spec: &Value, status: &Value) -> String {
@@ -193,6 +201,6 @@ fn readiness_gates(spec: &Value, status: &Value) -> String {
     if gates.is_empty() {
         return NONE.to_owned();
     }
-    let holds = |gate: &&Value| is_true(condition(status, text(gate, "conditionType")));
-    format!("{}/{}", gates.iter().filter(holds).count(), gates.len())
+    let is_satisfied = |gate: &&Value| is_true(condition(status, text(gate, "conditionType")));
+    format!("{}/{}", gates.iter().filter(is_satisfied).count(), gates.len())
 }

@@ -1,4 +1,4 @@
-//! Rows of roles and their bindings.
+//! Tables of roles and bindings.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{AGE, Layout, NAME, age, column, name, wide};
 use crate::machinery::tree::{child, items, text};
 
 pub(super) static ROLE: Layout = Layout {
-    columns: &[NAME, column("Created At", "When the role was created.")],
+    columns: &[NAME, column("Created At", "Creation timestamp of the role.")],
     cells: |role, _| {
         let created = text(child(role, "metadata"), "creationTimestamp");
         vec![name(role), created.into()]
@@ -16,11 +16,11 @@ pub(super) static ROLE: Layout = Layout {
 pub(super) static BINDING: Layout = Layout {
     columns: &[
         NAME,
-        column("Role", "The role that is granted."),
+        column("Role", "Granted role."),
         AGE,
-        wide("Users", "The users that it is granted to."),
-        wide("Groups", "The groups that it is granted to."),
-        wide("ServiceAccounts", "The ServiceAccounts that it is granted to."),
+        wide("Users", "Users with the role."),
+        wide("Groups", "Groups with the role."),
+        wide("ServiceAccounts", "ServiceAccounts with the role."),
     ],
     cells: |binding, now| {
         let role = child(binding, "roleRef");
@@ -35,12 +35,12 @@ pub(super) static BINDING: Layout = Layout {
     },
 };
 
-/// The names of the subjects of a kind; those in a namespace with it.
+/// Returns the names of the subjects of a kind; ServiceAccounts with their namespace.
 fn subjects(binding: &Value, kind: &str) -> String {
-    let named = items(binding, "subjects")
+    let subjects = items(binding, "subjects")
         .iter()
         .filter(|subject| text(subject, "kind") == kind);
-    let names = named.map(|subject| match kind {
+    let names = subjects.map(|subject| match kind {
         "ServiceAccount" => format!("{}/{}", text(subject, "namespace"), text(subject, "name")),
         _ => text(subject, "name").to_owned(),
     });

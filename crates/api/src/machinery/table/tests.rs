@@ -3,11 +3,11 @@ use jiff::SignedDuration;
 use super::*;
 use crate::kinds::kind;
 
-/// The row of an object that was created three minutes before now, as text.
+/// Returns the row of an object that was created three minutes ago, as text.
 fn row(kind: &str, mut object: Value) -> Vec<String> {
-    let kind = kind::all().iter().find(|k| k.kind == kind).expect("served");
+    let kind = kind::all().iter().find(|k| k.kind == kind).expect("kind");
     object["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
-    let now: Timestamp = "2026-01-01T00:03:00Z".parse().expect("a time");
+    let now: Timestamp = "2026-01-01T00:03:00Z".parse().expect("timestamp");
     let cells = cells(kind, &object, now);
     assert_eq!(cells.len(), columns(kind).len());
     cells
@@ -17,7 +17,7 @@ fn row(kind: &str, mut object: Value) -> Vec<String> {
 }
 
 #[test]
-fn services() {
+fn prints_services() {
     let rows = [
         (
             json!({"metadata":{"name":"a"},"spec":{"type":"ClusterIP","clusterIPs":["10.96.0.1"],
@@ -53,7 +53,7 @@ fn services() {
 }
 
 #[test]
-fn endpoints_and_slices() {
+fn prints_endpoints_and_slices() {
     let address = |n: usize| json!({"ip": format!("192.0.2.{n}")});
     let subset = json!({"addresses": (1..=10).map(address).collect::<Vec<_>>(), "ports": [{"port": 80}]});
     let endpoints = json!({"metadata": {"name": "s"}, "subsets": [subset]});
@@ -78,7 +78,7 @@ fn endpoints_and_slices() {
 }
 
 #[test]
-fn addresses_and_ranges() {
+fn prints_addresses_and_ranges() {
     let address = json!({"metadata": {"name": "10.96.0.1"},
                          "spec": {"parentRef": {"group": "", "resource": "services", "namespace": "default", "name": "kubernetes"}}});
     assert_eq!(
@@ -93,7 +93,7 @@ fn addresses_and_ranges() {
 }
 
 #[test]
-fn pods() {
+fn prints_pods() {
     let pod = |status: Value| {
         json!({"metadata": {"name": "p"},
                "spec": {"nodeName": "n", "containers": [{"name": "a"}, {"name": "b"}],
@@ -114,7 +114,7 @@ fn pods() {
         row("Pod", pod(running)).join("|"),
         "p|2/3|CrashLoopBackOff|3 (60s ago)|3m|10.0.0.1|n|<none>|1/1"
     );
-    let words = [
+    let cases = [
         (json!({"phase": "Pending"}), "Pending"),
         (json!({"phase": "Failed", "reason": "Evicted"}), "Evicted"),
         (
@@ -143,16 +143,16 @@ fn pods() {
             "NotReady",
         ),
     ];
-    for (status, expected) in words {
+    for (status, expected) in cases {
         assert_eq!(row("Pod", pod(status.clone()))[2], expected, "{status}");
     }
-    let mut leaving = pod(json!({"phase": "Running"}));
-    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-    assert_eq!(row("Pod", leaving)[2], "Terminating");
+    let mut terminating = pod(json!({"phase": "Running"}));
+    terminating["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert_eq!(row("Pod", terminating)[2], "Terminating");
 }
 
 #[test]
-fn the_other_kinds() {
+fn prints_other_kinds() {
     let node = json!({"metadata": {"name": "n", "labels": {"node-role.kubernetes.io/control-plane": ""}},
         "spec": {"unschedulable": true},
         "status": {"conditions": [{"type": "Ready", "status": "True"}], "nodeInfo": {"kubeletVersion": "v1"},
@@ -196,7 +196,7 @@ fn the_other_kinds() {
 }
 
 #[test]
-fn every_kind_shows_an_empty_object() {
+fn all_kinds_print_empty_objects() {
     for kind in kind::all() {
         let cells = cells(kind, &Value::Null, Timestamp::UNIX_EPOCH);
         assert_eq!(cells.len(), columns(kind).len(), "{}", kind.kind);
@@ -204,7 +204,7 @@ fn every_kind_shows_an_empty_object() {
 }
 
 #[test]
-fn durations() {
+fn formats_durations() {
     let cases = [
         (-5, "<invalid>"),
         (-1, "0s"),

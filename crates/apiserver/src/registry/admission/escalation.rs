@@ -1,7 +1,7 @@
 //! Nobody grants what they do not have, unless they may `escalate` the role or `bind` it.
 
 use api::kind::{self, Kind};
-use api::rbac::{Action, GROUP, PolicyRule, compacted, uncovered};
+use api::rbac::{Action, GROUP, PolicyRule, compact, uncovered};
 use api::tree::{child, items, text};
 use serde_json::Value;
 use store::Index;
@@ -113,7 +113,7 @@ fn confirm(
     if missing.is_empty() {
         return Ok(());
     }
-    let mut texts: Vec<String> = compacted(missing).iter().map(ToString::to_string).collect();
+    let mut texts: Vec<String> = compact(missing).iter().map(ToString::to_string).collect();
     texts.sort();
     let groups: Vec<String> = requester
         .groups

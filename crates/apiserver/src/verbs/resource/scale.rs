@@ -30,7 +30,7 @@ pub(super) fn taken(sent: Value, stored: &Value, target: &Target) -> Result<Valu
     }
     let errors = scale::validate(&sent);
     match errors.is_empty() {
-        true => Ok(scale::rescaled(stored, &sent)),
+        true => Ok(scale::with_scale(stored, &sent)),
         false => Err(Failure::invalid(&SCALE_KIND, target.name(), &errors)),
     }
 }

@@ -162,7 +162,7 @@ impl Lines {
             }
             (_, Encoding::Protobuf) => {
                 let message = protobuf::metadata_message(&object);
-                let enveloped = message.map(|m| protobuf::enveloped(&metadata_only(&object), &m));
+                let enveloped = message.map(|m| protobuf::envelope(&metadata_only(&object), &m));
                 return protobuf_frame(change, enveloped);
             }
             (Representation::Objects, _) => kind.of_stored(object),

@@ -1,4 +1,4 @@
-//! Privilege escalation, such as by set-user-ID files, is switched off.
+//! Check of the restricted level: privilege escalation, such as by set-user-ID files, is disabled.
 
 use super::wording::containers;
 use crate::kinds::pod_security::evaluation::Violation;
@@ -6,21 +6,19 @@ use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let bad = pod.containers_where(|context| flag_if_set(context, "allowPrivilegeEscalation") != Some(false));
-    if bad.is_empty() {
+    let violating =
+        pod.containers_where(|context| flag_if_set(context, "allowPrivilegeEscalation") != Some(false));
+    if violating.is_empty() {
         return None;
     }
-    let containers = containers(&bad);
+    let containers = containers(&violating);
     Violation::new(
         "allowPrivilegeEscalation != false",
         format!("{containers} must set securityContext.allowPrivilegeEscalation=false"),
     )
 }
 
-/// The same; the field does not exist for Pods of Windows.
+/// Check since 1.25: exempts Windows Pods, which do not have the field.
 pub(super) fn check_linux(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.is_windows() {
-        true => None,
-        false => check(pod),
-    }
+    if pod.is_windows() { None } else { check(pod) }
 }

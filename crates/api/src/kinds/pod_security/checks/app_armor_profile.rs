@@ -1,4 +1,4 @@
-//! The default AppArmor profile is not switched off.
+//! Check of the baseline level: the default AppArmor profile is not disabled.
 
 use std::collections::BTreeSet;
 
@@ -10,23 +10,24 @@ use crate::machinery::tree::{child, entries, is_set, text};
 const ANNOTATION_PREFIX: &str = "container.apparmor.security.beta.kubernetes.io/";
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let mut bad_values: BTreeSet<&str> = BTreeSet::new();
-    let mut is_bad = |context| {
+    let mut forbidden: BTreeSet<&str> = BTreeSet::new();
+    let mut is_forbidden = |context| {
         let profile = child(context, "appArmorProfile");
         let kind = text(profile, "type");
-        let is_bad = is_set(context, "appArmorProfile") && !matches!(kind, "RuntimeDefault" | "Localhost");
-        if is_bad {
-            bad_values.insert(kind);
+        let is_forbidden =
+            is_set(context, "appArmorProfile") && !matches!(kind, "RuntimeDefault" | "Localhost");
+        if is_forbidden {
+            forbidden.insert(kind);
         }
-        is_bad
+        is_forbidden
     };
     let mut setters = Vec::new();
-    if is_bad(pod.security_context()) {
+    if is_forbidden(pod.security_context()) {
         setters.push("pod".to_owned());
     }
-    let bad = pod.containers_where(is_bad);
-    if !bad.is_empty() {
-        setters.push(containers(&bad));
+    let violating = pod.containers_where(is_forbidden);
+    if !violating.is_empty() {
+        setters.push(containers(&violating));
     }
     let mut annotations: Vec<String> = entries(pod.metadata, "annotations")
         .filter(|(key, value)| key.starts_with(ANNOTATION_PREFIX) && !is_allowed_annotation(value))
@@ -39,7 +40,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     if setters.is_empty() {
         return None;
     }
-    let mut values: Vec<String> = bad_values.into_iter().map(str::to_owned).collect();
+    let mut values: Vec<String> = forbidden.into_iter().map(str::to_owned).collect();
     values.append(&mut annotations);
     let reason = plural(
         "forbidden AppArmor profile",

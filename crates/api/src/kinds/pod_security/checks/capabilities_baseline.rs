@@ -1,4 +1,4 @@
-//! Only the usual capabilities are added.
+//! Check of the baseline level: only default capabilities are added.
 
 use std::collections::BTreeSet;
 
@@ -25,18 +25,18 @@ const ALLOWED: [&str; 13] = [
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let mut forbidden: BTreeSet<&str> = BTreeSet::new();
-    let bad = pod.containers_where(|context| {
+    let violating = pod.containers_where(|context| {
         let added = texts(child(context, "capabilities"), "add");
         let added: Vec<&str> = added.into_iter().filter(|name| !ALLOWED.contains(name)).collect();
         forbidden.extend(&added);
         !added.is_empty()
     });
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
     let detail = format!(
         "{} must not include {} in securityContext.capabilities.add",
-        containers(&bad),
+        containers(&violating),
         join_quoted(&forbidden)
     );
     Violation::new("non-default capabilities", detail)

@@ -1,4 +1,4 @@
-//! All capabilities are dropped; only `NET_BIND_SERVICE` may be added.
+//! Check of the restricted level: all capabilities are dropped, and only `NET_BIND_SERVICE` is added.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, texts};
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let keeping =
+    let without_drop =
         pod.containers_where(|context| !texts(child(context, "capabilities"), "drop").contains(&"ALL"));
     let mut forbidden: BTreeSet<&str> = BTreeSet::new();
-    let adding = pod.containers_where(|context| {
+    let with_forbidden = pod.containers_where(|context| {
         let added = texts(child(context, "capabilities"), "add");
         let added: Vec<&str> = added
             .into_iter()
@@ -21,16 +21,16 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
         !added.is_empty()
     });
     let mut details = Vec::new();
-    if !keeping.is_empty() {
-        let containers = containers(&keeping);
+    if !without_drop.is_empty() {
+        let containers = containers(&without_drop);
         details.push(format!(
             r#"{containers} must set securityContext.capabilities.drop=["ALL"]"#
         ));
     }
-    if !adding.is_empty() {
+    if !with_forbidden.is_empty() {
         details.push(format!(
             "{} must not include {} in securityContext.capabilities.add",
-            containers(&adding),
+            containers(&with_forbidden),
             join_quoted(&forbidden)
         ));
     }
@@ -40,10 +40,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     Violation::new("unrestricted capabilities", details.join("; "))
 }
 
-/// The same; Pods of Windows have no capabilities.
+/// Check since 1.25: exempts Windows Pods, which have no capabilities.
 pub(super) fn check_linux(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.is_windows() {
-        true => None,
-        false => check(pod),
-    }
+    if pod.is_windows() { None } else { check(pod) }
 }

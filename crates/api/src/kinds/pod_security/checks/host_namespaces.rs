@@ -1,4 +1,4 @@
-//! The node's namespaces are not shared.
+//! Check of the baseline level: the Pod does not share namespaces of the node.
 
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;

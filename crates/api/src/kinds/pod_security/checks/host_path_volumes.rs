@@ -1,4 +1,4 @@
-//! No directories of the node are mounted.
+//! Check of the baseline level: the Pod does not mount directories of the node.
 
 use super::wording::{join_quoted, plural};
 use crate::kinds::pod_security::evaluation::Violation;
@@ -6,14 +6,18 @@ use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{is_set, items, text};
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let bad: Vec<&str> = items(pod.spec, "volumes")
+    let violating: Vec<&str> = items(pod.spec, "volumes")
         .iter()
         .filter(|volume| is_set(volume, "hostPath"))
         .map(|volume| text(volume, "name"))
         .collect();
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
-    let detail = format!("{} {}", plural("volume", "volumes", bad.len()), join_quoted(&bad));
+    let detail = format!(
+        "{} {}",
+        plural("volume", "volumes", violating.len()),
+        join_quoted(&violating)
+    );
     Violation::new("hostPath volumes", detail)
 }

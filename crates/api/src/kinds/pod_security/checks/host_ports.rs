@@ -1,4 +1,4 @@
-//! No ports of the node are taken.
+//! Check of the baseline level: the Pod does not use ports of the node.
 
 use std::collections::BTreeSet;
 
@@ -8,29 +8,29 @@ use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{items, number, text};
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    // Upstream sorts the numbers as texts.
+    // Upstream sorts the numbers as strings.
     let mut ports = BTreeSet::new();
-    let mut bad = Vec::new();
+    let mut violating = Vec::new();
     for container in pod.containers() {
-        let taken: Vec<String> = items(container, "ports")
+        let host_ports: Vec<String> = items(container, "ports")
             .iter()
             .map(|port| number(port, "hostPort"))
             .filter(|port| *port != 0)
             .map(|port| port.to_string())
             .collect();
-        if !taken.is_empty() {
-            bad.push(text(container, "name"));
-            ports.extend(taken);
+        if !host_ports.is_empty() {
+            violating.push(text(container, "name"));
+            ports.extend(host_ports);
         }
     }
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
     let list: Vec<&str> = ports.iter().map(String::as_str).collect();
     let detail = format!(
         "{} {} {} {}",
-        containers(&bad),
-        plural("uses", "use", bad.len()),
+        containers(&violating),
+        plural("uses", "use", violating.len()),
         plural("hostPort", "hostPorts", list.len()),
         list.join(", ")
     );

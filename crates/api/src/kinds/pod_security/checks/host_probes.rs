@@ -1,4 +1,4 @@
-//! Probes and lifecycle hooks go to the Pod itself, not to hosts that the node reaches.
+//! Check of the baseline level: probes and lifecycle hooks connect to the Pod only, not to other hosts.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ const HOOKS: [&str; 2] = ["postStart", "preStop"];
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let mut hosts: BTreeSet<&str> = BTreeSet::new();
-    let mut bad: BTreeSet<&str> = BTreeSet::new();
+    let mut violating: BTreeSet<&str> = BTreeSet::new();
     for container in pod.containers() {
         let lifecycle = child(container, "lifecycle");
         let handlers = PROBES
@@ -23,17 +23,17 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
             .chain(HOOKS.iter().map(|hook| child(lifecycle, hook)));
         for host in handlers.flat_map(hosts_of) {
             hosts.insert(host);
-            bad.insert(text(container, "name"));
+            violating.insert(text(container, "name"));
         }
     }
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
-    let bad: Vec<&str> = bad.into_iter().collect();
+    let violating: Vec<&str> = violating.into_iter().collect();
     let detail = format!(
         "{} {} {} {}",
-        containers(&bad),
-        plural("uses", "use", bad.len()),
+        containers(&violating),
+        plural("uses", "use", violating.len()),
         plural("probe or lifecycle host", "probe or lifecycle hosts", hosts.len()),
         join_quoted(&hosts)
     );

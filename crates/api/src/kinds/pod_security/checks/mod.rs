@@ -1,4 +1,4 @@
-//! The checks, one file each, with the revisions of each.
+//! The checks, one in each file, and the table of their revisions.
 
 mod allow_privilege_escalation;
 mod app_armor_profile;
@@ -23,7 +23,7 @@ mod wording;
 use super::evaluation::{Check, Revision};
 use super::level::Level::{Baseline, Restricted};
 
-/// Baseline checks first, then restricted ones, each by name: the order of upstream's messages.
+/// Checks in the order of upstream's messages: baseline before restricted, then by ID.
 pub(super) static CHECKS: &[Check] = &[
     Check {
         id: "appArmorProfile",

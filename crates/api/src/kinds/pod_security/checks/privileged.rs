@@ -1,4 +1,4 @@
-//! No container is privileged.
+//! Check of the baseline level: no container is privileged.
 
 use super::wording::containers;
 use crate::kinds::pod_security::evaluation::Violation;
@@ -6,11 +6,11 @@ use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let bad = pod.containers_where(|context| flag_if_set(context, "privileged") == Some(true));
-    if bad.is_empty() {
+    let violating = pod.containers_where(|context| flag_if_set(context, "privileged") == Some(true));
+    if violating.is_empty() {
         return None;
     }
-    let containers = containers(&bad);
+    let containers = containers(&violating);
     Violation::new(
         "privileged",
         format!("{containers} must not set securityContext.privileged=true"),

@@ -1,4 +1,4 @@
-//! The masks over `/proc` stay.
+//! Check of the baseline level: the masked paths in `/proc` stay masked.
 
 use std::collections::BTreeSet;
 
@@ -9,28 +9,29 @@ use crate::machinery::tree::text_if_set;
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let mut forbidden: BTreeSet<&str> = BTreeSet::new();
-    let bad = pod.containers_where(|context| match text_if_set(context, "procMount") {
+    let violating = pod.containers_where(|context| match text_if_set(context, "procMount") {
         None | Some("Default") => false,
         Some(other) => {
             forbidden.insert(other);
             true
         }
     });
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
     let detail = format!(
         "{} must not set securityContext.procMount to {}",
-        containers(&bad),
+        containers(&violating),
         join_quoted(&forbidden)
     );
     Violation::new("procMount", detail)
 }
 
-/// The same; in a user namespace of its own a Pod sees nothing through `/proc` that it may not.
+/// Check since 1.35: exempts Pods with a user namespace, for which unmasked paths are harmless.
 pub(super) fn check_without_user_namespace(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.has_user_namespace() {
-        true => None,
-        false => check(pod),
+    if pod.has_user_namespace() {
+        None
+    } else {
+        check(pod)
     }
 }

@@ -1,4 +1,4 @@
-//! Volumes are of the kinds that give nothing of the node away.
+//! Check of the restricted level: volumes have types that do not expose the node.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ const ALLOWED: [&str; 9] = [
     "secret",
 ];
 
-/// In upstream's order: the first one that is set is named.
+/// Forbidden types in upstream's order; the message contains the first one that is set.
 const FORBIDDEN: [&str; 21] = [
     "hostPath",
     "gcePersistentDisk",
@@ -47,7 +47,7 @@ const FORBIDDEN: [&str; 21] = [
 ];
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
-    let bad: Vec<(&str, &str)> = items(pod.spec, "volumes")
+    let violating: Vec<(&str, &str)> = items(pod.spec, "volumes")
         .iter()
         .filter(|volume| first_set(volume, &ALLOWED).is_none())
         .map(|volume| {
@@ -55,15 +55,15 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
             (text(volume, "name"), kind)
         })
         .collect();
-    if bad.is_empty() {
+    if violating.is_empty() {
         return None;
     }
-    let kinds: BTreeSet<&str> = bad.iter().map(|(_, kind)| *kind).collect();
+    let kinds: BTreeSet<&str> = violating.iter().map(|(_, kind)| *kind).collect();
     let detail = format!(
         "{} {} {} {} {}",
-        plural("volume", "volumes", bad.len()),
-        join_quoted(bad.iter().map(|(name, _)| name)),
-        plural("uses", "use", bad.len()),
+        plural("volume", "volumes", violating.len()),
+        join_quoted(violating.iter().map(|(name, _)| name)),
+        plural("uses", "use", violating.len()),
         plural("restricted volume type", "restricted volume types", kinds.len()),
         join_quoted(&kinds)
     );

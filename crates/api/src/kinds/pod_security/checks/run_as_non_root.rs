@@ -1,4 +1,4 @@
-//! Containers are required to run as another user than root.
+//! Check of the restricted level: containers must run as a user other than root.
 
 use super::wording::{containers, setters};
 use crate::kinds::pod_security::evaluation::Violation;
@@ -7,15 +7,15 @@ use crate::machinery::tree::flag_if_set;
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     const REASON: &str = "runAsNonRoot != true";
-    let of_pod = flag_if_set(pod.security_context(), "runAsNonRoot");
+    let pod_setting = flag_if_set(pod.security_context(), "runAsNonRoot");
     let explicit = pod.containers_where(|context| flag_if_set(context, "runAsNonRoot") == Some(false));
-    if let Some(setters) = setters(of_pod == Some(false), &explicit) {
+    if let Some(setters) = setters(pod_setting == Some(false), &explicit) {
         return Violation::new(
             REASON,
             format!("{setters} must not set securityContext.runAsNonRoot=false"),
         );
     }
-    if of_pod == Some(true) {
+    if pod_setting == Some(true) {
         return None;
     }
     let implicit = pod.containers_where(|context| flag_if_set(context, "runAsNonRoot").is_none());
@@ -29,10 +29,11 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     )
 }
 
-/// The same; root in a user namespace of the Pod's own is not root on the node.
+/// Check since 1.35: exempts Pods with a user namespace, in which root is not root on the node.
 pub(super) fn check_without_user_namespace(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.has_user_namespace() {
-        true => None,
-        false => check(pod),
+    if pod.has_user_namespace() {
+        None
+    } else {
+        check(pod)
     }
 }

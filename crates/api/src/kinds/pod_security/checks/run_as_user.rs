@@ -1,4 +1,4 @@
-//! Containers do not ask for the user root.
+//! Check of the restricted level: containers do not request the user root.
 
 use serde_json::Value;
 
@@ -9,15 +9,16 @@ use crate::machinery::tree::{is_set, number};
 
 pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     let is_root = |context: &Value| is_set(context, "runAsUser") && number(context, "runAsUser") == 0;
-    let bad = pod.containers_where(is_root);
-    let setters = setters(is_root(pod.security_context()), &bad)?;
+    let violating = pod.containers_where(is_root);
+    let setters = setters(is_root(pod.security_context()), &violating)?;
     Violation::new("runAsUser=0", format!("{setters} must not set runAsUser=0"))
 }
 
-/// The same; root in a user namespace of the Pod's own is not root on the node.
+/// Check since 1.35: exempts Pods with a user namespace, in which root is not root on the node.
 pub(super) fn check_without_user_namespace(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.has_user_namespace() {
-        true => None,
-        false => check(pod),
+    if pod.has_user_namespace() {
+        None
+    } else {
+        check(pod)
     }
 }

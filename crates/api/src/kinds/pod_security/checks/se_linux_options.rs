@@ -1,4 +1,4 @@
-//! SELinux types are those of containers; users and roles are not chosen.
+//! Check of the baseline level: SELinux types are those of containers, and users and roles are not set.
 
 use std::collections::BTreeSet;
 
@@ -27,13 +27,13 @@ pub(super) fn check_1_31(pod: &PodView<'_>) -> Option<Violation> {
 }
 
 fn check_types(pod: &PodView<'_>, allowed: &[&str]) -> Option<Violation> {
-    let mut bad_types: BTreeSet<&str> = BTreeSet::new();
+    let mut forbidden_types: BTreeSet<&str> = BTreeSet::new();
     let (mut sets_user, mut sets_role) = (false, false);
-    let mut is_bad = |context| {
+    let mut is_forbidden = |context| {
         let options: &Value = child(context, "seLinuxOptions");
-        let has_bad_type = !allowed.contains(&text(options, "type"));
-        if has_bad_type {
-            bad_types.insert(text(options, "type"));
+        let has_forbidden_type = !allowed.contains(&text(options, "type"));
+        if has_forbidden_type {
+            forbidden_types.insert(text(options, "type"));
         }
         let (has_user, has_role) = (
             !text(options, "user").is_empty(),
@@ -41,25 +41,25 @@ fn check_types(pod: &PodView<'_>, allowed: &[&str]) -> Option<Violation> {
         );
         sets_user |= has_user;
         sets_role |= has_role;
-        has_bad_type || has_user || has_role
+        has_forbidden_type || has_user || has_role
     };
-    let is_pod_bad = is_bad(pod.security_context());
-    let bad = pod.containers_where(is_bad);
-    let setters = setters(is_pod_bad, &bad)?;
-    let mut faults = Vec::new();
-    if !bad_types.is_empty() {
-        let types = plural("type", "types", bad_types.len());
-        faults.push(format!("{types} {}", join_quoted(&bad_types)));
+    let is_pod_violating = is_forbidden(pod.security_context());
+    let violating = pod.containers_where(is_forbidden);
+    let setters = setters(is_pod_violating, &violating)?;
+    let mut problems = Vec::new();
+    if !forbidden_types.is_empty() {
+        let types = plural("type", "types", forbidden_types.len());
+        problems.push(format!("{types} {}", join_quoted(&forbidden_types)));
     }
     if sets_user {
-        faults.push("user may not be set".to_owned());
+        problems.push("user may not be set".to_owned());
     }
     if sets_role {
-        faults.push("role may not be set".to_owned());
+        problems.push("role may not be set".to_owned());
     }
     let detail = format!(
         "{setters} set forbidden securityContext.seLinuxOptions: {}",
-        faults.join("; ")
+        problems.join("; ")
     );
     Violation::new("seLinuxOptions", detail)
 }

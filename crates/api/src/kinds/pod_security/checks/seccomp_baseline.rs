@@ -1,4 +1,4 @@
-//! The seccomp filter, if one is named, is not "none".
+//! Check of the baseline level: the seccomp profile, if set, filters system calls.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::machinery::tree::{child, is_set, text, text_if_set};
 const POD_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// The annotations that came before the fields.
+/// Check before 1.19: the annotations that preceded the fields.
 pub(super) fn check_annotations(pod: &PodView<'_>) -> Option<Violation> {
-    let of_containers = pod
+    let container_keys = pod
         .containers()
         .map(|container| format!("{CONTAINER_PREFIX}{}", text(container, "name")));
     let forbidden: BTreeSet<String> = std::iter::once(POD_ANNOTATION.to_owned())
-        .chain(of_containers)
+        .chain(container_keys)
         .filter_map(|key| {
             let value = text_if_set(pod.annotations(), &key)?;
             (!is_allowed_annotation(value)).then(|| format!("{key}={value:?}"))
@@ -36,30 +36,30 @@ pub(super) fn check_annotations(pod: &PodView<'_>) -> Option<Violation> {
 }
 
 pub(super) fn check_fields(pod: &PodView<'_>) -> Option<Violation> {
-    let mut bad_values: BTreeSet<&str> = BTreeSet::new();
-    let mut is_bad = |context| match profile(context) {
+    let mut forbidden: BTreeSet<&str> = BTreeSet::new();
+    let mut is_forbidden = |context| match profile(context) {
         Some(profile) if !is_allowed(profile) => {
-            bad_values.insert(profile);
+            forbidden.insert(profile);
             true
         }
         _ => false,
     };
-    let is_pod_bad = is_bad(pod.security_context());
-    let bad = pod.containers_where(is_bad);
-    let setters = setters(is_pod_bad, &bad)?;
-    let values = join_quoted(&bad_values);
+    let is_pod_violating = is_forbidden(pod.security_context());
+    let violating = pod.containers_where(is_forbidden);
+    let setters = setters(is_pod_violating, &violating)?;
+    let values = join_quoted(&forbidden);
     Violation::new(
         "seccompProfile",
         format!("{setters} must not set securityContext.seccompProfile.type to {values}"),
     )
 }
 
-/// The type of the profile that a security context names, if it names one.
+/// Returns the profile type of a security context, if set.
 pub(super) fn profile(context: &Value) -> Option<&str> {
     is_set(context, "seccompProfile").then(|| text(child(context, "seccompProfile"), "type"))
 }
 
-/// Returns true if a profile of this type filters system calls.
+/// True if profiles of this type filter system calls.
 pub(super) fn is_allowed(profile: &str) -> bool {
     matches!(profile, "RuntimeDefault" | "Localhost")
 }

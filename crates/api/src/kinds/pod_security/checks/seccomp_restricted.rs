@@ -1,4 +1,4 @@
-//! A seccomp filter is named.
+//! Check of the restricted level: a seccomp profile is set.
 
 use super::seccomp_baseline::{check_fields, is_allowed, profile};
 use super::wording::containers;
@@ -23,10 +23,7 @@ pub(super) fn check(pod: &PodView<'_>) -> Option<Violation> {
     )
 }
 
-/// The same; Pods of Windows have no seccomp.
+/// Check since 1.25: exempts Windows Pods, which have no seccomp.
 pub(super) fn check_linux(pod: &PodView<'_>) -> Option<Violation> {
-    match pod.is_windows() {
-        true => None,
-        false => check(pod),
-    }
+    if pod.is_windows() { None } else { check(pod) }
 }

@@ -1,10 +1,10 @@
-//! Only sysctls that belong to the Pod alone are set.
+//! Check of the baseline level: only namespaced, safe sysctls are set.
 
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{items, text};
 
-/// The safe sysctls, each version's after those of the versions before.
+/// Safe sysctls. Each version's additions follow those of earlier versions.
 const SAFE: [&str; 12] = [
     "kernel.shm_rmid_forced",
     "net.ipv4.ip_local_port_range",

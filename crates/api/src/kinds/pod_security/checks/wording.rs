@@ -1,6 +1,6 @@
 //! Lists of names and values in messages.
 
-/// `"a", "b"`.
+/// Joins items with quotes: `"a", "b"`.
 pub(super) fn join_quoted<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> String {
     let quoted: Vec<String> = items
         .into_iter()
@@ -9,7 +9,7 @@ pub(super) fn join_quoted<T: AsRef<str>>(items: impl IntoIterator<Item = T>) -> 
     quoted.join(", ")
 }
 
-/// The form of a word for `count` things.
+/// Returns the singular or the plural for `count` things.
 pub(super) fn plural<'w>(singular: &'w str, plural: &'w str, count: usize) -> &'w str {
     match count {
         1 => singular,
@@ -17,7 +17,7 @@ pub(super) fn plural<'w>(singular: &'w str, plural: &'w str, count: usize) -> &'
     }
 }
 
-/// `container "a"`, `containers "a", "b"`.
+/// Formats container names: `container "a"`, `containers "a", "b"`.
 pub(super) fn containers(names: &[&str]) -> String {
     format!(
         "{} {}",
@@ -26,7 +26,7 @@ pub(super) fn containers(names: &[&str]) -> String {
     )
 }
 
-/// Whose fields have a bad value: `pod and containers "a", "b"`. `None` if nobody's have.
+/// Formats the violating security contexts: `pod and containers "a", "b"`; `None` if there are none.
 pub(super) fn setters(is_pod: bool, names: &[&str]) -> Option<String> {
     match (is_pod, names) {
         (false, []) => None,

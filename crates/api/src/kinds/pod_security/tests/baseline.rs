@@ -1,4 +1,4 @@
-//! Upstream's messages of the baseline checks.
+//! Tests of the baseline checks with upstream's messages.
 
 use super::*;
 
@@ -8,7 +8,7 @@ fn allows_a_plain_pod() {
 }
 
 #[test]
-fn privileged_refuses_nothing() {
+fn privileged_allows_everything() {
     let pod = context(json!({"privileged": true}));
     assert_eq!(details("privileged:latest", &pod), "");
 }
@@ -27,7 +27,7 @@ fn refuses_privileged_containers() {
 }
 
 #[test]
-fn refuses_capabilities_beyond_the_default_ones_also_in_a_user_namespace() {
+fn refuses_non_default_capabilities_in_user_namespaces_too() {
     let pod = pod(json!({"hostUsers": false, "containers": [
         {"name": "a", "securityContext": {"capabilities": {"add": ["SYS_ADMIN", "CHOWN", "NET_RAW"]}}},
     ]}));
@@ -79,7 +79,7 @@ fn refuses_host_ports() {
 }
 
 #[test]
-fn refuses_hosts_of_probes_since_1_34() {
+fn refuses_probe_hosts_since_1_34() {
     let pod = container(json!({
         "livenessProbe": {"httpGet": {"host": "169.254.169.254"}},
         "lifecycle": {"preStop": {"tcpSocket": {"host": "10.0.0.1"}}},
@@ -92,7 +92,7 @@ fn refuses_hosts_of_probes_since_1_34() {
 }
 
 #[test]
-fn refuses_proc_mounts_but_in_a_user_namespace_since_1_35() {
+fn refuses_proc_mounts_except_in_user_namespaces_since_1_35() {
     let mut pod = context(json!({"procMount": "Unmasked"}));
     let refusal = r#"procMount (container "a" must not set securityContext.procMount to "Unmasked")"#;
     assert_eq!(details("baseline:latest", &pod), refusal);
@@ -103,7 +103,7 @@ fn refuses_proc_mounts_but_in_a_user_namespace_since_1_35() {
 }
 
 #[test]
-fn refuses_app_armor_profiles_that_are_no_profiles() {
+fn refuses_unconfined_and_unknown_app_armor_profiles() {
     let mut pod = context(json!({"appArmorProfile": {"type": "Unconfined"}}));
     assert_eq!(
         details("baseline:v1.0", &pod),

@@ -15,7 +15,7 @@ fn reads_defaults_and_exemptions() {
         "defaults": {"enforce": "baseline", "enforce-version": "v1.30", "warn": "restricted"},
         "exemptions": {"usernames": ["u"], "namespaces": ["kube-system"], "runtimeClasses": ["gvisor"]},
     }))
-    .expect("a configuration");
+    .expect("configuration");
     assert_eq!(configuration.defaults.enforce, policy("baseline:v1.30"));
     assert_eq!(configuration.defaults.warn, policy("restricted:latest"));
     assert_eq!(configuration.defaults.audit, LevelVersion::PRIVILEGED);
@@ -25,13 +25,13 @@ fn reads_defaults_and_exemptions() {
 }
 
 #[test]
-fn exempts_nobody_by_default() {
+fn has_no_exemptions_by_default() {
     assert_eq!(read(json!({})), Ok(Configuration::default()));
 }
 
 #[test]
 fn rejects_unknown_fields() {
-    let error = read(json!({"defaults": {"enforced": "baseline"}})).expect_err("an error");
+    let error = read(json!({"defaults": {"enforced": "baseline"}})).expect_err("invalid configuration");
     assert!(
         error.starts_with("strict decoding error: unknown field `enforced`"),
         "{error}"
@@ -41,7 +41,9 @@ fn rejects_unknown_fields() {
 #[test]
 fn rejects_other_kinds() {
     let file = json!({"apiVersion": "v1", "kind": "Pod"});
-    let error = Configuration::read(file).expect_err("an error").to_string();
+    let error = Configuration::read(file)
+        .expect_err("invalid configuration")
+        .to_string();
     assert!(
         error.contains("got apiVersion \"v1\" and kind \"Pod\""),
         "{error}"
@@ -49,13 +51,13 @@ fn rejects_other_kinds() {
 }
 
 #[test]
-fn rejects_values_with_upstreams_messages() {
+fn reports_invalid_values_with_upstream_messages() {
     let error = read(json!({
         "defaults": {"enforce": "strict", "audit-version": "1"},
         "exemptions": {"usernames": ["", "u", "u"], "namespaces": ["A", "b", "b"]},
     }));
     assert_eq!(
-        error.expect_err("an error"),
+        error.expect_err("invalid configuration"),
         "defaults.enforce: Invalid value: \"strict\": must be one of privileged, baseline, restricted, \
          defaults.audit-version: Invalid value: \"1\": must be \"latest\" or \"v1.x\", \
          exemptions.namespaces[0]: Invalid value: \"A\": a lowercase RFC 1123 label must consist of lower case \

@@ -10,26 +10,26 @@ mod registry;
 mod restricted;
 mod updates;
 
-/// A policy by its text: `restricted:v1.34`.
+/// Parses a policy such as `restricted:v1.34`.
 fn policy(text: &str) -> LevelVersion {
     let (level, version) = text.split_once(':').expect("level:version");
     LevelVersion {
-        level: Level::parse(level).expect("a level"),
-        version: Version::parse(version).expect("a version"),
+        level: Level::parse(level).expect("level"),
+        version: Version::parse(version).expect("version"),
     }
 }
 
-/// What a policy finds in a Pod.
-fn details(of: &str, pod: &Value) -> String {
-    evaluate(policy(of), &PodView::new(pod)).details()
+/// Returns the violations of a Pod.
+fn details(policy_text: &str, pod: &Value) -> String {
+    evaluate(policy(policy_text), &PodView::new(pod)).details()
 }
 
-/// A Pod with this spec.
+/// Returns a Pod with this spec.
 fn pod(spec: Value) -> Value {
     json!({"metadata": {"name": "p"}, "spec": spec})
 }
 
-/// A Pod of one container `a`, with these fields.
+/// Returns a Pod with one container `a` that has these fields.
 fn container(fields: Value) -> Value {
     let mut container = json!({"name": "a"});
     for (key, value) in fields.as_object().expect("fields") {
@@ -38,12 +38,12 @@ fn container(fields: Value) -> Value {
     pod(json!({"containers": [container]}))
 }
 
-/// A Pod of one container `a` with this security context.
+/// Returns a Pod with one container `a` that has this security context.
 fn context(context: Value) -> Value {
     container(json!({"securityContext": context}))
 }
 
-/// A Pod that complies with `restricted`.
+/// Returns a Pod that complies with `restricted`.
 fn compliant() -> Value {
     pod(json!({
         "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},

@@ -26,7 +26,7 @@ fn reads_labels() {
 }
 
 #[test]
-fn takes_unreadable_labels_for_the_strictest_enforcement() {
+fn invalid_enforce_labels_mean_restricted() {
     let labels = json!({
         "pod-security.kubernetes.io/enforce": "strict",
         "pod-security.kubernetes.io/enforce-version": "1.25",
@@ -50,7 +50,7 @@ fn takes_unreadable_labels_for_the_strictest_enforcement() {
 }
 
 #[test]
-fn reads_versions_as_upstream_does() {
+fn parses_versions_like_upstream() {
     assert_eq!(Version::parse("v1.0"), Ok(Version::Minor(0)));
     assert_eq!(Version::parse("latest"), Ok(Version::Latest));
     for text in [

@@ -1,4 +1,4 @@
-//! The table of checks itself.
+//! Tests of the table of checks.
 
 use crate::kinds::pod_security::checks::CHECKS;
 
@@ -27,7 +27,10 @@ fn lists_revisions_in_ascending_order() {
 fn overrides_only_baseline_checks_that_exist() {
     for check in CHECKS {
         for id in check.revisions.iter().flat_map(|revision| revision.overrides) {
-            let overridden = CHECKS.iter().find(|other| other.id == *id).expect("a check");
+            let overridden = CHECKS
+                .iter()
+                .find(|other| other.id == *id)
+                .expect("overridden check");
             assert!(overridden.level < check.level, "{} overrides {id}", check.id);
         }
     }

@@ -1,4 +1,4 @@
-//! Upstream's messages of the restricted checks.
+//! Tests of the restricted checks with upstream's messages.
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn allows_a_compliant_pod_at_every_version() {
 }
 
 #[test]
-fn refuses_a_plain_pod_with_upstreams_whole_message() {
+fn refuses_a_plain_pod_with_the_complete_message() {
     assert_eq!(
         details("restricted:latest", &container(json!({}))),
         "allowPrivilegeEscalation != false (container \"a\" must set securityContext.allowPrivilegeEscalation=false), \
@@ -23,7 +23,7 @@ fn refuses_a_plain_pod_with_upstreams_whole_message() {
 }
 
 #[test]
-fn asks_less_of_older_versions() {
+fn older_versions_have_fewer_checks() {
     let plain = container(json!({}));
     assert_eq!(
         details("restricted:v1.7", &plain),
@@ -34,7 +34,7 @@ fn asks_less_of_older_versions() {
 }
 
 #[test]
-fn names_each_fault_of_capabilities_once() {
+fn reports_capabilities_once() {
     let mut pod = compliant();
     pod["spec"]["containers"][0]["securityContext"]["capabilities"] =
         json!({"drop": ["CHOWN"], "add": ["SYS_ADMIN", "NET_BIND_SERVICE"]});
@@ -46,7 +46,7 @@ fn names_each_fault_of_capabilities_once() {
 }
 
 #[test]
-fn names_host_paths_as_a_restricted_volume_type_only() {
+fn reports_host_paths_as_restricted_volume_types_only() {
     let mut pod = compliant();
     pod["spec"]["volumes"] = json!([
         {"name": "proc", "hostPath": {"path": "/proc"}},
@@ -77,7 +77,7 @@ fn refuses_root() {
 }
 
 #[test]
-fn names_unconfined_seccomp_once() {
+fn reports_unconfined_seccomp_once() {
     let mut pod = compliant();
     pod["spec"]["containers"][0]["securityContext"]["seccompProfile"] = json!({"type": "Unconfined"});
     assert_eq!(
@@ -87,7 +87,7 @@ fn names_unconfined_seccomp_once() {
 }
 
 #[test]
-fn asks_pods_of_windows_for_nothing_that_windows_lacks() {
+fn windows_pods_are_exempt_from_linux_checks() {
     let mut pod = pod(json!({"os": {"name": "windows"}, "containers": [{"name": "a"}],
         "securityContext": {"runAsNonRoot": true}}));
     assert_eq!(details("restricted:latest", &pod), "");

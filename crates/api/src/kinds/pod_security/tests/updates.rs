@@ -7,7 +7,7 @@ fn checks_updates_of_images_and_containers() {
     );
     let changed = |pointer: &str, value: Value| {
         let mut new = old.clone();
-        *new.pointer_mut(pointer).expect("a field") = value;
+        *new.pointer_mut(pointer).expect("field") = value;
         is_significant_update(&new, &old)
     };
     assert!(!is_significant_update(&old, &old));

@@ -1,8 +1,8 @@
 use super::*;
 use crate::kinds::kind;
 
-/// What OpenAPI has and no message: `apiVersion` and `kind` of whole objects are in the envelope, and the other fields
-/// are newer than the source of the numbers.
+/// Fields without a number: `apiVersion` and `kind` of objects are in the envelope, and the others are newer than the
+/// source of the numbers.
 const WITHOUT_NUMBER: &[&str] = &[
     "ListMeta.shardInfo",
     "PodSpec.schedulingGroup",
@@ -11,7 +11,7 @@ const WITHOUT_NUMBER: &[&str] = &[
     "VolumeMountStatus.volumeStatus",
 ];
 
-/// Definitions that are newer than the source of the numbers, and are met nowhere else than in the fields above.
+/// Definitions that are newer than the source of the numbers, and occur only in the fields above.
 const WITHOUT_MESSAGE: &[&str] = &[
     "ImageVolumeStatus",
     "NodeAllocatableResourceClaimStatus",
@@ -38,16 +38,16 @@ fn sorted(message: &[Numbered]) -> bool {
 }
 
 #[test]
-fn every_line_and_column_is_read_once() {
-    let mut read = Vec::new();
-    numbers().messages.iter().for_each(|m| positions(m, &mut read));
+fn all_lines_and_columns_are_parsed_once() {
+    let mut parsed = Vec::new();
+    numbers().messages.iter().for_each(|m| positions(m, &mut parsed));
     let columns = NUMBERS_TEXT.split_whitespace().filter(|word| word.contains('='));
-    assert_eq!(read.len(), columns.count());
+    assert_eq!(parsed.len(), columns.count());
     assert!(numbers().messages.iter().all(|message| sorted(message)));
 }
 
 #[test]
-fn every_field_has_a_number_or_is_known_to_have_none() {
+fn all_fields_have_a_number_or_are_listed() {
     let mut missing = Vec::new();
     for line in NUMBERS_TEXT.lines() {
         let name = line.split(' ').next().unwrap_or_default();
@@ -56,7 +56,7 @@ fn every_field_has_a_number_or_is_known_to_have_none() {
     for name in crate::machinery::schema::DEFINITIONS_TEXT
         .lines()
         .filter_map(|line| line.split('"').nth(1))
-        // Portolan's own kinds have no protobuf form.
+        // Portolan's own kinds have no protobuf encoding.
         .filter(|name| !name.starts_with("dev.portolan."))
     {
         let Some(Shape::Object(id)) = schema().shape(name) else {
@@ -80,7 +80,7 @@ fn every_field_has_a_number_or_is_known_to_have_none() {
 }
 
 #[test]
-fn no_definition_contains_itself() {
+fn definitions_are_not_recursive() {
     fn inner(shape: &Shape) -> Option<DefinitionId> {
         match shape {
             Shape::Object(id) => Some(*id),
