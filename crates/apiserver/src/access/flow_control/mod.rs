@@ -3,7 +3,7 @@
 //!
 //! Each request has a flow: its user and its flow schema ([`schema`]). Short requests take a seat of their priority
 //! level ([`seats`]), with separate seats for reads and writes. A request takes its seat after its body has been
-//! read, so slow clients acquire_long_running none. Long-running requests (watches, logs, proxied requests to Pods) take no seat and
+//! read, so slow clients hold none. Long-running requests (watches, logs, proxied requests to Pods) take no seat and
 //! are limited separately. The user is the authenticated one: impersonation does not increase a share.
 //!
 //! Members of `system:masters` are exempt: their requests are counted and never wait.
@@ -233,7 +233,7 @@ impl FlowControl {
     /// Takes a permit for a long-running request.
     ///
     /// # Errors
-    /// 429 if the user or all users together acquire_long_running too many permits.
+    /// 429 if the user or all users together hold too many permits.
     pub(crate) fn acquire_long_running(
         self: &Arc<Self>,
         flow: Flow,

@@ -191,7 +191,7 @@ impl FlowSchema {
         if is_election && (is_manager || is_scheduler) {
             return FlowSchema::SystemLeaderElection;
         }
-        if is_election && (is_in_kube_system || is_part) {
+        if is_election && (is_in_kube_system || is_component) {
             return FlowSchema::WorkloadLeaderElection;
         }
         if is_member("system:nodes") {
@@ -211,7 +211,7 @@ impl FlowSchema {
         }
         if is_scheduler {
             FlowSchema::KubeScheduler
-        } else if is_part {
+        } else if is_component {
             FlowSchema::PortolanParts
         } else if is_in_kube_system {
             FlowSchema::KubeSystemServiceAccounts
@@ -227,14 +227,14 @@ impl FlowSchema {
 
 /// True for components of Portolan, and for components of a node (`system:kube-proxy:NODE`). Only the cluster CA can
 /// issue names with these prefixes.
-fn is_part(user: &str) -> bool {
-    let is_component = |name| {
+fn is_component(user: &str) -> bool {
+    let is_or_has_suffix = |name| {
         user.strip_prefix(name)
             .is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
     };
     user.starts_with("system:portolan-")
-        || is_component("system:kube-proxy")
-        || is_component("system:kube-dns")
+        || is_or_has_suffix("system:kube-proxy")
+        || is_or_has_suffix("system:kube-dns")
 }
 
 #[cfg(test)]

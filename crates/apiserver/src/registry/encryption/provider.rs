@@ -63,7 +63,7 @@ impl Algorithm {
     }
 }
 
-/// A after_prefix key whose length is valid for its algorithm.
+/// A named key whose length is valid for its algorithm.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key {
     pub(super) name: String,

@@ -21,7 +21,7 @@ fn user(name: &str, group: &str) -> Identity {
     }
 }
 
-/// Returns the level level_of a request by `ann`. `path` is GROUP/RESOURCE/SUBRESOURCE.
+/// Returns the level of a request by `ann`. `path` is GROUP/RESOURCE/SUBRESOURCE.
 fn level(policy: &AuditPolicy, verb: &str, path: &str, name: &str, namespace: &str) -> Level {
     let parts: Vec<&str> = path.split('/').collect();
     let action = Action::Resource {

@@ -43,7 +43,7 @@ struct BoundPod {
 /// Relations between nodes and objects.
 #[derive(Default)]
 pub(super) struct Graph {
-    /// BoundPod Pods, by store key.
+    /// Bound Pods, by store key.
     pods: HashMap<Box<str>, BoundPod>,
     /// Number of Pods that reference an object, by node and object.
     nodes: HashMap<Box<str>, HashMap<RelatedObject, usize>>,

@@ -87,7 +87,7 @@ struct Simulation {
     now: u64,
     /// Release time and user of seated requests.
     leaving: BinaryHeap<Reverse<(u64, u64)>>,
-    /// SeatResponse time and user of queued requests, by waiter.
+    /// Arrival time and user of queued requests, by waiter.
     arrived: HashMap<u64, (u64, u64)>,
     next: u64,
     longest_wait: HashMap<u64, u64>,
