@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use http::{HeaderMap, Method};
 
-use crate::access::audit::{Trail, attempted_authentication};
-use crate::access::authentication::{Authenticator, Identity, impersonated};
+use crate::access::audit::{AuditContext, attempted_authentication};
+use crate::access::authentication::{Authenticator, Identity, impersonate};
 use crate::access::authorization::{Attributes, Authorizer, Verdict, field_selector, verb};
 use crate::access::flow_control::{Flow, FlowControl, Subject};
 use crate::failure::Failure;
@@ -33,7 +33,7 @@ pub(crate) struct Asking<'r> {
     /// The client's address.
     pub(crate) source: Option<Source>,
     /// Audit record of the request; `None` without an audit log.
-    pub(crate) trail: Option<&'r Trail>,
+    pub(crate) audit_context: Option<&'r AuditContext>,
 }
 
 /// Somebody who was let through.
@@ -82,9 +82,12 @@ impl Gate {
         }
         let authenticated = requester;
         let is_by_certificate = connection.is_some_and(|identity| Arc::ptr_eq(identity, &authenticated));
-        let requester = impersonated(authenticated.clone(), asking.headers, &self.authorizer)?;
-        if let Some(trail) = asking.trail.filter(|_| !Arc::ptr_eq(&authenticated, &requester)) {
-            trail.impersonated(&requester);
+        let requester = impersonate(authenticated.clone(), asking.headers, &self.authorizer)?;
+        if let Some(audit_context) = asking
+            .audit_context
+            .filter(|_| !Arc::ptr_eq(&authenticated, &requester))
+        {
+            audit_context.record_impersonation(&requester);
         }
         self.authorize(asking, &requester)?;
         Ok(Passage {
@@ -103,8 +106,8 @@ impl Gate {
     fn authorize(&self, asking: &Asking<'_>, requester: &Identity) -> Result<(), Failure> {
         self.with_attributes(asking, requester, |attributes| {
             let verdict = self.authorizer.decide(attributes);
-            if let Some(trail) = asking.trail {
-                trail.authorized(&verdict);
+            if let Some(audit_context) = asking.audit_context {
+                audit_context.record_authorization(&verdict);
             }
             match verdict {
                 Verdict::Allowed(_) => Ok(()),
@@ -114,19 +117,19 @@ impl Gate {
     }
 
     fn record_received(&self, asking: &Asking<'_>, requester: &Identity) -> Result<(), Failure> {
-        let Some(trail) = asking.trail else {
+        let Some(audit_context) = asking.audit_context else {
             return Ok(());
         };
         self.with_attributes(asking, requester, |attributes| {
-            trail.received(attributes, asking.target())
+            audit_context.record_request_received(attributes, asking.target())
         })
     }
 
     fn record_unauthenticated(&self, asking: &Asking<'_>, connection: Option<&Arc<Identity>>) {
-        if let Some(trail) = asking.trail {
+        if let Some(audit_context) = asking.audit_context {
             let attempted = attempted_authentication(asking.headers, connection.is_some());
             self.with_attributes(asking, &Identity::anonymous(), |attributes| {
-                trail.unauthenticated(attributes, asking.target(), &attempted);
+                audit_context.record_authentication_failure(attributes, asking.target(), &attempted);
             });
         }
     }

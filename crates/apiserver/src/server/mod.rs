@@ -174,11 +174,7 @@ impl Server {
         background.spawn(repair.keep());
         if let Some(at_rest) = config.encryption.filter(|at_rest| at_rest.reloads) {
             let store = resources.store.clone();
-            background.spawn(encryption::reload_on_change(
-                at_rest.encryption,
-                store,
-                shutdown.clone(),
-            ));
+            background.spawn(encryption::watch(at_rest.encryption, store, shutdown.clone()));
         }
         background.spawn(renew(certificates, serving, authenticator, shutdown.clone()));
         let accepting = tokio::spawn(accept(

@@ -13,7 +13,7 @@ use http::{Response, StatusCode};
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
 use serde_json::Value;
 
-use crate::access::audit::Trail;
+use crate::access::audit::AuditContext;
 use crate::failure::Failure;
 use crate::request::negotiation::Encoding;
 use crate::transport::compression::Compressed;
@@ -50,7 +50,10 @@ pub(crate) enum Body {
         lasting: Option<Lasting>,
     },
     /// One of the others whose end is recorded.
-    Recorded { body: Box<Body>, _trail: Arc<Trail> },
+    Recorded {
+        body: Box<Body>,
+        _audit_context: Arc<AuditContext>,
+    },
 }
 
 /// The `Status` of a failure, an extension of its answer: the audit log has it in JSON, whatever the client gets.
@@ -73,10 +76,10 @@ impl Body {
     }
 
     /// The same, whose end is recorded.
-    pub(crate) fn recorded(self, trail: Arc<Trail>) -> Body {
+    pub(crate) fn recorded(self, audit_context: Arc<AuditContext>) -> Body {
         Body::Recorded {
             body: Box::new(self),
-            _trail: trail,
+            _audit_context: audit_context,
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method, StatusCode};
 
-use crate::access::audit::{Recorder, Trail};
+use crate::access::audit::{AuditContext, Recorder};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::negotiation::{self, Encoding, Form, PatchForm, body_format, patch_form};
@@ -30,7 +30,7 @@ pub(crate) struct Call {
     /// Who asks.
     pub(crate) requester: Arc<Identity>,
     /// Audit record of the request; `None` without an audit log.
-    pub(crate) trail: Option<Arc<Trail>>,
+    pub(crate) audit_context: Option<Arc<AuditContext>>,
 }
 
 /// What is done with a target.
@@ -190,7 +190,7 @@ impl Call {
     }
 
     fn recorder(&self) -> Recorder<'_> {
-        Recorder::new(self.trail.as_deref())
+        Recorder::new(self.audit_context.as_deref())
     }
 
     async fn delete_collection(

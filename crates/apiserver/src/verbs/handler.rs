@@ -10,7 +10,7 @@ use http::{HeaderMap, Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
 use tokio::task::{JoinError, JoinSet};
 
-use crate::access::audit::{Audit, Trail};
+use crate::access::audit::{Audit, AuditContext};
 use crate::access::filter::{Asking, Gate, Passage};
 use crate::access::flow_control::{Flow, LongRunning, RequestClass};
 use crate::failure::Failure;
@@ -55,17 +55,17 @@ impl Handler {
         mut request: Request<Incoming>,
         connection: Arc<Connection>,
     ) -> ApiResponse {
-        let trail = self.audit.as_ref().map(|audit| audit.begin(&request));
-        if let Some(trail) = &trail {
-            request.extensions_mut().insert(trail.clone());
+        let audit_context = self.audit.as_ref().map(|audit| audit.begin(&request));
+        if let Some(audit_context) = &audit_context {
+            request.extensions_mut().insert(audit_context.clone());
         }
         let path = request.uri().path().to_owned();
         let encoding = status_encoding(request.headers());
         let is_compressed = compression::is_accepted(request.headers());
         let answering = AssertUnwindSafe(self.dispatch(request, connection)).catch_unwind();
         let answered = answering.await;
-        if let (Err(_), Some(trail)) = (&answered, &trail) {
-            trail.panicked();
+        if let (Err(_), Some(audit_context)) = (&answered, &audit_context) {
+            audit_context.record_panic();
         }
         let is_success = matches!(answered, Ok(Ok(_)));
         let answer = match answered {
@@ -76,8 +76,8 @@ impl Handler {
                 response::failure(&unexpected(), encoding)
             }
         };
-        let answer = match trail {
-            Some(trail) => trail.answered(answer),
+        let answer = match audit_context {
+            Some(audit_context) => audit_context.record_response(answer),
             None => answer,
         };
         match is_success && is_compressed {
@@ -100,7 +100,10 @@ impl Handler {
             query: uri.query().unwrap_or_default(),
             headers: request.headers(),
             source: client_address(&request),
-            trail: request.extensions().get::<Arc<Trail>>().map(|trail| &**trail),
+            audit_context: request
+                .extensions()
+                .get::<Arc<AuditContext>>()
+                .map(|audit_context| &**audit_context),
         };
         let cut = connection.cut();
         let passage = match self.gate.pass(&asking, connection.identity()) {
@@ -230,9 +233,9 @@ impl Handler {
                 RequestClass::Write,
             ),
         };
-        let trail = parts.extensions.get::<Arc<Trail>>().cloned();
-        if let Some(trail) = &trail {
-            record_body(trail, verb, &parts.headers, &body);
+        let audit_context = parts.extensions.get::<Arc<AuditContext>>().cloned();
+        if let Some(audit_context) = &audit_context {
+            record_body(audit_context, verb, &parts.headers, &body);
         }
         let place = self.gate.flow_control.acquire_seat(flow, load).await?;
         let _under_way = self.metrics.begin(verb.is_read());
@@ -253,7 +256,7 @@ impl Handler {
             query,
             body,
             requester,
-            trail,
+            audit_context,
         };
         let resources = self.resources.clone();
         if verb == Verb::List {
@@ -301,11 +304,11 @@ impl Handler {
 }
 
 /// Records the body of a write. One in a form that is not read here is refused later, and not recorded.
-fn record_body(trail: &Trail, verb: Verb, headers: &HeaderMap, body: &RequestBody) {
+fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, body: &RequestBody) {
     if verb == Verb::Patch {
-        trail.request_body(body.bytes(), None);
+        audit_context.record_request_body(body.bytes(), None);
     } else if let Ok(format) = body_format(headers) {
-        trail.request_body(body.bytes(), Some(format));
+        audit_context.record_request_body(body.bytes(), Some(format));
     }
 }
 

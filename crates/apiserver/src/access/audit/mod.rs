@@ -1,23 +1,23 @@
 //! The audit log: `audit.k8s.io/v1` events, one JSON line each.
 //!
-//! [`policy`] decides how much of a request is recorded, [`trail`] collects it while the request is served, [`event`]
+//! [`policy`] decides how much of a request is recorded, [`context`] collects it while the request is served, [`event`]
 //! defines the lines, and [`backend`] writes them to a file that [`log`] rotates, or to standard output.
 
 mod backend;
+mod context;
 mod counts;
 mod event;
 mod identity;
 mod log;
 mod policy;
-mod trail;
 
 pub use backend::{AuditMode, BatchSettings};
+pub(crate) use context::{AuditContext, Recorder, attempted_authentication};
 pub(crate) use counts::Counts;
 pub use log::{AuditLogError, AuditLogSettings};
 #[cfg(fuzzing)]
 pub(crate) use policy::Subject;
 pub use policy::{AuditPolicy, AuditPolicyError};
-pub(crate) use trail::{Recorder, Trail, attempted_authentication};
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Audit {
     }
 
     /// Begins the record of a request.
-    pub(crate) fn begin<B>(self: &Arc<Audit>, request: &Request<B>) -> Arc<Trail> {
-        Arc::new(Trail::begin(self.clone(), request))
+    pub(crate) fn begin<B>(self: &Arc<Audit>, request: &Request<B>) -> Arc<AuditContext> {
+        Arc::new(AuditContext::begin(self.clone(), request))
     }
 }

@@ -5,7 +5,7 @@ use rustls::pki_types::CertificateDer;
 use sha2::{Digest, Sha256};
 use x509_parser::prelude::{FromDer, X509Certificate};
 
-use super::node_certificates::Signed;
+use super::node_certificates::ClientCertificate;
 
 /// Group of all authenticated users.
 pub(crate) const AUTHENTICATED: &str = "system:authenticated";
@@ -37,8 +37,8 @@ pub struct Identity {
     pub groups: Vec<String>,
     /// Further attributes, by key (`userInfo.extra`).
     pub extra: Vec<(String, Vec<String>)>,
-    /// Signature of the client certificate, if one proved the identity.
-    pub signed: Option<Signed>,
+    /// The client certificate, if one proved the identity.
+    pub certificate: Option<ClientCertificate>,
 }
 
 impl Identity {
@@ -56,9 +56,9 @@ impl Identity {
             .collect();
         let digest = Sha256::digest(certificate);
         let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
-        let signed = Signed::of(&parsed);
+        let client_certificate = ClientCertificate::of(&parsed);
         let mut extra = vec![(CREDENTIAL_ID.to_owned(), vec![format!("X509SHA256={digest}")])];
-        if let Some(incarnation) = signed.incarnation() {
+        if let Some(incarnation) = client_certificate.incarnation() {
             extra.push((INCARNATION.to_owned(), vec![incarnation.to_string()]));
         }
         (!user.is_empty()).then(|| Identity {
@@ -66,7 +66,7 @@ impl Identity {
             uid: String::new(),
             groups,
             extra,
-            signed: Some(signed),
+            certificate: Some(client_certificate),
         })
     }
 

@@ -19,7 +19,7 @@ const EXTRA_PREFIX: &str = "impersonate-extra-";
 
 /// Returns the identity in whose name a request is made: the requester, or the impersonated user if authorization
 /// permits it.
-pub(crate) fn impersonated(
+pub(crate) fn impersonate(
     requester: Arc<Identity>,
     headers: &HeaderMap,
     authorizer: &Authorizer,
@@ -115,7 +115,7 @@ impl<'h> Requested<'h> {
             uid: self.uid.to_owned(),
             groups,
             extra: self.extra,
-            signed: None,
+            certificate: None,
         }
     }
 }

@@ -10,7 +10,7 @@ mod tokens;
 
 pub use identity::Identity;
 pub(crate) use identity::{AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
-pub(crate) use impersonation::impersonated;
+pub(crate) use impersonation::impersonate;
 pub use service_accounts::KeyError;
 pub use tokens::{TokenFileError, Tokens};
 

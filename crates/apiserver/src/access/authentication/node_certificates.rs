@@ -29,36 +29,36 @@ use x509_parser::prelude::X509Certificate;
 use super::Identity;
 
 /// Organizational unit of certificates that an administrator issued without a CertificateSigningRequest.
-pub(crate) const BY_HAND: &str = "portolan:by-hand";
+pub(crate) const ISSUED_BY_ADMINISTRATOR: &str = "portolan:by-hand";
 /// Period in which a certificate that an administrator issued is valid without a Node.
 const REGISTRATION_SECONDS: i64 = 3_600;
 /// Tolerated clock difference between signers, for certificates and Nodes without an incarnation.
 const CLOCK_TOLERANCE_SECONDS: i64 = 30;
 
-/// Signature time, expiration and origin of a client certificate.
+/// The parts of a client certificate that decide about its validity.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Signed {
+pub struct ClientCertificate {
     /// Time of the signature, in seconds since the epoch.
-    at_seconds: i64,
+    signed_at_seconds: i64,
     /// Last second of validity, since the epoch.
     expires_at_seconds: i64,
     /// Set if an administrator issued the certificate.
-    is_by_hand: bool,
+    is_issued_by_administrator: bool,
     /// Incarnation of the Node that the certificate was issued for, if it carries one.
     incarnation: Option<Incarnation>,
 }
 
-impl Signed {
-    pub(super) fn of(certificate: &X509Certificate<'_>) -> Signed {
+impl ClientCertificate {
+    pub(super) fn of(certificate: &X509Certificate<'_>) -> ClientCertificate {
         let units = certificate.subject().iter_organizational_unit();
         let units: Vec<&str> = units.filter_map(|unit| unit.as_str().ok()).collect();
         let mut incarnations = units
             .iter()
             .filter_map(|unit| unit.strip_prefix(INCARNATION_UNIT_PREFIX));
-        Signed {
-            at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
+        ClientCertificate {
+            signed_at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
             expires_at_seconds: certificate.validity().not_after.timestamp(),
-            is_by_hand: units.contains(&BY_HAND),
+            is_issued_by_administrator: units.contains(&ISSUED_BY_ADMINISTRATOR),
             incarnation: incarnations.next().map(Incarnation::written),
         }
     }
@@ -70,18 +70,18 @@ impl Signed {
 
     /// A certificate that is valid for one hour.
     #[cfg(test)]
-    pub(crate) fn at(seconds: i64) -> Signed {
-        Signed {
-            at_seconds: seconds,
+    pub(crate) fn at(seconds: i64) -> ClientCertificate {
+        ClientCertificate {
+            signed_at_seconds: seconds,
             expires_at_seconds: seconds + REGISTRATION_SECONDS,
-            is_by_hand: false,
+            is_issued_by_administrator: false,
             incarnation: None,
         }
     }
 
     /// True if the certificate may have become invalid by `now` without a change of its Node.
     pub(crate) fn may_be_expired(&self, now: Timestamp) -> bool {
-        self.is_by_hand || self.is_expired(now)
+        self.is_issued_by_administrator || self.is_expired(now)
     }
 
     fn is_expired(&self, now: Timestamp) -> bool {
@@ -135,10 +135,10 @@ struct StoredMetadata {
 /// Checks the client certificate of an identity. Certificates that do not belong to a node are valid until they
 /// expire.
 pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Result<(), Rejection> {
-    let Some(signed) = &identity.signed else {
+    let Some(certificate) = &identity.certificate else {
         return Ok(());
     };
-    if signed.is_expired(now) {
+    if certificate.is_expired(now) {
         return Err(Rejection::Expired);
     }
     let Some(node_identity) = NodeIdentity::of(&identity.user, &identity.groups) else {
@@ -147,7 +147,8 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
     let node = node_identity.node_name.to_owned();
     let entry = kind::find("", "v1", "nodes").and_then(|nodes| index.get(&nodes.store_key("", &node)));
     let Some(entry) = entry else {
-        let may_register = signed.is_by_hand && now.as_second() - signed.at_seconds <= REGISTRATION_SECONDS;
+        let may_register = certificate.is_issued_by_administrator
+            && now.as_second() - certificate.signed_at_seconds <= REGISTRATION_SECONDS;
         return if may_register {
             Ok(())
         } else {
@@ -160,7 +161,7 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
     };
     let annotations = stored.metadata.annotations.unwrap_or_default();
     let joined_by = annotations.get(INCARNATION);
-    let tolerance_seconds = match (&signed.incarnation, joined_by) {
+    let tolerance_seconds = match (&certificate.incarnation, joined_by) {
         (Some(of_certificate), _) => {
             let current = Incarnation::new(&stored.metadata.uid, joined_by.map_or("", String::as_str));
             return if *of_certificate == current {
@@ -169,7 +170,9 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
                 Err(Rejection::OtherIncarnation(node))
             };
         }
-        (None, Some(_)) if !signed.is_by_hand => return Err(Rejection::OtherIncarnation(node)),
+        (None, Some(_)) if !certificate.is_issued_by_administrator => {
+            return Err(Rejection::OtherIncarnation(node));
+        }
         (None, Some(_)) => 0,
         (None, None) => CLOCK_TOLERANCE_SECONDS,
     };
@@ -177,7 +180,7 @@ pub(crate) fn check(identity: &Identity, index: &Index, now: Timestamp) -> Resul
         return Ok(());
     };
     match since.parse::<Timestamp>() {
-        Ok(time) if signed.at_seconds + tolerance_seconds >= time.as_second() => Ok(()),
+        Ok(time) if certificate.signed_at_seconds + tolerance_seconds >= time.as_second() => Ok(()),
         _ => Err(Rejection::TooOld {
             node,
             since: since.clone(),

@@ -58,7 +58,7 @@ pub(crate) fn review_access(
                 (key.clone(), values.collect())
             })
             .collect(),
-        signed: None,
+        certificate: None,
     };
     let status = status_of(spec, &user, authorizer);
     set(&mut review, "status", status);

@@ -14,7 +14,7 @@ use x509_parser::prelude::{GeneralName, ParsedExtension, Pem, X509Certificate};
 use x509_parser::x509::AttributeTypeAndValue;
 
 use super::{Pair, PkiError};
-use crate::access::authentication::node_certificates::BY_HAND;
+use crate::access::authentication::node_certificates::ISSUED_BY_ADMINISTRATOR;
 
 /// As upstream's kubeadm has it.
 const AUTHORITY_DAYS: i64 = 3650;
@@ -124,7 +124,7 @@ pub(super) fn signed(
             params.distinguished_name = named(user, Some(group));
             params
                 .distinguished_name
-                .push(DnType::OrganizationalUnitName, BY_HAND);
+                .push(DnType::OrganizationalUnitName, ISSUED_BY_ADMINISTRATOR);
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params
         }
@@ -154,7 +154,7 @@ pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
     looking_into(certificate, |c| {
         let mut units = c.subject().iter_organizational_unit();
         let begin = c.validity().not_before.timestamp();
-        units.any(|unit| unit.as_str() == Ok(BY_HAND)) && begin + BACKDATE_SECONDS > seconds
+        units.any(|unit| unit.as_str() == Ok(ISSUED_BY_ADMINISTRATOR)) && begin + BACKDATE_SECONDS > seconds
     })
     .unwrap_or(false)
 }

@@ -27,7 +27,7 @@ pub use configuration::ConfigurationError;
 use configuration::EncryptionConfiguration;
 use metrics::{Direction, TransformationCounts};
 use provider::Form;
-pub(crate) use reloading::reload_on_change;
+pub(crate) use reloading::watch;
 use rules::Rules;
 
 /// The store's transformer, which encrypts and decrypts with the current configuration.

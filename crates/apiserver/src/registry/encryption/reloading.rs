@@ -14,13 +14,9 @@ use crate::shutdown::Shutdown;
 /// Interval between checks of the file (upstream: one minute).
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Applies each new content of the file until shutdown. An invalid file is logged, and the previous configuration
+/// Watches the configuration file until shutdown. An invalid file is logged, and the previous configuration
 /// stays.
-pub(crate) async fn reload_on_change(
-    encryption: Arc<Encryption>,
-    store: Arc<dyn Store>,
-    mut shutdown: Shutdown,
-) {
+pub(crate) async fn watch(encryption: Arc<Encryption>, store: Arc<dyn Store>, mut shutdown: Shutdown) {
     let mut loaded = digest(&encryption).await;
     loop {
         tokio::select! {

@@ -99,8 +99,8 @@ impl NodeConnections {
     /// The same for certificates that time alone may have ended.
     fn cut_lapsed(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
-            let signed = connection.identity.signed.as_ref();
-            if signed.is_some_and(|signed| signed.may_be_expired(now)) {
+            let certificate = connection.identity.certificate.as_ref();
+            if certificate.is_some_and(|certificate| certificate.may_be_expired(now)) {
                 connection.cut_if_rejected(index, now);
             }
         }

@@ -11,14 +11,14 @@ fn time(seconds: i64) -> Timestamp {
     Timestamp::from_second(seconds).unwrap()
 }
 
-fn identity(user: &str, group: &str, at_seconds: i64, is_by_hand: bool) -> Identity {
+fn identity(user: &str, group: &str, signed_at_seconds: i64, is_issued_by_administrator: bool) -> Identity {
     Identity {
         user: user.to_owned(),
         groups: vec![group.to_owned()],
-        signed: Some(Signed {
-            at_seconds,
+        certificate: Some(ClientCertificate {
+            signed_at_seconds,
             expires_at_seconds: NOW + YEAR,
-            is_by_hand,
+            is_issued_by_administrator,
             incarnation: None,
         }),
         ..Identity::default()
@@ -50,16 +50,16 @@ async fn certificates_are_invalid_without_their_node() {
     let check = |identity: &Identity, now: i64| check(identity, store.index(), time(now));
     let agent = identity("system:node:n1", "system:nodes", NOW, false);
     let edge = identity("system:portolan-edge:n1", "system:portolan:edges", NOW, false);
-    let by_hand = identity("system:node:n1", "system:nodes", NOW, true);
+    let by_administrator = identity("system:node:n1", "system:nodes", NOW, true);
     let person = identity("ann", "ops", NOW, false);
     for rejected in [&agent, &edge] {
         assert!(matches!(check(rejected, NOW), Err(Rejection::NoNode(_))));
     }
-    check(&by_hand, NOW + HOUR).unwrap();
-    assert!(check(&by_hand, NOW + HOUR + 1).is_err());
+    check(&by_administrator, NOW + HOUR).unwrap();
+    assert!(check(&by_administrator, NOW + HOUR + 1).is_err());
     check(&person, NOW).unwrap();
     put_node(&store, json!({})).await;
-    for accepted in [&agent, &edge, &by_hand] {
+    for accepted in [&agent, &edge, &by_administrator] {
         check(accepted, NOW + 24 * HOUR).unwrap();
     }
 }
@@ -69,15 +69,15 @@ async fn certificates_from_before_a_join_stay_invalid() {
     let directory = tempfile::tempdir().unwrap();
     let store = store(directory.path());
     put_node(&store, json!({CERTIFICATES_SINCE: time(NOW).to_string()})).await;
-    let check = |at, by_hand| {
-        let identity = identity("system:node:n1", "system:nodes", at, by_hand);
+    let check = |at, by_administrator| {
+        let identity = identity("system:node:n1", "system:nodes", at, by_administrator);
         check(&identity, store.index(), time(NOW + HOUR))
     };
     check(NOW, false).unwrap();
     check(NOW + HOUR, false).unwrap();
-    for by_hand in [false, true] {
+    for by_administrator in [false, true] {
         assert!(matches!(
-            check(NOW - HOUR, by_hand),
+            check(NOW - HOUR, by_administrator),
             Err(Rejection::TooOld { .. })
         ));
     }
@@ -105,12 +105,12 @@ async fn certificates_of_an_earlier_incarnation_are_invalid_within_the_same_seco
     let store = store(directory.path());
     let with_incarnation = |uid: &str, joined_by: &str| {
         let mut holder = identity("system:node:n1", "system:nodes", NOW, false);
-        let signed = holder.signed.as_mut().unwrap();
-        signed.incarnation = Some(Incarnation::new(uid, joined_by));
+        let certificate = holder.certificate.as_mut().unwrap();
+        certificate.incarnation = Some(Incarnation::new(uid, joined_by));
         check(&holder, store.index(), time(NOW))
     };
-    let without_incarnation = |is_by_hand, at| {
-        let holder = identity("system:node:n1", "system:nodes", at, is_by_hand);
+    let without_incarnation = |is_issued_by_administrator, at| {
+        let holder = identity("system:node:n1", "system:nodes", at, is_issued_by_administrator);
         check(&holder, store.index(), time(NOW))
     };
     // The node joined with an earlier version and has renewed its certificate since.

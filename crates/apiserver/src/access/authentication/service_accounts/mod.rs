@@ -273,6 +273,6 @@ fn identity(claims: &Claims) -> Identity {
             AUTHENTICATED.to_owned(),
         ],
         extra,
-        signed: None,
+        certificate: None,
     }
 }

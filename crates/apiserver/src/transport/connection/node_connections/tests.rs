@@ -5,11 +5,11 @@ use store::{SqliteOptions, SqliteStore, Store, Transaction, Write};
 use super::*;
 
 fn identity(user: &str, group: &str) -> Arc<Identity> {
-    let signed = node_certificates::Signed::at(Timestamp::now().as_second());
+    let certificate = node_certificates::ClientCertificate::at(Timestamp::now().as_second());
     Arc::new(Identity {
         user: user.to_owned(),
         groups: vec![group.to_owned()],
-        signed: Some(signed),
+        certificate: Some(certificate),
         ..Identity::default()
     })
 }

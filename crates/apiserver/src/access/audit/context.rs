@@ -31,7 +31,7 @@ const USER_AGENT_BYTES_MAX: usize = 1024;
 const TRUNCATED: &str = "...TRUNCATED";
 
 /// Audit record of one request, which emits an event at each stage.
-pub(crate) struct Trail {
+pub(crate) struct AuditContext {
     audit: Arc<Audit>,
     id: String,
     request_uri: String,
@@ -61,12 +61,12 @@ struct Record {
     is_complete: bool,
 }
 
-impl Trail {
-    pub(super) fn begin<B>(audit: Arc<Audit>, request: &Request<B>) -> Trail {
+impl AuditContext {
+    pub(super) fn begin<B>(audit: Arc<Audit>, request: &Request<B>) -> AuditContext {
         let headers = request.headers();
         let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
         let uri = request.uri();
-        Trail {
+        AuditContext {
             audit,
             id: uuid::Uuid::new_v4().to_string(),
             request_uri: uri.path_and_query().map_or("/", |uri| uri.as_str()).to_owned(),
@@ -81,7 +81,7 @@ impl Trail {
     ///
     /// # Errors
     /// Fails if strict mode is configured and the event cannot be written.
-    pub(crate) fn received(
+    pub(crate) fn record_request_received(
         &self,
         attributes: &Attributes<'_>,
         target: Option<&Target>,
@@ -95,7 +95,7 @@ impl Trail {
     }
 
     /// Applies the policy to a request with invalid or missing credentials.
-    pub(crate) fn unauthenticated(
+    pub(crate) fn record_authentication_failure(
         &self,
         attributes: &Attributes<'_>,
         target: Option<&Target>,
@@ -131,7 +131,7 @@ impl Trail {
     }
 
     /// Records the impersonated user.
-    pub(crate) fn impersonated(&self, identity: &Identity) {
+    pub(crate) fn record_impersonation(&self, identity: &Identity) {
         let mut record = self.lock();
         if record.level() > Level::None {
             record.impersonated = Some(User::from(identity));
@@ -139,7 +139,7 @@ impl Trail {
     }
 
     /// Records the authorization decision.
-    pub(crate) fn authorized(&self, verdict: &Verdict) {
+    pub(crate) fn record_authorization(&self, verdict: &Verdict) {
         let (decision, reason) = match verdict {
             Verdict::Allowed(reason) => ("allow", &**reason),
             Verdict::Denied(reason) => ("forbid", reason.as_str()),
@@ -157,7 +157,7 @@ impl Trail {
     }
 
     /// Records the request body. `format` is `None` for a patch, which is JSON and does not identify an object.
-    pub(crate) fn request_body(&self, bytes: &[u8], format: Option<Format>) {
+    pub(crate) fn record_request_body(&self, bytes: &[u8], format: Option<Format>) {
         let mut record = self.lock();
         let (level, Some(kind)) = (record.level(), record.kind) else {
             return;
@@ -191,39 +191,39 @@ impl Trail {
     }
 
     /// Records the response. The record of a long-running response is completed when its body ends.
-    pub(crate) fn answered(self: Arc<Trail>, mut answer: ApiResponse) -> ApiResponse {
+    pub(crate) fn record_response(self: Arc<AuditContext>, mut response: ApiResponse) -> ApiResponse {
         if let Ok(id) = HeaderValue::from_str(&self.id) {
-            answer.headers_mut().insert(AUDIT_ID, id);
+            response.headers_mut().insert(AUDIT_ID, id);
         }
-        let status = answer.extensions_mut().remove::<StatusTree>();
+        let status = response.extensions_mut().remove::<StatusTree>();
         let mut record = self.lock();
         if record.level() == Level::None {
             record.is_complete = true;
             drop(record);
-            return answer;
+            return response;
         }
         if record.is_unauthenticated {
             self.emit(&mut record, Stage::ResponseStarted);
             record.is_complete = true;
             drop(record);
-            return answer;
+            return response;
         }
-        record.status = Some(response_status(answer.status(), status.as_ref()));
+        record.status = Some(response_status(response.status(), status.as_ref()));
         if record.level() >= Level::RequestResponse {
-            record.response = self.response(&record, &answer, status);
+            record.response = self.response(&record, &response, status);
         }
-        if answer.body().lasts() {
+        if response.body().lasts() {
             self.emit(&mut record, Stage::ResponseStarted);
             drop(record);
-            return answer.map(|body| body.recorded(self));
+            return response.map(|body| body.recorded(self));
         }
         self.complete(&mut record);
         drop(record);
-        answer
+        response
     }
 
     /// Records a panic of the handler.
-    pub(crate) fn panicked(&self) {
+    pub(crate) fn record_panic(&self) {
         let mut record = self.lock();
         record.status = Some(json!({
             "metadata": {}, "status": "Failure", "message": "APIServer panic'd", "reason": "InternalError", "code": 500,
@@ -232,17 +232,17 @@ impl Trail {
         record.is_complete = true;
     }
 
-    fn response(&self, record: &Record, answer: &ApiResponse, status: Option<StatusTree>) -> Option<Value> {
+    fn response(&self, record: &Record, response: &ApiResponse, status: Option<StatusTree>) -> Option<Value> {
         if let Some(StatusTree(status)) = status {
             return Some(status);
         }
-        let content_type = answer.headers().get(CONTENT_TYPE)?.to_str().ok()?;
+        let content_type = response.headers().get(CONTENT_TYPE)?.to_str().ok()?;
         let format = match content_type {
             json if json.starts_with("application/json") => Format::Json,
             yaml if yaml.starts_with("application/yaml") => Format::Yaml,
             _ => Format::Protobuf,
         };
-        let mut value = body(&answer.body().whole()?, format, record.kind?)?;
+        let mut value = body(&response.body().whole()?, format, record.kind?)?;
         if record.omits_managed_fields() {
             omit_managed_fields(&mut value);
         }
@@ -306,7 +306,7 @@ impl Trail {
     }
 }
 
-impl Drop for Trail {
+impl Drop for AuditContext {
     /// Completes the record of a long-running response, or of a request whose client disconnected before the
     /// response.
     fn drop(&mut self) {
@@ -425,20 +425,20 @@ pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: boo
 
 /// Recorder of annotations for a write request; inactive without an audit log.
 #[derive(Clone, Copy)]
-pub(crate) struct Recorder<'t>(Option<&'t Trail>);
+pub(crate) struct Recorder<'t>(Option<&'t AuditContext>);
 
 impl<'t> Recorder<'t> {
     /// Recorder that records nothing.
     pub(crate) const NONE: Recorder<'static> = Recorder(None);
 
-    pub(crate) fn new(trail: Option<&'t Trail>) -> Recorder<'t> {
-        Recorder(trail)
+    pub(crate) fn new(audit_context: Option<&'t AuditContext>) -> Recorder<'t> {
+        Recorder(audit_context)
     }
 
     /// Adds an annotation to the events of the request.
     pub(crate) fn annotate(&self, key: &str, value: &str) {
-        if let Some(trail) = self.0 {
-            trail.annotate(key, value);
+        if let Some(audit_context) = self.0 {
+            audit_context.annotate(key, value);
         }
     }
 }
@@ -446,7 +446,7 @@ impl<'t> Recorder<'t> {
 impl fmt::Debug for Recorder<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Recorder")
-            .field(&self.0.map(|trail| &trail.id))
+            .field(&self.0.map(|audit_context| &audit_context.id))
             .finish()
     }
 }
