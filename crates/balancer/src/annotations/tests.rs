@@ -522,20 +522,22 @@ fn affinity_of_the_service_is_stickiness_by_source() {
 fn the_page_shows_the_table() {
     let mut table = String::new();
     for (place, rows) in places() {
-        writeln!(table, "\n### {place}\n\n| annotation | | state |\n|---|---|---|").expect("written");
+        writeln!(
+            table,
+            "\n### {place}\n\n| Annotation | Meaning | Effect |\n|---|---|---|"
+        )
+        .expect("written");
         for row in rows {
             let state = match row.means {
-                Means::Nothing(_) => "named, without meaning here",
-                Means::Asks(Reach::Hard, _) => "in force, by the edge",
-                Means::Asks(Reach::Soft, _) => "in force, by the edge unless packets are passed on",
-                Means::Asks(Reach::Tunes, _) => "in force",
-                Means::Restricts(_) => "in force, by the edge; else the address is withheld",
-                Means::Unenforceable(Remedy::Ranges) => {
-                    "the address is withheld, unless ranges are named as well"
-                }
+                Means::Nothing(_) => "none",
+                Means::Asks(Reach::Hard, _) => "edge",
+                Means::Asks(Reach::Soft, _) => "edge, unless packets are forwarded",
+                Means::Asks(Reach::Tunes, _) => "setting",
+                Means::Restricts(_) => "edge; otherwise the address is withheld",
+                Means::Unenforceable(Remedy::Ranges) => "the address is withheld unless ranges are given",
                 Means::Unenforceable(Remedy::Removal) => "the address is withheld",
-                Means::AtEdge(_) => "in force where the edge serves, else named",
-                _ => "in force, by the assigner",
+                Means::AtEdge(_) => "setting of the edge; otherwise none",
+                _ => "assigner",
             };
             let scope = match row.means {
                 Means::Scope { internal, external } => {
@@ -551,14 +553,21 @@ fn the_page_shows_the_table() {
             writeln!(table, "| `{}` | {}{scope} | {state} |", row.name, row.about).expect("written");
         }
     }
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/load-balancer.md");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/load-balancer/reference.md"
+    );
     let page = std::fs::read_to_string(path).expect("the page");
     let (begin, end) = ("<!-- table of annotations -->\n", "\n<!-- end of the table -->");
-    let (_, rest) = page.split_once(begin).expect("where the table begins");
-    let (shown, _) = rest.split_once(end).expect("where the table ends");
+    let (before, rest) = page.split_once(begin).expect("the mark before the table");
+    let (shown, after) = rest.split_once(end).expect("the mark behind the table");
+    if std::env::var_os("PORTOLAN_WRITE_PAGES").is_some() {
+        std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).expect("a writable page");
+        return;
+    }
     assert!(
         shown.trim() == table.trim(),
-        "docs/load-balancer.md has to show this between its marks:\n{table}"
+        "docs/load-balancer/reference.md differs from the code: PORTOLAN_WRITE_PAGES=1 writes its table again:\n{table}"
     );
 }
 

@@ -1,5 +1,4 @@
-//! The guides of `docs/standalone.md`, run as they stand there: each command in its place, and what the page says that
-//! it prints. So the page cannot rot.
+//! Runs the guides in `docs/` as printed: each command on its machine, and compares the output with the page.
 
 #[path = "../support/machine.rs"]
 mod machine;
@@ -14,17 +13,21 @@ use testbed::{Cluster, Topology, in_namespace};
 
 /// A user without any rights, on every machine.
 const NOBODY: u32 = 65_534;
-/// The page.
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/standalone.md");
+/// Directory of the pages.
+const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+/// Page of the guides for machines without Kubernetes.
+const STANDALONE: &str = "standalone.md";
+/// Page of the guide for load-balancer addresses.
+const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 
 #[test]
 fn the_guide_on_one_machine() {
-    in_namespace(|| follow("one-machine", 1));
+    in_namespace(|| follow(STANDALONE, "one-machine", 1));
 }
 
 #[test]
 fn the_guide_on_two_machines() {
-    in_namespace(|| follow("two-machines", 2));
+    in_namespace(|| follow(STANDALONE, "two-machines", 2));
 }
 
 /// Whoever runs the tests as root sees by this what an ordinary user would.
@@ -50,22 +53,27 @@ fn the_guide_on_one_machine_as_an_ordinary_user() {
 
 #[test]
 fn the_tutorial_on_connecting_applications() {
-    in_namespace(|| follow("tutorial", 1));
+    in_namespace(|| follow(STANDALONE, "tutorial", 1));
 }
 
-/// Follows a guide of the page on machines of its own.
-fn follow(guide: &str, machines: usize) {
+#[test]
+fn the_tutorial_on_load_balancer_addresses() {
+    in_namespace(|| follow(LOAD_BALANCER, "load-balancer", 1));
+}
+
+/// Follows a guide of a page on machines of its own.
+fn follow(page: &str, guide: &str, machines: usize) {
     machine::need_programs();
-    let page = std::fs::read_to_string(PAGE).expect("the page");
-    let blocks = blocks(&page, guide);
-    assert!(!blocks.is_empty(), "the page has no guide {guide}");
+    let text = std::fs::read_to_string(format!("{PAGES}/{page}")).expect("the page");
+    let blocks = blocks(&text, guide);
+    assert!(!blocks.is_empty(), "docs/{page} has no guide {guide}");
     let cluster = Cluster::start(Topology::with_nodes(machines).expect("a topology")).expect("machines");
     let mut running = Machine::all(&cluster);
     for block in &blocks {
         let Some(machine) = running.get_mut(block.machine) else {
             panic!("line {}: there is no machine {}", block.line, block.machine + 1);
         };
-        let printed = run(machine, block);
+        let printed = run(machine, page, block);
         if let Some(name) = &block.name {
             for machine in &mut running {
                 machine.must(&format!("{name}='{printed}'"));
@@ -78,12 +86,12 @@ fn follow(guide: &str, machines: usize) {
 }
 
 /// Runs a block, and compares what it prints, which it returns.
-fn run(machine: &mut Machine, block: &Block) -> String {
+fn run(machine: &mut Machine, page: &str, block: &Block) -> String {
     let printed = machine.must(&block.commands);
     if let Some(expected) = &block.prints {
         assert!(
             page::is_like(&printed, expected),
-            "docs/standalone.md, line {}:\n{}\nis to print:\n{expected}\nand printed:\n{printed}\n{}",
+            "docs/{page}, line {}:\n{}\nis to print:\n{expected}\nand printed:\n{printed}\n{}",
             block.line,
             block.commands,
             machine.log_end()

@@ -22,21 +22,21 @@ pub(super) const PLACE: Place = Place {
 /// Lists of clients that are turned off restrict nobody.
 pub(super) const ACCESS_LIST_SWITCH: (&str, &str, &str) = (alibaba!("acl-id"), alibaba!("acl-status"), "off");
 
-const NETWORK: &str = "the cloud's networks";
-const RESOURCES: &str = "the cloud's resources";
-const SOLD: &str = "what the cloud sells";
+const NETWORK: &str = "networks of the cloud";
+const RESOURCES: &str = "resources of the cloud";
+const SOLD: &str = "product of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(alibaba!("address-type"), &["intranet"], &["internet"]),
     Row::hard(
         alibaba!("protocol-port"),
-        "what clients of each port speak, as `https:443,http:80`",
+        "protocol of each port, such as `https:443,http:80`",
         protocol_ports,
     ),
     alike::certificates(alibaba!("cert-id")),
     Row::tunes(
         alibaba!("tls-cipher-policy"),
-        "versions of TLS, none below 1.2",
+        "versions of TLS, 1.2 at least",
         |asked, field| {
             let policies = [
                 ("tls_cipher_policy_1_0", TlsPolicy::Tls12),
@@ -50,7 +50,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         alibaba!("forward-port"),
-        "ports of `http` send clients to the first port of `https`",
+        "ports of `http` redirect clients to the first port of `https`",
         |asked, field| {
             let pairs = field.text.split(',').map(|pair| pair.split_once(':'));
             let mut are_ports = pairs.map(|pair| {
@@ -64,7 +64,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         alibaba!("proxy-protocol"),
-        "backends get a PROXY header of version 2",
+        "PROXY header of version 2 for backends",
         |asked, field| {
             let version = value::on_off(field.text)?.then_some(ProxyVersion::V2);
             asked.proxy_to_backends.put_unless(field, version, None)
@@ -72,7 +72,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         alibaba!("scheduler"),
-        "which backend takes a new connection",
+        "balancing algorithm for new connections",
         |asked, field| {
             let schedulers = [
                 ("rr", Balance::RoundRobin),
@@ -86,7 +86,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         alibaba!("persistence-timeout"),
-        "clients stay with their backend, up to 3600 seconds; 0 is off",
+        "sticky sessions, up to 3600 seconds; 0 for none",
         |asked, field| {
             let timeout = seconds(field.text, 0..=3_600)?;
             if timeout.is_zero() {
@@ -98,7 +98,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         alibaba!("sticky-session"),
-        "clients with our cookie stay with their backend",
+        "sticky sessions by cookie",
         |asked, field| match value::on_off(field.text)? {
             true => asked.sticks.put(field, Sticks::ByCookie),
             false => Ok(Effect::Plain),
@@ -106,38 +106,38 @@ const ROWS: &[Row] = &[
     ),
     Row::checked(
         alibaba!("sticky-session-type"),
-        "the cookie is always the edge's own",
+        "cookie of the backend; the edge always uses its own",
         |text| word(text, &[("insert", ()), ("server", ())]),
     ),
     alike::cookie_name(alibaba!("cookie")),
     Row::tunes(
         alibaba!("cookie-timeout"),
-        "its age, 1 to 86400 seconds",
+        "lifetime of the cookie, 1 to 86400 seconds",
         |asked, field| asked.cookie_max_age.put(field, seconds(field.text, 1..=86_400)?),
     ),
     Row::soft(
         alibaba!("connection-drain"),
-        "whether connections to a backend that left go on; `off` ends them at once",
+        "draining of connections to a removed backend; `off` closes them at once",
         |asked, field| asked.drains.put_unless(field, value::on_off(field.text)?, false),
     ),
     Row::tunes(
         alibaba!("connection-drain-timeout"),
-        "how long, 10 to 900 seconds",
+        "draining time, 10 to 900 seconds",
         |asked, field| asked.draining_timeout.put(field, seconds(field.text, 10..=900)?),
     ),
     Row::soft(
         alibaba!("idle-timeout"),
-        "how long a connection may be silent, 1 to 60 seconds",
+        "idle timeout, 1 to 60 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=60)?),
     ),
     Row::soft(
         alibaba!("established-timeout"),
-        "how long a connection may be silent, 10 to 900 seconds",
+        "idle timeout, 10 to 900 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 10..=900)?),
     ),
     Row::soft(
         alibaba!("health-check-flag"),
-        "whether backends are asked",
+        "enable health checks",
         |asked, field| {
             asked
                 .is_checked
@@ -146,7 +146,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         alibaba!("health-check-type"),
-        "how backends are asked",
+        "protocol of health checks",
         |asked, field| {
             asked.check.put(
                 field,
@@ -154,78 +154,80 @@ const ROWS: &[Row] = &[
             )
         },
     ),
-    Row::tunes(alibaba!("health-check-uri"), "path of the GET", |asked, field| {
-        asked.check_path.put(field, value::path(field.text)?)
-    }),
+    Row::tunes(
+        alibaba!("health-check-uri"),
+        "path of the health check",
+        |asked, field| asked.check_path.put(field, value::path(field.text)?),
+    ),
     alike::check_host(alibaba!("health-check-domain")),
     Row::tunes(
         alibaba!("health-check-httpcode"),
-        "statuses that are good, as `http_2xx,http_3xx`",
+        "statuses of a healthy backend, such as `http_2xx,http_3xx`",
         |asked, field| asked.check_statuses.put(field, value::statuses(field.text)?),
     ),
     Row::tunes(
         alibaba!("health-check-connect-port"),
-        "port that is asked",
+        "port of health checks",
         |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
     ),
     Row::tunes(
         alibaba!("health-check-interval"),
-        "1 to 50 seconds between checks",
+        "interval of health checks, 1 to 50 seconds",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 1..=50)?),
     ),
     Row::tunes(
         alibaba!("health-check-timeout"),
-        "1 to 300 seconds",
+        "timeout of a health check, 1 to 300 seconds",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=300)?),
     ),
     Row::tunes(
         alibaba!("health-check-connect-timeout"),
-        "1 to 300 seconds",
+        "timeout of a health check, 1 to 300 seconds",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=300)?),
     ),
     Row::tunes(
         alibaba!("healthy-threshold"),
-        "2 to 10 good answers",
+        "successes until a backend is healthy, 2 to 10",
         |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
     ),
     Row::tunes(
         alibaba!("unhealthy-threshold"),
-        "2 to 10 bad answers",
+        "failures until a backend is unhealthy, 2 to 10",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
     ),
     alike::hostname(alibaba!("hostname")),
     alike::node_labels(alibaba!("backend-label")),
-    Row::nothing(alibaba!("http2-enabled"), "clients may always speak HTTP/2"),
+    Row::nothing(
+        alibaba!("http2-enabled"),
+        "HTTP/2 for clients, which is always available",
+    ),
     Row::nothing(
         alibaba!("remove-unscheduled-backend"),
-        "endpoints are reached directly",
+        "type of targets; endpoints are always contacted directly",
     ),
     Row::nothing(alibaba!("id"), RESOURCES),
-    Row::nothing(alibaba!("name"), "the Service's own name is used everywhere"),
+    Row::nothing(alibaba!("name"), "name of the cloud resource"),
     Row::nothing(alibaba!("force-override-listeners"), RESOURCES),
     Row::nothing(alibaba!("resource-group-id"), RESOURCES),
-    Row::nothing(
-        alibaba!("additional-resource-tags"),
-        "tags are of the cloud's resources",
-    ),
+    Row::nothing(alibaba!("additional-resource-tags"), "tags of cloud resources"),
     Row::nothing(alibaba!("delete-protection"), RESOURCES),
     Row::nothing(alibaba!("modification-protection"), RESOURCES),
     Row::nothing(alibaba!("region"), NETWORK),
     Row::nothing(alibaba!("master-zoneid"), NETWORK),
     Row::nothing(alibaba!("slave-zoneid"), NETWORK),
     Row::nothing(alibaba!("vswitch-id"), NETWORK),
-    Row::nothing(alibaba!("ip-version"), "`spec.ipFamilies` says that"),
+    Row::nothing(alibaba!("ip-version"), "use `spec.ipFamilies`"),
     Row::nothing(alibaba!("spec"), SOLD),
     alike::bandwidth(alibaba!("bandwidth")),
     Row::nothing(alibaba!("charge-type"), SOLD),
     Row::nothing(alibaba!("instance-charge-type"), SOLD),
     Row::unenforceable(
         alibaba!("acl-id"),
-        "lists of the cloud, unless `acl-status` is `off`; use `spec.loadBalancerSourceRanges` instead",
+        "access lists of the cloud, unless `acl-status` is `off`; use `spec.loadBalancerSourceRanges`",
         Remedy::Removal,
     ),
-    Row::nothing(alibaba!("acl-status"), "the cloud's lists"),
-    Row::nothing(alibaba!("acl-type"), "the cloud's lists"),
+    Row::nothing(alibaba!("acl-status"), "access lists of the cloud"),
+    Row::nothing(alibaba!("acl-type"), "access lists of the cloud"),
 ];
 
 fn protocol_ports(asked: &mut Asked, field: Field<'_>) -> Result<Effect, Refusal> {

@@ -9,7 +9,7 @@ use crate::annotations::value::{self, megabits_per_second, word};
 
 /// Certificates by Secrets.
 pub(super) const fn certificates(name: &'static str) -> Row {
-    Row::hard(name, "certificates, by the rule below", |asked, field| {
+    Row::hard(name, "certificates, by the name of a Secret", |asked, field| {
         asked.certificates.put(field, value::secrets(field.text)?)
     })
 }
@@ -18,7 +18,7 @@ pub(super) const fn certificates(name: &'static str) -> Row {
 pub(super) const fn redirect_to_https(name: &'static str) -> Row {
     Row::hard(
         name,
-        "ports of HTTP send clients to the first port of HTTPS",
+        "ports of HTTP redirect clients to the first port of HTTPS",
         |asked, field| {
             asked
                 .redirects_to_https
@@ -29,19 +29,15 @@ pub(super) const fn redirect_to_https(name: &'static str) -> Row {
 
 /// A PROXY header of version 1, or none.
 pub(super) const fn proxy_protocol(name: &'static str) -> Row {
-    Row::hard(
-        name,
-        "backends get a PROXY header of version 1",
-        |asked, field| {
-            let version = value::bool(field.text)?.then_some(ProxyVersion::V1);
-            asked.proxy_to_backends.put_unless(field, version, None)
-        },
-    )
+    Row::hard(name, "PROXY header of version 1 for backends", |asked, field| {
+        let version = value::bool(field.text)?.then_some(ProxyVersion::V1);
+        asked.proxy_to_backends.put_unless(field, version, None)
+    })
 }
 
 /// `round_robin` or `least_connections`.
 pub(super) const fn algorithm(name: &'static str) -> Row {
-    Row::hard(name, "which backend takes a new connection", |asked, field| {
+    Row::hard(name, "balancing algorithm for new connections", |asked, field| {
         let ways = [
             ("round_robin", Balance::RoundRobin),
             ("least_connections", Balance::LeastConnections),
@@ -61,7 +57,7 @@ pub(super) const fn cookie_name(name: &'static str) -> Row {
 
 /// Health checks by connection or by GET.
 pub(super) const fn check_protocol(name: &'static str) -> Row {
-    Row::soft(name, "how backends are asked", |asked, field| {
+    Row::soft(name, "protocol of health checks", |asked, field| {
         let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
         asked.check.put(field, word(field.text, &protocols)?)
     })
@@ -69,42 +65,44 @@ pub(super) const fn check_protocol(name: &'static str) -> Row {
 
 /// The port that health checks ask.
 pub(super) const fn check_port(name: &'static str) -> Row {
-    Row::soft(name, "port that is asked", |asked, field| {
+    Row::soft(name, "port of health checks", |asked, field| {
         asked.check_port.put(field, Some(value::port(field.text)?))
     })
 }
 
 /// The path that health checks ask for.
 pub(super) const fn check_path(name: &'static str) -> Row {
-    Row::soft(name, "path of the GET", |asked, field| {
+    Row::soft(name, "path of the health check", |asked, field| {
         asked.check_path.put(field, value::path(field.text)?)
     })
 }
 
 /// The host that health checks ask for.
 pub(super) const fn check_host(name: &'static str) -> Row {
-    Row::tunes(name, "`Host` of the GET", |asked, field| {
+    Row::tunes(name, "`Host` header of the health check", |asked, field| {
         asked.check_host.put(field, value::host(field.text)?)
     })
 }
 
 /// The name that the status tells (LBC-11).
 pub(super) const fn hostname(name: &'static str) -> Row {
-    Row::tunes(name, "a name in the status beside the address", put_hostname)
+    Row::tunes(name, "hostname in the status", put_hostname)
 }
 
 /// Nodes by their labels, as pairs (LBC-13).
 pub(super) const fn node_labels(name: &'static str) -> Row {
-    Row::tunes(name, "announced from nodes with these labels", |asked, field| {
-        nodes(asked, value::node_labels(field.text)?)
-    })
+    Row::tunes(
+        name,
+        "labels of nodes that announce the address",
+        |asked, field| nodes(asked, value::node_labels(field.text)?),
+    )
 }
 
 /// Nodes by a selector (LBC-13).
 pub(super) const fn node_selector(name: &'static str) -> Row {
     Row::tunes(
         name,
-        "announced from nodes that the selector matches",
+        "label selector of nodes that announce the address",
         |asked, field| nodes(asked, value::node_selector(field.text)?),
     )
 }

@@ -21,15 +21,15 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const TAGS: &str = "tags are of the cloud's resources";
-const NETWORK: &str = "the cloud's networks";
+const TAGS: &str = "tags of cloud resources";
+const NETWORK: &str = "networks of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(aws!("internal"), &["true", "0.0.0.0/0"], &["false"]),
     Row::scope(aws!("scheme"), &["internal"], &["internet-facing"]),
     Row::tunes(
         aws!("type"),
-        "`nlb` and the others pass packets on: timeouts, draining and checks alone do not bring the edge in",
+        "`nlb` and other values forward packets: timeouts, draining and health checks alone do not select the edge",
         |asked, field| {
             let kinds = ["nlb", "nlb-ip", "external"].map(|kind| (kind, true));
             let passes_packets = word(field.text, &kinds)?;
@@ -39,7 +39,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         aws!("nlb-target-type"),
-        "endpoints are reached directly, with either value",
+        "type of targets; endpoints are always contacted directly",
         |_, field| {
             word(field.text, &[("instance", Effect::Plain), ("ip", Effect::Plain)]).map_err(Refusal::Value)
         },
@@ -47,12 +47,12 @@ const ROWS: &[Row] = &[
     alike::certificates(aws!("ssl-cert")),
     Row::tunes(
         aws!("ssl-ports"),
-        "ports on which TLS ends: `*`, names or numbers",
+        "ports that terminate TLS: `*`, names or numbers",
         |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
     ),
     Row::hard(
         aws!("backend-protocol"),
-        "what backends are spoken to, and by the certificate what clients speak",
+        "protocol of backends; with a certificate also that of clients",
         |asked, field| {
             let protocols = [
                 ("tcp", Speaks::Tcp),
@@ -71,12 +71,12 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         aws!("ssl-negotiation-policy"),
-        "versions of TLS: those with `TLS13` in their names have 1.3, all others 1.2 alone",
+        "versions of TLS: policies with `TLS13` in their names include 1.3, all others are 1.2 only",
         |asked, field| asked.tls_policy.put(field, policy(field.text)?),
     ),
     Row::tunes(
         aws!("alpn-policy"),
-        "what clients agree on by ALPN; if not given, h2 and http/1.1 where the edge speaks HTTP, nothing where it does not",
+        "ALPN policy; default: h2 and http/1.1 where the edge serves HTTP, otherwise none",
         |asked, field| {
             let policies = [
                 ("HTTP1Only", Alpn::Http1Only),
@@ -90,7 +90,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         aws!("proxy-protocol"),
-        "backends get a PROXY header: version 1, with type `nlb` version 2",
+        "PROXY header for backends: version 1, with type `nlb` version 2",
         |asked, field| {
             let version = word(field.text, &[("*", ProxyVersion::V1)])?;
             asked.proxy_to_backends.put(field, Some(version))
@@ -98,12 +98,12 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         aws!("access-log-enabled"),
-        "whether an access log is kept",
+        "enable the access log",
         |asked, field| asked.is_logged.put_unless(field, value::bool(field.text)?, false),
     ),
     Row::tunes(
         aws!("access-log-emit-interval"),
-        "minutes of lines in a file; 60 if not given",
+        "minutes of lines in a file; default 60",
         |asked, field| {
             let allowed = "minutes, 5 or 60";
             let interval = minutes(field.text, 1..=60)
@@ -116,32 +116,32 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         aws!("access-log-s3-bucket-name"),
-        "the bucket, or a directory of that name where the process has no S3",
+        "bucket; without S3, a directory of that name",
         |asked, field| asked.log_bucket.put(field, value::bucket(field.text)?),
     ),
     Row::tunes(
         aws!("access-log-s3-bucket-prefix"),
-        "what its files' names begin with",
+        "name prefix of the files",
         |asked, field| asked.log_prefix.put(field, value::log_prefix(field.text)?),
     ),
     Row::soft(
         aws!("connection-draining-enabled"),
-        "whether connections to a backend that left go on; `false` ends them at once",
+        "draining of connections to a removed backend; `false` closes them at once",
         |asked, field| asked.drains.put_unless(field, value::bool(field.text)?, false),
     ),
     Row::tunes(
         aws!("connection-draining-timeout"),
-        "how long, 1 to 3600 seconds; 300 if not given",
+        "draining time, 1 to 3600 seconds; default 300",
         |asked, field| asked.draining_timeout.put(field, seconds(field.text, 1..=3_600)?),
     ),
     Row::soft(
         aws!("connection-idle-timeout"),
-        "how long a connection may be silent, 1 to 4000 seconds; 60 if not given",
+        "idle timeout, 1 to 4000 seconds; default 60",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=4_000)?),
     ),
     Row::hard(
         aws!("cross-zone-load-balancing-enabled"),
-        "`false`: backends of the edge's own zone come first; `true` if not given",
+        "`false` prefers backends in the zone of the edge; default `true`",
         |asked, field| {
             asked
                 .is_cross_zone
@@ -150,7 +150,7 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         aws!("healthcheck-protocol"),
-        "how backends are asked",
+        "protocol of health checks",
         |asked, field| {
             let protocols = [
                 ("TCP", Asks::Tcp),
@@ -163,7 +163,7 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         aws!("healthcheck-port"),
-        "`traffic-port` or a number",
+        "port of health checks: `traffic-port` or a number",
         |asked, field| {
             if field.text == "traffic-port" {
                 return asked.check_port.put_unless(field, None, None);
@@ -174,32 +174,32 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         aws!("healthcheck-path"),
-        "path of the GET; `/` if not given",
+        "path of the health check; default `/`",
         |asked, field| asked.check_path.put(field, value::path(field.text)?),
     ),
     Row::soft(
         aws!("healthcheck-healthy-threshold"),
-        "2 to 10 good answers; 2 if not given",
+        "successes until a backend is healthy, 2 to 10; default 2",
         |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
     ),
     Row::soft(
         aws!("healthcheck-unhealthy-threshold"),
-        "2 to 10 bad answers; 6 if not given",
+        "failures until a backend is unhealthy, 2 to 10; default 6",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
     ),
     Row::soft(
         aws!("healthcheck-timeout"),
-        "2 to 120 seconds, no more than the interval; 5 if not given",
+        "timeout of a health check, 2 to 120 seconds and at most the interval; default 5",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 2..=120)?),
     ),
     Row::soft(
         aws!("healthcheck-interval"),
-        "5 to 300 seconds; 10 if not given",
+        "interval of health checks, 5 to 300 seconds; default 10",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 5..=300)?),
     ),
     Row::tunes(
         aws!("healthcheck-success-codes"),
-        "statuses that are good; 200-399 if not given",
+        "statuses of a healthy backend; default 200-399",
         |asked, field| asked.check_statuses.put(field, value::statuses(field.text)?),
     ),
     Row::hard(
@@ -212,23 +212,23 @@ const ROWS: &[Row] = &[
     Row::restricts(aws!("extra-security-groups"), SECURITY_GROUPS, security_groups),
     Row::unenforceable(
         aws!("security-group-prefix-lists"),
-        "lists of the cloud; use `spec.loadBalancerSourceRanges`",
+        "prefix lists of the cloud; use `spec.loadBalancerSourceRanges`",
         Remedy::Ranges,
     ),
     alike::node_labels(aws!("target-node-labels")),
     Row::assigner(
         aws!("private-ipv4-addresses"),
-        "the IPv4 address: the first one",
+        "requests the first IPv4 address of the list",
         Means::AddressOf(Family::V4),
     ),
     Row::assigner(
         aws!("ipv6-addresses"),
-        "the IPv6 address: the first one",
+        "requests the first IPv6 address of the list",
         Means::AddressOf(Family::V6),
     ),
     Row::nothing(
         aws!("eip-allocations"),
-        "identifiers of the cloud's addresses; name addresses with `portolan.dev/load-balancer-ips`",
+        "address resources of the cloud; request addresses with `portolan.dev/load-balancer-ips`",
     ),
     Row::checked(aws!("additional-resource-tags"), TAGS, |text| {
         let has_keys = value::pairs(text).keys().all(|key| !key.is_empty());
@@ -236,18 +236,19 @@ const ROWS: &[Row] = &[
             .then_some(())
             .ok_or_else(|| "pairs such as environment=prod,owner=devops".to_owned())
     }),
-    Row::nothing(aws!("name"), "the Service's own name is used everywhere"),
+    Row::nothing(aws!("name"), "name of the cloud resource"),
     Row::nothing(aws!("subnets"), NETWORK),
     Row::nothing(
         aws!("ip-address-type"),
-        "`spec.ipFamilies` and `spec.ipFamilyPolicy` say that",
+        "use `spec.ipFamilies` and `spec.ipFamilyPolicy`",
     ),
-    Row::nothing(aws!("attributes"), "attributes of the cloud's resources"),
+    Row::nothing(aws!("attributes"), "attributes of cloud resources"),
     Row::nothing(aws!("manage-backend-security-group-rules"), NETWORK),
     Row::nothing(aws!("inbound-sg-rules-on-private-link-traffic"), NETWORK),
 ];
 
-const SECURITY_GROUPS: &str = "ranges among them are who may connect, as `load-balancer-source-ranges`; identifiers of groups alone leave the Service without an address";
+const SECURITY_GROUPS: &str = "ranges in the list are allowed clients, as in `load-balancer-source-ranges`; \
+     a list of group identifiers alone withholds the address";
 
 /// The predefined policies all begin so.
 fn policy(text: &str) -> Result<TlsPolicy, String> {

@@ -19,31 +19,31 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const NETWORK: &str = "the cloud's networks";
+const NETWORK: &str = "networks of the cloud";
 const ADDRESSES: &str =
-    "names of the cloud's addresses; name addresses with `portolan.dev/load-balancer-ips`";
-const RESOURCES: &str = "the cloud's resources";
+    "address resources of the cloud; request addresses with `portolan.dev/load-balancer-ips`";
+const RESOURCES: &str = "resources of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(azure!("load-balancer-internal"), &["true"], &["false"]),
     Row::assigner(
         azure!("load-balancer-ipv4"),
-        "the IPv4 address",
+        "requests this IPv4 address",
         Means::AddressOf(Family::V4),
     ),
     Row::assigner(
         azure!("load-balancer-ipv6"),
-        "the IPv6 address",
+        "requests this IPv6 address",
         Means::AddressOf(Family::V6),
     ),
     Row::tunes(
         azure!("load-balancer-tcp-idle-timeout"),
-        "how long a connection may be silent, 4 to 100 minutes",
+        "idle timeout, 4 to 100 minutes",
         |asked, field| asked.idle_timeout.put(field, minutes(field.text, 4..=100)?),
     ),
     Row::tunes(
         azure!("load-balancer-health-probe-protocol"),
-        "how backends are asked",
+        "protocol of health checks",
         |asked, field| {
             let protocols = [("tcp", Asks::Tcp), ("http", Asks::Http), ("https", Asks::Https)];
             asked.check.put(field, word(field.text, &protocols)?)
@@ -51,27 +51,27 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         azure!("load-balancer-health-probe-interval"),
-        "5 seconds or more",
+        "interval of health checks, 5 seconds or more",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 5..=3_600)?),
     ),
     Row::tunes(
         azure!("load-balancer-health-probe-num-of-probe"),
-        "bad answers until a backend is not used",
+        "failures until a backend is unhealthy",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
     ),
     Row::tunes(
         azure!("load-balancer-health-probe-request-path"),
-        "path of the GET",
+        "path of the health check",
         |asked, field| asked.check_path.put(field, value::path(field.text)?),
     ),
     Row::restricts(
         azure!("allowed-ip-ranges"),
-        "who may connect, as `load-balancer-source-ranges`",
+        "allowed clients, as in `load-balancer-source-ranges`",
         |asked, field| super::source_ranges(asked, field.name, value::ranges(field.text)?),
     ),
     Row::unenforceable(
         azure!("allowed-service-tags"),
-        "tags of the cloud's networks; use `spec.loadBalancerSourceRanges`",
+        "service tags of the cloud; use `spec.loadBalancerSourceRanges`",
         Remedy::Ranges,
     ),
     Row::nothing(azure!("load-balancer-internal-subnet"), NETWORK),
@@ -83,7 +83,7 @@ const ROWS: &[Row] = &[
     Row::nothing(azure!("disable-load-balancer-floating-ip"), RESOURCES),
     Row::nothing(
         azure!("deny-all-except-load-balancer-source-ranges"),
-        "source ranges do that anyway",
+        "enforcement of source ranges, which always applies",
     ),
     Row::nothing(azure!("shared-securityrule"), RESOURCES),
     Row::nothing(azure!("additional-public-ips"), ADDRESSES),
@@ -91,10 +91,10 @@ const ROWS: &[Row] = &[
     Row::nothing(azure!("pip-name-ipv6"), ADDRESSES),
     Row::nothing(azure!("pip-prefix-id"), ADDRESSES),
     Row::nothing(azure!("pip-prefix-id-ipv6"), ADDRESSES),
-    Row::nothing(azure!("pip-tags"), "tags are of the cloud's resources"),
-    Row::nothing(azure!("pip-ip-tags"), "tags are of the cloud's resources"),
+    Row::nothing(azure!("pip-tags"), "tags of cloud resources"),
+    Row::nothing(azure!("pip-ip-tags"), "tags of cloud resources"),
     Row::nothing(
         azure!("dns-label-name"),
-        "the cloud's DNS; see `portolan.dev/load-balancer-hostname`",
+        "DNS of the cloud; see `portolan.dev/load-balancer-hostname`",
     ),
 ];

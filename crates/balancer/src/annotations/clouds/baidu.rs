@@ -9,7 +9,7 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const RESOURCES: &str = "the cloud's resources";
+const RESOURCES: &str = "resources of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(
@@ -25,10 +25,10 @@ const ROWS: &[Row] = &[
     alike::bandwidth("service.beta.kubernetes.io/cce-elastic-ip-bandwidth-in-mbps"),
     Row::nothing(
         "service.beta.kubernetes.io/cce-elastic-ip-billing-method",
-        "what the cloud sells",
+        "product of the cloud",
     ),
     Row::nothing(
         "service.beta.kubernetes.io/cce-elastic-ip-payment-timing",
-        "what the cloud sells",
+        "product of the cloud",
     ),
 ];

@@ -17,13 +17,13 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const SOLD: &str = "what the cloud sells";
+const SOLD: &str = "product of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(digital_ocean!("network"), &["INTERNAL"], &["EXTERNAL"]),
     Row::hard(
         digital_ocean!("protocol"),
-        "what clients of all ports speak",
+        "protocol of all ports",
         |asked, field| {
             let protocols = [
                 ("tcp", Speaks::Tcp),
@@ -44,12 +44,12 @@ const ROWS: &[Row] = &[
     }),
     Row::hard(
         digital_ocean!("http2-ports"),
-        "ports of HTTPS, which has HTTP/2",
+        "ports of HTTPS, which includes HTTP/2",
         |asked, field| ports(asked, field, Speaks::Https),
     ),
     Row::tunes(
         digital_ocean!("tls-passthrough"),
-        "TLS does not end at ports of HTTPS: bytes are passed on",
+        "ports of HTTPS relay bytes without terminating TLS",
         |asked, field| asked.tls_passes_through.put(field, value::bool(field.text)?),
     ),
     alike::certificates(digital_ocean!("certificate-id")),
@@ -58,7 +58,7 @@ const ROWS: &[Row] = &[
     alike::algorithm(digital_ocean!("algorithm")),
     Row::hard(
         digital_ocean!("sticky-sessions-type"),
-        "`cookies` or `none`",
+        "sticky sessions: `cookies` or `none`",
         |asked, field| {
             let kinds = [("none", Sticks::Never), ("cookies", Sticks::ByCookie)];
             asked
@@ -69,12 +69,12 @@ const ROWS: &[Row] = &[
     alike::cookie_name(digital_ocean!("sticky-sessions-cookie-name")),
     Row::tunes(
         digital_ocean!("sticky-sessions-cookie-ttl"),
-        "its age in seconds",
+        "lifetime of the cookie in seconds",
         |asked, field| asked.cookie_max_age.put(field, seconds(field.text, 1..=34_650)?),
     ),
     Row::soft(
         digital_ocean!("http-idle-timeout-seconds"),
-        "how long a connection may be silent, 30 to 600 seconds",
+        "idle timeout, 30 to 600 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 30..=600)?),
     ),
     alike::check_protocol(digital_ocean!("healthcheck-protocol")),
@@ -82,27 +82,27 @@ const ROWS: &[Row] = &[
     alike::check_path(digital_ocean!("healthcheck-path")),
     Row::soft(
         digital_ocean!("healthcheck-check-interval-seconds"),
-        "3 to 300",
+        "interval of health checks, 3 to 300 seconds",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 3..=300)?),
     ),
     Row::soft(
         digital_ocean!("healthcheck-response-timeout-seconds"),
-        "3 to 300",
+        "timeout of a health check, 3 to 300 seconds",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 3..=300)?),
     ),
     Row::soft(
         digital_ocean!("healthcheck-unhealthy-threshold"),
-        "2 to 10",
+        "failures until a backend is unhealthy, 2 to 10",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 2..=10)?),
     ),
     Row::soft(
         digital_ocean!("healthcheck-healthy-threshold"),
-        "2 to 10",
+        "successes until a backend is healthy, 2 to 10",
         |asked, field| asked.check_healthy.put(field, number(field.text, 2..=10)?),
     ),
     Row::restricts(
         digital_ocean!("allow-rules"),
-        "who may connect, as `cidr:192.0.2.0/24,ip:198.51.100.7`",
+        "allowed clients, such as `cidr:192.0.2.0/24,ip:198.51.100.7`",
         |asked, field| {
             let rules = field.text.split(',').map(|rule| {
                 let (_, range) = rule
@@ -118,26 +118,23 @@ const ROWS: &[Row] = &[
     ),
     Row::unenforceable(
         digital_ocean!("deny-rules"),
-        "nobody is refused by name; use `spec.loadBalancerSourceRanges` instead",
+        "denied clients, which are not supported; use `spec.loadBalancerSourceRanges`",
         Remedy::Removal,
     ),
     alike::hostname(digital_ocean!("hostname")),
-    Row::nothing(digital_ocean!("http3-port"), "QUIC is not spoken"),
+    Row::nothing(digital_ocean!("http3-port"), "QUIC, which is not supported"),
     Row::nothing(
         digital_ocean!("enable-backend-keepalive"),
-        "connections to backends are kept anyway",
+        "reuse of connections to backends, which always takes place",
     ),
     Row::nothing(
         digital_ocean!("disable-lets-encrypt-dns-records"),
-        "the cloud's DNS",
+        "DNS of the cloud",
     ),
-    Row::nothing(
-        digital_ocean!("name"),
-        "the Service's own name is used everywhere",
-    ),
+    Row::nothing(digital_ocean!("name"), "name of the cloud resource"),
     Row::nothing(digital_ocean!("size-slug"), SOLD),
     Row::nothing(digital_ocean!("size-unit"), SOLD),
-    Row::nothing(digital_ocean!("type"), "kinds of the cloud's balancers"),
+    Row::nothing(digital_ocean!("type"), "type of the cloud load balancer"),
 ];
 
 fn ports(asked: &mut Asked, field: Field<'_>, speaks: Speaks) -> Result<Effect, Refusal> {

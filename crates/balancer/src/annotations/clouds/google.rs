@@ -12,7 +12,7 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const NETWORK: &str = "the cloud's networks";
+const NETWORK: &str = "networks of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(
@@ -32,14 +32,17 @@ const ROWS: &[Row] = &[
     Row::nothing("networking.gke.io/internal-load-balancer-subnet", NETWORK),
     Row::nothing(
         "networking.gke.io/load-balancer-ip-addresses",
-        "names of the cloud's addresses; name addresses with `portolan.dev/load-balancer-ips`",
+        "address resources of the cloud; request addresses with `portolan.dev/load-balancer-ips`",
     ),
     Row::nothing("cloud.google.com/network-tier", NETWORK),
-    Row::nothing("cloud.google.com/l4-rbs", "kinds of the cloud's balancers"),
-    Row::nothing("cloud.google.com/neg", "the cloud's groups of endpoints"),
+    Row::nothing("cloud.google.com/l4-rbs", "type of the cloud load balancer"),
+    Row::nothing("cloud.google.com/neg", "endpoint groups of the cloud"),
     Row::nothing(
         "cloud.google.com/backend-config",
         "settings of the cloud's Ingress",
     ),
-    Row::nothing("cloud.google.com/app-protocols", "of the cloud's Ingress"),
+    Row::nothing(
+        "cloud.google.com/app-protocols",
+        "settings of the cloud's Ingress",
+    ),
 ];

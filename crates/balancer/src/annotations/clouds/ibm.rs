@@ -18,13 +18,13 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const NETWORK: &str = "the cloud's networks";
+const NETWORK: &str = "networks of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(ibm!("ip-type"), &["private"], &["public"]),
     Row::hard(
         ibm!("enable-features"),
-        "`proxy-protocol` among them: backends get a PROXY header of version 1",
+        "`proxy-protocol` in the list: PROXY header of version 1 for backends",
         |asked, field| {
             let mut features = field.text.split(',').map(str::trim);
             if !features.any(|feature| feature == "proxy-protocol") {
@@ -35,7 +35,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         ibm!("ipvs-scheduler"),
-        "which backend takes a new connection",
+        "balancing algorithm for new connections",
         |asked, field| {
             let schedulers = [
                 ("rr", Balance::RoundRobin),
@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         ibm!("vpc-idle-connection-timeout"),
-        "how long a connection may be silent, 50 to 7200 seconds",
+        "idle timeout, 50 to 7200 seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 50..=7_200)?),
     ),
     alike::check_protocol(ibm!("vpc-health-check-protocol")),
@@ -56,26 +56,26 @@ const ROWS: &[Row] = &[
     alike::check_path(ibm!("vpc-health-check-path")),
     Row::soft(
         ibm!("vpc-health-check-delay"),
-        "2 to 60 seconds between checks",
+        "interval of health checks, 2 to 60 seconds",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 2..=60)?),
     ),
     Row::soft(
         ibm!("vpc-health-check-timeout"),
-        "1 to 59 seconds",
+        "timeout of a health check, 1 to 59 seconds",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=59)?),
     ),
     Row::soft(
         ibm!("vpc-health-check-retries"),
-        "1 to 10 bad answers until a backend is not used",
+        "failures until a backend is unhealthy, 1 to 10",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=10)?),
     ),
     alike::node_labels(ibm!("vpc-node-selector")),
     Row::unenforceable(
         ibm!("vpc-security-group"),
-        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        "security groups of the cloud; use `spec.loadBalancerSourceRanges`",
         Remedy::Ranges,
     ),
-    Row::nothing(ibm!("vpc-lb-name"), "the Service's own name is used everywhere"),
+    Row::nothing(ibm!("vpc-lb-name"), "name of the cloud resource"),
     Row::nothing(ibm!("vpc-subnets"), NETWORK),
     Row::nothing(ibm!("zone"), NETWORK),
     Row::nothing(ibm!("vlan"), NETWORK),

@@ -12,7 +12,7 @@ pub(super) const PLACE: Place = Place {
 const ADDRESSES: &str = "as `portolan.dev/load-balancer-ips`";
 const POOL: &str = "as `portolan.dev/address-pool`";
 const SHARING: &str = "as `portolan.dev/allow-shared-ip`";
-const TOLD: &str = "MetalLB and kube-vip write it themselves";
+const TOLD: &str = "written by MetalLB or kube-vip";
 
 const ROWS: &[Row] = &[
     Row::assigner("metallb.io/loadBalancerIPs", ADDRESSES, Means::Addresses),

@@ -25,8 +25,8 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const NETWORK: &str = "the cloud's networks";
-const RESOURCES: &str = "the cloud's resources";
+const NETWORK: &str = "networks of the cloud";
+const RESOURCES: &str = "resources of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(
@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         openstack!("proxy-protocol"),
-        "backends get a PROXY header: `true` and `v1`, or `v2`",
+        "PROXY header for backends: `true` and `v1`, or `v2`",
         |asked, field| {
             let versions = [
                 ("true", Some(ProxyVersion::V1)),
@@ -51,7 +51,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         openstack!("x-forwarded-for"),
-        "clients speak HTTP, and backends get `X-Forwarded-For`",
+        "HTTP with `X-Forwarded-For` for backends",
         |asked, field| match value::bool(field.text)? {
             true => asked.speaks.put(field, Speaks::Http),
             false => Ok(Effect::Plain),
@@ -59,7 +59,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         openstack!("connection-limit"),
-        "connections at once; -1 is no limit",
+        "open connections; -1 for no limit",
         |asked, field| {
             if field.text == "-1" {
                 return Ok(Effect::Plain);
@@ -70,7 +70,7 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         openstack!("timeout-client-data"),
-        "how long a connection may be silent, in milliseconds",
+        "idle timeout, in milliseconds",
         |asked, field| {
             asked
                 .idle_timeout
@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         openstack!("timeout-member-connect"),
-        "how long a try to connect to a backend may take, in milliseconds",
+        "timeout of connections to backends, in milliseconds",
         |asked, field| {
             asked
                 .connect_timeout
@@ -88,17 +88,17 @@ const ROWS: &[Row] = &[
     ),
     Row::checked(
         openstack!("timeout-member-data"),
-        "`timeout-client-data` is of both directions",
+        "idle timeout towards backends; `timeout-client-data` applies to both directions",
         |text| milliseconds(text, 0..=DAY_MILLISECONDS).map(drop),
     ),
     Row::checked(
         openstack!("timeout-tcp-inspect"),
-        "nothing is waited for to be inspected",
+        "delay for inspection, which does not take place",
         |text| milliseconds(text, 0..=DAY_MILLISECONDS).map(drop),
     ),
     Row::soft(
         openstack!("enable-health-monitor"),
-        "whether backends are asked",
+        "enable health checks",
         |asked, field| {
             asked
                 .is_checked
@@ -107,27 +107,27 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         openstack!("health-monitor-delay"),
-        "seconds between checks",
+        "interval of health checks in seconds",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 1..=3_600)?),
     ),
     Row::tunes(
         openstack!("health-monitor-timeout"),
-        "seconds that an answer may take",
+        "timeout of a health check in seconds",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=300)?),
     ),
     Row::tunes(
         openstack!("health-monitor-max-retries"),
-        "1 to 10 good answers until a backend is used again",
+        "successes until a backend is healthy, 1 to 10",
         |asked, field| asked.check_healthy.put(field, number(field.text, 1..=10)?),
     ),
     Row::tunes(
         openstack!("health-monitor-max-retries-down"),
-        "1 to 10 bad answers until a backend is not used",
+        "failures until a backend is unhealthy, 1 to 10",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=10)?),
     ),
     Row::hard(
         openstack!("default-tls-container-ref"),
-        "TLS ends with the Secret that its last part names; clients and backends as `edge-protocol` says",
+        "certificate: a Secret with the name in the last part; protocols as in `edge-protocol`",
         |asked, field| {
             let name = api::edge_secret::last_part(field.text);
             asked.certificates.put(field, value::secrets(name)?)
@@ -137,12 +137,12 @@ const ROWS: &[Row] = &[
     alike::node_labels(openstack!("node-selector")),
     Row::nothing(
         openstack!("keep-floatingip"),
-        "addresses are free again when their Service is gone",
+        "retention of addresses; an address is released with its Service",
     ),
     Row::nothing(openstack!("load-balancer-id"), RESOURCES),
     Row::nothing(
         openstack!("load-balancer-address"),
-        "Octavia's controller writes it itself",
+        "written by Octavia's controller",
     ),
     Row::nothing(openstack!("class"), RESOURCES),
     Row::nothing(openstack!("flavor-id"), RESOURCES),

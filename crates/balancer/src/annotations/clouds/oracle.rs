@@ -23,8 +23,8 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const NETWORK: &str = "the cloud's networks";
-const SOLD: &str = "what the cloud sells";
+const NETWORK: &str = "networks of the cloud";
+const SOLD: &str = "product of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(oci!("internal"), &["true"], &["false"]),
@@ -35,7 +35,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         "oci.oraclecloud.com/load-balancer-type",
-        "`nlb` passes packets on: timeouts and checks alone do not bring the edge in",
+        "`nlb` forwards packets: timeouts and health checks alone do not select the edge",
         |asked, field| {
             let passes_packets = word(field.text, &[("lb", false), ("nlb", true)])?;
             asked.passes_packets.put(field, passes_packets)
@@ -44,12 +44,12 @@ const ROWS: &[Row] = &[
     alike::certificates(oci!("tls-secret")),
     Row::tunes(
         oci!("ssl-ports"),
-        "ports on which TLS ends: `*`, names or numbers",
+        "ports that terminate TLS: `*`, names or numbers",
         |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
     ),
     Row::hard(
         oci!("backend-protocol"),
-        "what backends are spoken to, and by the certificate what clients speak",
+        "protocol of backends; with a certificate also that of clients",
         |asked, field| {
             let speaks = word(field.text, &[("TCP", Speaks::Tcp), ("HTTP", Speaks::Http)])?;
             asked.backends_speak.put_unless(field, speaks, Speaks::Tcp)
@@ -57,7 +57,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         oci!("connection-proxy-protocol-version"),
-        "version of the PROXY header that backends get",
+        "version of the PROXY header for backends",
         |asked, field| {
             let version = word(field.text, &[("1", ProxyVersion::V1), ("2", ProxyVersion::V2)])?;
             asked.proxy_to_backends.put(field, Some(version))
@@ -65,12 +65,12 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         oci!("connection-idle-timeout"),
-        "how long a connection may be silent, in seconds",
+        "idle timeout, in seconds",
         |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=86_400)?),
     ),
     Row::hard(
         "oci.oraclecloud.com/loadbalancer-policy",
-        "which backend takes a new connection",
+        "balancing algorithm for new connections",
         |asked, field| {
             let policies = [
                 ("ROUND_ROBIN", Balance::RoundRobin),
@@ -84,12 +84,12 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         oci!("health-check-retries"),
-        "bad answers until a backend is not used",
+        "failures until a backend is unhealthy",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
     ),
     Row::soft(
         oci!("health-check-timeout"),
-        "milliseconds that an answer may take",
+        "timeout of a health check in milliseconds",
         |asked, field| {
             asked
                 .check_timeout
@@ -98,7 +98,7 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         oci!("health-check-interval"),
-        "milliseconds between checks",
+        "interval of health checks in milliseconds",
         |asked, field| {
             asked
                 .check_interval
@@ -108,12 +108,12 @@ const ROWS: &[Row] = &[
     alike::node_selector("oci.oraclecloud.com/node-label-selector"),
     Row::checked(
         oci!("tls-backendset-secret"),
-        "certificates of backends are not verified",
+        "verification of backend certificates, which does not take place",
         |text| value::secrets(text).map(drop),
     ),
     Row::unenforceable(
         "oci.oraclecloud.com/oci-network-security-groups",
-        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        "security groups of the cloud; use `spec.loadBalancerSourceRanges`",
         Remedy::Ranges,
     ),
     Row::nothing(oci!("security-list-management-mode"), NETWORK),
@@ -121,7 +121,7 @@ const ROWS: &[Row] = &[
     Row::nothing(oci!("subnet2"), NETWORK),
     Row::at_edge(
         oci!("shape"),
-        "bandwidth of both directions together, as `400Mbps`; with `flexible`, `shape-flex-max` says it",
+        "bandwidth of both directions together, such as `400Mbps`; with `flexible`, `shape-flex-max` applies",
         |asked, field| match field.text {
             "flexible" => Ok(Effect::Plain),
             "10Mbps-Micro" => bandwidth(asked, field, "10"),
@@ -136,7 +136,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         "oci-network-load-balancer.oraclecloud.com/is-preserve-source",
-        "packets keep their source where the edge is not needed",
+        "client addresses are kept where the edge is not needed",
         |_, field| value::bool(field.text).map(|_| Effect::Plain).map_err(Into::into),
     ),
 ];

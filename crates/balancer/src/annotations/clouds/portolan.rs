@@ -34,39 +34,39 @@ const SPEAKS: [(&str, Speaks); 4] = [
 const ROWS: &[Row] = &[
     Row::assigner(
         "portolan.dev/load-balancer-ips",
-        "these addresses, separated by commas, at most one of each family",
+        "requests these addresses, separated by commas, at most one of each family",
         Means::Addresses,
     ),
     Row::assigner(
         "portolan.dev/address-pool",
-        "this pool, also one without `autoAssign`",
+        "requests this pool, including one without `autoAssign`",
         Means::Pool,
     ),
     Row::assigner(
         "portolan.dev/allow-shared-ip",
-        "shares its address with Services of the same value",
+        "shares the address with Services of the same value",
         Means::Sharing,
     ),
     Row::scope("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
     alike::hostname("portolan.dev/load-balancer-hostname"),
     Row::tunes(
         "portolan.dev/load-balancer-node-selector",
-        "announced from nodes with these labels, as `kubectl -l` takes them",
+        "label selector of nodes that announce the address, in the syntax of `kubectl -l`",
         |asked, field| super::nodes(asked, value::node_selector(field.text)?),
     ),
     Row::restricts(
         "service.beta.kubernetes.io/load-balancer-source-ranges",
-        "who may connect, where `spec.loadBalancerSourceRanges` is empty",
+        "allowed clients if `spec.loadBalancerSourceRanges` is empty",
         |asked, field| super::source_ranges(asked, field.name, value::ranges(field.text)?),
     ),
     Row::hard(
         edge!("certificates"),
-        "certificates, chosen by SNI",
+        "certificates, selected by SNI",
         |asked, field| asked.certificates.put(field, value::secrets(field.text)?),
     ),
     Row::tunes(
         edge!("tls-ports"),
-        "ports on which TLS ends: `*`, names or numbers",
+        "ports that terminate TLS: `*`, names or numbers",
         |asked, field| asked.tls_ports.put(field, value::ports(field.text)?),
     ),
     Row::tunes(edge!("tls-policy"), "versions of TLS", |asked, field| {
@@ -79,7 +79,7 @@ const ROWS: &[Row] = &[
     }),
     Row::tunes(
         edge!("alpn"),
-        "what clients agree on by ALPN; what the port speaks if not given",
+        "ALPN policy; default: the protocols of the port",
         |asked, field| {
             let policies = [
                 ("http1-only", Alpn::Http1Only),
@@ -91,18 +91,14 @@ const ROWS: &[Row] = &[
             asked.alpn.put(field, word(field.text, &policies)?)
         },
     ),
-    Row::hard(
-        edge!("protocol"),
-        "what clients of all ports speak",
-        |asked, field| {
-            asked
-                .speaks
-                .put_unless(field, word(field.text, &SPEAKS)?, Speaks::Tcp)
-        },
-    ),
+    Row::hard(edge!("protocol"), "protocol of all ports", |asked, field| {
+        asked
+            .speaks
+            .put_unless(field, word(field.text, &SPEAKS)?, Speaks::Tcp)
+    }),
     Row::hard(
         edge!("backend-protocol"),
-        "what backends are spoken to",
+        "protocol of backends",
         |asked, field| {
             asked
                 .backends_speak
@@ -111,7 +107,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("redirect-to-https"),
-        "ports of `http` send clients to the first port of `https`",
+        "ports of `http` redirect clients to the first port of `https`",
         |asked, field| {
             asked
                 .redirects_to_https
@@ -120,7 +116,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("proxy-protocol"),
-        "version of the PROXY header that backends get",
+        "version of the PROXY header for backends",
         |asked, field| {
             let versions = [("v1", ProxyVersion::V1), ("v2", ProxyVersion::V2)];
             asked
@@ -130,12 +126,12 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("accept-proxy-protocol-from"),
-        "ranges from which a PROXY header is expected",
+        "client ranges that send a PROXY header",
         |asked, field| asked.proxy_from.put(field, value::ranges(field.text)?),
     ),
     Row::hard(
         edge!("balance"),
-        "which backend takes a new connection",
+        "balancing algorithm for new connections",
         |asked, field| {
             let ways = [
                 ("round-robin", Balance::RoundRobin),
@@ -149,7 +145,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("sticky"),
-        "which clients stay with their backend",
+        "sticky sessions: by source or by cookie",
         |asked, field| {
             let ways = [
                 ("none", Sticks::Never),
@@ -163,7 +159,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         edge!("sticky-seconds"),
-        "how long, after the last connection or as the cookie's age",
+        "lifetime of stickiness: after the last connection, or of the cookie",
         |asked, field| {
             let lasts = seconds(field.text, 1..=DAY)?;
             asked.cookie_max_age.put(field, lasts)?;
@@ -171,19 +167,17 @@ const ROWS: &[Row] = &[
         },
     ),
     alike::cookie_name(edge!("cookie-name")),
-    Row::soft(
-        edge!("idle-timeout-seconds"),
-        "how long a connection may be silent",
-        |asked, field| asked.idle_timeout.put(field, seconds(field.text, 1..=DAY)?),
-    ),
+    Row::soft(edge!("idle-timeout-seconds"), "idle timeout", |asked, field| {
+        asked.idle_timeout.put(field, seconds(field.text, 1..=DAY)?)
+    }),
     Row::tunes(
         edge!("connect-timeout-seconds"),
-        "how long a try to connect to a backend may take",
+        "timeout of connections to backends",
         |asked, field| asked.connect_timeout.put(field, seconds(field.text, 1..=300)?),
     ),
     Row::soft(
         edge!("draining-seconds"),
-        "how long connections to a backend that left go on; 0 ends them at once",
+        "draining time of connections to a removed backend; 0 closes them at once",
         |asked, field| {
             let timeout = seconds(field.text, 0..=DAY)?;
             asked.drains.put(field, timeout != Duration::ZERO)?;
@@ -192,7 +186,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("connections-max"),
-        "connections at once, of all clients",
+        "open connections of all clients",
         |asked, field| {
             asked
                 .connections_max
@@ -201,7 +195,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("connections-per-client"),
-        "connections at once, of one client address, in the place of `--edge-client-share`",
+        "open connections of one client address; replaces `--edge-client-share`",
         |asked, field| {
             asked
                 .connections_per_client
@@ -210,7 +204,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("connections-per-second"),
-        "new connections a second, of one client address",
+        "new connections a second from one client address",
         |asked, field| {
             asked
                 .connections_per_second
@@ -219,7 +213,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("received-megabits-per-second"),
-        "bandwidth from clients, of all of them together",
+        "bandwidth from all clients together",
         |asked, field| {
             let rate = megabits_per_second(field.text, 1..=1_000_000)?;
             asked.received_bytes_per_second.put(field, rate)
@@ -227,7 +221,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("sent-megabits-per-second"),
-        "bandwidth towards clients, of all of them together",
+        "bandwidth towards all clients together",
         |asked, field| {
             let rate = megabits_per_second(field.text, 1..=1_000_000)?;
             asked.sent_bytes_per_second.put(field, rate)
@@ -235,7 +229,7 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("megabits-per-second"),
-        "bandwidth of both directions together, of those that have none of their own",
+        "bandwidth of both directions together, for directions without a limit of their own",
         |asked, field| {
             let rate = megabits_per_second(field.text, 1..=1_000_000)?;
             asked.both_bytes_per_second.put(field, rate)
@@ -243,44 +237,38 @@ const ROWS: &[Row] = &[
     ),
     Row::hard(
         edge!("cross-zone"),
-        "whether backends of other zones are used alike",
+        "use backends of all zones equally",
         |asked, field| {
             asked
                 .is_cross_zone
                 .put_unless(field, value::bool(field.text)?, true)
         },
     ),
-    Row::hard(
-        edge!("access-log"),
-        "whether an access log is kept",
-        |asked, field| asked.is_logged.put_unless(field, value::bool(field.text)?, false),
-    ),
+    Row::hard(edge!("access-log"), "enable the access log", |asked, field| {
+        asked.is_logged.put_unless(field, value::bool(field.text)?, false)
+    }),
     Row::tunes(
         edge!("access-log-bucket"),
-        "the S3 bucket that its files go to; else the process's directory",
+        "S3 bucket of the files; default: the directory of the process",
         |asked, field| asked.log_bucket.put(field, value::bucket(field.text)?),
     ),
     Row::tunes(
         edge!("access-log-prefix"),
-        "what its files' names begin with",
+        "name prefix of the files",
         |asked, field| asked.log_prefix.put(field, value::log_prefix(field.text)?),
     ),
     Row::tunes(
         edge!("access-log-interval-seconds"),
-        "how long lines are gathered for a file",
+        "time that one file covers",
         |asked, field| asked.log_interval.put(field, seconds(field.text, 1..=DAY)?),
     ),
-    Row::tunes(
-        edge!("access-log-format"),
-        "what a line looks like",
-        |asked, field| {
-            let formats = [("common", LogFormat::Common), ("json", LogFormat::Json)];
-            asked.log_format.put(field, word(field.text, &formats)?)
-        },
-    ),
+    Row::tunes(edge!("access-log-format"), "format of a line", |asked, field| {
+        let formats = [("common", LogFormat::Common), ("json", LogFormat::Json)];
+        asked.log_format.put(field, word(field.text, &formats)?)
+    }),
     Row::soft(
         edge!("health-check-protocol"),
-        "how backends are asked besides their readiness",
+        "protocol of health checks, in addition to readiness",
         |asked, field| {
             let ways = [
                 ("tcp", Asks::Tcp),
@@ -293,34 +281,34 @@ const ROWS: &[Row] = &[
     ),
     Row::soft(
         edge!("health-check-port"),
-        "port that is asked; the backend's own if not given",
+        "port of health checks; default: the port of the backend",
         |asked, field| asked.check_port.put(field, Some(value::port(field.text)?)),
     ),
     alike::check_path(edge!("health-check-path")),
     alike::check_host(edge!("health-check-host")),
     Row::tunes(
         edge!("health-check-statuses"),
-        "statuses that are good, such as 200-299,404",
+        "statuses of a healthy backend, such as 200-299,404",
         |asked, field| asked.check_statuses.put(field, value::statuses(field.text)?),
     ),
     Row::soft(
         edge!("health-check-interval-seconds"),
-        "between two checks",
+        "interval of health checks",
         |asked, field| asked.check_interval.put(field, seconds(field.text, 1..=3_600)?),
     ),
     Row::soft(
         edge!("health-check-timeout-seconds"),
-        "how long an answer may take",
+        "timeout of a health check",
         |asked, field| asked.check_timeout.put(field, seconds(field.text, 1..=300)?),
     ),
     Row::soft(
         edge!("health-check-healthy-threshold"),
-        "good answers in a row until a backend is used again",
+        "consecutive successes until a backend is healthy",
         |asked, field| asked.check_healthy.put(field, number(field.text, 1..=100)?),
     ),
     Row::soft(
         edge!("health-check-unhealthy-threshold"),
-        "bad answers in a row until a backend is not used",
+        "consecutive failures until a backend is unhealthy",
         |asked, field| asked.check_unhealthy.put(field, number(field.text, 1..=100)?),
     ),
 ];

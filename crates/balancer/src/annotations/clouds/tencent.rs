@@ -20,7 +20,7 @@ pub(super) const PLACE: Place = Place {
     rows: ROWS,
 };
 
-const RESOURCES: &str = "the cloud's resources";
+const RESOURCES: &str = "resources of the cloud";
 
 const ROWS: &[Row] = &[
     Row::scope(tencent!("qcloud-loadbalancer-internal-subnetid"), &["*"], &[]),
@@ -36,7 +36,7 @@ const ROWS: &[Row] = &[
     ),
     Row::checked(
         tencent!("qcloud-loadbalancer-internet-charge-type"),
-        "what the cloud sells",
+        "product of the cloud",
         |text| {
             let kinds = [
                 "TRAFFIC_POSTPAID_BY_HOUR",
@@ -48,7 +48,7 @@ const ROWS: &[Row] = &[
     ),
     Row::checked(
         tencent!("loadbalance-type"),
-        "kinds of the cloud's balancers",
+        "type of the cloud load balancer",
         |text| word(text, &[("classic", ()), ("application", ())]),
     ),
     Row::nothing(tencent!("loadbalance-id"), RESOURCES),
@@ -57,16 +57,16 @@ const ROWS: &[Row] = &[
     Row::nothing(tencent!("service.listenerParameters"), RESOURCES),
     Row::checked(
         tencent!("local-svc-only-bind-node-with-pod"),
-        "`externalTrafficPolicy: Local` says that",
+        "use `externalTrafficPolicy: Local`",
         |text| value::bool(text).map(drop),
     ),
     Row::unenforceable(
         "service.cloud.tencent.com/security-groups",
-        "groups of the cloud; use `spec.loadBalancerSourceRanges`",
+        "security groups of the cloud; use `spec.loadBalancerSourceRanges`",
         Remedy::Ranges,
     ),
     Row::nothing(
         "service.cloud.tencent.com/direct-access",
-        "endpoints are reached directly anyway",
+        "type of targets; endpoints are always contacted directly",
     ),
 ];
