@@ -1,9 +1,11 @@
-//! Rules of the source tree: crate edges, file circles, sizes, words and skipped tests.
+//! Rules of the source tree: crate edges, file circles, sizes, words, pages and the table of features.
 //!
 //! CONTRIBUTING.md states the rules. A failure lists each violation with its file.
 
 mod circles;
 mod edges;
+mod features;
+mod pages;
 mod paths;
 mod sizes;
 mod sources;

@@ -23,16 +23,22 @@ it.
 
 Each component of a node has its own user. `NODE` is the name of the Node.
 
-| component | user | group | signer of the certificate |
+| Component | User | Group | Signer of the certificate |
 |---|---|---|---|
 ";
 
 const NODE_MODE: &str = "
-A node's certificate is valid only while its Node exists, and only for the incarnation of the Node that it carries. The
-certificate carries it as the organizational unit `portolan:incarnation:DIGEST`, the Node as the annotation
-`portolan.dev/incarnation`. A certificate without an incarnation is valid only if it was signed after the node joined
-(annotation `portolan.dev/certificates-since`). If the Node has an incarnation, an administrator must have issued the
-certificate.
+A certificate of a node is valid while its Node exists, and only for one incarnation of the Node. The incarnation is in the
+certificate (`portolan:incarnation:DIGEST` among its organizational units) and in the annotation `portolan.dev/incarnation`
+of the Node.
+
+| Certificate | Node | Valid |
+|---|---|---|
+| with an incarnation | with the same incarnation | yes |
+| without | without both annotations | yes |
+| without | with `portolan.dev/certificates-since` | if it was signed since then |
+| without | with `portolan.dev/incarnation` | only if an administrator issued it, and not before `portolan.dev/certificates-since` |
+| issued by an administrator | no Node exists | for an hour, so that the agent can register the Node |
 
 In addition to the roles below, the authorization mode `Node` grants:
 
@@ -47,7 +53,7 @@ The API server does not know which node serves a Service, so the edges of all no
 `system:portolan-load-balancer` and the ServiceAccounts `kube-system/portolan-edge` and
 `kube-system/portolan-load-balancer` have the rights of an edge.
 
-The group `system:masters` may do everything. The API server authenticates to the agents of nodes as
+The group `system:masters` has all rights. The API server authenticates to the agents of nodes as
 `kube-apiserver-kubelet-client` in the group `system:portolan:apiservers`. These have no rights in the API.
 
 ## Roles of users, groups and ServiceAccounts
@@ -71,12 +77,12 @@ fn page() -> String {
         row(&mut page, &[&name, &user, &group, "`portolan.dev/node-part`"]);
     }
     page.push_str(NODE_MODE);
-    page.push_str("\n| user, group or ServiceAccount | roles |\n|---|---|\n");
+    page.push_str("\n| Subject | Roles |\n|---|---|\n");
     let objects = default_roles::all();
     for (subject, roles) in subjects(&objects) {
         row(&mut page, &[&subject, &roles.join(", ")]);
     }
-    page.push_str("\n## Rules of the roles\n\n| role | verbs | resources or paths |\n|---|---|---|\n");
+    page.push_str("\n## Rules of the roles\n\n| Role | Verbs | Resources or paths |\n|---|---|---|\n");
     for (_, role) in objects.iter().filter(|(plural, _)| plural.ends_with("roles")) {
         let metadata = child(role, "metadata");
         let name = role_name(text(metadata, "name"), text(metadata, "namespace"));
