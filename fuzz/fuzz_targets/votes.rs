@@ -45,7 +45,7 @@ fuzz_target!(|input: &[u8]| {
     {
         let written = read.to_json().expect("JSON");
         assert_eq!(Record::from_json(&written).expect("readable"), read);
-        let next = read.with_joined().with_witness(Some("a/1"));
+        let next = read.with_joined().with_tie_breaker(Some("a/1"));
         assert!(next.sequence > read.sequence);
     }
 });

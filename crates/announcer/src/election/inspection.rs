@@ -12,7 +12,7 @@ impl Election {
         let Some(record) = self.membership.record() else {
             return Vec::new();
         };
-        let members = record.everybody().map(|(name, member)| {
+        let members = record.members_and_joining().map(|(name, member)| {
             let is_own = name == self.node.name();
             let peer = self.peers.get(name);
             let last_probe = peer.and_then(|peer| peer.last_probe);

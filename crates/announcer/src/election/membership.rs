@@ -88,8 +88,9 @@ impl Membership {
         let before = self.record();
         let is_new_cluster = before.map(|record| &record.cluster) != after.map(|record| &record.cluster);
         let is_new_epoch = before.map(|record| record.epoch) != after.map(|record| record.epoch);
-        let is_new_tie_breaker = before.map(|record| &record.witness) != after.map(|record| &record.witness);
-        let tie_breaker = after.and_then(|record| record.witness.as_ref());
+        let is_new_tie_breaker =
+            before.map(|record| &record.tie_breaker) != after.map(|record| &record.tie_breaker);
+        let tie_breaker = after.and_then(|record| record.tie_breaker.as_ref());
         let is_holder = tie_breaker.is_some_and(|vote| vote.holder == holder);
         if is_new_cluster {
             // An earlier process of this node may have refused older lists already.
@@ -116,7 +117,7 @@ impl Membership {
             return;
         };
         let missing = record
-            .everybody()
+            .members_and_joining()
             .map(|(name, _)| name)
             .filter(|name| !nodes.contains(*name));
         let missing_since = missing.map(|name| {

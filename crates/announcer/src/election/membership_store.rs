@@ -80,7 +80,7 @@ async fn send(client: &Client, write: &MembershipWrite) -> Result<Lease, ClientE
     };
     let annotation = write.record.to_json().map_err(decode)?;
     // For operators: the holder of the tie-breaker vote.
-    let holder = write.record.witness.as_ref().map(|vote| vote.holder.as_str());
+    let holder = write.record.tie_breaker.as_ref().map(|vote| vote.holder.as_str());
     let mut lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": NAMESPACE, "name": NAME, "annotations": {ANNOTATION: annotation}},

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::announcers::{Record, Witness};
+use api::announcers::{Record, TieBreaker};
 
 use super::membership::{EPOCH_GRACE_PERIOD, MembershipWrite, TIE_BREAKER_LEASE, WriteResult};
 use super::state::Election;
@@ -67,7 +67,7 @@ impl Election {
         }
         let write = self.proposal(now)?;
         let holder = self.node.tie_breaker_holder();
-        let tie_breaker = write.record.witness.as_ref();
+        let tie_breaker = write.record.tie_breaker.as_ref();
         if tie_breaker.is_none_or(|vote| vote.holder != holder) {
             // Once the server accepts this write, another node may take the vote before the response arrives.
             self.membership.tie_breaker_until = Time::ZERO;
@@ -88,8 +88,8 @@ impl Election {
                 self.membership.entry_not_before = now + ENTRY_WRITE_DELAY;
                 let holder = self.node.tie_breaker_holder();
                 // A write that preserves an earlier confirmation does not extend it.
-                let confirms = |vote: &Witness| vote.holder == holder && vote.renewal == record.sequence;
-                if record.witness.as_ref().is_some_and(confirms) {
+                let confirms = |vote: &TieBreaker| vote.holder == holder && vote.renewal == record.sequence;
+                if record.tie_breaker.as_ref().is_some_and(confirms) {
                     self.membership.tie_breaker_until = sent + TIE_BREAKER_LEASE;
                     self.claims.are_votes_stale = true;
                 }
@@ -155,16 +155,16 @@ impl Election {
     fn tie_breaker_proposal(&self, now: Time, record: &Record) -> Option<Record> {
         let holder = self.node.tie_breaker_holder();
         let is_mine = record
-            .witness
+            .tie_breaker
             .as_ref()
-            .is_some_and(|witness| witness.holder == holder);
+            .is_some_and(|tie_breaker| tie_breaker.holder == holder);
         let since = now.saturating_sub(self.membership.tie_breaker_since);
         if self.needs_tie_breaker(now, record) {
-            let is_free = record.witness.is_none() || since >= TIE_BREAKER_RESERVED;
+            let is_free = record.tie_breaker.is_none() || since >= TIE_BREAKER_RESERVED;
             let is_due = is_mine && (since >= TIE_BREAKER_PERIOD || !self.membership.has_tie_breaker(now));
-            return (is_free || is_due).then(|| record.with_witness(Some(&holder)));
+            return (is_free || is_due).then(|| record.with_tie_breaker(Some(&holder)));
         }
-        is_mine.then(|| record.with_witness(None))
+        is_mine.then(|| record.with_tie_breaker(None))
     }
 
     /// Returns true if this node has no majority without the tie-breaker vote.
@@ -208,14 +208,14 @@ impl Election {
             *name == self.node.name() || self.peers.is(name, |peer| peer.is_reachable(now))
         };
         let mut able = record
-            .everybody()
+            .members_and_joining()
             .map(|(name, _)| name)
             .filter(is_reachable)
             .filter(|name| !is_gone(name));
         if able.next() != Some(self.node.name()) {
             return None;
         }
-        if record.everybody().any(|(name, _)| is_gone(name)) {
+        if record.members_and_joining().any(|(name, _)| is_gone(name)) {
             return record.without(is_gone);
         }
         let settled_since = self.membership.settled_since?;

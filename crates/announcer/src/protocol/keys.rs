@@ -96,7 +96,7 @@ impl Keyring {
             self.members.clear();
         }
         self.members.retain(|name, _| record.member(name).is_some());
-        for (name, member) in record.everybody() {
+        for (name, member) in record.members_and_joining() {
             let is_known = self
                 .members
                 .get(name)

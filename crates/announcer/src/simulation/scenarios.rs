@@ -52,7 +52,7 @@ fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     assert_owned(&cluster);
     let record = cluster.record().expect("a record");
     assert_eq!((record.members.len(), record.joining.len()), (nodes, 0));
-    assert_eq!(record.witness, None);
+    assert_eq!(record.tie_breaker, None);
     cluster
 }
 
@@ -398,7 +398,7 @@ fn of_two_nodes_that_lose_each_other_one_serves() {
         cluster.join();
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
-        assert_eq!(cluster.record().expect("a record").witness, None);
+        assert_eq!(cluster.record().expect("a record").tie_breaker, None);
     }
 }
 
@@ -563,7 +563,11 @@ fn an_upgrade_from_the_version_before_keys_ends_with_every_address_owned() {
         cluster.run(Duration::from_secs(20));
         assert_owned(&cluster);
         let record = cluster.record().expect("a record");
-        assert!(record.everybody().all(|(_, member)| member.process.is_some()));
+        assert!(
+            record
+                .members_and_joining()
+                .all(|(_, member)| member.process.is_some())
+        );
     }
 }
 

@@ -1,17 +1,18 @@
-//! The record of announcers, the nodes that answer for load balancers' addresses on the local network: whose votes count. It
-//! stands in the annotation [`ANNOTATION`] of one Lease, and every change of it is a compare-and-swap.
+//! The member list of announcers: the nodes that answer for load-balancer IPs on the local network, and whose votes
+//! count. The annotation [`ANNOTATION`] of one Lease holds the list; each change is a compare-and-swap.
 //!
-//! A change by which two lists could both be in use, each with a majority of its own, would allow two owners. So new
-//! nodes are `joining` first: then a majority of the members is needed, and also a majority of both together.
-//! They become members when a majority of the members lends no more votes to nodes that know an older list. Members whose Node object is deleted are taken out at once: to delete it says that the machine is
-//! gone, and who does not vote cannot be part of any majority.
+//! A change could allow two owners if two lists were in use and each had a majority of its own. So new nodes are
+//! `joining` first: a majority of the members is needed, and a majority of both lists together. They become members
+//! when a majority of the members leases no more votes to nodes with an older list. Members whose Node object is
+//! deleted are removed at once: a deleted Node is gone, and a node that does not vote is part of no majority.
 //!
-//! A member's entry says where its process is and which public key it has, by which its messages are authenticated; it is the member's own, and
-//! Portolan's API server refuses those that another announcer changes. Everybody may read the record: nothing in it is secret.
+//! An entry holds the address of the member's process and its public key, which authenticates its messages. Only the
+//! member itself changes its entry; Portolan's API server rejects other changes. The list contains no secret.
 //!
-//! Versions before this one kept a secret in the record that all shared. Their record is read, and the first write makes it one
-//! of this version, with the same members and the same casting vote. They cannot read that: they keep the list that they know,
-//! and the votes of each node count once in it, for whichever version its process is. So there are never two majorities.
+//! Earlier versions kept a shared secret in the list. Such a list is readable, and the first write converts it, with
+//! the
+//! same members and the same tie-breaker. Processes of earlier versions cannot read the result. They keep their last
+//! list, and each node has one vote in either list, so there are never two majorities.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -26,66 +27,66 @@ use sha2::{Digest, Sha256};
 #[cfg(test)]
 mod tests;
 
-/// The namespace of the Lease.
+/// Namespace of the Lease.
 pub const NAMESPACE: &str = "kube-system";
-/// The name of the Lease.
+/// Name of the Lease.
 pub const NAME: &str = "portolan-announcer";
-/// The annotation of the Lease that holds the record as JSON.
+/// Annotation of the Lease that holds the list as JSON.
 pub const ANNOTATION: &str = "portolan.dev/announcers";
-/// Most members. Every node sends every other one ten probes a second.
+/// Most members. Each node sends ten probes a second to each other node.
 pub const MEMBERS_MAX: usize = 128;
-/// The version of the record, which is that of messages too.
+/// Version of the list and of the messages.
 const VERSION: u64 = 3;
-/// Numbers of a record that are in order stay far below it: a greater one is a fault or an attack.
+/// Bound of the counters. No sequence of valid writes comes near it; a greater number is a fault or an attack.
 const NUMBER_MAX: u64 = 1 << 53;
 
-/// The name of a Node.
+/// Name of a Node.
 pub type NodeName = Arc<str>;
 
-/// The list of members, and who has the casting vote.
+/// The member list with the tie-breaker.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
-    /// The version of the record.
+    /// Version of the format.
     version: u64,
-    /// The founding of the cluster, in hexadecimal digits: a record that is made anew has another one.
+    /// Identity of the list, in hexadecimal digits. A list that is created again has another one.
     pub cluster: String,
-    /// Grows with every write.
+    /// Number of writes so far.
     pub sequence: u64,
-    /// Grows whenever somebody joins, becomes a member or is taken out.
+    /// Number of changes of the membership: a node joined, became a member or was removed.
     pub epoch: u64,
-    /// The members.
+    /// Members.
     pub members: BTreeMap<NodeName, Member>,
-    /// Nodes that join.
+    /// Nodes that are joining.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub joining: BTreeMap<NodeName, Member>,
-    /// Holder of the casting vote.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub witness: Option<Witness>,
+    /// Holder of the tie-breaking vote.
+    #[serde(rename = "witness", default, skip_serializing_if = "Option::is_none")]
+    pub tie_breaker: Option<TieBreaker>,
 }
 
-/// A member's entry.
+/// Entry of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Member {
-    /// Address of its probes, as source and destination.
+    /// Source and destination address of its probes.
     pub address: SocketAddr,
-    /// Its present process; `None` if that is of a version before keys.
+    /// Current process; `None` if it is of a version without keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<Process>,
 }
 
-/// A process of a member.
+/// Process of a member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Process {
-    /// A number that no other process of the node ever had.
+    /// Number that is unique among the node's processes.
     pub incarnation: u64,
-    /// The public half of its key pair.
+    /// Public half of its key pair.
     pub public_key: PublicKey,
 }
 
-/// The public half of a process's X25519 key pair.
+/// Public half of a process's X25519 key pair.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct PublicKey(pub [u8; 32]);
 
@@ -111,64 +112,64 @@ impl<'de> Deserialize<'de> for PublicKey {
     }
 }
 
-/// Who has the casting vote: it makes half of an even number of members a majority.
+/// Holder of the tie-breaking vote, which makes half of an even number of members a majority.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Witness {
-    /// A process: the node's name and the incarnation.
+pub struct TieBreaker {
+    /// Process: node name and incarnation.
     pub holder: String,
-    /// Grows with every renewal.
+    /// Sequence number of the last renewal.
     pub renewal: u64,
 }
 
-/// A record that cannot be used. Trying again does not help; deleting the object does.
+/// Error of a member list that cannot be used. A retry does not help; deletion of the Lease does.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordError {
-    /// The record has an unknown format.
+    /// Not JSON, or with unknown fields.
     #[error("expected the members as JSON: {source}")]
     Json {
-        /// The defect.
+        /// Cause.
         source: serde_json::Error,
     },
-    /// More than can be served.
+    /// Too many members.
     #[error("expected at most {MEMBERS_MAX} members, found {found}")]
     TooMany {
         /// Number of entries.
         found: usize,
     },
-    /// Nobody could ever vote.
+    /// No member, so no majority is possible.
     #[error("expected at least one member")]
     Empty,
-    /// A later version wrote it.
+    /// Format of a later version.
     #[error("expected version {VERSION}, found {found}")]
     Version {
-        /// The version.
+        /// Version in the list.
         found: u64,
     },
-    /// The record is inconsistent: no sequence of announcers' writes yields it.
+    /// Counter above the bound: no sequence of valid writes produces it.
     #[error("expected sequence and epoch below {NUMBER_MAX}, found {found}")]
     Number {
-        /// The greater of them.
+        /// Greater counter of the two.
         found: u64,
     },
 }
 
-/// The record of versions before keys.
+/// Format of versions without keys.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Former {
+struct UnkeyedRecord {
     sequence: u64,
     epoch: u64,
     key: String,
     members: BTreeMap<NodeName, SocketAddr>,
     #[serde(default)]
     joining: BTreeMap<NodeName, SocketAddr>,
-    #[serde(default)]
-    witness: Option<Witness>,
+    #[serde(rename = "witness", default)]
+    tie_breaker: Option<TieBreaker>,
 }
 
-impl From<Former> for Record {
-    fn from(former: Former) -> Self {
+impl From<UnkeyedRecord> for Record {
+    fn from(former: UnkeyedRecord) -> Self {
         let entries = |list: BTreeMap<NodeName, SocketAddr>| {
             let entries = list.into_iter().map(|(name, address)| {
                 let member = Member {
@@ -179,7 +180,7 @@ impl From<Former> for Record {
             });
             entries.collect()
         };
-        // All who read it make the same of it.
+        // A digest of the shared secret: every reader derives the same identity.
         let cluster = Sha256::digest(former.key.as_bytes());
         Self {
             version: VERSION,
@@ -192,13 +193,13 @@ impl From<Former> for Record {
             epoch: former.epoch,
             members: entries(former.members),
             joining: entries(former.joining),
-            witness: former.witness,
+            tie_breaker: former.tie_breaker,
         }
     }
 }
 
 impl Record {
-    /// The record of a cluster whose first member this is.
+    /// Returns the list of a cluster whose first member is `member`.
     pub fn founded_by(name: NodeName, member: Member, cluster: String) -> Self {
         Self {
             version: VERSION,
@@ -207,16 +208,16 @@ impl Record {
             epoch: 1,
             members: BTreeMap::from([(name, member)]),
             joining: BTreeMap::new(),
-            witness: None,
+            tie_breaker: None,
         }
     }
 
-    /// Reads what [`Record::to_json`] wrote, or what a version before keys wrote.
+    /// Reads the output of [`Record::to_json`], or the format of versions without keys.
     ///
     /// # Errors
     /// See [`RecordError`].
     pub fn from_json(text: &str) -> Result<Self, RecordError> {
-        let record: Self = match serde_json::from_str::<Former>(text) {
+        let record: Self = match serde_json::from_str::<UnkeyedRecord>(text) {
             Ok(former) => former.into(),
             Err(_) => serde_json::from_str(text).map_err(|source| RecordError::Json { source })?,
         };
@@ -244,49 +245,49 @@ impl Record {
         Ok(record)
     }
 
-    /// As it stands in the API.
+    /// Returns the list as JSON.
     ///
     /// # Errors
-    /// None in practice: there is nothing in it that JSON has not.
+    /// None in practice: all fields have a form in JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
 
-    /// Members and those who join.
-    pub fn everybody(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
+    /// Members and joining nodes.
+    pub fn members_and_joining(&self) -> impl Iterator<Item = (&NodeName, &Member)> {
         self.members.iter().chain(&self.joining)
     }
 
-    /// The entry of a node, if it is on the list.
+    /// Returns the entry of a node, member or joining.
     pub fn member(&self, name: &str) -> Option<&Member> {
         self.members.get(name).or_else(|| self.joining.get(name))
     }
 
-    /// Whether those whose vote `has_vote` knows are enough.
-    pub fn is_quorum(&self, has_vote: impl Fn(&NodeName) -> bool, has_witness: bool) -> bool {
+    /// True if the nodes for which `has_vote` holds are a quorum, in each list that counts.
+    pub fn is_quorum(&self, has_vote: impl Fn(&NodeName) -> bool, has_tie_breaker: bool) -> bool {
         self.lists().all(|(size, list)| {
             let votes = list.filter(|name| has_vote(name)).count();
-            2 * votes > size || (2 * votes == size && has_witness)
+            2 * votes > size || (2 * votes == size && has_tie_breaker)
         })
     }
 
-    /// Whether the casting vote would decide if those whom `is_heard` knows vote.
+    /// True if the tie-breaking vote decides among the nodes for which `is_heard` holds.
     pub fn is_tie(&self, is_heard: impl Fn(&NodeName) -> bool) -> bool {
         self.lists()
             .any(|(size, list)| 2 * list.filter(|name| is_heard(name)).count() == size)
     }
 
-    /// Whether those whom `is_settled` knows are a majority of the members without the casting vote.
+    /// True if the nodes for which `is_settled` holds are a majority of the members without the tie-breaking vote.
     pub fn is_settled(&self, is_settled: impl Fn(&NodeName) -> bool) -> bool {
         2 * self.members.keys().filter(|name| is_settled(name)).count() > self.members.len()
     }
 
-    /// With a node that joins, or with its new entry; nothing if there is no room.
+    /// Returns the list with a joining node, or with a node's new entry; `None` if the list is full.
     pub fn with(&self, name: &NodeName, member: Member) -> Option<Self> {
         if self.member(name).is_none() {
             let mut next = self.changed();
             next.joining.insert(NodeName::clone(name), member);
-            return (self.everybody().count() < MEMBERS_MAX).then_some(next);
+            return (self.members_and_joining().count() < MEMBERS_MAX).then_some(next);
         }
         let mut next = self.clone();
         next.sequence += 1;
@@ -297,7 +298,7 @@ impl Record {
         Some(next)
     }
 
-    /// With those who were joining as members.
+    /// Returns the list with all joining nodes as members.
     pub fn with_joined(&self) -> Self {
         let mut next = self.changed();
         let joined = std::mem::take(&mut next.joining);
@@ -305,7 +306,7 @@ impl Record {
         next
     }
 
-    /// Without the nodes whom `is_gone` knows; nothing if nobody would be left.
+    /// Returns the list without the nodes for which `is_gone` holds; `None` if no node remains.
     pub fn without(&self, is_gone: impl Fn(&NodeName) -> bool) -> Option<Self> {
         let mut next = self.changed();
         next.members.retain(|name, _| !is_gone(name));
@@ -316,12 +317,12 @@ impl Record {
         (!next.members.is_empty()).then_some(next)
     }
 
-    /// With the casting vote in other hands, or confirmed.
-    pub fn with_witness(&self, holder: Option<&str>) -> Self {
+    /// Returns the list with the tie-breaking vote at another holder, or renewed.
+    pub fn with_tie_breaker(&self, holder: Option<&str>) -> Self {
         let renewal = self.sequence + 1;
         Self {
             sequence: renewal,
-            witness: holder.map(|holder| Witness {
+            tie_breaker: holder.map(|holder| TieBreaker {
                 holder: holder.to_owned(),
                 renewal,
             }),
@@ -337,7 +338,7 @@ impl Record {
         }
     }
 
-    /// The lists in which a majority is needed, with their sizes.
+    /// Lists in which a majority is needed, with their sizes.
     fn lists(&self) -> impl Iterator<Item = (usize, impl Iterator<Item = &NodeName>)> {
         let both = (!self.joining.is_empty()).then_some(self.joining.len());
         std::iter::once(0).chain(both).map(|joining| {

@@ -1,5 +1,5 @@
-//! Bootstrap tokens: by which a machine that is not known yet asks for its first certificate. Each is a Secret
-//! `bootstrap-token-ID` in `kube-system`, in upstream's form.
+//! Bootstrap tokens: credentials with which a new node requests its first certificate. Each token is a Secret
+//! `bootstrap-token-ID` in `kube-system`, in the format of kubeadm.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,45 +11,47 @@ use serde_json::{Value, json};
 use crate::kinds::certificates::Incarnation;
 use crate::machinery::tree::{child, text};
 
-/// Where the Secrets are.
+/// Namespace of the Secrets.
 pub const NAMESPACE: &str = "kube-system";
-/// What their names begin with.
+/// Prefix of the Secrets' names.
 pub const NAME_PREFIX: &str = "bootstrap-token-";
-/// Their type.
+/// Type of the Secrets.
 pub const SECRET_TYPE: &str = "bootstrap.kubernetes.io/token";
-/// What the names of users with a token begin with.
+/// Prefix of the user names of tokens.
 pub const USER_PREFIX: &str = "system:bootstrap:";
-/// The group of all users with a token.
+/// Group of all users of tokens.
 pub const GROUP: &str = "system:bootstrappers";
-/// The further group of tokens that machines join with, if none is named.
+/// Default further group of tokens for joining nodes.
 pub const JOINING_GROUP: &str = "system:bootstrappers:portolan:default-node-token";
 
-/// The entries of a token's Secret that name the Node whose machine may be replaced with it, and its incarnation.
+/// Entries of the Secret for a replacement: name of the Node, and its incarnation.
 const REPLACES_NODE: &str = "portolan-replaces-node";
 const REPLACES_INCARNATION: &str = "portolan-replaces-incarnation";
 
 const ID_LETTERS: usize = 6;
 const SECRET_LETTERS: usize = 16;
 
-/// A token, `ID.SECRET`: six and sixteen small letters and digits. Shown as text it is whole; in logs only its ID is.
+/// Bootstrap token, `ID.SECRET`: six and sixteen lower-case letters and digits. `Display` shows all of it, `Debug`
+/// the
+/// ID only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
-    /// What may be known.
+    /// Public part.
     pub id: String,
-    /// What proves.
+    /// Secret part.
     pub secret: String,
 }
 
-/// Not a token. It is not shown: it may be one but for a letter.
+/// Error of a text that is not a token. The message omits the text, which may be a token with a typing error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a token has the form abcdef.0123456789abcdef: 6 and 16 small letters and digits")]
-pub struct NoToken;
+#[error("expected a token of the form abcdef.0123456789abcdef: 6 and 16 small letters and digits")]
+pub struct TokenError;
 
 impl FromStr for Token {
-    type Err = NoToken;
+    type Err = TokenError;
 
-    fn from_str(text: &str) -> Result<Self, NoToken> {
-        let (id, secret) = text.split_once('.').ok_or(NoToken)?;
+    fn from_str(text: &str) -> Result<Self, TokenError> {
+        let (id, secret) = text.split_once('.').ok_or(TokenError)?;
         let is_of = |text: &str, letters: usize| {
             text.len() == letters && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         };
@@ -58,7 +60,7 @@ impl FromStr for Token {
                 id: id.to_owned(),
                 secret: secret.to_owned(),
             }),
-            false => Err(NoToken),
+            false => Err(TokenError),
         }
     }
 }
@@ -76,7 +78,7 @@ impl fmt::Debug for Token {
 }
 
 impl Token {
-    /// A token out of letters that nobody can guess: `random` gives a number below its argument.
+    /// Generates a token. `random` returns a number below its argument, from a cryptographic source.
     pub fn generate(mut random: impl FnMut(usize) -> usize) -> Self {
         const LETTERS: &[u8] = b"abcdefghijklmnopqrstuvwxyz0123456789";
         let mut letters = |count: usize| -> String {
@@ -89,26 +91,26 @@ impl Token {
         }
     }
 
-    /// The name of the token's Secret.
+    /// Name of the token's Secret.
     pub fn secret_name(&self) -> String {
         format!("{NAME_PREFIX}{}", self.id)
     }
 }
 
-/// What a token is to be.
+/// Properties of a new token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// For people.
+    /// Description for people.
     pub text: String,
-    /// RFC 3339 time from which on it is worth nothing; `None` for never.
+    /// Expiration as an RFC 3339 time; `None` for never.
     pub expiration: Option<String>,
-    /// Groups beside [`GROUP`], each of which begins with it.
+    /// Groups beside [`GROUP`], each with its prefix.
     pub groups: Vec<String>,
-    /// The Node whose machine may be replaced with the token, once: its name and its incarnation.
+    /// Node that the token may replace once: name and incarnation.
     pub replaces: Option<(String, Incarnation)>,
 }
 
-/// The Secret of a token that a machine may prove itself with.
+/// Returns the Secret of a token for authentication.
 pub fn secret(token: &Token, description: &Description) -> Value {
     let mut data = json!({
         "token-id": token.id,
@@ -138,23 +140,23 @@ pub fn secret(token: &Token, description: &Description) -> Value {
            "metadata": {"name": token.secret_name(), "namespace": NAMESPACE}, "stringData": data})
 }
 
-/// A token's Secret as it is stored.
+/// Stored Secret of a token.
 #[derive(Clone, Debug)]
 pub struct Stored<'s> {
     secret: &'s Value,
 }
 
 impl<'s> Stored<'s> {
-    /// Reads a Secret; `None` if it is none of a token.
+    /// Reads a Secret; `None` if it is not the Secret of a token.
     pub fn of(secret: &'s Value) -> Option<Self> {
         let name = text(child(secret, "metadata"), "name");
         let stored = Self { secret };
-        let is_whole = text(secret, "type") == SECRET_TYPE
+        let is_token = text(secret, "type") == SECRET_TYPE
             && name.strip_prefix(NAME_PREFIX) == Some(stored.get("token-id").as_str());
-        is_whole.then_some(stored)
+        is_token.then_some(stored)
     }
 
-    /// An entry, "" if it is not there.
+    /// Decoded entry, "" if it is absent.
     pub fn get(&self, key: &str) -> String {
         let bytes = STANDARD
             .decode(text(child(self.secret, "data"), key))
@@ -162,7 +164,7 @@ impl<'s> Stored<'s> {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// The groups beside [`GROUP`]; `None` if one is not to be given by a token.
+    /// Groups beside [`GROUP`]; `None` if the Secret names a group that a token cannot have.
     pub fn groups(&self) -> Option<Vec<String>> {
         let text = self.get("auth-extra-groups");
         let groups = text.split(',').map(str::trim).filter(|group| !group.is_empty());
@@ -171,31 +173,31 @@ impl<'s> Stored<'s> {
             .collect()
     }
 
-    /// The Node whose machine may be replaced with it, once: its name and its incarnation.
+    /// Node that the token may replace once: name and incarnation.
     pub fn replaced_node(&self) -> Option<(String, Incarnation)> {
         let name = self.get(REPLACES_NODE);
         (!name.is_empty()).then(|| (name, Incarnation::written(&self.get(REPLACES_INCARNATION))))
     }
 
-    /// Whether a machine may prove itself with it.
+    /// True if the token is valid for authentication.
     pub fn is_for_authentication(&self) -> bool {
         self.get("usage-bootstrap-authentication") == "true"
     }
 
-    /// Whether it is over at a time. One whose time cannot be read is: nobody knows how long it was meant for.
+    /// True if the token has expired. An expiration that cannot be parsed counts as expired.
     pub fn is_expired(&self, now: jiff::Timestamp) -> bool {
         let text = self.get("expiration");
         !text.is_empty() && text.parse::<jiff::Timestamp>().map_or(true, |end| end <= now)
     }
 
-    /// How many seconds it is good for still; `None` if for ever.
+    /// Seconds until the expiration; `None` for a token that does not expire.
     pub fn seconds_left(&self, now: jiff::Timestamp) -> Option<i64> {
         let end = self.get("expiration").parse::<jiff::Timestamp>().ok()?;
         Some(end.as_second() - now.as_second())
     }
 }
 
-/// Whether a token may make its owner a member of a group.
+/// True if a token may carry the group.
 pub fn is_extra_group(group: &str) -> bool {
     group
         .strip_prefix(GROUP)

@@ -1,18 +1,17 @@
-//! The Secrets that an edge needs: those that Services name for TLS by their annotations, and the one that the cookies of
-//! sticky sessions are made of. The edge reads them, and the API server lets it read nothing else.
+//! Secrets of the edge: TLS certificates that annotations of Services name, and the key of the cookies for sticky
+//! sessions. The edge reads them; the API server denies it all other Secrets.
 
 use std::sync::Arc;
 
-/// Namespace of the Secret of which the cookies of sticky sessions are made.
+/// Namespace of the Secret with the cookie key.
 pub const COOKIES_NAMESPACE: &str = "kube-system";
-/// Name of the Secret of which the cookies of sticky sessions are made.
+/// Name of the Secret with the cookie key.
 pub const COOKIES_NAME: &str = "portolan-edge-cookies";
-/// The annotation by which a Secret lets Services of other namespaces have its certificate: their namespaces,
-/// separated by commas, or `*`.
+/// Annotation of a Secret: namespaces whose Services may use its certificate, separated by commas, or `*`.
 pub const ALLOWED_NAMESPACES: &str = "portolan.dev/allowed-namespaces";
-/// The `loadBalancerClass` of Services that the edge serves, whatever their annotations ask for.
+/// `loadBalancerClass` of Services that the edge serves, independent of their annotations.
 pub const EDGE_CLASS: &str = "portolan.dev/edge";
-/// The condition of a Service that says whether Portolan gave it its addresses.
+/// Condition of a Service: true if Portolan assigned its addresses.
 pub const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
 
 /// Longest name of a Secret or namespace (RFC 1123 subdomain).
@@ -21,13 +20,13 @@ const NAME_BYTES_MAX: usize = 253;
 /// Form in which an annotation names Secrets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
-    /// As [`parse`] reads them.
+    /// List, as [`parse`] reads it.
     List,
-    /// One Secret, behind the last `/`.
+    /// One Secret, after the last `/`.
     LastPart,
 }
 
-/// The annotations of Services that name Secrets with certificates.
+/// Annotations of Services that name Secrets with certificates.
 pub const ANNOTATIONS: [(&str, Form); 7] = [
     (
         "loadbalancer.openstack.org/default-tls-container-ref",
@@ -53,16 +52,16 @@ pub const ANNOTATIONS: [(&str, Form); 7] = [
     ),
 ];
 
-/// A Secret with a certificate.
+/// Name of a Secret with a certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SecretName {
-    /// Its namespace, if it is not the Service's own.
+    /// Namespace; `None` for the namespace of the Service.
     pub namespace: Option<Arc<str>>,
     /// Name.
     pub name: Arc<str>,
 }
 
-/// The Secrets that the annotations of a Service name. A value that names none counts for nothing.
+/// Secrets that the annotations of a Service name. Values that cannot be parsed are skipped.
 pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Vec<SecretName> {
     let lists = annotations.filter_map(|(key, value)| {
         let (_, form) = ANNOTATIONS.iter().find(|(name, _)| *name == key)?;
@@ -74,8 +73,9 @@ pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Ve
     lists.flatten().collect()
 }
 
-/// Reads Secrets separated by commas. Each is `name`, `namespace/name`, or an identifier of a cloud whose last part,
-/// behind the last `/`, is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one is none of these.
+/// Parses Secrets separated by commas. Each is `name`, `namespace/name`, or a cloud identifier whose part after the
+/// last
+/// `/` is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one has another form.
 pub fn parse(text: &str) -> Option<Vec<SecretName>> {
     text.split(',').map(|part| secret(part.trim())).collect()
 }
@@ -85,7 +85,7 @@ pub fn last_part(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or_default()
 }
 
-/// Whether a Secret with this value of [`ALLOWED_NAMESPACES`] lets Services of another namespace have its certificate.
+/// True if a Secret with this value of [`ALLOWED_NAMESPACES`] allows Services of `namespace` to use its certificate.
 pub fn is_namespace_allowed(allowed: &str, namespace: &str) -> bool {
     let mut allowed = allowed.split(',').map(str::trim);
     allowed.any(|one| one == "*" || one == namespace)

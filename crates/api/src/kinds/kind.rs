@@ -1,5 +1,4 @@
-//! The served kinds, as rows of one table (`rows`): what discovery says of them, where the store keeps them and how the
-//! verbs treat them.
+//! The served kinds as rows of one table (`rows`): their discovery, store keys and special rules of the verbs.
 
 mod rows;
 
@@ -10,81 +9,81 @@ use rows::KINDS;
 
 pub use rows::{SCALE_KIND, TOKEN_REQUEST};
 
-/// The word of the subresource that passes requests on (API-03).
+/// Subresource that passes requests to a Pod or Service (API-03).
 pub const PROXY: &str = "proxy";
 
-/// The word of the subresource that says how many replicas there are to be, in a form that is the same for all kinds.
+/// Subresource that reads and writes the number of replicas, in the same form for all kinds.
 pub const SCALE: &str = "scale";
 
-/// The word of the subresource that is asked of the agent of a Pod's node.
+/// Subresource with the log of a Pod, which the node's agent answers.
 pub const LOG: &str = "log";
 
-/// The API group of Portolan's own kinds.
+/// API group of Portolan's own kinds.
 pub const PORTOLAN_GROUP: &str = "portolan.dev";
 
-/// One served kind. The table is [`all`]; a row is found by [`find`] or [`find_by_kind`].
+/// A served kind. [`all`] is the table; [`find`] and [`find_by_kind`] look rows up.
 #[derive(Debug)]
 pub struct Kind {
     /// API group, "" for the core group.
     pub group: &'static str,
     /// Version in the group.
     pub version: &'static str,
-    /// The word of an object's `kind`.
+    /// `kind` of an object.
     pub kind: &'static str,
-    /// The word of a list's `kind`.
+    /// `kind` of a list; "" for reviews, which are not stored.
     pub list_kind: &'static str,
-    /// The word in paths.
+    /// Name in paths.
     pub plural: &'static str,
-    /// The word for one, as kubectl takes it.
+    /// Singular name for kubectl.
     pub singular: &'static str,
-    /// Short words that kubectl takes.
+    /// Short names for kubectl.
     pub short_names: &'static [&'static str],
-    /// Groups of kinds that kubectl takes, such as `all`.
+    /// Categories for kubectl, such as `all`.
     pub categories: &'static [&'static str],
-    /// Whether objects live in a namespace.
+    /// True if objects live in a namespace.
     pub namespaced: bool,
-    /// The verbs, sorted.
+    /// Verbs, sorted.
     pub verbs: &'static [&'static str],
-    /// What has a path of its own below an object.
+    /// Subresources, sorted by name.
     pub subresources: &'static [Subresource],
     /// Name of the definition in the OpenAPI documents and in [`crate::machinery::schema`].
     pub definition: &'static str,
-    /// A PUT to a name that does not exist creates the object (API-06).
+    /// True if a PUT to an unused name creates the object (API-06).
     pub create_on_update: bool,
-    /// An update without `metadata.resourceVersion` is accepted (API-06).
+    /// True if an update does not need `metadata.resourceVersion` (API-06).
     pub unconditional_update: bool,
-    /// `metadata.generation` counts the changes of the desired state (API-54).
+    /// True if `metadata.generation` counts changes of the desired state (API-54).
     pub has_generation: bool,
-    /// A delete answers with the deleted object in place of a `Status` (API-09).
+    /// True if the response to a delete is the deleted object instead of a `Status` (API-09).
     pub delete_returns_object: bool,
 }
 
-/// Something below an object that has a path of its own.
+/// A subresource: a path below an object.
 #[derive(Debug)]
 pub struct Subresource {
-    /// The last segment of the path.
+    /// Last segment of the path.
     pub name: &'static str,
-    /// The verbs, sorted.
+    /// Verbs, sorted.
     pub verbs: &'static [&'static str],
-    /// The word of its `kind`, where that is not the object's.
+    /// `kind` in discovery, if it is not that of the object.
     pub kind: Option<&'static str>,
-    /// What is sent and answered there, if that is not the object itself.
+    /// Kind of request and response bodies, if it is not that of the object.
     pub sent: Option<&'static Kind>,
 }
 
-/// All rows, ordered by group, then by plural.
+/// All kinds, ordered by group, then by plural.
 pub fn all() -> &'static [Kind] {
     KINDS
 }
 
-/// The kind that is served at `/apis/{group}/{version}/…/{plural}` (at `/api/{version}/…` if `group` is "").
+/// Finds the kind at `/apis/{group}/{version}/…/{plural}`, or at `/api/{version}/…` for the group "".
 pub fn find(group: &str, version: &str, plural: &str) -> Option<&'static Kind> {
     KINDS
         .iter()
         .find(|k| k.plural == plural && k.group == group && k.version == version)
 }
 
-/// The kind of an object with this `apiVersion` and `kind`.
+/// Finds the kind of an object by its `apiVersion` and `kind`.
 pub fn find_by_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
     KINDS
         .iter()
@@ -92,7 +91,7 @@ pub fn find_by_kind(api_version: &str, kind: &str) -> Option<&'static Kind> {
 }
 
 impl Kind {
-    /// The word of `apiVersion`: `v1`, `discovery.k8s.io/v1`.
+    /// Returns the `apiVersion`: `v1`, `discovery.k8s.io/v1`.
     pub fn api_version(&self) -> String {
         if self.group.is_empty() {
             self.version.to_owned()
@@ -101,7 +100,7 @@ impl Kind {
         }
     }
 
-    /// Whether `api_version` is this kind's, without building the text.
+    /// True if `api_version` is that of the kind. Does not allocate.
     pub fn is_api_version(&self, api_version: &str) -> bool {
         match api_version.split_once('/') {
             Some((group, version)) => self.group == group && self.version == version,
@@ -109,12 +108,12 @@ impl Kind {
         }
     }
 
-    /// The path of the group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+    /// Path of the group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
     pub fn root_path(&self) -> String {
         root_path(self.group, self.version)
     }
 
-    /// What `Status.details.kind` and messages call the kind: `services`, `endpointslices.discovery.k8s.io`.
+    /// Name in `Status.details.kind` and in messages: `services`, `endpointslices.discovery.k8s.io`.
     pub fn qualified_plural(&self) -> String {
         if self.group.is_empty() {
             self.plural.to_owned()
@@ -123,28 +122,28 @@ impl Kind {
         }
     }
 
-    /// The subresource of that name.
+    /// Returns the subresource of a name.
     pub fn subresource(&self, name: &str) -> Option<&'static Subresource> {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// Whether objects of the kind are kept: all but those that are questions, which are answered at once.
+    /// True if objects of the kind are stored. Reviews are not: the server answers them at once.
     pub fn is_kept(&self) -> bool {
         !self.list_kind.is_empty()
     }
 
-    /// Whether objects of the kind have a form in protobuf: Portolan's own kinds have none, as custom resources
-    /// have none at a reference server.
+    /// True if the kind has a protobuf encoding. Portolan's own kinds have none, like custom resources upstream.
     pub fn has_protobuf(&self) -> bool {
         self.group != PORTOLAN_GROUP
     }
 
-    /// Whether the kind has a `status` that is written through a path of its own.
+    /// True if the kind has a `status` subresource.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
 
-    /// The kind in whose form the store has the objects: this one but for `events.k8s.io`, whose objects are the
+    /// Kind in whose form objects are stored: the kind itself, except for `events.k8s.io`, whose objects are stored
+    /// as
     /// Events of the core group.
     pub fn stored(&'static self) -> &'static Kind {
         match self.is_stored_form() {
@@ -153,12 +152,12 @@ impl Kind {
         }
     }
 
-    /// Whether the store has the objects in this kind's own form.
+    /// True if objects are stored in the form of this kind.
     pub fn is_stored_form(&self) -> bool {
         self.group != event::GROUP
     }
 
-    /// An object of this kind in the form in which it is stored.
+    /// Converts an object of this kind to its stored form.
     pub fn into_stored(&self, object: Value) -> Value {
         match self.is_stored_form() {
             true => object,
@@ -166,7 +165,7 @@ impl Kind {
         }
     }
 
-    /// A stored object in the form of this kind.
+    /// Converts a stored object to the form of this kind.
     pub fn of_stored(&self, object: Value) -> Value {
         match self.is_stored_form() {
             true => object,
@@ -174,14 +173,14 @@ impl Kind {
         }
     }
 
-    /// The store key of an object; `namespace` does not count for a kind without namespaces.
+    /// Store key of an object. Cluster-scoped kinds ignore `namespace`.
     pub fn store_key(&self, namespace: &str, name: &str) -> String {
         let mut key = self.store_prefix(Some(namespace));
         key.push_str(name);
         key
     }
 
-    /// The start of the store keys of all objects, or of those in one namespace; it ends in `/`.
+    /// Prefix of the store keys of all objects, or of those in one namespace. Ends with `/`.
     pub fn store_prefix(&self, namespace: Option<&str>) -> String {
         let group = if self.is_stored_form() { self.group } else { "" };
         let group_gap = if group.is_empty() { "" } else { "/" };
@@ -197,7 +196,7 @@ impl Kind {
     }
 }
 
-/// The path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
+/// Path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.
 pub fn root_path(group: &str, version: &str) -> String {
     if group.is_empty() {
         format!("/api/{version}")

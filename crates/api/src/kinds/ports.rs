@@ -1,4 +1,4 @@
-//! What the ports of Services and of Endpoints have in common (VAL-12, VAL-13, EPV-06).
+//! Rules of ports that Services and Endpoints share (VAL-12, VAL-13, EPV-06).
 
 use serde_json::Value;
 
@@ -7,10 +7,10 @@ use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{number, text, text_if_set};
 
-/// The protocols of Services and endpoints.
+/// Protocols of Services and endpoints.
 pub(crate) const PROTOCOLS: [&str; 3] = ["SCTP", "TCP", "UDP"];
 
-/// A port's `port` and `protocol`, both of which must be there.
+/// Validates `port` and `protocol`, both of which are required.
 pub(crate) fn validate_number_and_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
     let value = number(port, "port");
     for fault in names::port_number(value) {
@@ -27,7 +27,7 @@ pub(crate) fn validate_number_and_protocol(errors: &mut FieldErrors, port: &Valu
     }
 }
 
-/// A port's `appProtocol`, which may be absent.
+/// Validates the optional `appProtocol`.
 pub(crate) fn validate_app_protocol(errors: &mut FieldErrors, port: &Value, path: &Path) {
     if let Some(protocol) = text_if_set(port, "appProtocol") {
         let faults = names::qualified_name(protocol);

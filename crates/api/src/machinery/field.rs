@@ -1,20 +1,20 @@
-//! Field errors: what validation says about one field, as `Status` causes carry it.
+//! Field errors: the result of validation for one field, in the form of `Status` causes.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// The path of a field in an object, written as Kubernetes does: `spec.ports[0].name`.
+/// Path of a field in an object, as Kubernetes writes it: `spec.ports[0].name`.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Path(String);
 
 impl Path {
-    /// A path that starts at a top-level field.
+    /// Path of a top-level field.
     pub fn new(name: &str) -> Self {
         Self(name.to_owned())
     }
 
-    /// The path of field `name` below this one.
+    /// Path of the field `name` below this one.
     pub fn child(&self, name: &str) -> Self {
         if self.0.is_empty() {
             Self(name.to_owned())
@@ -23,17 +23,17 @@ impl Path {
         }
     }
 
-    /// The path of element `index` of the list at this path.
+    /// Path of the element `index` of the list at this path.
     pub fn index(&self, index: usize) -> Self {
         Self(format!("{}[{index}]", self.0))
     }
 
-    /// The path of entry `key` of the map at this path: `metadata.annotations[key]`.
+    /// Path of the entry `key` of the map at this path: `metadata.annotations[key]`.
     pub fn key(&self, key: &str) -> Self {
         Self(format!("{}[{key}]", self.0))
     }
 
-    /// The path as text.
+    /// Path as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -45,33 +45,33 @@ impl fmt::Display for Path {
     }
 }
 
-/// Why a field is refused; the words are those of `Status.details.causes[].reason`.
+/// Reason of a field error, as in `Status.details.causes[].reason`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// The value is not allowed.
+    /// Value that is not allowed.
     Invalid,
-    /// A value is needed and none came.
+    /// Missing value.
     Required,
-    /// No value may be set here.
+    /// Value where none is allowed.
     Forbidden,
-    /// The value is not one of a fixed set.
+    /// Value outside of a fixed set.
     NotSupported,
-    /// The value is there twice.
+    /// Duplicate value.
     Duplicate,
-    /// The list is too long.
+    /// List that is too long.
     TooMany,
-    /// The value is longer than allowed.
+    /// Text that is too long.
     TooLong,
-    /// The value has a JSON type that the field does not take.
+    /// Value of a JSON type that the field does not accept.
     TypeInvalid,
-    /// A referenced object does not exist.
+    /// Reference to an object that does not exist.
     NotFound,
-    /// The fault is the server's.
+    /// Fault of the server.
     InternalError,
 }
 
 impl Reason {
-    /// The word that clients see in a cause.
+    /// Text of the reason in a cause.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Invalid => "FieldValueInvalid",
@@ -88,19 +88,19 @@ impl Reason {
     }
 }
 
-/// One fault of one field.
+/// An invalid field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// The kind of fault.
+    /// Reason.
     pub reason: Reason,
-    /// Where.
+    /// Field.
     pub path: Path,
-    /// The message as a cause carries it, bad value included: `Invalid value: 0: must be …`.
+    /// Message of the cause, with the value: `Invalid value: 0: must be …`.
     pub message: String,
 }
 
 impl FieldError {
-    /// A value that is not allowed; `value` is shown to the client.
+    /// Error of a value that is not allowed. The message contains `value`.
     pub fn invalid(path: &Path, value: impl Into<Value>, detail: impl fmt::Display) -> Self {
         let value = value.into();
         Self::of(
@@ -110,17 +110,17 @@ impl FieldError {
         )
     }
 
-    /// A missing value.
+    /// Error of a missing value.
     pub fn required(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Required, path, with_detail("Required value", detail))
     }
 
-    /// A value where none may be.
+    /// Error of a value where none is allowed.
     pub fn forbidden(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::Forbidden, path, with_detail("Forbidden", detail))
     }
 
-    /// A value outside of a fixed set; the allowed ones are listed in the message.
+    /// Error of a value outside of the set `allowed`, which the message lists.
     pub fn not_supported(path: &Path, value: impl Into<Value>, allowed: &[&str]) -> Self {
         let list: Vec<String> = allowed.iter().map(|a| format!("\"{a}\"")).collect();
         let value = shown(&value.into());
@@ -134,7 +134,7 @@ impl FieldError {
         )
     }
 
-    /// A value that stands in the list already.
+    /// Error of a value that is in the list already.
     pub fn duplicate(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(
             Reason::Duplicate,
@@ -143,7 +143,7 @@ impl FieldError {
         )
     }
 
-    /// A value that names something which does not exist.
+    /// Error of a reference to an object that does not exist.
     pub fn not_found(path: &Path, value: impl Into<Value>) -> Self {
         Self::of(
             Reason::NotFound,
@@ -152,7 +152,7 @@ impl FieldError {
         )
     }
 
-    /// A list of `actual` items where at most `max` may be.
+    /// Error of a list of `actual` items with at most `max` allowed.
     pub fn too_many(path: &Path, actual: usize, max: usize) -> Self {
         Self::of(
             Reason::TooMany,
@@ -161,7 +161,7 @@ impl FieldError {
         )
     }
 
-    /// A text of more than `max` bytes.
+    /// Error of a text of more than `max` bytes.
     pub fn too_long(path: &Path, max: usize) -> Self {
         Self::of(
             Reason::TooLong,
@@ -170,7 +170,7 @@ impl FieldError {
         )
     }
 
-    /// A fault of the server's own.
+    /// Error of the server.
     pub fn internal(path: &Path, detail: impl fmt::Display) -> Self {
         Self::of(Reason::InternalError, path, with_detail("Internal error", detail))
     }
@@ -190,7 +190,7 @@ impl fmt::Display for FieldError {
     }
 }
 
-/// All faults of one object.
+/// All field errors of one object.
 pub type FieldErrors = Vec<FieldError>;
 
 fn with_detail(what: &str, detail: impl fmt::Display) -> String {
@@ -202,7 +202,7 @@ fn with_detail(what: &str, detail: impl fmt::Display) -> String {
     }
 }
 
-/// A value as messages show it; long ones are cut so that a message stays readable.
+/// Formats a value for a message. Long values are cut, so that the message stays readable.
 fn shown(value: &Value) -> String {
     const SHOWN_CHARS_MAX: usize = 300;
     let text = value.to_string();

@@ -1,6 +1,5 @@
-//! IP addresses and CIDRs as the API reads them: a lenient form that old fields were once accepted in,
-//! the strict form that new values must have (`StrictIPCIDRValidation`, VAL-27), and warnings about forms
-//! that are accepted but not canonical (WRN-02).
+//! IP addresses and CIDRs of the API: the lenient form that old fields accept, the strict form for new values
+//! (`StrictIPCIDRValidation`, VAL-27), and warnings about accepted values that are not canonical (WRN-02).
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -9,7 +8,7 @@ use ipnet::IpNet;
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 
-/// One of the two IP families.
+/// IP family.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Family {
     /// IPv4.
@@ -19,7 +18,7 @@ pub enum Family {
 }
 
 impl Family {
-    /// The family of an address.
+    /// Family of an address.
     pub fn of(address: IpAddr) -> Self {
         match address {
             IpAddr::V4(_) => Self::V4,
@@ -27,7 +26,7 @@ impl Family {
         }
     }
 
-    /// The family that `name` (`IPv4` or `IPv6`) means.
+    /// Family of the name `IPv4` or `IPv6`.
     pub fn from_name(name: &str) -> Option<Self> {
         match name {
             "IPv4" => Some(Self::V4),
@@ -36,7 +35,7 @@ impl Family {
         }
     }
 
-    /// The name as `ipFamilies` has it.
+    /// Name in `ipFamilies`.
     pub fn name(self) -> &'static str {
         match self {
             Self::V4 => "IPv4",
@@ -44,7 +43,7 @@ impl Family {
         }
     }
 
-    /// The other one.
+    /// Other family.
     pub fn other(self) -> Self {
         match self {
             Self::V4 => Self::V6,
@@ -59,16 +58,16 @@ impl fmt::Display for Family {
     }
 }
 
-/// An address read leniently.
+/// Address in the lenient form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyIp {
-    /// The address; an IPv4-mapped IPv6 address counts as the IPv4 one.
+    /// Address. An IPv4-mapped IPv6 address becomes its IPv4 address.
     pub address: IpAddr,
-    /// Whether the text is also a valid address without leading zeros and not IPv4-mapped.
+    /// True if the text is valid in the strict form: without leading zeros, not IPv4-mapped.
     pub is_strict: bool,
 }
 
-/// Reads an address in the lenient form: leading zeros and IPv4-mapped IPv6 are let pass.
+/// Parses an address in the lenient form, which allows leading zeros and IPv4-mapped IPv6.
 pub fn parse_legacy(value: &str) -> Option<LegacyIp> {
     match value.parse::<IpAddr>() {
         Ok(address) => {
@@ -88,12 +87,12 @@ pub fn parse_legacy(value: &str) -> Option<LegacyIp> {
     }
 }
 
-/// The family of an address in the lenient form.
+/// Family of an address in the lenient form.
 pub fn family_of(value: &str) -> Option<Family> {
     parse_legacy(value).map(|ip| Family::of(ip.address))
 }
 
-/// Whether an address must be refused; values of `existing` were accepted once and stay accepted.
+/// Validates an address in the strict form. Values of `existing` were accepted before and stay valid.
 pub fn validate(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
     if existing.contains(&value) {
         return Vec::new();
@@ -102,7 +101,8 @@ pub fn validate(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
     fault.into_iter().collect()
 }
 
-/// What is wrong with an address that has to be strict and canonical, as the name of an IPAddress (CIDR-12).
+/// Returns the broken rule of an address that must be strict and canonical, such as the name of an IPAddress
+/// (CIDR-12).
 pub fn canonical_fault(value: &str) -> Option<String> {
     if let Some(fault) = strict_fault(value) {
         return Some(fault.to_owned());
@@ -120,8 +120,7 @@ fn strict_fault(value: &str) -> Option<&'static str> {
     }
 }
 
-/// Whether an address cannot be an endpoint or an external IP: unspecified, loopback or link-local
-/// (VAL-33, EPV-04).
+/// Validates the address of an endpoint or an external IP: not unspecified, loopback or link-local (VAL-33, EPV-04).
 pub fn validate_endpoint(path: &Path, value: &str) -> FieldErrors {
     let Some(ip) = parse_legacy(value) else {
         return vec![FieldError::invalid(path, value, "must be a valid IP address")];
@@ -165,18 +164,18 @@ pub fn validate_endpoint(path: &Path, value: &str) -> FieldErrors {
         .collect()
 }
 
-/// A CIDR read leniently.
+/// CIDR in the lenient form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LegacyCidr {
-    /// The address as written, IPv4-mapped ones as IPv4 where the prefix allows it.
+    /// Network with the address as written. An IPv4-mapped address becomes IPv4 if the prefix length allows it.
     pub net: IpNet,
-    /// Whether there are no leading zeros.
+    /// True if neither address nor length have leading zeros.
     pub without_leading_zeros: bool,
-    /// Whether the address was IPv4-mapped.
+    /// True if the address was IPv4-mapped.
     pub is_mapped: bool,
 }
 
-/// Reads a CIDR in the lenient form: leading zeros, IPv4-mapped IPv6 and host bits are let pass.
+/// Parses a CIDR in the lenient form, which allows leading zeros, IPv4-mapped IPv6 and host bits.
 pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
     const LONGEST_PREFIX_DIGITS: usize = 3;
     let (address, length) = value.split_once('/')?;
@@ -211,7 +210,7 @@ pub fn parse_legacy_cidr(value: &str) -> Option<LegacyCidr> {
     })
 }
 
-/// Whether a CIDR must be refused; values of `existing` were accepted once and stay accepted (VAL-39).
+/// Validates a CIDR in the strict form. Values of `existing` were accepted before and stay valid (VAL-39).
 pub fn validate_cidr(path: &Path, value: &str, existing: &[&str]) -> FieldErrors {
     if existing.contains(&value) {
         return Vec::new();
@@ -228,7 +227,7 @@ pub fn validate_cidr(path: &Path, value: &str, existing: &[&str]) -> FieldErrors
     vec![FieldError::invalid(path, value, fault)]
 }
 
-/// Whether a CIDR of a field with no history must be refused: strict and canonical (CIDR-02).
+/// Validates a CIDR of a field without old values: strict and canonical (CIDR-02).
 pub fn validate_canonical_cidr(path: &Path, value: &str) -> FieldErrors {
     let faults = validate_cidr(path, value, &[]);
     if !faults.is_empty() {
@@ -243,7 +242,7 @@ pub fn validate_canonical_cidr(path: &Path, value: &str) -> FieldErrors {
     }
 }
 
-/// What a client should hear about an accepted address that is not in the preferred form (WRN-02).
+/// Warning for an accepted address that is not canonical (WRN-02).
 pub fn warning(path: &Path, value: &str) -> Option<String> {
     let ip = parse_legacy(value)?;
     if !ip.is_strict {
@@ -263,7 +262,7 @@ pub fn warning(path: &Path, value: &str) -> Option<String> {
     ))
 }
 
-/// What a client should hear about an accepted CIDR that is not in the preferred form (WRN-02).
+/// Warnings for an accepted CIDR that is not canonical (WRN-02).
 pub fn cidr_warnings(path: &Path, value: &str) -> Vec<String> {
     let Some(cidr) = parse_legacy_cidr(value) else {
         return Vec::new();
@@ -302,8 +301,7 @@ fn low_bits(address: Ipv6Addr) -> Ipv4Addr {
     Ipv4Addr::new(octets[12], octets[13], octets[14], octets[15])
 }
 
-/// The text with leading zeros taken from the decimal parts of its dotted quad; `None` if it has no
-/// dotted quad to take them from.
+/// Removes leading zeros from the parts of a dotted quad; `None` if the text contains no dotted quad.
 fn without_leading_zeros(value: &str) -> Option<String> {
     let quad_at = value.rfind(':').map_or(0, |colon| colon + 1);
     let (head, quad) = value.split_at(quad_at);

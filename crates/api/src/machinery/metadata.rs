@@ -1,4 +1,4 @@
-//! Rules of `metadata`, the same for every kind but for the form of the name.
+//! Rules of `metadata`. Kinds differ in the form of the name only.
 
 use std::collections::HashSet;
 
@@ -10,27 +10,27 @@ use crate::machinery::tree::{
 };
 use crate::machinery::{ip, names};
 
-/// Most bytes of all annotations' keys and values together.
+/// Most bytes of all keys and values of annotations.
 pub const ANNOTATIONS_BYTES_MAX: usize = 256 * 1024;
-/// Faults for more than one controller among the owners. Each repeats the whole list, as upstream's does, so that one for each
-/// owner would take gigabytes.
+/// Most errors for surplus controllers among the owners. Each message repeats the whole list, as upstream, so one for
+/// each owner would take gigabytes.
 const SURPLUS_CONTROLLERS_MAX: usize = 3;
 
-/// The form that a kind's names have.
+/// Form of a kind's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NameForm {
-    /// A DNS-1123 label: Namespaces, and Services since their names were relaxed (VAL-01).
+    /// RFC 1123 label: Namespaces, and Services since their names were relaxed (VAL-01).
     DnsLabel,
-    /// A DNS-1123 subdomain: most kinds.
+    /// RFC 1123 subdomain: most kinds.
     DnsSubdomain,
-    /// Anything that is one segment of a URL path: roles and their bindings.
+    /// One segment of a URL path: roles and their bindings.
     PathSegment,
-    /// A canonical IP address: IPAddress (CIDR-12).
+    /// Canonical IP address: IPAddress (CIDR-12).
     IpAddress,
 }
 
 impl NameForm {
-    /// What is wrong with `name`; as the prefix of a generated name it may end in a hyphen.
+    /// Returns the broken rules of `name`. The prefix of a generated name may end with a hyphen.
     fn faults(self, name: &str, is_prefix: bool) -> Vec<String> {
         let masked = match name.strip_suffix('-') {
             Some(stem) if is_prefix && !stem.is_empty() => format!("{stem}a"),
@@ -45,12 +45,12 @@ impl NameForm {
     }
 }
 
-/// What is wrong with `name` as an object's name of this form, for callers that have only the name.
+/// Returns the rules that `name` breaks as an object name of this form.
 pub fn name_faults(form: NameForm, name: &str) -> Vec<String> {
     form.faults(name, false)
 }
 
-/// Leaves out of `metadata` what the reference never writes out when it is empty.
+/// Drops empty fields of `metadata`, which upstream never writes.
 pub fn omit_empty(object: &mut Value) {
     const OMITTED: &[&str] = &[
         "generateName",
@@ -78,13 +78,13 @@ pub fn omit_empty(object: &mut Value) {
     }
 }
 
-/// Leaves out owners that are named twice in the same words; gives the warning for it, if there were any.
+/// Drops duplicate owner references. Returns a warning if there were any.
 pub fn drop_duplicate_owners(object: &mut Value) -> Option<String> {
     let metadata = object.get_mut("metadata")?;
     let owners = items(metadata, "ownerReferences");
     let mut kept: Vec<Value> = Vec::with_capacity(owners.len());
     let mut twice: Vec<String> = Vec::new();
-    // By a hash: comparing each with all before takes minutes for as many as fit into a body.
+    // A hash set: the pairwise comparison of as many owners as fit into a body takes minutes.
     let mut seen = HashSet::with_capacity(owners.len());
     for owner in owners {
         if seen.insert(owner) {
@@ -104,7 +104,7 @@ pub fn drop_duplicate_owners(object: &mut Value) -> Option<String> {
     ))
 }
 
-/// The rules for a new object's metadata.
+/// Validates the metadata of a new object.
 pub fn validate(object: &Value, form: NameForm, namespaced: bool) -> FieldErrors {
     let metadata = child(object, "metadata");
     let mut errors = Vec::new();
@@ -113,16 +113,15 @@ pub fn validate(object: &Value, form: NameForm, namespaced: bool) -> FieldErrors
     errors
 }
 
-/// The rules for the metadata of a template at `path`: its labels and annotations. The reference tells them by the
-/// template's own path.
+/// Validates labels and annotations of a template. Upstream reports them below the path of the template, without
+/// `metadata`.
 pub(crate) fn validate_template(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
     validate_labels(errors, &path.child("labels"), entries(metadata, "labels"));
     validate_annotations(errors, metadata, &path.child("annotations"));
 }
 
-/// The rules for changed metadata (VAL-56): identity and times stay, and nothing new holds back a deletion.
-/// The reference asks most of them twice, for every kind and again for this one, so a fault has two causes
-/// or three.
+/// Validates changed metadata (VAL-56): identity and times stay, and a deletion gets no new finalizers. Upstream runs
+/// most checks twice, for every kind and again for this one, so a fault has two or three causes.
 pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_update_of_any(new, old);
     let (new, old) = (child(new, "metadata"), child(old, "metadata"));
@@ -131,8 +130,8 @@ pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// Those rules for changed metadata that are asked for every kind. Kinds that ask the rules for new objects
-/// again at an update need no others.
+/// Runs the checks of changed metadata for every kind. Kinds that validate an update like a new object need no
+/// others.
 pub fn validate_update_of_any(new: &Value, old: &Value) -> FieldErrors {
     let (new, old) = (child(new, "metadata"), child(old, "metadata"));
     let namespaced = !text(old, "namespace").is_empty();
@@ -216,7 +215,7 @@ fn validate_transition(errors: &mut FieldErrors, new: &Value, old: &Value) {
     validate_common(errors, new, &path);
 }
 
-/// The rules for a map of labels at `path`: keys are qualified names, values have the form of a label's.
+/// Validates a map of labels at `path`: keys are qualified names, values label values.
 pub fn validate_labels<'a>(
     errors: &mut FieldErrors,
     path: &Path,
@@ -228,7 +227,7 @@ pub fn validate_labels<'a>(
     }
 }
 
-/// One `Invalid` for every fault of `value`.
+/// Adds an `Invalid` error for each fault of `value`.
 pub fn push_faults(errors: &mut FieldErrors, path: &Path, value: &str, faults: Vec<String>) {
     errors.extend(
         faults
@@ -323,7 +322,7 @@ fn validate_finalizers(errors: &mut FieldErrors, metadata: &Value, path: &Path) 
     }
 }
 
-/// A finalizer is one of the known ones or says by its prefix whose it is.
+/// Checks that each finalizer is a standard one or has a domain prefix.
 fn validate_finalizer_names(errors: &mut FieldErrors, metadata: &Value) {
     const STANDARD: [&str; 3] = ["kubernetes", "orphan", "foregroundDeletion"];
     for (index, finalizer) in texts(metadata, "finalizers").into_iter().enumerate() {

@@ -1,5 +1,6 @@
-//! The forms of names, labels and port names. Each function returns the messages of the rules that
-//! `value` breaks, in upstream's words; an empty list means that it is well formed.
+//! Forms of names, labels and port names. Each function returns the messages of the broken rules in upstream's words;
+//! an
+//! empty list means that the value is valid.
 
 /// Longest DNS label (RFC 1123).
 pub const LABEL_BYTES_MAX: usize = 63;
@@ -24,7 +25,7 @@ const LABEL_VALUE_FORM: &str = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?";
 const LABEL_VALUE_RULE: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', \
      '_' or '.', and must start and end with an alphanumeric character";
 
-/// The rules of a DNS-1123 label (VAL-01, VAL-11).
+/// Checks an RFC 1123 label (VAL-01, VAL-11).
 pub fn dns_label(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, LABEL_BYTES_MAX);
     if !is_label(value) {
@@ -37,7 +38,7 @@ pub fn dns_label(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a DNS-1123 subdomain (VAL-09, EPV-01).
+/// Checks an RFC 1123 subdomain (VAL-09, EPV-01).
 pub fn dns_subdomain(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, SUBDOMAIN_BYTES_MAX);
     if !is_subdomain(value) {
@@ -46,7 +47,7 @@ pub fn dns_subdomain(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a DNS-1035 label, which starts with a letter.
+/// Checks an RFC 1035 label, which starts with a letter.
 pub fn dns_1035_label(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, LABEL_BYTES_MAX);
     if !is_label(value) || !value.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -55,7 +56,7 @@ pub fn dns_1035_label(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a qualified name: `name` or `example.com/name` (label keys, VAL-15, VAL-42).
+/// Checks a qualified name: `name` or `example.com/name` (label keys, VAL-15, VAL-42).
 pub fn qualified_name(value: &str) -> Vec<String> {
     let mut faults = Vec::new();
     let mut parts = value.split('/');
@@ -96,7 +97,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a label's value.
+/// Checks a label value.
 pub fn label_value(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, LABEL_BYTES_MAX);
     if !value.is_empty() && !is_qualified_part(value) {
@@ -109,7 +110,7 @@ pub fn label_value(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a container port's name, an IANA service name (VAL-14).
+/// Checks the name of a container port, an IANA service name (VAL-14).
 pub fn port_name(value: &str) -> Vec<String> {
     let mut faults = length_at_most(value, PORT_NAME_BYTES_MAX);
     let bytes = value.as_bytes();
@@ -128,7 +129,7 @@ pub fn port_name(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a port number (VAL-12).
+/// Checks a port number (VAL-12).
 pub fn port_number(value: i64) -> Vec<String> {
     if (1..=65535).contains(&value) {
         Vec::new()
@@ -137,7 +138,7 @@ pub fn port_number(value: i64) -> Vec<String> {
     }
 }
 
-/// The key of a value in a ConfigMap or Secret.
+/// Checks a key of a ConfigMap or Secret.
 pub fn config_key(value: &str) -> Vec<String> {
     const KEY_BYTES_MAX: usize = 253;
     let mut faults = Vec::new();
@@ -161,7 +162,7 @@ pub fn config_key(value: &str) -> Vec<String> {
     faults
 }
 
-/// The rules of a name that stands as one segment of a URL path.
+/// Checks a name that is one segment of a URL path.
 pub fn path_segment(value: &str) -> Vec<String> {
     if value == "." || value == ".." {
         return vec![format!("may not be '{value}'")];
@@ -173,7 +174,7 @@ pub fn path_segment(value: &str) -> Vec<String> {
         .collect()
 }
 
-/// The rules of a fully qualified domain name of at least two labels; a trailing dot is allowed (EPV-10).
+/// Checks a fully qualified domain name of at least two labels; a trailing dot is allowed (EPV-10).
 pub fn fully_qualified_domain(value: &str) -> Vec<String> {
     let name = value.strip_suffix('.').unwrap_or(value);
     let faults = dns_subdomain(name);
@@ -225,7 +226,7 @@ fn length_at_most(value: &str, max: usize) -> Vec<String> {
     }
 }
 
-/// A rule with examples and the regular expression that clients know it by.
+/// Builds the message of a rule, with examples and the regular expression.
 fn form(rule: &str, expression: &str, examples: &[&str]) -> String {
     let examples: Vec<String> = examples.iter().map(|e| format!("'{e}', ")).collect();
     format!(

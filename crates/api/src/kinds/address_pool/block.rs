@@ -1,4 +1,4 @@
-//! One entry of a pool: all addresses from one to another.
+//! Address blocks: the entries of a pool.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -8,35 +8,35 @@ use ipnet::IpNet;
 
 use crate::machinery::ip::Family;
 
-/// Addresses of one family that follow each other, written as a CIDR or as `first-last`.
+/// Contiguous addresses of one family, written as a CIDR or as `first-last`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressBlock {
     first: IpAddr,
     last: IpAddr,
 }
 
-/// Why a text is no block; another text is needed.
+/// Error of a text that is not an address block. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BlockError {
-    /// Neither form.
+    /// Neither CIDR nor range.
     #[error("must be a CIDR, (e.g. 192.0.2.0/24 or 2001:db8::/64), or a range, (e.g. 192.0.2.10-192.0.2.20)")]
     Form,
-    /// A CIDR that names one address of it.
+    /// CIDR with host bits.
     #[error("must not have bits set beyond the prefix length: use {0}")]
     HostBits(IpNet),
-    /// Both ends are needed from one family.
+    /// Ends of different families.
     #[error("both ends of a range must be of the same family")]
     Families,
-    /// Nothing lies between the ends.
+    /// First address above the last one.
     #[error("the first address of a range must not be above the last one")]
     Backwards,
-    /// Addresses that no balancer may have.
+    /// Contains addresses that a load balancer cannot use.
     #[error("must not contain {0} addresses")]
     Unusable(&'static str),
 }
 
 impl AddressBlock {
-    /// The block from one address to another, both included.
+    /// Returns the block from `first` to `last`, both included.
     pub fn new(first: IpAddr, last: IpAddr) -> Result<Self, BlockError> {
         if Family::of(first) != Family::of(last) {
             return Err(BlockError::Families);
@@ -54,25 +54,25 @@ impl AddressBlock {
         Ok(block)
     }
 
-    /// The lowest address.
+    /// Lowest address.
     pub fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// The highest address.
+    /// Highest address.
     pub fn last(&self) -> IpAddr {
         self.last
     }
 
-    /// Whether an address is one of them.
+    /// True if the block contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
-        // Addresses of one family all sort before those of the other.
+        // `IpAddr` orders all IPv4 addresses before all IPv6 addresses.
         self.first <= address && address <= self.last
     }
 
-    /// Whether the two have an address in common.
+    /// True if the blocks have an address in common.
     pub fn overlaps(&self, other: &Self) -> bool {
-        // Addresses of different families are never equal, and all of one sort before those of the other.
+        // `IpAddr` orders all IPv4 addresses before all IPv6 addresses, so blocks of two families never overlap.
         self.first <= other.last && other.first <= self.last
     }
 
@@ -84,7 +84,7 @@ impl AddressBlock {
     }
 }
 
-/// Networks whose addresses mean something else (RFC 6890).
+/// Networks of special purpose (RFC 6890).
 const UNUSABLE: [(&str, &str); 6] = [
     ("0.0.0.0/8", "unspecified"),
     ("127.0.0.0/8", "loopback"),

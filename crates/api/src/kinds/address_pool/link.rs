@@ -1,36 +1,36 @@
-//! Names of links, as pools and flags write them: `eth1`, or `bond*` for all that begin so.
+//! Link patterns, as pools and flags write them: `eth1`, or `bond*` for all links with that prefix.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// Longest name of a link in bytes: the kernel keeps 16 with a zero behind (`IFNAMSIZ` of `linux/if.h`).
+/// Longest link name in bytes: `IFNAMSIZ` of `linux/if.h` without the terminating zero.
 const NAME_BYTES_MAX: usize = 15;
 
-/// The name of a link, or the beginning of names.
+/// Name of a link, or prefix of link names.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LinkPattern {
-    /// This link.
+    /// Link of this name.
     Name(String),
-    /// All whose names begin so; `*` alone is all of them.
+    /// Links with this prefix; `*` alone matches all.
     Beginning(String),
 }
 
-/// A text that no link can be called by.
+/// Error of a text that matches no link name. A retry does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LinkPatternError {
-    /// Nothing is there.
+    /// Empty text.
     #[error("must be the name of a link, such as eth1, or the beginning of names, such as bond*")]
     Empty,
-    /// The kernel has no such names.
+    /// Longer than a link name.
     #[error("must be no longer than {NAME_BYTES_MAX} bytes, as names of links are")]
     TooLong,
-    /// The kernel has no such names.
+    /// Character that link names do not contain.
     #[error("must not contain '/', ':' or white space, and '*' only at the end")]
     Character,
 }
 
 impl LinkPattern {
-    /// Whether the link of that name is meant.
+    /// True if the pattern matches the link name.
     pub fn matches(&self, link: &str) -> bool {
         match self {
             Self::Name(name) => link == name,

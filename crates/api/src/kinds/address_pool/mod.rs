@@ -1,5 +1,6 @@
-//! The rules of AddressPools (`portolan.dev/v1alpha1`): which addresses Services of type LoadBalancer are given, and
-//! where these are announced.
+//! Rules of AddressPools (`portolan.dev/v1alpha1`): the addresses for Services of type LoadBalancer, and the nodes
+//! and
+//! links that announce them.
 
 mod block;
 mod link;
@@ -16,16 +17,16 @@ use crate::machinery::tree::{
     child, is_set, items, number, object_mut, omit_null, set, set_or_clear, text, texts,
 };
 
-/// Entries of `spec.addresses`: a pool is written by people, and every address is looked for in all of them.
+/// Most entries of `spec.addresses`. People write pools, and every lookup of an address scans all entries.
 pub const ADDRESSES_MAX: usize = 256;
-/// Entries of `spec.nodeSelectors` and of `spec.interfaces`, each: every node looks at all of them.
+/// Most entries of `spec.nodeSelectors` and of `spec.interfaces`. Every node evaluates all of them.
 pub const PLACES_MAX: usize = 64;
-/// The scopes of pools.
+/// Valid scopes; the first is the default.
 pub const SCOPES: [&str; 2] = ["External", "Internal"];
-/// Priorities lie between this and its negative.
+/// Bound of the priority, positive and negative.
 const PRIORITY_MAX: i64 = 1_000_000;
 
-/// Completes what a client left out.
+/// Sets defaults and drops empty fields.
 pub fn default_on_write(pool: &mut Value) {
     metadata::omit_empty(pool);
     let Some(spec) = pool.get_mut("spec").filter(|spec| spec.is_object()) else {
@@ -55,12 +56,12 @@ pub fn default_on_write(pool: &mut Value) {
     }
 }
 
-/// A new pool has no status, and is its first generation.
+/// Prepares a new pool: its status is empty.
 pub fn prepare_create(pool: &mut Value) {
     set(pool, "status", json!({}));
 }
 
-/// Writes to the main resource leave the status as it is; a changed spec is a new generation.
+/// Prepares an update: the status stays, and a changed spec increments the generation.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
     if child(new, "spec") != child(old, "spec") {
@@ -69,14 +70,14 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// The rules for a new pool.
+/// Validates a new pool.
 pub fn validate(pool: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pool, NameForm::DnsSubdomain, false);
     validate_spec(&mut errors, child(pool, "spec"));
     errors
 }
 
-/// The rules for a changed pool: everything may change. What Services hold and the pool has no more, they lose.
+/// Validates an update. All of the spec may change; Services lose addresses that the pool no longer contains.
 pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_spec(&mut errors, child(new, "spec"));

@@ -16,7 +16,7 @@ fn causes(errors: &FieldErrors) -> Vec<String> {
 }
 
 #[test]
-fn what_is_left_out_is_completed() {
+fn sets_defaults() {
     let pool = pool(json!({"addresses": ["192.0.2.0/24"], "scope": null}));
     assert_eq!(
         pool["spec"],
@@ -27,7 +27,7 @@ fn what_is_left_out_is_completed() {
 }
 
 #[test]
-fn addresses() {
+fn validates_addresses() {
     let of = |addresses: Value| causes(&validate(&pool(json!({ "addresses": addresses }))));
     assert!(
         of(json!([
@@ -65,7 +65,7 @@ fn addresses() {
 }
 
 #[test]
-fn everything_else() {
+fn validates_scope_and_priority() {
     let with = |field: &str, value: Value| {
         let mut spec = json!({"addresses": ["192.0.2.0/24"]});
         spec[field] = value;
@@ -88,7 +88,7 @@ fn everything_else() {
 }
 
 #[test]
-fn places() {
+fn validates_node_selectors_and_interfaces() {
     let with = |field: &str, value: Value| {
         let mut spec = json!({"addresses": ["192.0.2.0/24"]});
         spec[field] = value;
@@ -130,7 +130,7 @@ fn places() {
 }
 
 #[test]
-fn links_are_named_wholly_or_by_their_beginning() {
+fn patterns_match_names_or_prefixes() {
     let matches = |pattern: &str, link: &str| pattern.parse::<LinkPattern>().unwrap().matches(link);
     assert!(matches("eth1", "eth1") && !matches("eth1", "eth10") && !matches("eth1", "veth1"));
     assert!(matches("eth1*", "eth1") && matches("eth1*", "eth10") && !matches("eth1*", "eth2"));
@@ -141,7 +141,7 @@ fn links_are_named_wholly_or_by_their_beginning() {
 }
 
 #[test]
-fn a_changed_spec_is_a_new_generation_and_keeps_the_status() {
+fn changed_spec_increments_the_generation_and_keeps_the_status() {
     let mut old = pool(json!({"addresses": ["192.0.2.0/24"]}));
     old["metadata"]["generation"] = json!(1);
     old["status"] = json!({"usage": [{"family": "IPv4", "total": 256, "assigned": 1}]});

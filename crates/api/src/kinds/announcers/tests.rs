@@ -22,16 +22,16 @@ fn record(members: &[&str], joining: &[&str]) -> Record {
         epoch: 3,
         members: list(members),
         joining: list(joining),
-        witness: None,
+        tie_breaker: None,
     }
 }
 
-fn is_quorum(record: &Record, votes: &[&str], has_witness: bool) -> bool {
-    record.is_quorum(|name| votes.contains(&&**name), has_witness)
+fn is_quorum(record: &Record, votes: &[&str], has_tie_breaker: bool) -> bool {
+    record.is_quorum(|name| votes.contains(&&**name), has_tie_breaker)
 }
 
 #[test]
-fn more_than_half_is_a_quorum_and_half_with_the_casting_vote() {
+fn quorum_is_more_than_half_or_half_with_the_tie_breaker() {
     let one = record(&["a"], &[]);
     assert!(is_quorum(&one, &["a"], false));
     assert!(!is_quorum(&one, &[], true));
@@ -45,7 +45,7 @@ fn more_than_half_is_a_quorum_and_half_with_the_casting_vote() {
 }
 
 #[test]
-fn while_nodes_join_both_lists_need_a_majority() {
+fn joining_needs_a_majority_of_both_lists() {
     let joint = record(&["a", "b", "c"], &["d"]);
     assert!(!is_quorum(&joint, &["a", "b"], false), "half of four");
     assert!(is_quorum(&joint, &["a", "b"], true));
@@ -56,9 +56,9 @@ fn while_nodes_join_both_lists_need_a_majority() {
     assert!(joint.is_settled(|name| ["a", "b"].contains(&&**name)));
 }
 
-/// Whatever steps lead from one list to the next, a quorum of the one and a quorum of the other share a vote.
+/// After any step from one list to the next, a quorum of each list shares a vote with a quorum of the other.
 #[test]
-fn quorums_of_neighbouring_lists_have_a_vote_in_common() {
+fn quorums_of_successive_lists_intersect() {
     let three = record(&["a", "b", "c"], &[]);
     let joint = three.with(&"d".into(), member(1)).unwrap();
     let four = joint.with_joined();
@@ -73,9 +73,9 @@ fn quorums_of_neighbouring_lists_have_a_vote_in_common() {
         for bits in 0..32u32 {
             let (one, other) = (chosen(bits), chosen(!bits));
             let one: Vec<&str> = one.into_iter().filter(|name| *name != gone).collect();
-            let has_witness = bits & 16 != 0;
+            let has_tie_breaker = bits & 16 != 0;
             assert!(
-                !(is_quorum(before, &one, has_witness) && is_quorum(after, &other, !has_witness)),
+                !(is_quorum(before, &one, has_tie_breaker) && is_quorum(after, &other, !has_tie_breaker)),
                 "{one:?} and {other:?}"
             );
         }
@@ -83,8 +83,8 @@ fn quorums_of_neighbouring_lists_have_a_vote_in_common() {
 }
 
 #[test]
-fn a_record_is_read_back_and_junk_is_refused() {
-    let mut written = record(&["a", "b"], &["c"]).with_witness(Some("a/1"));
+fn record_reads_back_and_rejects_malformed_text() {
+    let mut written = record(&["a", "b"], &["c"]).with_tie_breaker(Some("a/1"));
     assert_eq!(Record::from_json(&written.to_json().unwrap()).unwrap(), written);
     written.members.clear();
     assert!(matches!(
@@ -102,7 +102,7 @@ fn a_record_is_read_back_and_junk_is_refused() {
 }
 
 #[test]
-fn the_last_member_may_go_if_somebody_joins() {
+fn last_member_can_leave_if_a_node_is_joining() {
     let joint = record(&["a"], &["b"]);
     let next = joint.without(|name| &**name == "a").unwrap();
     assert_eq!(next.members.len(), 1);
@@ -111,7 +111,7 @@ fn the_last_member_may_go_if_somebody_joins() {
 }
 
 #[test]
-fn a_new_entry_of_a_member_changes_no_list() {
+fn new_entry_of_a_member_keeps_the_epoch() {
     let joint = record(&["a", "b"], &["c"]);
     for name in ["a", "c"] {
         let next = joint.with(&name.into(), member(2)).unwrap();
@@ -122,22 +122,29 @@ fn a_new_entry_of_a_member_changes_no_list() {
 }
 
 #[test]
-fn a_record_of_the_version_before_keys_keeps_its_lists_and_casting_vote() {
+fn record_without_keys_keeps_its_lists_and_tie_breaker() {
     let former = r#"{"sequence":9,"epoch":4,"key":"00112233","members":{"a":"192.0.2.1:7947","b":"[2001:db8::1]:7947"},
         "joining":{"c":"192.0.2.3:7947"},"witness":{"holder":"a/1","renewal":9}}"#;
     let record = Record::from_json(former).unwrap();
     assert_eq!((record.sequence, record.epoch), (9, 4));
     assert!(record.members.keys().map(|name| &**name).eq(["a", "b"]));
     assert!(record.joining.keys().map(|name| &**name).eq(["c"]));
-    assert!(record.everybody().all(|(_, member)| member.process.is_none()));
-    assert_eq!(record.witness.as_ref().unwrap().holder, "a/1");
-    assert!(!record.cluster.contains("00112233"), "the key is not shown on");
+    assert!(
+        record
+            .members_and_joining()
+            .all(|(_, member)| member.process.is_none())
+    );
+    assert_eq!(record.tie_breaker.as_ref().unwrap().holder, "a/1");
+    assert!(
+        !record.cluster.contains("00112233"),
+        "the secret is not published"
+    );
     let written = record.with(&"a".into(), member(1)).unwrap();
     assert_eq!(Record::from_json(&written.to_json().unwrap()).unwrap(), written);
 }
 
 #[test]
-fn rejects_numbers_that_no_announcer_reaches_and_later_versions() {
+fn rejects_large_counters_and_later_versions() {
     let mut written = record(&["a"], &[]);
     written.epoch = u64::MAX;
     assert!(matches!(

@@ -1,4 +1,4 @@
-//! Deployments.
+//! Rules of Deployments.
 
 use serde_json::{Value, json};
 
@@ -15,10 +15,10 @@ use crate::machinery::tree::{
 const REPLICAS_DEFAULT: i64 = 1;
 const REVISION_HISTORY_LIMIT_DEFAULT: i64 = 10;
 const PROGRESS_DEADLINE_SECONDS_DEFAULT: i64 = 600;
-/// Of both `maxSurge` and `maxUnavailable`.
+/// Default of `maxSurge` and `maxUnavailable`.
 const SHARE_DEFAULT: &str = "25%";
 
-/// Completes what a client left out.
+/// Sets defaults and drops empty fields.
 pub fn default_deployment_on_write(deployment: &mut Value) {
     let nullable = [
         "replicas",
@@ -58,7 +58,7 @@ fn default_strategy(strategy: &mut Value) {
     }
 }
 
-/// Writes to the main resource leave the status as it is; a changed spec or annotation is a new generation.
+/// Prepares an update: the status stays, and a changed spec or annotation increments the generation.
 pub fn prepare_deployment_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
     let annotations = |object| {
@@ -71,7 +71,7 @@ pub fn prepare_deployment_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// Writes to the status leave spec and labels as they are.
+/// Prepares an update of the status: spec and labels stay.
 pub fn prepare_deployment_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
     let labels = child(old, "metadata").get("labels").cloned();
@@ -81,14 +81,14 @@ pub fn prepare_deployment_status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// The rules for a new Deployment.
+/// Validates a new Deployment.
 pub fn validate_deployment(deployment: &Value) -> FieldErrors {
     let mut errors = metadata::validate(deployment, NameForm::DnsSubdomain, true);
     validate_spec(&mut errors, child(deployment, "spec"));
     errors
 }
 
-/// The rules for a changed Deployment: all may change but the selector.
+/// Validates an update. The selector is immutable.
 pub fn validate_deployment_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_spec(&mut errors, child(new, "spec"));
@@ -96,7 +96,7 @@ pub fn validate_deployment_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed status: counts are no less than 0, and in proportion.
+/// Validates a status: counts are not negative and consistent with each other.
 pub fn validate_deployment_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let status = child(new, "status");
@@ -168,7 +168,7 @@ fn validate_rolling(errors: &mut FieldErrors, rolling: &Value, path: &Path) {
     let at = path.child("maxUnavailable");
     int_or_percent::validate(errors, unavailable, &at);
     int_or_percent::validate(errors, surge, &path.child("maxSurge"));
-    // What cannot be read counts as nothing, as it does in the reference.
+    // A value of another form counts as zero, as upstream.
     let is_zero = |value| IntOrPercent::read(value).is_none_or(IntOrPercent::is_zero);
     if is_zero(unavailable) && is_zero(surge) {
         let fault = "may not be 0 when `maxSurge` is 0";

@@ -1,20 +1,20 @@
-//! A number of replicas, or a share of them.
+//! Number or percentage of replicas.
 
 use serde_json::Value;
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 
-/// `3` or `25%`, as in `maxSurge` and `maxUnavailable`.
+/// Number or percentage: `3` or `25%`, as in `maxSurge` and `maxUnavailable`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IntOrPercent {
-    /// So many.
+    /// Number of replicas.
     Int(i64),
-    /// So many of a hundred.
+    /// Percentage of the replicas.
     Percent(i64),
 }
 
 impl IntOrPercent {
-    /// Reads a value; `None` if it is neither a number nor a text of digits and `%`.
+    /// Reads a number or a text of digits and `%`; `None` for other values.
     pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => {
@@ -27,7 +27,7 @@ impl IntOrPercent {
         }
     }
 
-    /// How many that are of `total`, where a part of one counts as one.
+    /// Number of replicas out of `total`, rounded up.
     pub fn of_rounded_up(self, total: i64) -> i64 {
         match self {
             Self::Int(number) => number,
@@ -35,7 +35,7 @@ impl IntOrPercent {
         }
     }
 
-    /// How many that are of `total`, where a part of one counts for nothing.
+    /// Number of replicas out of `total`, rounded down.
     pub fn of_rounded_down(self, total: i64) -> i64 {
         match self {
             Self::Int(number) => number,
@@ -43,13 +43,13 @@ impl IntOrPercent {
         }
     }
 
-    /// Whether it says nothing, whatever it is a share of.
+    /// True if the value is 0 or 0%.
     pub fn is_zero(self) -> bool {
         matches!(self, Self::Int(0) | Self::Percent(0))
     }
 }
 
-/// Refuses what is neither a number of at least 0 nor a percentage.
+/// Reports a value that is neither a number of at least 0 nor a percentage.
 pub(super) fn validate(errors: &mut FieldErrors, value: &Value, path: &Path) {
     const FORM: &str = "a valid percent string must be a numeric string followed by an ending '%' (e.g. '1%',  or \
                         '93%', regex used for validation is '[0-9]+%')";

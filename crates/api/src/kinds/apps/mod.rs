@@ -1,5 +1,4 @@
-//! The rules of Deployments and ReplicaSets (`apps/v1`): defaults, what a write carries over, and validation, as the
-//! reference has them.
+//! Rules of Deployments and ReplicaSets (`apps/v1`): defaults, preparation of writes, and validation, as upstream.
 
 mod deployment;
 mod int_or_percent;
@@ -23,19 +22,19 @@ use crate::machinery::metadata;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, entries, is_set, items, number, object_mut, omit_null, omit_zero, set};
 
-/// The API group of both kinds.
+/// API group of both kinds.
 pub const GROUP: &str = "apps";
 
-/// What a number is told that must not be negative.
+/// Message for a negative number.
 const NOT_NEGATIVE: &str = "must be greater than or equal to 0";
 
-/// A new object has no status yet.
+/// Prepares a new object: its status is empty.
 pub fn prepare_create(object: &mut Value) {
     set(object, "status", json!({}));
 }
 
-/// Completes an object of either kind: of its spec, `nullable` fields that are `null` and `zeroable` ones that are zero
-/// count as left out, and the template gets its defaults.
+/// Drops `nullable` spec fields that are `null` and `zeroable` ones that are zero, and sets the defaults of the
+/// template.
 fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
     metadata::omit_empty(object);
     object_mut(object, "spec");
@@ -47,13 +46,13 @@ fn complete(object: &mut Value, nullable: &[&str], zeroable: &[&str]) {
     }
 }
 
-/// Counts the generation of `old` up.
+/// Increments the generation.
 fn begin_generation(new: &mut Value, old: &Value) {
     let generation = number(child(old, "metadata"), "generation");
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation + 1));
 }
 
-/// Refuses numbers below zero among the fields of `tree`.
+/// Reports negative numbers among the fields of `tree`.
 fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str], path: &Path) {
     for field in fields {
         let value = number(tree, field);
@@ -63,8 +62,9 @@ fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str]
     }
 }
 
-/// Refuses counts of a status that are out of proportion: `parts`, which are no more than all replicas, and available
-/// ones, which are no more than ready ones.
+/// Reports inconsistent counts of a status: `parts` are at most all replicas, and available replicas at most the
+/// ready
+/// ones.
 fn validate_proportions(errors: &mut FieldErrors, status: &Value, parts: &[&str]) {
     validate_at_most(errors, status, parts, "replicas", "status.replicas");
     validate_at_most(
@@ -76,8 +76,14 @@ fn validate_proportions(errors: &mut FieldErrors, status: &Value, parts: &[&str]
     );
 }
 
-/// Refuses counts of a status that are above another one of it.
-fn validate_at_most(errors: &mut FieldErrors, status: &Value, fields: &[&str], bound: &str, told: &str) {
+/// Reports counts of a status that are above the field `bound`, which the message calls `bound_name`.
+fn validate_at_most(
+    errors: &mut FieldErrors,
+    status: &Value,
+    fields: &[&str],
+    bound: &str,
+    bound_name: &str,
+) {
     for field in fields {
         let value = number(status, field);
         if value > number(status, bound) {
@@ -85,13 +91,13 @@ fn validate_at_most(errors: &mut FieldErrors, status: &Value, fields: &[&str], b
             errors.push(FieldError::invalid(
                 &path,
                 value,
-                format!("cannot be greater than {told}"),
+                format!("cannot be greater than {bound_name}"),
             ));
         }
     }
 }
 
-/// The rules for `spec.selector`, and for the template that it must choose.
+/// Validates `spec.selector` and the template, whose labels it must match.
 fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     let at = path.child("selector");
     let selector = child(spec, "selector");
@@ -121,7 +127,7 @@ fn validate_selector_and_template(errors: &mut FieldErrors, spec: &Value, path: 
     }
 }
 
-/// A selector is part of what the object is (`apps/v1`).
+/// Reports a changed selector, which is immutable in `apps/v1`.
 fn validate_same_selector(errors: &mut FieldErrors, new: &Value, old: &Value) {
     let selector = |object| child(child(object, "spec"), "selector").clone();
     if selector(new) != selector(old) {

@@ -1,4 +1,4 @@
-//! ReplicaSets.
+//! Rules of ReplicaSets.
 
 use serde_json::{Value, json};
 
@@ -11,14 +11,14 @@ use crate::machinery::tree::{child, object_mut, set_or_clear};
 
 const REPLICAS_DEFAULT: i64 = 1;
 
-/// Completes what a client left out.
+/// Sets defaults and drops empty fields.
 pub fn default_replica_set_on_write(replica_set: &mut Value) {
     complete(replica_set, &["replicas"], &["minReadySeconds"]);
     let fields = object_mut(replica_set, "spec");
     fields.entry("replicas").or_insert(json!(REPLICAS_DEFAULT));
 }
 
-/// Writes to the main resource leave the status as it is; a changed spec is a new generation.
+/// Prepares an update: the status stays, and a changed spec increments the generation.
 pub fn prepare_replica_set_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
     if child(new, "spec") != child(old, "spec") {
@@ -26,14 +26,14 @@ pub fn prepare_replica_set_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// The rules for a new ReplicaSet.
+/// Validates a new ReplicaSet.
 pub fn validate_replica_set(replica_set: &Value) -> FieldErrors {
     let mut errors = metadata::validate(replica_set, NameForm::DnsSubdomain, true);
     validate_spec(&mut errors, child(replica_set, "spec"));
     errors
 }
 
-/// The rules for a changed ReplicaSet: all may change but the selector.
+/// Validates an update. The selector is immutable.
 pub fn validate_replica_set_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_spec(&mut errors, child(new, "spec"));
@@ -41,7 +41,7 @@ pub fn validate_replica_set_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed status: counts are no less than 0, and in proportion.
+/// Validates a status: counts are not negative and consistent with each other.
 pub fn validate_replica_set_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let status = child(new, "status");

@@ -1,4 +1,4 @@
-//! Templates of Pods, as ReplicaSets make them.
+//! Rules of Pod templates.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::machinery::metadata;
 use crate::machinery::selector::LabelSelector;
 use crate::machinery::tree::{child, is_set, items, object_mut, text};
 
-/// Completes the template in an object's spec.
+/// Sets the defaults of the template in a spec.
 pub(super) fn default_on_write(spec: &mut Value) {
     object_mut(spec, "template");
     let Some(template) = spec.get_mut("template") else {
@@ -21,7 +21,7 @@ pub(super) fn default_on_write(spec: &mut Value) {
     }
 }
 
-/// The rules for the template of Pods that `selector` has to choose.
+/// Validates a Pod template, whose labels `selector` must match.
 pub(super) fn validate(errors: &mut FieldErrors, template: &Value, selector: &LabelSelector, path: &Path) {
     let labels = child(child(template, "metadata"), "labels");
     if !selector.is_empty() && !selector.matches_object(template) {

@@ -16,19 +16,19 @@ fn deployment(change: impl FnOnce(&mut Value)) -> Value {
     deployment
 }
 
-fn told(errors: &FieldErrors) -> Vec<String> {
+fn messages(errors: &FieldErrors) -> Vec<String> {
     errors.iter().map(ToString::to_string).collect()
 }
 
 fn faults(change: impl FnOnce(&mut Value)) -> Vec<String> {
-    told(&validate_deployment(&deployment(|d| change(&mut d["spec"]))))
+    messages(&validate_deployment(&deployment(|d| change(&mut d["spec"]))))
 }
 
 #[test]
-fn a_deployment_is_completed() {
+fn deployment_gets_defaults() {
     let mut deployment = deployment(|_| {});
     prepare_create(&mut deployment);
-    assert_eq!(told(&validate_deployment(&deployment)), [""; 0]);
+    assert_eq!(messages(&validate_deployment(&deployment)), [""; 0]);
     let spec = &deployment["spec"];
     assert_eq!(spec["replicas"], 1);
     assert_eq!(spec["revisionHistoryLimit"], 10);
@@ -42,7 +42,7 @@ fn a_deployment_is_completed() {
 }
 
 #[test]
-fn what_is_said_is_kept() {
+fn defaults_keep_given_values() {
     let recreate = deployment(|d| {
         d["spec"]["replicas"] = json!(0);
         d["spec"]["strategy"] = json!({"type": "Recreate"});
@@ -57,7 +57,7 @@ fn what_is_said_is_kept() {
 }
 
 #[test]
-fn the_selector_is_required_and_chooses_the_template() {
+fn requires_a_selector_that_matches_the_template() {
     assert_eq!(
         faults(|spec| {
             spec.as_object_mut().unwrap().remove("selector");
@@ -77,7 +77,7 @@ fn the_selector_is_required_and_chooses_the_template() {
 }
 
 #[test]
-fn templates_are_pods_that_always_run() {
+fn requires_templates_with_restart_policy_always() {
     assert_eq!(
         faults(|spec| spec["template"]["spec"]["restartPolicy"] = json!("Never")),
         ["spec.template.spec.restartPolicy: Unsupported value: \"Never\": supported values: \"Always\""]
@@ -95,7 +95,7 @@ fn templates_are_pods_that_always_run() {
 }
 
 #[test]
-fn strategies_move_something() {
+fn rejects_strategies_that_replace_no_pod() {
     let of = |rolling: Value| faults(|spec| spec["strategy"] = json!({"rollingUpdate": rolling}));
     let path = "spec.strategy.rollingUpdate";
     assert_eq!(
@@ -130,7 +130,7 @@ fn strategies_move_something() {
 }
 
 #[test]
-fn deadlines_leave_time_to_be_ready() {
+fn requires_a_deadline_above_the_minimum_ready_time() {
     assert_eq!(
         faults(|spec| {
             spec["minReadySeconds"] = json!(600);
@@ -144,13 +144,13 @@ fn deadlines_leave_time_to_be_ready() {
 }
 
 #[test]
-fn the_selector_stays() {
+fn selector_is_immutable() {
     let old = deployment(|_| {});
     let new = deployment(|d| {
         d["spec"]["selector"]["matchLabels"]["tier"] = json!("x");
         d["spec"]["template"]["metadata"]["labels"]["tier"] = json!("x");
     });
-    let errors = told(&validate_deployment_update(&new, &old));
+    let errors = messages(&validate_deployment_update(&new, &old));
     assert_eq!(errors.len(), 1, "{errors:?}");
     assert!(
         errors[0].starts_with("spec.selector: Invalid value: {")
@@ -159,7 +159,7 @@ fn the_selector_stays() {
 }
 
 #[test]
-fn generations_count_changes_of_what_is_wanted() {
+fn generation_counts_changes_of_the_desired_state() {
     let old = deployment(|_| {});
     let generation = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
@@ -185,12 +185,12 @@ fn generations_count_changes_of_what_is_wanted() {
 }
 
 #[test]
-fn counts_of_a_status_are_in_proportion() {
+fn rejects_inconsistent_counts_of_a_status() {
     let old = deployment(|d| d["status"] = json!({"collisionCount": 2}));
     let mut new = old.clone();
     new["status"] = json!({"replicas": 1, "readyReplicas": 1, "availableReplicas": 2, "collisionCount": 1});
     assert_eq!(
-        told(&validate_deployment_status_update(&new, &old)),
+        messages(&validate_deployment_status_update(&new, &old)),
         [
             "status.collisionCount: Invalid value: 1: cannot be decremented",
             "status.availableReplicas: Invalid value: 2: cannot be greater than status.replicas",
@@ -200,27 +200,27 @@ fn counts_of_a_status_are_in_proportion() {
     let mut set = old.clone();
     set["status"] = json!({"replicas": 1, "fullyLabeledReplicas": 2});
     assert_eq!(
-        told(&validate_replica_set_status_update(&set, &old)),
+        messages(&validate_replica_set_status_update(&set, &old)),
         ["status.fullyLabeledReplicas: Invalid value: 2: cannot be greater than status.replicas"]
     );
 }
 
 #[test]
-fn a_replica_set_has_the_rules_of_its_part() {
+fn replica_set_has_its_rules() {
     let mut set = json!({
         "metadata": {"name": "web", "namespace": "n"},
         "spec": {"selector": {"matchLabels": {"app": "web"}}, "template": template()},
     });
     default_replica_set_on_write(&mut set);
     assert_eq!(set["spec"]["replicas"], 1);
-    assert_eq!(told(&validate_replica_set(&set)), [""; 0]);
+    assert_eq!(messages(&validate_replica_set(&set)), [""; 0]);
     set["spec"]["template"]["metadata"]["labels"] = json!({});
     assert_eq!(validate_replica_set(&set).len(), 1);
 }
 
 #[test]
-fn shares_are_rounded_up_or_down() {
-    let read = |value: Value| IntOrPercent::read(&value).expect("readable");
+fn percentages_round_up_or_down() {
+    let read = |value: Value| IntOrPercent::read(&value).expect("number or percentage");
     let quarter = read(json!("25%"));
     assert_eq!((quarter.of_rounded_up(3), quarter.of_rounded_down(3)), (1, 0));
     assert_eq!((quarter.of_rounded_up(8), quarter.of_rounded_down(8)), (2, 2));

@@ -16,7 +16,7 @@ fn stored(data: Value) -> Value {
 }
 
 #[test]
-fn a_token_has_six_and_sixteen_letters() {
+fn token_has_six_and_sixteen_letters() {
     let token: Token = "abcdef.0123456789abcdef".parse().unwrap();
     assert_eq!(token.to_string(), "abcdef.0123456789abcdef");
     assert_eq!(format!("{token:?}"), "abcdef.…");
@@ -27,7 +27,7 @@ fn a_token_has_six_and_sixteen_letters() {
         "abcdef.0123456789ABCDEF",
         "abcdef.0123456789abcdef.x",
     ] {
-        assert_eq!(bad.parse::<Token>(), Err(NoToken), "{bad}");
+        assert_eq!(bad.parse::<Token>(), Err(TokenError), "{bad}");
     }
     let mut numbers = 0..;
     let made = Token::generate(|below| numbers.next().unwrap_or(0) % below);
@@ -35,7 +35,7 @@ fn a_token_has_six_and_sixteen_letters() {
 }
 
 #[test]
-fn what_is_written_is_what_is_read() {
+fn written_secret_reads_back() {
     let token: Token = "abcdef.0123456789abcdef".parse().unwrap();
     let description = Description {
         text: "for the shelf".to_owned(),
@@ -60,7 +60,7 @@ fn what_is_written_is_what_is_read() {
 }
 
 #[test]
-fn other_secrets_are_none() {
+fn rejects_other_secrets() {
     let whole =
         stored(json!({"token-id": "abcdef", "expiration": "soon", "auth-extra-groups": "system:masters"}));
     let read = Stored::of(&whole).unwrap();
@@ -73,7 +73,7 @@ fn other_secrets_are_none() {
 }
 
 #[test]
-fn groups_are_those_of_bootstrappers() {
+fn accepts_groups_of_bootstrappers_only() {
     assert!(is_extra_group("system:bootstrappers:a-1:b"));
     for bad in [
         "system:bootstrappers",

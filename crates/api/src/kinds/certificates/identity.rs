@@ -1,6 +1,7 @@
-//! Who a certificate stands for on a node's machine: the agent (`system:node:NODE` of `system:nodes`, upstream's) or one
-//! of the other parts ([`NodePart`]). Every machine and every part has a user of its own, so that the audit log tells
-//! them apart and one machine can be cut off alone.
+//! Identities of the components of a node: the agent (`system:node:NODE` of `system:nodes`, as upstream) or another
+//! component ([`NodePart`]). Each component of each node is a user of its own, so the audit log distinguishes them
+//! and
+//! each can be revoked alone.
 
 use std::fmt;
 
@@ -10,24 +11,24 @@ use super::{INCARNATION, NODE_USER_PREFIX, NODES};
 use crate::kinds::object::Node;
 use crate::machinery::names;
 
-/// Bytes of an incarnation's digest: nobody chooses what goes into it, so chance alone could make two alike.
+/// Length of an incarnation's digest. The input is not chosen by clients, so only chance collisions matter.
 const DIGEST_BYTES: usize = 16;
 
-/// A part of a node's machine beside its agent that is a client of the API.
+/// Component of a node, beside the agent, that is a client of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodePart {
-    /// The proxy.
+    /// Proxy.
     Proxy,
-    /// The DNS server.
+    /// DNS server.
     Dns,
-    /// The announcer of load balancers' addresses.
+    /// Announcer of load-balancer IPs.
     Announcer,
-    /// The edge.
+    /// Edge.
     Edge,
 }
 
 impl NodePart {
-    /// All of them.
+    /// All components.
     pub const ALL: [NodePart; 4] = [
         NodePart::Proxy,
         NodePart::Dns,
@@ -35,7 +36,7 @@ impl NodePart {
         NodePart::Edge,
     ];
 
-    /// The group of this part on all nodes, to which roles are bound.
+    /// Group of the component on all nodes, to which roles are bound.
     pub const fn group(self) -> &'static str {
         match self {
             NodePart::Proxy => "system:portolan:proxies",
@@ -45,12 +46,12 @@ impl NodePart {
         }
     }
 
-    /// The user of this part on one node: `system:portolan-edge:NODE`.
+    /// User name of the component on one node: `system:portolan-edge:NODE`.
     pub fn user(self, node_name: &str) -> String {
         format!("{}{node_name}", self.user_prefix())
     }
 
-    /// The beginning of the user's name, up to the name of the node.
+    /// Prefix of the user name, before the node name.
     pub const fn user_prefix(self) -> &'static str {
         match self {
             NodePart::Proxy => "system:kube-proxy:",
@@ -61,17 +62,17 @@ impl NodePart {
     }
 }
 
-/// The Node that a user belongs to, and which part of its machine the user is.
+/// Node and component of a user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NodeIdentity<'u> {
-    /// The name of the Node.
+    /// Name of the Node.
     pub node_name: &'u str,
-    /// The part; `None` for the agent.
+    /// Component; `None` for the agent.
     pub part: Option<NodePart>,
 }
 
 impl<'u> NodeIdentity<'u> {
-    /// Reads the name of a user and the groups; `None` for a user of no node.
+    /// Reads user name and groups; `None` for a user that belongs to no node.
     pub fn of(user: &'u str, groups: &[impl AsRef<str>]) -> Option<Self> {
         let is_in = |wanted: &str| groups.iter().any(|group| group.as_ref() == wanted);
         let named = |prefix: &str| user.strip_prefix(prefix).filter(|name| !name.is_empty());
@@ -91,23 +92,23 @@ impl<'u> NodeIdentity<'u> {
     }
 }
 
-/// Reason for which a text is not the name of a Node.
+/// Error of a text that is not a valid Node name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NodeNameError {
-    /// Not in the form of a Node's name.
-    #[error("{name:?} is no name of a Node: {reason}")]
+    /// Not of the form of a Node name.
+    #[error("{name:?} is not a valid Node name: {reason}")]
     Form {
-        /// The text.
+        /// Text.
         name: String,
-        /// The rule that it breaks, in upstream's words.
+        /// Broken rule, in upstream's words.
         reason: String,
     },
-    /// A client could take the machine for the API server or for a Service.
+    /// Clients could confuse the node with the API server or with a Service.
     #[error("{0:?} is a name of the API server or of the cluster's own zone; join with another --node-name")]
     Reserved(String),
 }
 
-/// Names that no machine gets, nor any name below them.
+/// Domains that are reserved, with all names below them.
 const RESERVED_DOMAINS: [&str; 5] = [
     "localhost",
     "kubernetes",
@@ -116,8 +117,8 @@ const RESERVED_DOMAINS: [&str; 5] = [
     "cluster.local",
 ];
 
-/// Checks the name of a Node: an RFC 1123 subdomain in small letters, outside of the cluster's zone and of everything
-/// that clients call the API server by.
+/// Checks a Node name: a lower-case RFC 1123 subdomain outside of the cluster domain and of the names of the API
+/// server.
 ///
 /// # Errors
 /// See [`NodeNameError`].
@@ -144,28 +145,30 @@ pub fn check_node_name<'n>(
     Ok(())
 }
 
-/// The incarnation of a Node: another one after it was removed and made again, and after another machine joined under its
-/// name. Certificates of the Node's machine carry it, so that those of an earlier incarnation count no more, whatever the
-/// time. A token that lets one machine replace another names it, so that it does so once.
+/// Incarnation of a Node. It changes when the Node is deleted and created again, and when another host joins under
+/// the
+/// name. The node's certificates carry it, so certificates of an earlier incarnation are invalid at any time. A token
+/// for a replacement names it, so that the token is valid once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incarnation(String);
 
 impl Incarnation {
-    /// That of a Node with this `metadata.uid` and this value of [`INCARNATION`], "" without one. It is a digest, as an
-    /// organizational unit has 64 letters at most.
+    /// Returns the incarnation for a `metadata.uid` and a value of [`INCARNATION`], "" if absent. The result is a
+    /// digest,
+    /// since an organizational unit has at most 64 characters.
     pub fn new(uid: &str, joined_by_request: &str) -> Self {
         let digest = Sha256::digest(format!("{uid}/{joined_by_request}"));
         let digest = digest.iter().take(DIGEST_BYTES);
         Self(digest.map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// That of a Node as it is.
+    /// Returns the current incarnation of a Node.
     pub fn of_node(node: &Node) -> Self {
         let joined_by_request = node.metadata.annotations.get(INCARNATION);
         Self::new(&node.metadata.uid, joined_by_request.map_or("", String::as_str))
     }
 
-    /// As it was written down by [`fmt::Display`].
+    /// Reads the output of `Display`.
     pub fn written(text: &str) -> Self {
         Self(text.to_owned())
     }

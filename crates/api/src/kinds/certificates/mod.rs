@@ -1,5 +1,4 @@
-//! CertificateSigningRequests (`certificates.k8s.io/v1`): who signs what, the rules of the object, and what a request
-//! asks for.
+//! CertificateSigningRequests (`certificates.k8s.io/v1`): signers, validation, and the content of requests.
 
 mod identity;
 mod request;
@@ -12,45 +11,46 @@ pub use validate::{
     validate, validate_approval_update, validate_status_update, validate_update,
 };
 
-/// The API group.
+/// API group.
 pub const GROUP: &str = "certificates.k8s.io";
-/// Signs any client of the API.
+/// Signer of API clients.
 pub const CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client";
-/// Signs the agents of nodes as clients of the API.
+/// Signer of the client certificates of agents.
 pub const NODE_CLIENT_SIGNER: &str = "kubernetes.io/kube-apiserver-client-kubelet";
-/// Signs the agents of nodes as servers.
+/// Signer of the serving certificates of agents.
 pub const NODE_SERVING_SIGNER: &str = "kubernetes.io/kubelet-serving";
-/// Signs the other parts of a machine ([`NodePart`]) as clients of the API.
+/// Signer of the client certificates of other node components ([`NodePart`]).
 pub const NODE_PART_SIGNER: &str = "portolan.dev/node-part";
-/// The group of the agents of nodes.
+/// Group of the agents.
 pub const NODES: &str = "system:nodes";
-/// What the names of the agents of nodes begin with.
+/// Prefix of the agents' user names.
 pub const NODE_USER_PREFIX: &str = "system:node:";
-/// How many seconds before it is signed the validity of a certificate of the signers begins, so that a clock that is
-/// somewhat behind does not matter (upstream's). Its beginning tells when it was signed.
+/// Seconds between the start of a certificate's validity and its signing, so that clients with a slow clock accept
+/// the
+/// certificate (upstream's value). The start of the validity thus states the time of signing.
 pub const BACKDATE_SECONDS: i64 = 5 * 60;
-/// The annotation of a Node that says from which time on certificates of its machine count (RFC 3339). The signer writes it
-/// when a machine joins; without it every certificate of an existing Node counts.
+/// Annotation of a Node: certificates that were issued before this RFC 3339 time are invalid. The signer sets it when
+/// a
+/// node joins; without it all certificates of an existing Node are valid.
 pub const CERTIFICATES_SINCE: &str = "portolan.dev/certificates-since";
-/// The annotation of a Node whose machine joined with certificates that carry the Node's [`Incarnation`]; its value is the
-/// UID of the request with which the machine joined. Also the `extra` of users whose certificate carries one, with the
-/// incarnation.
+/// Annotation of a Node whose certificates carry its [`Incarnation`]; the value is the UID of the request with which
+/// the
+/// node joined. Also the `extra` key of users whose certificate carries an incarnation, with the incarnation.
 pub const INCARNATION: &str = "portolan.dev/incarnation";
-/// The beginning of the organizational unit by which a certificate carries the [`Incarnation`] of its Node.
+/// Prefix of the organizational unit that carries a Node's [`Incarnation`] in a certificate.
 pub const INCARNATION_UNIT_PREFIX: &str = "portolan:incarnation:";
-/// The annotation of a Node that names the UID of the request with which its machine joined.
+/// Annotation of a Node with the UID of the request with which it joined.
 pub const JOINED_BY_REQUEST: &str = "portolan.dev/joined-by-request";
-/// The `extra` of a bootstrap token's user that names the Node whose machine the token may replace: its name and its
-/// [`Incarnation`].
+/// `extra` key of a bootstrap token's user: the Node that the token may replace, as name and [`Incarnation`].
 pub const REPLACES_NODE: &str = "portolan.dev/replaces-node";
 
-/// The types of conditions that mean something.
+/// Condition types of requests.
 pub mod condition {
-    /// Somebody has decided that the request is to be signed.
+    /// Decision to sign.
     pub const APPROVED: &str = "Approved";
-    /// Somebody has decided that it is not.
+    /// Decision not to sign.
     pub const DENIED: &str = "Denied";
-    /// The signer could not sign it.
+    /// Failure of the signer.
     pub const FAILED: &str = "Failed";
 }
 

@@ -1,4 +1,4 @@
-//! What a PKCS #10 request (RFC 2986) asks for.
+//! Content of a PKCS #10 request (RFC 2986).
 
 use std::net::IpAddr;
 
@@ -9,37 +9,37 @@ use x509_parser::prelude::FromDer;
 
 const BLOCK: &str = "CERTIFICATE REQUEST";
 
-/// Why a request cannot be read. No retry mends it.
+/// Error of an unreadable request. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
-    /// Not one PEM block of the right type.
+    /// Not one PEM block of type CERTIFICATE REQUEST.
     #[error("PEM block type must be CERTIFICATE REQUEST")]
     Pem,
-    /// Not the structure of RFC 2986.
-    #[error("the PEM block holds no certificate request that can be read")]
+    /// Not a structure of RFC 2986.
+    #[error("expected a certificate request (PKCS #10) in the PEM block")]
     Der,
-    /// The sender does not have the key.
-    #[error("the request is not signed with the key that it is for")]
+    /// Invalid signature: the sender does not have the key.
+    #[error("expected a signature by the key in the request")]
     Signature,
 }
 
-/// The subject and the names of a request. Its signature has been checked: who sent it has the key.
+/// Subject and names of a request whose signature is valid.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// The common names of the subject.
+    /// Common names of the subject.
     pub common_names: Vec<String>,
-    /// The organizations of the subject.
+    /// Organizations of the subject.
     pub organizations: Vec<String>,
-    /// Host names that the certificate is to be good for.
+    /// Requested host names.
     pub dns_names: Vec<String>,
-    /// Addresses that it is to be good for.
+    /// Requested IP addresses.
     pub ip_addresses: Vec<IpAddr>,
-    /// Whether there are names of other forms: of people, URIs …
+    /// True if the request contains names of other types, such as URIs or mail addresses.
     pub has_other_names: bool,
 }
 
 impl Request {
-    /// Reads a request in PEM.
+    /// Parses a request in PEM and checks its signature.
     ///
     /// # Errors
     /// See [`RequestError`].
@@ -66,7 +66,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The one common name; `None` if there are none or several.
+    /// Common name; `None` if there is none or more than one.
     pub fn common_name(&self) -> Option<&str> {
         match self.common_names.as_slice() {
             [one] => Some(one),
@@ -74,13 +74,13 @@ impl Request {
         }
     }
 
-    /// The Node whose agent the subject names: `system:node:NAME`, a member of `system:nodes` and of nothing else.
+    /// Node name of an agent: the subject is `system:node:NAME` with the only organization `system:nodes`.
     pub fn node_name(&self) -> Option<&str> {
         let name = self.common_name()?.strip_prefix(super::NODE_USER_PREFIX)?;
         (self.organizations == [super::NODES] && !name.is_empty()).then_some(name)
     }
 
-    /// Whether it asks for no names beside the subject's.
+    /// True if the request contains no names beside the subject.
     pub fn has_no_names(&self) -> bool {
         self.dns_names.is_empty() && self.ip_addresses.is_empty() && !self.has_other_names
     }

@@ -2,7 +2,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-/// Asks for `system:node:n1` of `system:nodes`, with the name `n1` and the address 192.0.2.1; signed with its own key.
+/// Request for `system:node:n1` of `system:nodes`, with the name `n1` and the address 192.0.2.1; self-signed.
 const NODE: &str = include_str!("tests/node.csr");
 
 fn request(pem: &str) -> Value {
@@ -22,7 +22,7 @@ fn messages(errors: Vec<crate::machinery::field::FieldError>) -> Vec<String> {
 }
 
 #[test]
-fn a_request_says_who_and_what_it_is_for() {
+fn request_contains_subject_and_names() {
     let request = Request::parse(NODE.as_bytes()).unwrap();
     assert_eq!(request.node_name(), Some("n1"));
     assert_eq!(request.dns_names, ["n1"]);
@@ -34,14 +34,14 @@ fn a_request_says_who_and_what_it_is_for() {
 }
 
 #[test]
-fn what_is_no_request_is_told_apart() {
+fn rejects_malformed_requests_by_cause() {
     let is = |text: &str| Request::parse(text.as_bytes()).unwrap_err();
     assert_eq!(is(""), RequestError::Pem);
     assert_eq!(is(&NODE.replace("REQUEST", "THING")), RequestError::Pem);
     let lines: Vec<&str> = NODE.lines().collect();
     let cut = [lines[0], lines[1], lines[lines.len() - 1]].join("\n");
     assert_eq!(is(&cut), RequestError::Der);
-    // One letter of the signature.
+    // Changes one letter of the signature.
     let last = lines[lines.len() - 2];
     let swapped: String = last.chars().rev().skip(4).chain(['A', 'A', 'A', 'A']).collect();
     assert_ne!(
@@ -51,7 +51,7 @@ fn what_is_no_request_is_told_apart() {
 }
 
 #[test]
-fn a_new_request_has_a_signer_usages_and_a_key() {
+fn requires_signer_usages_and_key() {
     assert_eq!(messages(validate(&request(NODE))), Vec::<String>::new());
     let mut bad = request("");
     bad["spec"]["usages"] = json!(["server auth", "server auth", "flying"]);
@@ -70,7 +70,7 @@ fn a_new_request_has_a_signer_usages_and_a_key() {
 }
 
 #[test]
-fn a_decision_is_made_once_and_in_its_place() {
+fn decision_is_final_and_has_its_own_path() {
     let pending = request(NODE);
     let approved = with_condition(pending.clone(), condition::APPROVED);
     let denied = with_condition(pending.clone(), condition::DENIED);
@@ -86,7 +86,7 @@ fn a_decision_is_made_once_and_in_its_place() {
 }
 
 #[test]
-fn what_was_asked_for_stays() {
+fn updates_keep_the_spec() {
     let old = request(NODE);
     let mut new = with_condition(old.clone(), condition::APPROVED);
     new["spec"]["usages"] = json!(["any"]);

@@ -1,5 +1,6 @@
-//! The rules of the object, upstream's: what was asked for never changes, and whoever decides about a request does so
-//! once, on a path of its own.
+//! Validation of CertificateSigningRequests, as upstream: the spec is immutable, and a decision is made once, on a
+//! path
+//! of its own.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -15,9 +16,9 @@ use crate::machinery::tree::{
     child, clear, is_set, items, number, object_mut, omit_zero, set_or_clear, text, texts,
 };
 
-/// Shortest time that may be asked for.
+/// Shortest lifetime that a request can specify.
 const EXPIRATION_SECONDS_MIN: i64 = 600;
-/// What a certificate may be good for.
+/// Valid usages of a certificate.
 const USAGES: [&str; 23] = [
     "any",
     "cert sign",
@@ -44,7 +45,7 @@ const USAGES: [&str; 23] = [
     "timestamping",
 ];
 
-/// Leaves out what is empty.
+/// Drops empty fields.
 pub fn default_on_write(object: &mut Value) {
     metadata::omit_empty(object);
     if let Some(spec) = object.get_mut("spec") {
@@ -55,24 +56,24 @@ pub fn default_on_write(object: &mut Value) {
     }
 }
 
-/// A new request has not been decided about.
+/// Prepares a new request: its status is empty.
 pub fn prepare_create(object: &mut Value) {
     clear(object, "status");
     object_mut(object, "status");
 }
 
-/// What was asked for and what was decided stay.
+/// Prepares an update: spec and status stay.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     keep(new, old, "spec");
     keep(new, old, "status");
 }
 
-/// What was asked for stays.
+/// Prepares an update of the status: the spec stays.
 pub fn prepare_status_update(new: &mut Value, old: &Value) {
     keep(new, old, "spec");
 }
 
-/// Only what is decided changes.
+/// Prepares a decision: spec and certificate stay.
 pub fn prepare_approval_update(new: &mut Value, old: &Value) {
     keep(new, old, "spec");
     let certificate = child(old, "status").get("certificate").cloned();
@@ -85,7 +86,7 @@ fn keep(new: &mut Value, old: &Value, field: &str) {
     set_or_clear(new, field, old.get(field).cloned());
 }
 
-/// The rules for a new request.
+/// Validates a new request.
 pub fn validate(object: &Value) -> FieldErrors {
     let mut errors = metadata::validate(object, NameForm::PathSegment, false);
     let (path, spec) = (Path::new("spec"), child(object, "spec"));
@@ -128,7 +129,7 @@ fn validate_usages(errors: &mut FieldErrors, path: &Path, spec: &Value) {
     }
 }
 
-/// `example.com/signer-name`.
+/// Validates a name of the form `example.com/signer-name`.
 fn validate_signer_name(errors: &mut FieldErrors, path: &Path, name: &str) {
     if name.is_empty() {
         errors.push(FieldError::required(path, ""));
@@ -144,14 +145,14 @@ fn validate_signer_name(errors: &mut FieldErrors, path: &Path, name: &str) {
     }
 }
 
-/// The rules for a changed request: only its metadata can change.
+/// Validates an update, which can change metadata only.
 pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_conditions(&mut errors, new);
     errors
 }
 
-/// The rules for a changed status: nobody decides here.
+/// Validates an update of the status, which cannot add a decision.
 pub fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_update(new, old);
     for kind in [APPROVED, DENIED] {
@@ -174,7 +175,7 @@ pub fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a decision: it is made once.
+/// Validates a decision, which cannot be withdrawn.
 pub fn validate_approval_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = validate_update(new, old);
     validate_removed(&mut errors, new, old, &[APPROVED, DENIED]);

@@ -1,4 +1,4 @@
-//! ConfigMaps.
+//! Rules of ConfigMaps.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, entries};
 
-/// The rules for a new ConfigMap.
+/// Validates a new ConfigMap.
 pub fn validate_config_map(object: &Value) -> FieldErrors {
     let mut errors = metadata::validate(object, NameForm::DnsSubdomain, true);
     validate_values(&mut errors, object);
     errors
 }
 
-/// The rules for a changed ConfigMap.
+/// Validates an update.
 pub fn validate_config_map_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_immutable(&mut errors, new, old, &["data", "binaryData"]);

@@ -1,4 +1,4 @@
-//! The rules of ConfigMaps and Secrets.
+//! Rules of ConfigMaps and Secrets.
 
 mod config_map;
 mod secret;
@@ -15,7 +15,7 @@ use crate::machinery::tree::{child, flag_if_set, text};
 /// Most bytes of all values together.
 const DATA_BYTES_MAX: usize = 1 << 20;
 
-/// The names of values at `field`.
+/// Validates the keys at `field`.
 fn validate_keys(errors: &mut FieldErrors, object: &Value, field: &str) {
     let path = Path::new(field);
     for key in child(object, field)
@@ -30,7 +30,7 @@ fn validate_keys(errors: &mut FieldErrors, object: &Value, field: &str) {
     }
 }
 
-/// What an object that is immutable may not change: that it is so, and its values.
+/// Reports changes of an immutable object: of `immutable`, and of its values.
 fn validate_immutable(errors: &mut FieldErrors, new: &Value, old: &Value, fields: &[&str]) {
     const FAULT: &str = "field is immutable when `immutable` is set";
     if flag_if_set(old, "immutable") != Some(true) {
@@ -46,12 +46,12 @@ fn validate_immutable(errors: &mut FieldErrors, new: &Value, old: &Value, fields
     }
 }
 
-/// The bytes that base64 text stands for; it has been checked when it was decoded.
+/// Length of base64 text after decoding. The text was validated before.
 fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
-/// Whether a value is there and not empty.
+/// True if a value exists and is not empty.
 fn is_there(data: &Value, key: &str) -> bool {
     !text(data, key).is_empty()
 }

@@ -1,4 +1,4 @@
-//! Secrets.
+//! Rules of Secrets.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -9,10 +9,10 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, clear, entries, object_mut, omit_zero, set, set_or_clear, text};
 
-/// The type of a Secret that does not say what it holds.
+/// Default type.
 const OPAQUE: &str = "Opaque";
 
-/// Brings `stringData` into `data`, and says what type the Secret has.
+/// Moves `stringData` into `data` and sets the default type.
 pub fn default_secret_on_write(secret: &mut Value) {
     metadata::omit_empty(secret);
     let texts: Vec<(String, Value)> = entries(secret, "stringData")
@@ -28,21 +28,21 @@ pub fn default_secret_on_write(secret: &mut Value) {
     }
 }
 
-/// A client that does not say the type means the one that it is.
+/// Prepares an update: an absent type means the current one.
 pub fn prepare_secret_update(new: &mut Value, old: &Value) {
     if text(new, "type").is_empty() {
         set_or_clear(new, "type", old.get("type").cloned());
     }
 }
 
-/// The rules for a new Secret.
+/// Validates a new Secret.
 pub fn validate_secret(secret: &Value) -> FieldErrors {
     let mut errors = metadata::validate(secret, NameForm::DnsSubdomain, true);
     validate_values(&mut errors, secret);
     errors
 }
 
-/// The rules for a changed Secret.
+/// Validates an update.
 pub fn validate_secret_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     if text(new, "type") != text(old, "type") {
@@ -67,7 +67,7 @@ fn validate_values(errors: &mut FieldErrors, secret: &Value) {
     validate_type(errors, secret);
 }
 
-/// What a Secret of a known type has to hold.
+/// Validates the keys that a well-known type requires.
 fn validate_type(errors: &mut FieldErrors, secret: &Value) {
     const SERVICE_ACCOUNT: &str = "kubernetes.io/service-account.name";
     let data = child(secret, "data");

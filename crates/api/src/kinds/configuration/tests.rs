@@ -10,7 +10,7 @@ fn faults(errors: &FieldErrors) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn a_secret_takes_texts_and_has_a_type() {
+fn secret_takes_string_data_and_has_a_type() {
     let mut secret = json!({
         "metadata": {"name": "s"},
         "data": {"a": "b2xk", "b": "Yg=="},
@@ -27,7 +27,7 @@ fn a_secret_takes_texts_and_has_a_type() {
 }
 
 #[test]
-fn secrets_hold_what_their_type_says() {
+fn requires_the_keys_of_a_secret_type() {
     let secret = |kind: &str, data: Value| json!({"metadata": {"name": "s", "namespace": "d"}, "type": kind, "data": data});
     let tls = validate_secret(&secret("kubernetes.io/tls", json!({"tls.crt": ""})));
     assert_eq!(faults(&tls), [("FieldValueRequired", "data[tls.key]")]);
@@ -62,7 +62,7 @@ fn secrets_hold_what_their_type_says() {
 }
 
 #[test]
-fn what_is_immutable_stays() {
+fn rejects_changes_of_immutable_objects() {
     let old = json!({"metadata": {"name": "c", "namespace": "d"}, "immutable": true, "data": {"a": "1"}});
     assert_eq!(faults(&validate_config_map_update(&old, &old)), []);
     let mut new = old.clone();
@@ -78,7 +78,7 @@ fn what_is_immutable_stays() {
 }
 
 #[test]
-fn a_config_map_has_each_key_once_and_is_not_too_large() {
+fn rejects_duplicate_keys_and_large_config_maps() {
     let map = |data: Value, binary: Value| json!({"metadata": {"name": "c", "namespace": "d"}, "data": data, "binaryData": binary});
     let twice = validate_config_map(&map(json!({"a": "1"}), json!({"a": "MQ=="})));
     assert_eq!(faults(&twice), [("FieldValueInvalid", "data[a]")]);

@@ -36,7 +36,7 @@ fn ignores_other_annotations_and_malformed_names() {
 }
 
 #[test]
-fn allows_the_namespaces_that_a_secret_names() {
+fn allows_the_listed_namespaces() {
     assert!(is_namespace_allowed("a, b", "b") && is_namespace_allowed("*", "b"));
     assert!(!is_namespace_allowed("", "b") && !is_namespace_allowed("bb", "b"));
 }

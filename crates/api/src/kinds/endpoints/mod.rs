@@ -1,4 +1,4 @@
-//! The rules of Endpoints and EndpointSlices: defaults, validation and warnings.
+//! Rules of Endpoints and EndpointSlices: defaults, validation and warnings.
 
 mod slice;
 mod subsets;

@@ -1,4 +1,4 @@
-//! EndpointSlices (DEF-11, EPV-08 to EPV-15, API-54, WRN-08).
+//! Rules of EndpointSlices (DEF-11, EPV-08 to EPV-15, API-54, WRN-08).
 
 use std::collections::HashSet;
 
@@ -26,7 +26,7 @@ const BUILT_IN_WRITERS: [&str; 2] = [
     "endpointslicemirroring-controller.k8s.io",
 ];
 
-/// Fills in names and protocols of ports, and leaves out what is empty.
+/// Sets names and protocols of ports, and drops empty fields.
 pub fn default_slice_on_write(slice: &mut Value) {
     metadata::omit_empty(slice);
     for field in ["endpoints", "ports"] {
@@ -56,13 +56,13 @@ pub fn default_slice_on_write(slice: &mut Value) {
     }
 }
 
-/// A new slice is generation 1.
+/// Prepares a new slice: its generation is 1.
 pub fn prepare_slice_create(slice: &mut Value) {
     object_mut(slice, "metadata").insert("generation".to_owned(), 1.into());
     drop_topology(slice, &Value::Null);
 }
 
-/// A change of anything but metadata, or of the labels, is a new generation (API-54).
+/// Prepares an update: a change of labels or of anything but metadata increments the generation (API-54).
 pub fn prepare_slice_update(new: &mut Value, old: &Value) {
     let generation = number(child(old, "metadata"), "generation");
     if child(new, "endpoints") != child(old, "endpoints") {
@@ -77,8 +77,8 @@ pub fn prepare_slice_update(new: &mut Value, old: &Value) {
     object_mut(new, "metadata").insert("generation".to_owned(), generation.into());
 }
 
-/// `deprecatedTopology` cannot be written through this version; a node's name that was kept there moves to
-/// its own field (EPV-15).
+/// Drops `deprecatedTopology`, which this version cannot write. A node name that was stored there moves to `nodeName`
+/// (EPV-15).
 fn drop_topology(new: &mut Value, old: &Value) {
     let known: HashSet<&str> = items(old, "endpoints")
         .iter()
@@ -98,12 +98,12 @@ fn drop_topology(new: &mut Value, old: &Value) {
     }
 }
 
-/// The rules for a new slice.
+/// Validates a new slice.
 pub fn validate_slice(slice: &Value) -> FieldErrors {
     validate(slice, None)
 }
 
-/// The rules for a changed slice: its kind of addresses stays.
+/// Validates an update. The address type is immutable.
 pub fn validate_slice_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update_of_any(new, old);
     errors.extend(validate(new, Some(old)));
@@ -118,11 +118,11 @@ pub fn validate_slice_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// What a client hears about an accepted slice; the built-in controllers write no addresses in odd forms.
+/// Warnings for an accepted slice. Slices of the built-in controllers produce none.
 pub fn slice_warnings(slice: &Value) -> Vec<String> {
     let mut warnings = Vec::new();
     if text(slice, "addressType") == "FQDN" {
-        // There is no `spec` in a slice; the reference writes the path so.
+        // As upstream, although a slice has no `spec`.
         warnings.push("spec.addressType: FQDN endpoints are deprecated".to_owned());
     }
     let writer = text(child(child(slice, "metadata"), "labels"), MANAGED_BY_LABEL);
@@ -247,13 +247,13 @@ fn validate_endpoint(
     }
     let hints_path = path.child("hints");
     let hints = child(endpoint, "hints");
-    // Where there are too many of one, the reference does not look at the other.
+    // As upstream: too many hints of one kind skip the check of the other.
     if validate_hints(errors, hints, &hints_path, "forZones", names::label_value) {
         validate_hints(errors, hints, &hints_path, "forNodes", names::dns_subdomain);
     }
 }
 
-/// An address of the slice's family; the wrong family is reported at the list, as the reference does.
+/// Validates an address. An address of the wrong family is reported at the list, as upstream.
 fn validate_address(
     errors: &mut FieldErrors,
     address: &str,
@@ -275,7 +275,7 @@ fn validate_address(
     errors.extend(ip::validate_endpoint(path, address));
 }
 
-/// The rules for the hints of one kind; false if there are too many to look at.
+/// Validates the hints of one kind. Returns false if there are too many to check.
 fn validate_hints(
     errors: &mut FieldErrors,
     hints: &Value,

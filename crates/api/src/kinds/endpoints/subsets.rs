@@ -1,4 +1,4 @@
-//! Endpoints, the older kind (DEF-10, EPV-01 to EPV-07, WRN-08).
+//! Rules of Endpoints, the older kind (DEF-10, EPV-01 to EPV-07, WRN-08).
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::machinery::{ip, names};
 const LAST_CHANGE_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const MANAGED_BY_LABEL: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
 
-/// Fills in protocols and leaves out what is empty.
+/// Sets protocols of ports and drops empty fields.
 pub fn default_endpoints_on_write(endpoints: &mut Value) {
     metadata::omit_empty(endpoints);
     omit_zero(endpoints, &["subsets"]);
@@ -35,19 +35,19 @@ pub fn default_endpoints_on_write(endpoints: &mut Value) {
     }
 }
 
-/// The rules for new Endpoints.
+/// Validates new Endpoints.
 pub fn validate_endpoints(endpoints: &Value) -> FieldErrors {
     validate(endpoints, None)
 }
 
-/// The rules for changed Endpoints; subsets that did not change are let be (EPV-07).
+/// Validates an update. Unchanged subsets are not checked (EPV-07).
 pub fn validate_endpoints_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate(new, Some(old)));
     errors
 }
 
-/// What a client other than the built-in controller hears about accepted addresses.
+/// Warnings for accepted Endpoints. Endpoints of the built-in controller produce none.
 pub fn endpoints_warnings(endpoints: &Value) -> Vec<String> {
     let labels = child(child(endpoints, "metadata"), "labels");
     if text(labels, MANAGED_BY_LABEL.0) == MANAGED_BY_LABEL.1 {

@@ -15,9 +15,9 @@ fn causes(errors: &FieldErrors) -> Vec<[String; 2]> {
     causes
 }
 
-/// The recorded creations: the same causes, and the same object once it is accepted.
+/// Recorded creations: the same causes, and the same object if it is accepted.
 #[test]
-fn creations_are_judged_as_recorded() {
+fn creations_match_the_recorded_responses() {
     let file: PathBuf = [
         env!("CARGO_MANIFEST_DIR"),
         "../../conformance/api/endpoints-write.json",
@@ -67,7 +67,7 @@ fn creations_are_judged_as_recorded() {
 }
 
 #[test]
-fn unchanged_subsets_are_let_be() {
+fn update_does_not_check_unchanged_subsets() {
     let old = json!({"metadata": {"name": "s", "namespace": "n"}, "subsets": [{"addresses": [{"ip": "127.0.0.1"}]}]});
     let mut new = old.clone();
     new["metadata"]["labels"] = json!({"a": "b"});
@@ -77,7 +77,7 @@ fn unchanged_subsets_are_let_be() {
 }
 
 #[test]
-fn the_trigger_annotation_is_a_time() {
+fn trigger_annotation_must_be_a_timestamp() {
     let of = |time: &str| {
         let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
         validate_endpoints(&json!({"metadata": {"name": "s", "namespace": "n", "annotations": annotations}}))
@@ -88,7 +88,7 @@ fn the_trigger_annotation_is_a_time() {
 }
 
 #[test]
-fn generations_count_changes() {
+fn generation_counts_changes() {
     let mut slice = json!({"metadata": {"name": "s", "labels": {"a": "b"}}, "addressType": "IPv4",
         "endpoints": [{"addresses": ["10.0.0.1"]}]});
     default_slice_on_write(&mut slice);
@@ -129,7 +129,7 @@ fn topology_moves_to_the_node_name_only_if_it_was_stored() {
 }
 
 #[test]
-fn slices_keep_their_kind_of_addresses() {
+fn address_type_is_immutable() {
     let slice = |kind: &str, address: &str| {
         let mut slice = json!({"metadata": {"name": "s", "namespace": "n"}, "addressType": kind,
             "endpoints": [{"addresses": [address]}], "ports": []});
@@ -144,7 +144,7 @@ fn slices_keep_their_kind_of_addresses() {
 }
 
 #[test]
-fn warnings_about_forms() {
+fn warns_of_noncanonical_addresses() {
     let mut slice = json!({"addressType": "IPv6", "endpoints": [{"addresses": ["2001:DB8::1"]}]});
     assert_eq!(slice_warnings(&slice).len(), 1);
     slice["metadata"] =

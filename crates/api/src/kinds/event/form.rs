@@ -1,16 +1,16 @@
-//! From one form of an Event to the other.
+//! Conversion between the two forms of an Event.
 
 use serde_json::{Map, Value};
 
 use crate::machinery::tree::set;
 
-/// The group of the form that is not kept.
+/// API group of the form that is not stored.
 pub const GROUP: &str = "events.k8s.io";
 
 const CORE_VERSION: &str = "v1";
 const VERSION: &str = "events.k8s.io/v1";
 
-/// What fields are called in the core group and in `events.k8s.io`, where that is not the same.
+/// Fields with different names in the core group and in `events.k8s.io`.
 const NAMES: [(&str, &str); 7] = [
     ("involvedObject", "regarding"),
     ("message", "note"),
@@ -21,21 +21,21 @@ const NAMES: [(&str, &str); 7] = [
     ("count", "deprecatedCount"),
 ];
 
-/// An Event of `events.k8s.io` in the form of the core group.
+/// Converts an Event of `events.k8s.io` to the form of the core group.
 pub fn into_core(event: Value) -> Value {
     renamed(event, CORE_VERSION, |name| {
         NAMES.iter().find(|(_, new)| *new == name).map(|(core, _)| *core)
     })
 }
 
-/// An Event of the core group in the form of `events.k8s.io`.
+/// Converts an Event of the core group to the form of `events.k8s.io`.
 pub fn of_core(event: Value) -> Value {
     renamed(event, VERSION, |name| {
         NAMES.iter().find(|(core, _)| *core == name).map(|(_, new)| *new)
     })
 }
 
-/// The core group's name of a field that selectors of `events.k8s.io` call by this one.
+/// Translates a field of a selector from `events.k8s.io` to the core group.
 pub(crate) fn core_selector(field: &str) -> String {
     match (field, field.strip_prefix("regarding.")) {
         (_, Some(rest)) => format!("involvedObject.{rest}"),

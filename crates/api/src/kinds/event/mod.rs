@@ -1,5 +1,5 @@
-//! Events: one set of objects in two forms, that of the core group, in which they are kept, and that of
-//! `events.k8s.io`, which has other names for some fields and stricter rules for what is written.
+//! Rules of Events. One set of objects has two forms: that of the core group, which is stored, and that of
+//! `events.k8s.io`, with other names for some fields and stricter validation.
 
 mod form;
 mod validate;

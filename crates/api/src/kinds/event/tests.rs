@@ -21,7 +21,7 @@ fn faults(errors: &FieldErrors) -> Vec<(&'static str, String)> {
 }
 
 #[test]
-fn forms_hold_the_same() {
+fn conversion_round_trips() {
     let mut event = core();
     for (field, value) in [
         ("source", json!({"component": "c"})),
@@ -44,13 +44,13 @@ fn forms_hold_the_same() {
 }
 
 #[test]
-fn a_whole_event_is_accepted_in_both_forms() {
+fn accepts_a_valid_event_in_both_forms() {
     assert_eq!(faults(&validate_core_event(&core())), []);
     assert_eq!(faults(&validate_event(&core())), []);
 }
 
 #[test]
-fn an_event_is_where_its_object_is() {
+fn event_is_in_the_namespace_of_its_object() {
     let mut event = core();
     event["involvedObject"]["namespace"] = json!("other");
     assert_eq!(faults(&validate_core_event(&event)), []);
@@ -67,7 +67,7 @@ fn an_event_is_where_its_object_is() {
 }
 
 #[test]
-fn the_new_form_takes_no_fields_of_old() {
+fn new_form_rejects_deprecated_fields() {
     let mut event = core();
     for field in ["reportingComponent", "reportingInstance", "action", "reason"] {
         event[field] = json!("");
@@ -96,7 +96,7 @@ fn the_new_form_takes_no_fields_of_old() {
 }
 
 #[test]
-fn only_the_series_goes_on() {
+fn update_changes_the_series_only() {
     let old = core();
     let mut new = core();
     new["series"] = json!({"count": 2, "lastObservedTime": "2026-01-01T00:00:00.000000Z"});

@@ -1,4 +1,4 @@
-//! What an Event must be, in the form of the core group; the paths are those of the form that the client sent.
+//! Validation of Events, in the form of the core group. Paths are those of the form that the client sent.
 
 use serde_json::Value;
 
@@ -7,14 +7,14 @@ use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::names;
 use crate::machinery::tree::{child, is_set, number, omit_zero, set, text};
 
-/// Longest action, reason and name of a reporting instance, in bytes.
+/// Longest action, reason or reporting instance.
 const WORD_BYTES_MAX: usize = 128;
-/// Longest text for people, in bytes.
+/// Longest message.
 const MESSAGE_BYTES_MAX: usize = 1024;
-/// A series is of several Events.
+/// Fewest Events of a series.
 const SERIES_COUNT_MIN: i64 = 2;
 
-/// Leaves out what is empty; who reports is always written.
+/// Drops empty fields. The reporter is always written.
 pub fn default_event_on_write(event: &mut Value) {
     metadata::omit_empty(event);
     omit_zero(event, &["reason", "message", "count", "type", "action"]);
@@ -25,14 +25,14 @@ pub fn default_event_on_write(event: &mut Value) {
     }
 }
 
-/// The rules for an Event that is written in the core group's form.
+/// Validates an Event in the form of the core group.
 pub fn validate_core_event(event: &Value) -> FieldErrors {
     let mut errors = metadata::validate(event, NameForm::PathSegment, true);
     validate_any(&mut errors, event, "reportingComponent");
     errors
 }
 
-/// The rules for a new Event of `events.k8s.io`: those for any, and that the fields of old are left alone.
+/// Validates a new Event of `events.k8s.io`, which cannot set deprecated fields.
 pub fn validate_event(event: &Value) -> FieldErrors {
     let mut errors = metadata::validate(event, NameForm::DnsSubdomain, true);
     validate_any(&mut errors, event, "reportingController");
@@ -60,7 +60,7 @@ pub fn validate_event(event: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed Event of `events.k8s.io`: only its series goes on.
+/// Validates an update of an Event of `events.k8s.io`, which can change the series only.
 pub fn validate_event_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     validate_any(&mut errors, new, "reportingController");
@@ -79,7 +79,7 @@ pub fn validate_event_update(new: &Value, old: &Value) -> FieldErrors {
         "reportingComponent",
         "reportingInstance",
     ];
-    // The series is judged only where it changes.
+    // An unchanged series may predate the rules.
     if child(new, "series") != child(old, "series") {
         validate_series(&mut errors, new);
     }
@@ -104,7 +104,7 @@ fn path_of(field: &'static str) -> &'static str {
     }
 }
 
-/// An Event is in the namespace of what it is about; one with an `eventTime` says who reports what.
+/// Validates both forms: the namespace is that of the object, and an Event with `eventTime` names its reporter.
 fn validate_any(errors: &mut FieldErrors, event: &Value, controller_field: &str) {
     let namespace = text(child(event, "metadata"), "namespace");
     let about = text(child(event, "involvedObject"), "namespace");

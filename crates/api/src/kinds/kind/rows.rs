@@ -1,9 +1,9 @@
-//! The table of the served kinds: a row for each, after what rows have in common.
+//! The table of the served kinds.
 
 use super::{Kind, LOG, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
 use crate::kinds::{certificates, event};
 
-/// Every verb of a kind that is served in full, in the order of discovery.
+/// Verbs of a stored kind, in the order of discovery.
 const ALL_VERBS: &[&str] = &[
     "create",
     "delete",
@@ -15,13 +15,13 @@ const ALL_VERBS: &[&str] = &[
     "watch",
 ];
 
-/// The verb of a kind that is a question: it is answered and never kept.
+/// Verbs of a review, which is answered and not stored.
 const QUESTION_VERBS: &[&str] = &["create"];
 
-/// The verbs of a `status` or `scale` subresource.
+/// Verbs of a `status` or `scale` subresource.
 const STATUS_VERBS: &[&str] = &["get", "patch", "update"];
 
-/// The verbs of a `proxy` subresource: one for each method that is passed on.
+/// Verbs of a `proxy` subresource: one for each HTTP method that is passed on.
 const PROXY_VERBS: &[&str] = &["create", "delete", "get", "patch", "update"];
 
 const STATUS: Subresource = Subresource {
@@ -38,7 +38,7 @@ const SCALE_OF_REPLICAS: Subresource = Subresource {
     sent: Some(&SCALE_KIND),
 };
 
-/// Where it is decided whether a certificate is signed.
+/// Decision about a CertificateSigningRequest.
 const APPROVAL: Subresource = Subresource {
     name: "approval",
     verbs: STATUS_VERBS,
@@ -49,7 +49,7 @@ const APPROVAL: Subresource = Subresource {
 const LOG_OF_POD: Subresource = Subresource {
     name: LOG,
     verbs: &["get"],
-    // Text, which the description of the API has no form for.
+    // The body is text, for which discovery has no kind.
     kind: Some("Pod"),
     sent: None,
 };
@@ -63,7 +63,7 @@ const fn proxy(kind: &'static str) -> Subresource {
     }
 }
 
-/// What most rows have in common: a namespaced core kind with nothing special.
+/// Base of most rows: a namespaced kind of the core group.
 const CORE: Kind = Kind {
     group: "",
     version: "v1",
@@ -83,21 +83,21 @@ const CORE: Kind = Kind {
     delete_returns_object: false,
 };
 
-/// What all questions about who may do what have in common.
+/// Base of the reviews.
 const QUESTION: Kind = Kind {
     namespaced: false,
     verbs: QUESTION_VERBS,
     ..CORE
 };
 
-/// What roles and their bindings have in common.
+/// Base of roles and their bindings.
 const RBAC: Kind = Kind {
     group: "rbac.authorization.k8s.io",
     create_on_update: true,
     ..CORE
 };
 
-/// The question for a token of a ServiceAccount, which is asked below the ServiceAccount.
+/// Request for a token of a ServiceAccount, served as a subresource of it.
 pub static TOKEN_REQUEST: Kind = Kind {
     group: "authentication.k8s.io",
     kind: "TokenRequest",
@@ -105,7 +105,7 @@ pub static TOKEN_REQUEST: Kind = Kind {
     ..QUESTION
 };
 
-/// How many replicas an object has and is to have, which is read and written below the object.
+/// Number of replicas of an object, served as a subresource of it.
 pub static SCALE_KIND: Kind = Kind {
     group: "autoscaling",
     kind: "Scale",
@@ -114,7 +114,7 @@ pub static SCALE_KIND: Kind = Kind {
     ..CORE
 };
 
-/// What Deployments and ReplicaSets have in common.
+/// Base of Deployments and ReplicaSets.
 const APPS: Kind = Kind {
     group: "apps",
     categories: &["all"],
@@ -160,7 +160,7 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "namespace",
         short_names: &["ns"],
         namespaced: false,
-        // Namespaces are never deleted all at once.
+        // As upstream: Namespaces cannot be deleted as a collection.
         verbs: &["create", "delete", "get", "list", "patch", "update", "watch"],
         subresources: &[
             Subresource {

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn rows_are_found_by_path_and_by_kind() {
+fn finds_kinds_by_path_and_by_kind() {
     let slice = find("discovery.k8s.io", "v1", "endpointslices").expect("served");
     assert_eq!(slice.kind, "EndpointSlice");
     assert_eq!(slice.api_version(), "discovery.k8s.io/v1");
@@ -34,7 +34,7 @@ fn store_keys_follow_group_and_scope() {
 }
 
 #[test]
-fn every_row_is_whole() {
+fn every_row_is_complete() {
     for kind in all() {
         if kind.is_kept() {
             assert_eq!(kind.list_kind, format!("{}List", kind.kind));

@@ -1,4 +1,4 @@
-//! IPAddress: which object holds an address (CIDR-12, CIDR-13).
+//! Rules of IPAddresses, each of which reserves an address for an object (CIDR-12, CIDR-13).
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::names;
 use crate::machinery::tree::{child, omit_zero, text};
 
-/// Leaves out what is empty.
+/// Drops empty fields.
 pub fn default_ip_address_on_write(address: &mut Value) {
     metadata::omit_empty(address);
     if let Some(parent) = address.get_mut("spec").and_then(|spec| spec.get_mut("parentRef")) {
@@ -15,7 +15,7 @@ pub fn default_ip_address_on_write(address: &mut Value) {
     }
 }
 
-/// The rules for a new IPAddress.
+/// Validates a new IPAddress.
 pub fn validate_ip_address(address: &Value) -> FieldErrors {
     let mut errors = metadata::validate(address, NameForm::IpAddress, false);
     let path = Path::new("spec").child("parentRef");
@@ -45,13 +45,13 @@ pub fn validate_ip_address(address: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed IPAddress: it stays with its holder.
+/// Validates an update. The parent is immutable.
 pub fn validate_ip_address_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
-    let holder = |address: &Value| child(child(address, "spec"), "parentRef").clone();
-    if holder(new) != holder(old) {
+    let parent = |address: &Value| child(child(address, "spec"), "parentRef").clone();
+    if parent(new) != parent(old) {
         let path = Path::new("spec").child("parentRef");
-        errors.push(FieldError::invalid(&path, holder(new), "field is immutable"));
+        errors.push(FieldError::invalid(&path, parent(new), "field is immutable"));
     }
     errors
 }

@@ -1,4 +1,4 @@
-//! The rules of ServiceCIDRs and IPAddresses.
+//! Rules of ServiceCIDRs and IPAddresses.
 
 mod ip_address;
 mod service_cidr;

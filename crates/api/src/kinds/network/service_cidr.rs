@@ -1,4 +1,4 @@
-//! ServiceCIDR: the ranges that cluster IPs come from (CIDR-01 to CIDR-04).
+//! Rules of ServiceCIDRs, the ranges of cluster IPs (CIDR-01 to CIDR-04).
 
 use serde_json::{Value, json};
 
@@ -7,15 +7,15 @@ use crate::machinery::ip;
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, set, set_or_clear, texts};
 
-/// Most ranges of one object: one for each family.
+/// Most ranges of one object: one a family.
 const CIDRS_MAX: usize = 2;
 
-/// A new ServiceCIDR has no status (CIDR-04).
+/// Prepares a new ServiceCIDR: its status is empty (CIDR-04).
 pub fn prepare_service_cidr_create(cidr: &mut Value) {
     set(cidr, "status", json!({}));
 }
 
-/// Writes to the main resource leave the status as it is (CIDR-04).
+/// Prepares an update: the status stays (CIDR-04).
 pub fn prepare_service_cidr_update(new: &mut Value, old: &Value) {
     set(
         new,
@@ -24,19 +24,19 @@ pub fn prepare_service_cidr_update(new: &mut Value, old: &Value) {
     );
 }
 
-/// Writes to the status leave the rest as it is.
+/// Prepares an update of the status: the spec stays.
 pub fn prepare_service_cidr_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
 }
 
-/// The rules for a new ServiceCIDR.
+/// Validates a new ServiceCIDR.
 pub fn validate_service_cidr(cidr: &Value) -> FieldErrors {
     let mut errors = metadata::validate(cidr, NameForm::DnsSubdomain, false);
     validate_spec(&mut errors, child(cidr, "spec"));
     errors
 }
 
-/// The rules for a changed ServiceCIDR: its ranges stay, a second one may be added.
+/// Validates an update. Ranges are immutable; a second one can be added.
 pub fn validate_service_cidr_update(new: &Value, old: &Value) -> FieldErrors {
     const IMMUTABLE: &str = "field is immutable";
     let mut errors = metadata::validate_update(new, old);

@@ -15,7 +15,7 @@ fn cidr(cidrs: Value) -> Value {
 }
 
 #[test]
-fn ranges() {
+fn validates_ranges() {
     let of = |cidrs: Value| causes(&validate_service_cidr(&cidr(cidrs)));
     assert!(of(json!(["10.0.0.0/24", "fd00::/112"])).is_empty());
     assert_eq!(of(json!([])), ["FieldValueRequired spec.cidrs"]);
@@ -28,7 +28,7 @@ fn ranges() {
 }
 
 #[test]
-fn ranges_stay_but_a_second_may_come() {
+fn ranges_are_immutable_but_a_second_can_be_added() {
     let of = |old: Value, new: Value| causes(&validate_service_cidr_update(&cidr(new), &cidr(old)));
     assert!(of(json!(["10.0.0.0/24"]), json!(["10.0.0.0/24"])).is_empty());
     assert!(of(json!(["10.0.0.0/24"]), json!(["10.0.0.0/24", "fd00::/112"])).is_empty());
@@ -43,7 +43,7 @@ fn ranges_stay_but_a_second_may_come() {
 }
 
 #[test]
-fn status_of_ranges_has_its_own_path() {
+fn status_has_its_own_path() {
     let old = json!({"spec": {"cidrs": ["a"]}, "status": {"conditions": [1]}});
     let mut new = json!({"spec": {"cidrs": ["b"]}, "status": {}});
     prepare_service_cidr_update(&mut new, &old);
@@ -55,7 +55,7 @@ fn status_of_ranges_has_its_own_path() {
 }
 
 #[test]
-fn addresses_and_their_holders() {
+fn validates_addresses_and_their_parents() {
     let address =
         |name: &str, parent: Value| json!({"metadata": {"name": name}, "spec": {"parentRef": parent}});
     let good = address(

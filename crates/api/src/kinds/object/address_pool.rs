@@ -11,10 +11,10 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 pub struct AddressPool {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: AddressPoolSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: AddressPoolStatus,
 }
@@ -31,27 +31,28 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AddressPoolSpec {
-    /// CIDRs and ranges; [`crate::kinds::address_pool::AddressBlock`] reads them.
+    /// CIDRs and ranges, in the form of [`crate::kinds::address_pool::AddressBlock`].
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<String>,
-    /// Whether Services that ask for nothing get addresses of it; `None` is yes.
+    /// True if Services that select no pool get addresses from this one; `None` means true.
     pub auto_assign: Option<bool>,
     /// Pools of higher priority are used first.
     pub priority: i64,
-    /// `External`, `Internal`, or "" for the former.
+    /// `External` or `Internal`; "" means `External`.
     pub scope: String,
-    /// Whether IPv4 addresses that end in .0 or .255 are kept back.
+    /// True if IPv4 addresses that end in .0 or .255 are not assigned.
     #[serde(rename = "avoidBuggyIPs")]
     pub avoid_buggy_ips: bool,
-    /// Which namespaces' Services may use it; a `LabelSelector` object.
+    /// Selector of the namespaces whose Services may use the pool, a `LabelSelector`.
     pub namespace_selector: Option<Value>,
-    /// Which Services may use it; a `LabelSelector` object.
+    /// Selector of the Services that may use the pool, a `LabelSelector`.
     pub service_selector: Option<Value>,
-    /// Which nodes may answer for its addresses: those that any of these `LabelSelector` objects matches, or all if there
-    /// is none.
+    /// Selectors of the nodes that may announce the addresses, `LabelSelector` objects. A node matches any of them;
+    /// without
+    /// selectors all nodes match.
     #[serde(deserialize_with = "null_as_default")]
     pub node_selectors: Vec<Value>,
-    /// The links that its addresses are announced on; [`crate::kinds::address_pool::LinkPattern`] reads them.
+    /// Links on which the addresses are announced, in the form of [`crate::kinds::address_pool::LinkPattern`].
     #[serde(deserialize_with = "null_as_default")]
     pub interfaces: Vec<String>,
 }
@@ -60,19 +61,19 @@ pub struct AddressPoolSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AddressPoolStatus {
-    /// The use of each family.
+    /// Usage by family.
     #[serde(deserialize_with = "null_as_default")]
     pub usage: Vec<AddressPoolUsage>,
 }
 
-/// How many addresses of a family are in use.
+/// Number of used addresses of one family.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AddressPoolUsage {
     /// IPv4 or IPv6.
     pub family: String,
-    /// Addresses that can be given out.
+    /// Addresses that can be assigned.
     pub total: i64,
-    /// Addresses that are in use.
+    /// Addresses that are assigned.
     pub assigned: i64,
 }

@@ -1,4 +1,4 @@
-//! Deployments and ReplicaSets (apps/v1). Templates and selectors are kept as trees: they are compared and passed on.
+//! Deployment and ReplicaSet (apps/v1). Templates and selectors are kept as trees: they are compared and passed on.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,36 +11,36 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 pub struct Deployment {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: DeploymentSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: DeploymentStatus,
 }
 
 resource!(Deployment, "apps", "v1", "Deployment", "deployments");
 
-/// `spec` of a Deployment, as the server completes it.
+/// `spec` of a Deployment, with the server's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentSpec {
-    /// Pods that there should be.
+    /// Desired number of Pods.
     pub replicas: i64,
-    /// Which Pods are its own: a `LabelSelector`.
+    /// Selector of the Pods, a `LabelSelector`.
     pub selector: Value,
-    /// What the Pods are made from.
+    /// Pod template.
     pub template: Value,
-    /// How old Pods are replaced by new ones.
+    /// Replacement of old Pods by new ones.
     #[serde(deserialize_with = "null_as_default")]
     pub strategy: DeploymentStrategy,
-    /// How long a Pod has to be ready until it is available.
+    /// Seconds for which a Pod must be ready to count as available.
     pub min_ready_seconds: i64,
-    /// Old ReplicaSets that are kept.
+    /// Number of old ReplicaSets that are kept.
     pub revision_history_limit: Option<i64>,
-    /// Whether nothing is rolled out.
+    /// True if roll-outs are paused.
     pub paused: bool,
-    /// How long a roll-out may make no progress.
+    /// Seconds after which a roll-out without progress has failed.
     pub progress_deadline_seconds: Option<i64>,
 }
 
@@ -51,7 +51,7 @@ pub struct DeploymentStrategy {
     /// RollingUpdate or Recreate.
     #[serde(rename = "type")]
     pub kind: String,
-    /// How far a rolling update goes at once.
+    /// Limits of a rolling update.
     pub rolling_update: Option<RollingUpdate>,
 }
 
@@ -59,9 +59,9 @@ pub struct DeploymentStrategy {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RollingUpdate {
-    /// Pods that there may be beyond those wanted.
+    /// Most Pods above the desired number.
     pub max_surge: Value,
-    /// Pods wanted that may not be available.
+    /// Most desired Pods that may be unavailable.
     pub max_unavailable: Value,
 }
 
@@ -69,21 +69,21 @@ pub struct RollingUpdate {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DeploymentStatus {
-    /// The generation that it is about.
+    /// Last generation that the controller has seen.
     pub observed_generation: i64,
-    /// Pods that there are.
+    /// Number of Pods.
     pub replicas: i64,
-    /// Those of the newest template.
+    /// Pods of the current template.
     pub updated_replicas: i64,
-    /// Those that are ready.
+    /// Ready Pods.
     pub ready_replicas: i64,
-    /// Those that have been ready for long enough.
+    /// Available Pods: ready for `min_ready_seconds`.
     pub available_replicas: i64,
-    /// Pods that lack until all that are wanted are available.
+    /// Pods that are missing until all desired Pods are available.
     pub unavailable_replicas: i64,
-    /// Pods that are ending.
+    /// Terminating Pods.
     pub terminating_replicas: Option<i64>,
-    /// How often the name of a ReplicaSet was taken.
+    /// Number of name collisions of ReplicaSets.
     pub collision_count: Option<i64>,
     /// Conditions.
     #[serde(deserialize_with = "null_as_default")]
@@ -96,27 +96,27 @@ pub struct DeploymentStatus {
 pub struct ReplicaSet {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: ReplicaSetSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: ReplicaSetStatus,
 }
 
 resource!(ReplicaSet, "apps", "v1", "ReplicaSet", "replicasets");
 
-/// `spec` of a ReplicaSet, as the server completes it.
+/// `spec` of a ReplicaSet, with the server's defaults.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSetSpec {
-    /// Pods that there should be.
+    /// Desired number of Pods.
     pub replicas: i64,
-    /// Which Pods are its own: a `LabelSelector`.
+    /// Selector of the Pods, a `LabelSelector`.
     pub selector: Value,
-    /// What the Pods are made from.
+    /// Pod template.
     pub template: Value,
-    /// How long a Pod has to be ready until it is available.
+    /// Seconds for which a Pod must be ready to count as available.
     pub min_ready_seconds: i64,
 }
 
@@ -124,17 +124,17 @@ pub struct ReplicaSetSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ReplicaSetStatus {
-    /// The generation that it is about.
+    /// Last generation that the controller has seen.
     pub observed_generation: i64,
-    /// Pods that there are.
+    /// Number of Pods.
     pub replicas: i64,
-    /// Those with all labels of the template.
+    /// Pods with all labels of the template.
     pub fully_labeled_replicas: i64,
-    /// Those that are ready.
+    /// Ready Pods.
     pub ready_replicas: i64,
-    /// Those that have been ready for long enough.
+    /// Available Pods: ready for `min_ready_seconds`.
     pub available_replicas: i64,
-    /// Pods that are ending.
+    /// Terminating Pods.
     pub terminating_replicas: Option<i64>,
     /// Conditions.
     #[serde(deserialize_with = "null_as_default")]
@@ -145,21 +145,21 @@ pub struct ReplicaSetStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProgressCondition {
-    /// Which condition.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
-    /// RFC 3339 time at which it was said last; ReplicaSets have none.
+    /// RFC 3339 time of the last update; absent for ReplicaSets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_update_time: Option<String>,
     /// RFC 3339 time of the last change of `status`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_transition_time: Option<String>,
-    /// One word for programs.
+    /// Reason, one word in CamelCase.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// A sentence for people.
+    /// Message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -12,10 +12,10 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 pub struct CertificateSigningRequest {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is asked for, and by whom.
+    /// Request and requester.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: CertificateSigningRequestSpec,
-    /// What became of it.
+    /// Decision and certificate.
     #[serde(deserialize_with = "null_as_default")]
     pub status: CertificateSigningRequestStatus,
 }
@@ -29,7 +29,7 @@ resource!(
 );
 
 impl CertificateSigningRequest {
-    /// The condition of a type, if it is true.
+    /// Returns the condition of a type if it is true.
     pub fn condition(&self, kind: &str) -> Option<&CertificateSigningRequestCondition> {
         let mut conditions = self.status.conditions.iter();
         conditions.find(|condition| condition.kind == kind && condition.status == "True")
@@ -40,22 +40,22 @@ impl CertificateSigningRequest {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CertificateSigningRequestSpec {
-    /// The request, PEM in base64.
+    /// PKCS #10 request, PEM in base64.
     pub request: String,
-    /// Who is to sign.
+    /// Signer.
     pub signer_name: String,
-    /// For how many seconds the certificate is to be good.
+    /// Requested lifetime in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expiration_seconds: Option<i64>,
-    /// What the certificate is to be good for.
+    /// Requested usages.
     #[serde(deserialize_with = "null_as_default")]
     pub usages: Vec<String>,
-    /// Who asks; the API server says so.
+    /// User name of the requester, set by the API server.
     pub username: String,
-    /// The groups of who asks.
+    /// Groups of the requester.
     #[serde(deserialize_with = "null_as_default")]
     pub groups: Vec<String>,
-    /// What else is known of who asks.
+    /// Extra attributes of the requester.
     #[serde(deserialize_with = "null_as_default")]
     pub extra: BTreeMap<String, Vec<String>>,
 }
@@ -64,10 +64,10 @@ pub struct CertificateSigningRequestSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CertificateSigningRequestStatus {
-    /// What was decided, and whether it could not be signed.
+    /// Decision, or failure of the signer.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<CertificateSigningRequestCondition>,
-    /// The certificate, PEM in base64; "" before it is signed.
+    /// Certificate chain, PEM in base64; "" before it is signed.
     pub certificate: String,
 }
 
@@ -78,11 +78,11 @@ pub struct CertificateSigningRequestCondition {
     /// Approved, Denied or Failed.
     #[serde(rename = "type")]
     pub kind: String,
-    /// True.
+    /// Always True.
     pub status: String,
-    /// Why, in a word.
+    /// Reason, one word in CamelCase.
     pub reason: String,
-    /// Why, in a sentence.
+    /// Message for people.
     pub message: String,
     /// RFC 3339 time of the last change.
     #[serde(skip_serializing_if = "Option::is_none")]

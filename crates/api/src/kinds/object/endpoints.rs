@@ -1,4 +1,4 @@
-//! Endpoints (core/v1), the older form of what EndpointSlices say.
+//! Endpoints (core/v1), the older form of EndpointSlices.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,57 +12,57 @@ use super::service::Protocol;
 pub struct Endpoints {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Addresses and ports: each subset stands for all their pairs.
+    /// Subsets; each stands for all pairs of its addresses and ports.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub subsets: Vec<EndpointSubset>,
 }
 
 resource!(Endpoints, "", "v1", "Endpoints", "endpoints");
 
-/// Addresses that serve the same ports.
+/// Addresses with the same ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSubset {
-    /// Addresses that should get traffic.
+    /// Addresses that receive traffic.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub addresses: Vec<EndpointAddress>,
-    /// Addresses that should not get traffic yet.
+    /// Addresses that do not receive traffic yet.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub not_ready_addresses: Vec<EndpointAddress>,
-    /// The ports; none for headless Services without ports (EPC-07).
+    /// Ports; none for headless Services without ports (EPC-07).
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub ports: Vec<SubsetPort>,
 }
 
-/// One address of a subset.
+/// Address of a subset.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointAddress {
     /// The IP address.
     pub ip: String,
-    /// Host name in the Service's DNS domain, or "".
+    /// Host name in the DNS domain of the Service, or "".
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
-    /// The node that the endpoint is on.
+    /// Node of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<String>,
-    /// The object behind the endpoint, most often a Pod.
+    /// Object behind the endpoint, usually a Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
 }
 
-/// One port of a subset.
+/// Port of a subset.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct SubsetPort {
-    /// Name, or ""; must equal the Service port's.
+    /// Name, or ""; equal to the name of the Service port.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Number.
     pub port: u16,
     /// Protocol.
     pub protocol: Protocol,
-    /// Hint at the protocol spoken over it.
+    /// Application protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
 }

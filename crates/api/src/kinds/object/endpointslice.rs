@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::meta::{ObjectMeta, null_as_default, resource};
 use super::service::Protocol;
 
-/// Label that names the Service of a slice.
+/// Label with the name of the slice's Service.
 pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 
 /// An EndpointSlice.
@@ -16,12 +16,12 @@ pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 pub struct EndpointSlice {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What the addresses are.
+    /// Type of the addresses.
     pub address_type: AddressType,
-    /// The endpoints; none are written as the Go clients write them: not at all.
+    /// Endpoints. An empty list is omitted, as Go clients do.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub endpoints: Vec<Endpoint>,
-    /// The ports that each of the endpoints serves.
+    /// Ports of each endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub ports: Vec<EndpointPort>,
 }
@@ -35,7 +35,7 @@ resource!(
 );
 
 impl EndpointSlice {
-    /// Name of the Service that the slice belongs to, from its label.
+    /// Name of the Service that owns the slice, from its label.
     pub fn service_name(&self) -> Option<&str> {
         self.metadata
             .labels
@@ -53,12 +53,12 @@ pub enum AddressType {
     IPv4,
     /// IPv6 addresses.
     IPv6,
-    /// Names, which no proxy uses.
+    /// Host names, which proxies ignore.
     #[serde(rename = "FQDN")]
     Fqdn,
 }
 
-/// One endpoint of a slice.
+/// Endpoint of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Endpoint {
@@ -68,19 +68,19 @@ pub struct Endpoint {
     /// Conditions; absent ones have defaults (KPR-14).
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: EndpointConditions,
-    /// Host name in the Service's DNS domain.
+    /// Host name in the DNS domain of the Service.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hostname: Option<String>,
-    /// The node that the endpoint is on.
+    /// Node of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub node_name: Option<Arc<str>>,
-    /// The zone that the endpoint is in.
+    /// Zone of the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub zone: Option<Arc<str>>,
-    /// For whom the endpoint is meant.
+    /// Zones and nodes that should use the endpoint.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hints: Option<EndpointHints>,
-    /// The object behind the endpoint, most often a Pod.
+    /// Object behind the endpoint, usually a Pod.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_ref: Option<TargetRef>,
 }
@@ -89,13 +89,13 @@ pub struct Endpoint {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct EndpointConditions {
-    /// Should get traffic; absent means yes.
+    /// True if the endpoint should receive traffic; `None` means true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ready: Option<bool>,
-    /// Answers, even if terminating; absent means yes.
+    /// True if the endpoint serves, terminating or not; `None` means true.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub serving: Option<bool>,
-    /// Is being ended; absent means no.
+    /// True if the endpoint is terminating; `None` means false.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub terminating: Option<bool>,
 }
@@ -104,15 +104,15 @@ pub struct EndpointConditions {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointHints {
-    /// Zones that should use it.
+    /// Zones that should use the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub for_zones: Vec<HintName>,
-    /// Nodes that should use it.
+    /// Nodes that should use the endpoint.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub for_nodes: Vec<HintName>,
 }
 
-/// A zone or node in a hint.
+/// Zone or node in a hint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HintName {
@@ -124,7 +124,7 @@ pub struct HintName {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TargetRef {
-    /// Kind, `Pod` most often.
+    /// Kind, usually `Pod`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Namespace.
@@ -138,18 +138,18 @@ pub struct TargetRef {
     pub uid: String,
 }
 
-/// One of a slice's ports.
+/// Port of a slice.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointPort {
-    /// Name; must equal the Service port's. The server writes "" where none is given.
+    /// Name; equal to the name of the Service port. The server writes "" if it is absent.
     pub name: Option<String>,
     /// Protocol.
     pub protocol: Option<Protocol>,
-    /// Number; absent means all ports, which proxies ignore.
+    /// Number; `None` means all ports, and proxies ignore the entry.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// Hint at the protocol spoken over it.
+    /// Application protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_protocol: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Lease (coordination.k8s.io/v1): who holds something, and since when it was not given up.
+//! Lease (coordination.k8s.io/v1): holder of a role and time of the last renewal.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +10,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 pub struct Lease {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Who holds it.
+    /// Holder and times.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: LeaseSpec,
 }
@@ -21,19 +21,19 @@ resource!(Lease, "coordination.k8s.io", "v1", "Lease", "leases");
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LeaseSpec {
-    /// Who holds it.
+    /// Identity of the holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holder_identity: Option<String>,
-    /// Seconds after `renew_time` at which others may take it.
+    /// Seconds after `renew_time` after which others may acquire the lease.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_duration_seconds: Option<i64>,
-    /// RFC 3339 time, with microseconds, at which the holder took it.
+    /// RFC 3339 time of the acquisition, with microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub acquire_time: Option<String>,
-    /// RFC 3339 time, with microseconds, at which the holder said last that it lives.
+    /// RFC 3339 time of the last renewal, with microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub renew_time: Option<String>,
-    /// How often it changed hands.
+    /// Number of changes of the holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lease_transitions: Option<i64>,
 }

@@ -1,4 +1,4 @@
-//! Object metadata, keys, and what every view has in common.
+//! Object metadata, keys, and the trait of all views.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,14 +13,14 @@ pub type Labels = BTreeMap<String, String>;
 /// Namespace and name of an object; the namespace is empty for cluster-scoped kinds.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectKey {
-    /// The namespace, or "".
+    /// Namespace, or "".
     pub namespace: Arc<str>,
-    /// The name.
+    /// Name.
     pub name: Arc<str>,
 }
 
 impl ObjectKey {
-    /// The key of `namespace`/`name`.
+    /// Returns the key of `namespace`/`name`.
     pub fn new(namespace: &str, name: &str) -> Self {
         Self {
             namespace: namespace.into(),
@@ -45,35 +45,35 @@ impl fmt::Debug for ObjectKey {
     }
 }
 
-/// `metadata`, as far as components read it.
+/// `metadata`, without the fields that no component reads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
     /// Name, unique in the namespace.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Prefix from which the server makes a name.
+    /// Prefix for a name that the server generates.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub generate_name: String,
     /// Namespace, or "" for cluster-scoped kinds.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Identity of this incarnation.
+    /// Identity of the object. A name that is used again has another UID.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
     /// Revision of the last write, opaque to clients.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub resource_version: String,
-    /// Number of the desired state.
+    /// Number of changes of the desired state.
     #[serde(skip_serializing_if = "is_zero")]
     pub generation: i64,
     /// RFC 3339 time of creation.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub creation_timestamp: Option<String>,
-    /// RFC 3339 time at which deletion was asked for.
+    /// RFC 3339 time of the deletion request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<String>,
-    /// Seconds granted for the deletion.
+    /// Grace period of the deletion, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
     /// Labels.
@@ -91,7 +91,7 @@ pub struct ObjectMeta {
     /// Owners.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub owner_references: Vec<OwnerReference>,
-    /// Names of those who must agree to the deletion.
+    /// Finalizers: the deletion waits until all are removed.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub finalizers: Vec<String>,
 }
@@ -108,7 +108,7 @@ impl ObjectMeta {
     }
 }
 
-/// One entry of `metadata.ownerReferences`.
+/// Entry of `metadata.ownerReferences`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct OwnerReference {
@@ -120,29 +120,29 @@ pub struct OwnerReference {
     pub name: String,
     /// UID of the owner.
     pub uid: String,
-    /// Whether this is the owner that manages the object.
+    /// True for the managing controller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub controller: Option<bool>,
-    /// Whether foreground deletion of the owner waits for this object.
+    /// True if foreground deletion of the owner waits for this object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub block_owner_deletion: Option<bool>,
 }
 
-/// What a view says about its kind, enough to list and watch it.
+/// A view, with the names that list and watch need.
 pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     /// API group, "" for the core group.
     const GROUP: &'static str;
     /// Version in the group.
     const VERSION: &'static str;
-    /// Kind, as in `kind:`.
+    /// Kind.
     const KIND: &'static str;
-    /// Plural, as in paths.
+    /// Plural name, as in paths.
     const PLURAL: &'static str;
 
-    /// The object's metadata.
+    /// Returns the metadata of the object.
     fn metadata(&self) -> &ObjectMeta;
 
-    /// The collection's path in a namespace, or over all namespaces.
+    /// Path of the collection in a namespace, or in all namespaces.
     fn collection(namespace: Option<&str>) -> String {
         let root = if Self::GROUP.is_empty() {
             format!("/api/{}", Self::VERSION)
@@ -156,7 +156,8 @@ pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// Declares the [`Resource`](crate::kinds::object::Resource) of a view with the field `metadata`: its group, version, kind and plural.
+/// Implements [`Resource`](crate::object::Resource) for a view with the field `metadata`: group, version, kind and
+/// plural.
 #[macro_export]
 macro_rules! resource {
     ($view:ty, $group:expr, $version:expr, $kind:expr, $plural:expr) => {
@@ -174,7 +175,7 @@ macro_rules! resource {
 }
 pub(crate) use resource;
 
-/// Reads JSON `null` as the type's default, as the Go decoders do; for `deserialize_with`.
+/// Reads JSON `null` as the default of the type, as Go decoders do; for `deserialize_with`.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -1,5 +1,5 @@
-//! Lean typed views of the objects that components read. They hold only the fields in use: a node
-//! that watches 50,000 Services keeps no byte more than it needs.
+//! Typed views of the objects that components read. A view has only the fields in use, so that a cache of 50,000
+//! Services stays small.
 
 mod address_pool;
 mod apps;

@@ -1,4 +1,4 @@
-//! Namespace (core/v1), as far as components read it.
+//! Namespace (core/v1).
 
 use serde::{Deserialize, Serialize};
 

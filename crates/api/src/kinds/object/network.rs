@@ -1,4 +1,4 @@
-//! ServiceCIDR and IPAddress (networking.k8s.io/v1): where cluster IPs come from, and which are given out.
+//! ServiceCIDR and IPAddress (networking.k8s.io/v1): ranges of cluster IPs, and the addresses in use.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,10 +10,10 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 pub struct ServiceCidr {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: ServiceCidrSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: ServiceCidrStatus,
 }
@@ -27,7 +27,7 @@ resource!(
 );
 
 impl ServiceCidr {
-    /// The condition of a type.
+    /// Returns the condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&Condition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
@@ -37,7 +37,7 @@ impl ServiceCidr {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidrSpec {
-    /// One range, or one of each family.
+    /// Ranges: one, or one a family.
     #[serde(deserialize_with = "null_as_default")]
     pub cidrs: Vec<String>,
 }
@@ -55,19 +55,19 @@ pub struct ServiceCidrStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Condition {
-    /// Which condition.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
-    /// One word for programs.
+    /// Reason, one word in CamelCase.
     pub reason: String,
-    /// A sentence for people.
+    /// Message for people.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
 
-/// An IPAddress, whose name is the address.
+/// An IPAddress; its name is the address.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpAddress {

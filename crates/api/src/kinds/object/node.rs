@@ -10,10 +10,10 @@ use super::meta::{Labels, ObjectMeta, null_as_default, resource};
 pub struct Node {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: NodeSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: NodeStatus,
 }
@@ -21,7 +21,7 @@ pub struct Node {
 resource!(Node, "", "v1", "Node", "nodes");
 
 impl Node {
-    /// The zone that the node is in, from its label.
+    /// Zone of the node, from its label.
     pub fn zone(&self) -> Option<&str> {
         self.metadata
             .labels
@@ -30,12 +30,12 @@ impl Node {
             .filter(|z| !z.is_empty())
     }
 
-    /// The condition of a type.
+    /// Returns the condition of a type.
     pub fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// Whether the condition `Ready` is true.
+    /// True if the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }
@@ -45,13 +45,13 @@ impl Node {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeSpec {
-    /// The first of the Pod address ranges.
+    /// First of the Pod address ranges.
     #[serde(rename = "podCIDR")]
     pub pod_cidr: String,
     /// Pod address ranges, one a family.
     #[serde(rename = "podCIDRs", deserialize_with = "null_as_default")]
     pub pod_cidrs: Vec<String>,
-    /// Whether new Pods keep away.
+    /// True if the scheduler assigns no new Pods.
     pub unschedulable: bool,
     /// Taints.
     #[serde(deserialize_with = "null_as_default")]
@@ -69,7 +69,7 @@ pub struct Taint {
     pub value: String,
     /// NoSchedule, PreferNoSchedule or NoExecute.
     pub effect: String,
-    /// RFC 3339 time at which it was set.
+    /// RFC 3339 time of addition.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub time_added: Option<String>,
 }
@@ -84,7 +84,7 @@ pub struct NodeStatus {
     /// Conditions.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<NodeCondition>,
-    /// What Pods may use, by resource name.
+    /// Resources for Pods, by name.
     #[serde(deserialize_with = "null_as_default")]
     pub allocatable: Labels,
 }
@@ -96,7 +96,7 @@ pub struct NodeAddress {
     /// InternalIP, ExternalIP, Hostname …
     #[serde(rename = "type")]
     pub kind: String,
-    /// The address or name.
+    /// Address or host name.
     pub address: String,
 }
 
@@ -104,12 +104,12 @@ pub struct NodeAddress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct NodeCondition {
-    /// Which condition.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.
     pub status: String,
-    /// RFC 3339 time at which the node said so last.
+    /// RFC 3339 time of the last heartbeat.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_heartbeat_time: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Pod (core/v1), as far as endpoints need it.
+//! Pod (core/v1), with the fields that endpoints need.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,10 +11,10 @@ use super::service::Protocol;
 pub struct Pod {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: PodSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: PodStatus,
 }
@@ -22,7 +22,7 @@ pub struct Pod {
 resource!(Pod, "", "v1", "Pod", "pods");
 
 impl Pod {
-    /// Whether the condition `Ready` is true.
+    /// True if the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
         self.status
             .conditions
@@ -30,18 +30,18 @@ impl Pod {
             .any(|c| c.kind == "Ready" && c.status == "True")
     }
 
-    /// Whether the Pod has ended for good: Succeeded or Failed.
+    /// True if the Pod has finished: Succeeded or Failed.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
-    /// Whether the Pod's deletion was asked for.
+    /// True if deletion of the Pod was requested.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// Whether a Pod in this phase has ended for good: Succeeded or Failed.
+/// True for the final phases, Succeeded and Failed.
 pub fn is_final_phase(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }
@@ -50,13 +50,13 @@ pub fn is_final_phase(phase: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodSpec {
-    /// The node it runs on, or "".
+    /// Node of the Pod, or "".
     pub node_name: String,
     /// Host name, or "" for the Pod's name.
     pub hostname: String,
     /// Subdomain: the name of a headless Service.
     pub subdomain: String,
-    /// Whether it uses the node's own network.
+    /// True if the Pod uses the network of its node.
     pub host_network: bool,
     /// Containers.
     #[serde(deserialize_with = "null_as_default")]
@@ -66,13 +66,13 @@ pub struct PodSpec {
     pub init_containers: Vec<Container>,
 }
 
-/// A container, as far as its ports go.
+/// A container, with its ports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
     /// Name.
     pub name: String,
-    /// Ports that it says it serves.
+    /// Declared ports.
     #[serde(deserialize_with = "null_as_default")]
     pub ports: Vec<ContainerPort>,
     /// `Always` for a restartable init container.
@@ -108,7 +108,7 @@ pub struct PodStatus {
     pub conditions: Vec<PodCondition>,
 }
 
-/// One of `status.podIPs`.
+/// Entry of `status.podIPs`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodIp {
@@ -120,7 +120,7 @@ pub struct PodIp {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PodCondition {
-    /// Which condition.
+    /// Type of the condition.
     #[serde(rename = "type")]
     pub kind: String,
     /// True, False or Unknown.

@@ -11,17 +11,17 @@ use super::network::Condition;
 pub struct Service {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// What is wanted.
+    /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
     pub spec: ServiceSpec,
-    /// What is.
+    /// Observed state.
     #[serde(deserialize_with = "null_as_default")]
     pub status: ServiceStatus,
 }
 
 resource!(Service, "", "v1", "Service", "services");
 
-/// `spec` of a Service. Empty strings and lists stand for absent fields.
+/// `spec` of a Service. Empty strings and lists mean absent fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -57,12 +57,12 @@ pub struct ServiceSpec {
 }
 
 impl ServiceSpec {
-    /// Whether the Service asks for no cluster IP (`clusterIP: None`).
+    /// True if the Service has no cluster IP (`clusterIP: None`).
     pub fn is_headless(&self) -> bool {
         self.cluster_ip == "None"
     }
 
-    /// Seconds for which a client keeps its endpoint, if the Service asks for that (API-30).
+    /// Timeout of the session affinity; `None` without affinity (API-30).
     pub fn affinity_timeout_seconds(&self) -> Option<u32> {
         const DEFAULT_SECONDS: u32 = 10_800;
         (self.session_affinity == "ClientIP").then(|| {
@@ -88,11 +88,11 @@ pub struct SessionAffinityConfig {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientIpConfig {
-    /// Seconds since the last use after which a client may get another endpoint.
+    /// Seconds after its last connection after which a client may get another endpoint.
     pub timeout_seconds: Option<u32>,
 }
 
-/// One of `spec.ports`.
+/// Entry of `spec.ports`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -120,7 +120,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The name as the API writes it.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Tcp => "TCP",
@@ -129,7 +129,7 @@ impl Protocol {
         }
     }
 
-    /// The protocol's number in the IP header.
+    /// Number in the IP header.
     pub fn number(self) -> u8 {
         match self {
             Self::Tcp => 6,
@@ -139,11 +139,11 @@ impl Protocol {
     }
 }
 
-/// A port number, or the name of a container port (API-24).
+/// Port number, or name of a container port (API-24).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
-    /// A number; 0 stands for absent.
+    /// Number; 0 means absent.
     Int(i64),
     /// A name.
     String(String),
@@ -176,7 +176,7 @@ pub struct LoadBalancerStatus {
     pub ingress: Vec<LoadBalancerIngress>,
 }
 
-/// One of `status.loadBalancer.ingress` (API-43).
+/// Entry of `status.loadBalancer.ingress` (API-43).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LoadBalancerIngress {
@@ -191,7 +191,7 @@ pub struct LoadBalancerIngress {
     pub ports: Vec<IngressPort>,
 }
 
-/// One of `status.loadBalancer.ingress[].ports`.
+/// Entry of `status.loadBalancer.ingress[].ports`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IngressPort {
@@ -199,6 +199,6 @@ pub struct IngressPort {
     pub port: u16,
     /// Protocol.
     pub protocol: Protocol,
-    /// What went wrong, if anything.
+    /// Error of the port, if any.
     pub error: Option<String>,
 }

@@ -9,10 +9,10 @@ use crate::machinery::tree::{
 };
 
 const GRACE_PERIOD_SECONDS_DEFAULT: i64 = 30;
-/// Permissions of files made from ConfigMaps and the like: 0644.
+/// Mode of files from ConfigMaps, Secrets and the like.
 const FILE_MODE_DEFAULT: i64 = 0o644;
 
-/// Fills in what a client may leave out.
+/// Sets defaults and drops empty fields.
 pub fn default_pod_on_write(pod: &mut Value) {
     metadata::omit_empty(pod);
     object_mut(pod, "spec");
@@ -25,7 +25,7 @@ pub fn default_pod_on_write(pod: &mut Value) {
     }
 }
 
-/// Fills in what a client may leave out of the spec of a Pod or of a template.
+/// Sets the defaults of the spec of a Pod or of a template.
 pub(crate) fn default_spec(spec: &mut Value) {
     omit_zero(
         spec,
@@ -185,7 +185,7 @@ fn default_volume(volume: &mut Value) {
     }
 }
 
-/// `podIP` is the first of `podIPs`; a client that knows only one of them means both.
+/// Sets `podIP` to the first of `podIPs`, and `podIPs` if the client set `podIP` only.
 fn default_addresses(status: &mut Value) {
     omit_zero(status, &["podIP", "podIPs"]);
     let listed = items(status, "podIPs")
@@ -200,7 +200,7 @@ fn default_addresses(status: &mut Value) {
     }
 }
 
-/// Whether an image has the tag `latest` or none, so that it has to be looked up at each start.
+/// True for an image with the tag `latest` or none, which is pulled at each start.
 fn is_latest(image: &str) -> bool {
     let name = image.rsplit('/').next().unwrap_or(image);
     if name.contains('@') {

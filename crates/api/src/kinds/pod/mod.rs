@@ -1,5 +1,5 @@
-//! The rules of Pods, as far as clients see them: defaults, what an update may change, and validation of
-//! what an agent has to rely on. Fields that only schedulers and volume plugins read are kept as they came.
+//! Rules of Pods: defaults, permitted updates, and validation of the fields that agents use. Fields that only
+//! schedulers and volume plugins read are stored unchecked.
 
 mod defaults;
 mod references;
@@ -19,7 +19,7 @@ pub use update::{
 pub use validate::validate_pod;
 pub(crate) use validate::validate_spec;
 
-/// The lists of containers in a Pod's spec.
+/// Lists of containers in the spec of a Pod.
 const CONTAINER_LISTS: [&str; 2] = ["initContainers", "containers"];
 
 #[cfg(test)]

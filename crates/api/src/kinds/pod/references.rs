@@ -1,4 +1,4 @@
-//! The objects of the API that a Pod refers to (upstream's `pkg/api/pod/util.go`).
+//! References of a Pod to API objects (upstream's `pkg/api/pod/util.go`).
 
 use std::collections::BTreeSet;
 
@@ -7,13 +7,13 @@ use serde_json::Value;
 use super::CONTAINER_LISTS;
 use crate::machinery::tree::{child, is_set, items, text};
 
-/// The annotation of mirror Pods: an agent runs such a Pod by itself, and the API only shows it.
+/// Annotation of mirror Pods: the agent runs such a Pod itself, and the API shows a copy.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// The list of containers for debugging, beside [`CONTAINER_LISTS`].
+/// List of debug containers, beside [`CONTAINER_LISTS`].
 const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
 
-/// Sources of volumes that name a Secret in an object: the source and the field with that object.
+/// Volume sources that name a Secret in an object: the source, and the field with that object.
 const SECRET_REFERENCES: [(&str, &str); 8] = [
     ("cephfs", "secretRef"),
     ("cinder", "secretRef"),
@@ -25,10 +25,10 @@ const SECRET_REFERENCES: [(&str, &str); 8] = [
     ("storageos", "secretRef"),
 ];
 
-/// Sources of volumes that name a Secret by `secretName`.
+/// Volume sources that name a Secret by `secretName`.
 const SECRET_NAMES: [&str; 2] = ["azureFile", "secret"];
 
-/// Sources of volumes that always need the API, and how upstream's `HasAPIObjectReference` names what they need.
+/// Volume sources that need an API object, with the wording of upstream's `HasAPIObjectReference`.
 const API_VOLUMES: [(&str, &str); 7] = [
     ("configMap", "configmaps (via configmap volumes)"),
     ("secret", "secrets (via secret volumes)"),
@@ -39,7 +39,7 @@ const API_VOLUMES: [(&str, &str); 7] = [
     ("azureFile", "secrets (via azureFile volumes)"),
 ];
 
-/// The same of the sources of projected volumes.
+/// Sources of projected volumes that need an API object, with upstream's wording.
 const API_PROJECTIONS: [(&str, &str); 5] = [
     ("configMap", "configmaps (via projected volumes)"),
     ("secret", "secrets (via projected volumes)"),
@@ -53,7 +53,7 @@ pub fn is_mirror(pod: &Value) -> bool {
     is_set(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION)
 }
 
-/// The name of the ServiceAccount of a Pod with this spec, "" if it has none. `serviceAccount` is the older name of the field.
+/// Name of the ServiceAccount in a Pod spec, "" if absent. `serviceAccount` is the older name of the field.
 pub fn service_account_name(spec: &Value) -> &str {
     match text(spec, "serviceAccountName") {
         "" => text(spec, "serviceAccount"),
@@ -61,7 +61,7 @@ pub fn service_account_name(spec: &Value) -> &str {
     }
 }
 
-/// The names of the Secrets that a Pod with this spec refers to (upstream's `VisitPodSecretNames`).
+/// Names of the Secrets to which a Pod spec refers (upstream's `VisitPodSecretNames`).
 pub fn secret_names(spec: &Value) -> BTreeSet<&str> {
     let mut names = names_in_containers(spec, "secretRef", "secretKeyRef");
     let pull_secrets = items(spec, "imagePullSecrets").iter();
@@ -79,7 +79,7 @@ pub fn secret_names(spec: &Value) -> BTreeSet<&str> {
     names
 }
 
-/// The names of the ConfigMaps that a Pod with this spec refers to (upstream's `VisitPodConfigmapNames`).
+/// Names of the ConfigMaps to which a Pod spec refers (upstream's `VisitPodConfigmapNames`).
 pub fn config_map_names(spec: &Value) -> BTreeSet<&str> {
     let mut names = names_in_containers(spec, "configMapRef", "configMapKeyRef");
     for volume in items(spec, "volumes") {
@@ -90,7 +90,7 @@ pub fn config_map_names(spec: &Value) -> BTreeSet<&str> {
     names
 }
 
-/// The audiences of the tokens that a Pod with this spec wants in its files; "" stands for the API server.
+/// Audiences of the projected tokens in a Pod spec; "" means the API server.
 pub fn token_audiences(spec: &Value) -> BTreeSet<&str> {
     items(spec, "volumes")
         .iter()
@@ -100,7 +100,7 @@ pub fn token_audiences(spec: &Value) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The first resource of the API that a Pod with this spec needs, in upstream's words (`HasAPIObjectReference`).
+/// First API resource that a Pod spec needs, in the wording of upstream's `HasAPIObjectReference`.
 pub fn api_object_reference(spec: &Value) -> Option<&'static str> {
     if !service_account_name(spec).is_empty() {
         return Some("serviceaccounts");
@@ -124,7 +124,7 @@ pub fn api_object_reference(spec: &Value) -> Option<&'static str> {
     })
 }
 
-/// The names in the environments of all containers: `from` is the field of `envFrom`, `key` that of a variable's value.
+/// Names in the environments of all containers: `from` is the field of `envFrom`, `key` that of a variable's value.
 fn names_in_containers<'s>(spec: &'s Value, from: &str, key: &str) -> BTreeSet<&'s str> {
     let lists = CONTAINER_LISTS.into_iter().chain([EPHEMERAL_CONTAINERS]);
     let mut names = BTreeSet::new();

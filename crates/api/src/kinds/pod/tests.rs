@@ -22,7 +22,7 @@ fn causes_of(spec: Value) -> Vec<String> {
 }
 
 #[test]
-fn a_minimal_pod_is_completed() {
+fn minimal_pod_gets_defaults() {
     let pod = pod(json!({"containers": [{"name": "c", "image": "nginx:stable",
         "ports": [{"containerPort": 80}], "readinessProbe": {"httpGet": {"port": 80}}}]}));
     assert!(validate_pod(&pod).is_empty());
@@ -46,7 +46,7 @@ fn a_minimal_pod_is_completed() {
 }
 
 #[test]
-fn images_are_pulled_by_their_tag() {
+fn pull_policy_follows_the_tag() {
     let policy = |image: &str| {
         pod(json!({"containers": [{"name": "c", "image": image}]}))["spec"]["containers"][0]["imagePullPolicy"]
             .clone()
@@ -60,7 +60,7 @@ fn images_are_pulled_by_their_tag() {
 }
 
 #[test]
-fn volumes_and_host_network() {
+fn sets_defaults_of_volumes_and_host_network() {
     let pod = pod(
         json!({"hostNetwork": true, "volumes": [{"name": "v"}, {"name": "w", "configMap": {"name": "x"}}],
         "containers": [{"name": "c", "image": "x", "ports": [{"containerPort": 80}]}]}),
@@ -71,7 +71,7 @@ fn volumes_and_host_network() {
 }
 
 #[test]
-fn own_users_exclude_namespaces_of_the_host() {
+fn user_namespace_excludes_host_namespaces() {
     let spec = |mut spec: Value| {
         spec["containers"] = json!([{"name": "c", "image": "x"}]);
         validate_pod(&pod(spec))
@@ -90,7 +90,7 @@ fn own_users_exclude_namespaces_of_the_host() {
 }
 
 #[test]
-fn unmasked_proc_needs_own_users() {
+fn unmasked_proc_needs_a_user_namespace() {
     let spec = |host_users: Value| {
         let main = json!({"name": "c", "image": "x", "securityContext": {"procMount": "Unmasked"}});
         let errors = validate_pod(&pod(json!({"hostUsers": host_users, "containers": [main]})));
@@ -109,7 +109,7 @@ fn unmasked_proc_needs_own_users() {
 }
 
 #[test]
-fn containers_are_needed_and_told_apart() {
+fn requires_containers_with_unique_names() {
     assert_eq!(causes_of(json!({})), ["FieldValueRequired spec.containers"]);
     let faults = causes_of(json!({"initContainers": [{"name": "a", "image": "x"}],
         "containers": [{"name": "a", "image": ""}, {"name": "B", "image": " x", "imagePullPolicy": "Maybe"}]}));
@@ -126,7 +126,7 @@ fn containers_are_needed_and_told_apart() {
 }
 
 #[test]
-fn faults_of_a_container() {
+fn reports_faults_of_a_container() {
     let of = |field: &str, value: Value| {
         let mut container = json!({"name": "c", "image": "x"});
         container[field] = value;
@@ -167,7 +167,7 @@ fn faults_of_a_container() {
 }
 
 #[test]
-fn faults_of_the_spec() {
+fn reports_faults_of_the_spec() {
     let of = |field: &str, value: Value| {
         let mut spec = json!({"containers": [{"name": "c", "image": "x"}]});
         spec[field] = value;
@@ -197,7 +197,7 @@ fn faults_of_the_spec() {
 }
 
 #[test]
-fn little_changes_once_a_pod_is_there() {
+fn update_changes_few_fields() {
     let old = pod(json!({"containers": [{"name": "c", "image": "x"}], "tolerations": [{"key": "a"}]}));
     let faults = |change: &dyn Fn(&mut Value)| {
         let mut new = old.clone();
@@ -235,7 +235,7 @@ fn little_changes_once_a_pod_is_there() {
 }
 
 #[test]
-fn addresses_in_the_status() {
+fn validates_addresses_of_the_status() {
     let old = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
     let of = |status: Value| {
         let mut new = old.clone();
@@ -289,7 +289,7 @@ fn rejects_a_change_of_the_mirror_annotation() {
 }
 
 #[test]
-fn status_keeps_the_owners() {
+fn status_update_keeps_the_owners() {
     let old = pod(json!({"containers": [{"name": "c", "image": "x"}]}));
     let mut new = old.clone();
     new["metadata"]["ownerReferences"] = json!([{"kind": "ReplicaSet", "name": "r"}]);

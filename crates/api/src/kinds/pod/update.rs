@@ -1,4 +1,4 @@
-//! What writes of Pods carry over, and what they may change.
+//! Preparation and validation of Pod updates.
 
 use serde_json::{Value, json};
 
@@ -10,14 +10,14 @@ use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, set, set_or_clear, text,
 };
 
-/// A new Pod waits to be run.
+/// Prepares a new Pod: it is Pending, with generation 1.
 pub fn prepare_pod_create(pod: &mut Value) {
     let class = quality_of_service(child(pod, "spec"));
     set(pod, "status", json!({"phase": "Pending", "qosClass": class}));
     object_mut(pod, "metadata").insert("generation".to_owned(), json!(1));
 }
 
-/// Writes to the main resource leave the status as it is; a change of the spec is a new generation.
+/// Prepares an update: the status stays, and a change of the spec increments the generation.
 pub fn prepare_pod_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "status", old.get("status").cloned());
     let is_changed = child(new, "spec") != child(old, "spec");
@@ -25,7 +25,7 @@ pub fn prepare_pod_update(new: &mut Value, old: &Value) {
     object_mut(new, "metadata").insert("generation".to_owned(), json!(generation));
 }
 
-/// Writes to the status leave the spec and the owners as they are.
+/// Prepares an update of the status: spec and owners stay.
 pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
     let owners = child(old, "metadata").get("ownerReferences").cloned();
@@ -42,8 +42,8 @@ pub fn prepare_pod_status_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// The rules for a changed Pod: images, deadlines and added tolerations are all that changes once it is
-/// there. The node is set once; that stands for the `binding` subresource, which is not served.
+/// Validates an update, which can change images, shorten deadlines and add tolerations. The node can be set once, in
+/// place of the `binding` subresource, which is not served.
 pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
@@ -69,7 +69,7 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     }
     validate_deadline(&mut errors, after, before, &path);
     validate_tolerations(&mut errors, after, before, &path);
-    if with_changes_allowed(after, before) != *before {
+    if with_mutable_fields_of(before, after) != *before {
         let detail = "pod updates may not change fields other than `spec.containers[*].image`,\
             `spec.initContainers[*].image`,`spec.activeDeadlineSeconds`,`spec.tolerations` (only additions to \
             existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was \
@@ -79,7 +79,7 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// The rules for a changed status: addresses are addresses, one of each family at most.
+/// Validates a status: valid addresses, at most one a family.
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));
@@ -108,7 +108,7 @@ pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// A Pod is a mirror from its creation on, or never (upstream's `ValidatePodSpecificAnnotationUpdates`).
+/// Checks that a Pod does not become or cease to be a mirror Pod (upstream's `ValidatePodSpecificAnnotationUpdates`).
 fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
     let annotation = |pod| child(child(child(pod, "metadata"), "annotations"), MIRROR_ANNOTATION);
     let (after, before) = (annotation(new), annotation(old));
@@ -123,7 +123,7 @@ fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
     Some(FieldError::forbidden(&path, detail))
 }
 
-/// A deadline may be set, or shortened.
+/// Validates the deadline, which can be set or shortened.
 fn validate_deadline(errors: &mut FieldErrors, after: &Value, before: &Value, path: &Path) {
     const FIELD: &str = "activeDeadlineSeconds";
     let path = path.child(FIELD);
@@ -157,8 +157,8 @@ fn validate_tolerations(errors: &mut FieldErrors, after: &Value, before: &Value,
     }
 }
 
-/// The new spec with everything that may change put back.
-fn with_changes_allowed(after: &Value, before: &Value) -> Value {
+/// Returns the new spec with the old values of all fields that may change.
+fn with_mutable_fields_of(before: &Value, after: &Value) -> Value {
     let mut spec = after.clone();
     for list in CONTAINER_LISTS {
         for (container, then) in items_mut(&mut spec, list).iter_mut().zip(items(before, list)) {
@@ -178,7 +178,7 @@ fn with_changes_allowed(after: &Value, before: &Value) -> Value {
     spec
 }
 
-/// `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any.
+/// Returns `Guaranteed` if all containers have equal limits and requests, `BestEffort` if none has any.
 fn quality_of_service(spec: &Value) -> &'static str {
     const COUNTED: [&str; 2] = ["cpu", "memory"];
     let containers: Vec<&Value> = super::CONTAINER_LISTS

@@ -8,10 +8,10 @@ use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text, texts,
 };
 
-/// Seconds for which a client keeps its backend where the Service does not say (DEF-02).
+/// Default timeout of the session affinity (DEF-02).
 pub const AFFINITY_TIMEOUT_SECONDS_DEFAULT: i64 = 10_800;
 
-/// Fills in what a client may leave out, and leaves out what has no meaning when empty.
+/// Sets defaults and drops empty fields.
 pub fn default_on_write(service: &mut Value) {
     crate::machinery::metadata::omit_empty(service);
     object_mut(service, "spec");
@@ -108,7 +108,7 @@ fn default_port(port: &mut Value) {
     }
 }
 
-/// `status.loadBalancer` is always written out; an address without a mode is a virtual one.
+/// Sets the defaults of `status.loadBalancer`: an address without a mode is a virtual IP.
 fn default_status(service: &mut Value) {
     let is_load_balancer = View::of(service).is_load_balancer();
     object_mut(service, "status");
@@ -130,8 +130,9 @@ fn default_status(service: &mut Value) {
     }
 }
 
-/// Completes a Service as readers expect it, whenever it was written. `primary` is the family of the
-/// cluster's first range.
+/// Sets the fields that readers expect and older versions did not store. `primary` is the family of the cluster's
+/// first
+/// range.
 pub fn default_on_read(service: &mut Value, primary: Family) {
     let Some(spec) = service.get_mut("spec") else {
         return;

@@ -1,5 +1,5 @@
-//! The choice of `ipFamilyPolicy` and `ipFamilies`, as far as clients leave it open (FAM-01 to FAM-08,
-//! VAL-61 to VAL-64).
+//! Selection of `ipFamilyPolicy` and `ipFamilies` where the client left them open (FAM-01 to FAM-08, VAL-61 to
+//! VAL-64).
 
 use serde_json::{Value, json};
 
@@ -9,24 +9,26 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::{object_mut, set};
 
-/// The IP families that the cluster's ranges have.
+/// IP families of the cluster's ranges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConfiguredFamilies {
-    /// The family of the first range: Services that do not choose get it.
+    /// Family of the first range, the default of Services.
     pub primary: Family,
-    /// Whether there is a range of the other family too.
+    /// True if there is a range of the other family too.
     pub is_dual_stack: bool,
 }
 
 impl ConfiguredFamilies {
-    /// Whether there is a range of `family`.
+    /// True if the cluster has a range of `family`.
     pub fn contains(self, family: Family) -> bool {
         self.is_dual_stack || family == self.primary
     }
 }
 
-/// Completes policy and families of `new`, and cuts what a change to `SingleStack` releases. The errors
-/// are complete by themselves: no allocation or validation follows them.
+/// Sets policy and families of `new`, and drops the second address and family on a change to `SingleStack`.
+///
+/// # Errors
+/// The response to the client: neither allocation nor validation follows.
 pub fn initialize_families(
     new: &mut Value,
     old: Option<&Value>,
@@ -61,7 +63,7 @@ pub fn initialize_families(
     Ok(())
 }
 
-/// Whether an unchanged `PreferDualStack` Service is left as it is, whatever became of the cluster (FAM-07).
+/// True if an unchanged `PreferDualStack` Service keeps its families after a change of the cluster's ranges (FAM-07).
 pub fn keeps_prefer_dual_stack(new: &Value, old: &Value) -> bool {
     let (new, old) = (View::of(new), View::of(old));
     let prefers = |policy: Option<&str>| policy == Some("PreferDualStack");
@@ -86,7 +88,7 @@ fn default_policy(new: &mut Value, old: Option<&Value>) {
     set_spec(new, "ipFamilyPolicy", policy.into());
 }
 
-/// A change to `SingleStack` alone drops the second address and family; without it nothing may be dropped.
+/// Drops the second address and family on a change to `SingleStack`; otherwise reports their removal.
 fn reduce(errors: &mut FieldErrors, new: &mut Value, old: &Value) {
     let (view, old) = (View::of(new), View::of(old));
     let (ips, families) = (view.cluster_ips(), view.ip_families());

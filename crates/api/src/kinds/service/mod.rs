@@ -1,5 +1,6 @@
-//! The rules of `kind: Service`: defaults, what an update carries over, the choice of IP families,
-//! validation and warnings. Nothing here allocates; whoever serves the API calls, in this order,
+//! Rules of Services: defaults, preparation of updates, selection of IP families, validation and warnings. Nothing
+//! here
+//! allocates. The Service registry calls, in this order,
 //!
 //! - on create: [`default_on_write`], the allocation of addresses and ports (which calls
 //!   [`normalize_cluster_ips`] and [`initialize_families`] first), [`prepare_create`], [`validate`],
@@ -27,14 +28,14 @@ pub use validate::{validate, validate_status_update, validate_update};
 pub use view::View;
 pub use warnings::{status_warnings, warnings};
 
-/// The value of `clusterIP` that asks for no address.
+/// Value of `clusterIP` of a headless Service.
 pub const HEADLESS: &str = "None";
 
-/// Older place of `loadBalancerSourceRanges`, comma separated (API-47).
+/// Annotation for source ranges, comma separated, older than `loadBalancerSourceRanges` (API-47).
 pub const SOURCE_RANGES_ANNOTATION: &str = "service.beta.kubernetes.io/load-balancer-source-ranges";
-/// Asks for zone hints (API-45).
+/// Annotation that enables zone hints (API-45).
 pub const TOPOLOGY_MODE_ANNOTATION: &str = "service.kubernetes.io/topology-mode";
-/// The older name of [`TOPOLOGY_MODE_ANNOTATION`] (API-46).
+/// Older name of [`TOPOLOGY_MODE_ANNOTATION`] (API-46).
 pub const TOPOLOGY_HINTS_ANNOTATION: &str = "service.kubernetes.io/topology-aware-hints";
 
 #[cfg(test)]

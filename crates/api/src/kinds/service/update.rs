@@ -1,5 +1,6 @@
-//! What writes carry over from the stored Service, and what they drop with a change of type
-//! (API-07, API-08, DEF-17 to DEF-27).
+//! Preparation of writes: fields that an update keeps, and fields that a change of type drops (API-07, API-08, DEF-17
+//! to
+//! DEF-27).
 
 use std::collections::HashMap;
 
@@ -8,13 +9,13 @@ use serde_json::{Value, json};
 use super::View;
 use crate::machinery::tree::{child, clear, is_set, items_mut, number, set, set_or_clear, text};
 
-/// A new Service has no status (API-07).
+/// Prepares a new Service: its status is empty (API-07).
 pub fn prepare_create(service: &mut Value) {
     set(service, "status", json!({"loadBalancer": {}}));
 }
 
-/// Keeps the status (API-08) and drops the values that the new type has no use for, unless the client
-/// changed them as well (DEF-22 to DEF-26): those are for validation to refuse.
+/// Prepares an update: keeps the status (API-08) and drops fields that the new type does not use, unless the client
+/// changed them too (DEF-22 to DEF-26). Validation rejects those.
 pub fn prepare_update(new: &mut Value, old: &Value) {
     set(
         new,
@@ -75,13 +76,12 @@ pub fn prepare_update(new: &mut Value, old: &Value) {
     }
 }
 
-/// An update of the status changes nothing else of the Service (API-02).
+/// Prepares an update of the status: the spec stays (API-02).
 pub fn prepare_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
 }
 
-/// Brings `clusterIP` and `clusterIPs` in step, from what a client that knows only one of them may mean
-/// (DEF-17 to DEF-20).
+/// Aligns `clusterIP` and `clusterIPs`, for clients that set only one of them (DEF-17 to DEF-20).
 pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
     let after = View::of(new);
     let cluster_ip = after.cluster_ip();
@@ -107,8 +107,9 @@ pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
     }
 }
 
-/// Fills in the allocated values that an update leaves out, so that a manifest can be sent again as it was
-/// first written (DEF-21). Without automatic node ports, leaving one out removes it (NP-07).
+/// Restores allocated values that an update omits, so that a manifest can be applied again in its first form
+/// (DEF-21).
+/// Without automatic node ports, omission removes a node port (NP-07).
 pub fn patch_allocated_values(new: &mut Value, old: &Value) {
     let (after, before) = (View::of(new), View::of(old));
     let keeps_cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();

@@ -1,21 +1,21 @@
-//! What the rules read from a Service's tree.
+//! Typed access to the tree of a Service.
 
 use serde_json::Value;
 
 use super::HEADLESS;
 use crate::machinery::tree::{child, flag_if_set, items, number, text, text_if_set, texts};
 
-/// A Service as the rules see it; fields read as their zero value where they are absent.
+/// View of a Service. Absent fields read as their zero value.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// The whole object.
+    /// Object.
     pub object: &'a Value,
     /// `spec`, or null.
     pub spec: &'a Value,
 }
 
 impl<'a> View<'a> {
-    /// Reads `object`.
+    /// Returns the view of `object`.
     pub fn of(object: &'a Value) -> Self {
         Self {
             object,
@@ -33,7 +33,7 @@ impl<'a> View<'a> {
         text(child(self.object, "metadata"), "namespace")
     }
 
-    /// The annotation `key`.
+    /// Value of the annotation `key`.
     pub fn annotation(self, key: &str) -> Option<&'a str> {
         text_if_set(child(child(self.object, "metadata"), "annotations"), key)
     }
@@ -43,12 +43,12 @@ impl<'a> View<'a> {
         text(self.spec, "type")
     }
 
-    /// Whether the type is `ExternalName`.
+    /// True if the type is `ExternalName`.
     pub fn is_external_name(self) -> bool {
         self.kind() == "ExternalName"
     }
 
-    /// Whether the type is `LoadBalancer`.
+    /// True if the type is `LoadBalancer`.
     pub fn is_load_balancer(self) -> bool {
         self.kind() == "LoadBalancer"
     }
@@ -78,14 +78,14 @@ impl<'a> View<'a> {
         text_if_set(self.spec, "ipFamilyPolicy")
     }
 
-    /// Whether `clusterIPs` is `None` alone.
+    /// True if `clusterIPs` is `None` alone.
     pub fn is_headless(self) -> bool {
         let ips = items(self.spec, "clusterIPs");
         ips.len() == 1 && ips[0] == HEADLESS
     }
 
-    /// Whether `clusterIP` asks for no address and there is no selector: such Services may name families
-    /// that the cluster does not have (FAM-06).
+    /// True for `clusterIP: None` without a selector. Such Services may have families that the cluster does not have
+    /// (FAM-06).
     pub fn is_headless_without_selector(self) -> bool {
         let has_selector = self
             .spec
@@ -105,7 +105,8 @@ impl<'a> View<'a> {
         number(self.spec, "healthCheckNodePort")
     }
 
-    /// Whether clients from outside reach it: by node ports, load balancer or external IPs (DEF-06).
+    /// True if clients outside of the cluster can reach the Service: node ports, load balancer or external IPs
+    /// (DEF-06).
     pub fn is_externally_accessible(self) -> bool {
         match self.kind() {
             "LoadBalancer" | "NodePort" => true,
@@ -114,22 +115,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// Whether it has a cluster IP, `None` counting as one.
+    /// True if the Service has `clusterIP`, `None` included.
     pub fn needs_cluster_ip(self) -> bool {
         !self.is_external_name()
     }
 
-    /// Whether its type uses node ports.
+    /// True if the type has node ports.
     pub fn needs_node_ports(self) -> bool {
         matches!(self.kind(), "LoadBalancer" | "NodePort")
     }
 
-    /// Whether load balancers ask its nodes for health (API-36).
+    /// True if load balancers check the health of its nodes (API-36).
     pub fn needs_health_check_node_port(self) -> bool {
         self.is_load_balancer() && self.external_traffic_policy() == "Local"
     }
 
-    /// Whether missing node ports are to be allocated (NP-07).
+    /// True if absent node ports are allocated (NP-07).
     pub fn allocates_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,
@@ -138,7 +139,7 @@ impl<'a> View<'a> {
         }
     }
 
-    /// The node ports of its ports, as far as they are set.
+    /// Node ports that are set.
     pub fn node_ports(self) -> Vec<i64> {
         self.ports()
             .iter()

@@ -1,4 +1,4 @@
-//! What clients hear about Services that are accepted (WRN-01 to WRN-07).
+//! Warnings for accepted Services (WRN-01 to WRN-07).
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::machinery::field::Path;
 use crate::machinery::ip;
 use crate::machinery::tree::{child, items, text, texts};
 
-/// The warnings for a Service that is written, in the order of the reference.
+/// Warnings for a written Service, in upstream's order.
 pub fn warnings(service: &Value) -> Vec<String> {
     let view = View::of(service);
     let mut warnings = Vec::new();
@@ -42,7 +42,7 @@ pub fn warnings(service: &Value) -> Vec<String> {
     warnings
 }
 
-/// The warnings for a status that is written.
+/// Warnings for a written status.
 pub fn status_warnings(service: &Value) -> Vec<String> {
     let balancer = child(child(service, "status"), "loadBalancer");
     let path = Path::new("status").child("loadBalancer").child("ingress");

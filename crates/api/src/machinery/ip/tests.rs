@@ -12,7 +12,7 @@ fn fault(value: &str) -> String {
 }
 
 #[test]
-fn strict_addresses() {
+fn strict_form_rejects_leading_zeros_and_mapped_addresses() {
     for good in ["10.96.0.5", "::", "fd00:10:96::abcd", "FD00::1"] {
         assert_eq!(fault(good), "", "{good}");
     }
@@ -40,7 +40,7 @@ fn strict_addresses() {
 }
 
 #[test]
-fn lenient_addresses() {
+fn lenient_form_accepts_leading_zeros_and_mapped_addresses() {
     let ip = parse_legacy("010.096.0.005").expect("lenient");
     assert_eq!(ip.address.to_string(), "10.96.0.5");
     assert_eq!(family_of("::ffff:10.0.0.1"), Some(Family::V4));
@@ -49,7 +49,7 @@ fn lenient_addresses() {
 }
 
 #[test]
-fn canonical_addresses() {
+fn canonical_form_is_required_for_names() {
     assert_eq!(canonical_fault("2001:db8::1"), None);
     for odd in ["2001:DB8::1", "2001:db8:0::1"] {
         let fault = canonical_fault(odd).unwrap_or_default();
@@ -62,7 +62,7 @@ fn canonical_addresses() {
 }
 
 #[test]
-fn addresses_that_are_no_endpoints() {
+fn endpoints_exclude_special_addresses() {
     for good in ["10.0.0.1", "224.1.0.5", "2001:db8::1"] {
         assert!(validate_endpoint(&path(), good).is_empty(), "{good}");
     }
@@ -82,7 +82,7 @@ fn addresses_that_are_no_endpoints() {
 }
 
 #[test]
-fn cidrs() {
+fn validates_cidrs() {
     for good in ["10.0.0.0/8", "0.0.0.0/0", "2001:db8::/32"] {
         assert!(validate_cidr(&path(), good, &[]).is_empty(), "{good}");
     }
@@ -116,7 +116,7 @@ fn cidrs() {
 }
 
 #[test]
-fn warnings_say_the_preferred_form() {
+fn warnings_contain_the_canonical_form() {
     assert_eq!(warning(&path(), "10.0.0.1"), None);
     assert!(warning(&path(), "10.0.0.01").is_some_and(|w| w.ends_with("use \"10.0.0.1\"")));
     assert!(warning(&path(), "2001:DB8::1").is_some_and(|w| w.contains("RFC 5952")));

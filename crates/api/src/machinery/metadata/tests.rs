@@ -10,7 +10,7 @@ fn causes(errors: &FieldErrors) -> Vec<(&'static str, &str)> {
 }
 
 #[test]
-fn a_plain_object_is_fine() {
+fn accepts_a_plain_object() {
     let object = json!({"metadata": {"name": "a", "namespace": "n", "labels": {"a/b": "c"}, "annotations": {"A": "!"}}});
     assert!(validate(&object, NameForm::DnsLabel, true).is_empty());
     let object = json!({"metadata": {"name": "web-x1", "generateName": "web-", "namespace": "n"}});
@@ -18,7 +18,7 @@ fn a_plain_object_is_fine() {
 }
 
 #[test]
-fn names_by_kind() {
+fn forms_of_names_differ_by_kind() {
     let named = |name: &str, form| validate(&json!({"metadata": {"name": name}}), form, false).len();
     assert_eq!(named("a.b", NameForm::DnsLabel), 1);
     assert_eq!(named("a.b", NameForm::DnsSubdomain), 0);
@@ -30,7 +30,7 @@ fn names_by_kind() {
 }
 
 #[test]
-fn namespaces_where_they_belong() {
+fn requires_namespaces_for_namespaced_kinds_only() {
     let errors = validate(&json!({"metadata": {"name": "a"}}), NameForm::DnsLabel, true);
     assert_eq!(causes(&errors), [("FieldValueRequired", "metadata.namespace")]);
     let errors = validate(
@@ -42,7 +42,7 @@ fn namespaces_where_they_belong() {
 }
 
 #[test]
-fn finalizers_and_owners() {
+fn validates_finalizers_and_owners() {
     let object = json!({"metadata": {"name": "a", "finalizers": ["nonsense finalizer"],
         "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap"}]}});
     let errors = validate(&object, NameForm::DnsLabel, false);
@@ -65,14 +65,14 @@ fn finalizers_and_owners() {
 }
 
 #[test]
-fn too_many_bytes_of_annotations() {
+fn rejects_too_many_bytes_of_annotations() {
     let object = json!({"metadata": {"name": "a", "annotations": {"a": "x".repeat(ANNOTATIONS_BYTES_MAX)}}});
     let errors = validate(&object, NameForm::DnsLabel, false);
     assert_eq!(causes(&errors), [("FieldValueTooLong", "metadata.annotations")]);
 }
 
 #[test]
-fn updates_keep_identity() {
+fn updates_keep_the_identity() {
     let old = json!({"metadata": {"name": "a", "uid": "1", "deletionTimestamp": "t", "finalizers": ["x/a"]}});
     let new = json!({"metadata": {"name": "b", "uid": "2", "deletionTimestamp": "t", "finalizers": ["x/b"]}});
     let once = [
@@ -86,7 +86,7 @@ fn updates_keep_identity() {
 }
 
 #[test]
-fn a_bad_label_has_three_causes_on_an_update() {
+fn invalid_label_has_three_causes_on_an_update() {
     let old = json!({"metadata": {"name": "a", "namespace": "n"}});
     let new = json!({"metadata": {"name": "a", "namespace": "n", "labels": {"bad key": "x"}}});
     let expected = [("FieldValueInvalid", "metadata.labels"); 3];
@@ -100,7 +100,7 @@ fn a_bad_label_has_three_causes_on_an_update() {
 }
 
 #[test]
-fn owners_named_twice_are_kept_once() {
+fn drops_duplicate_owners() {
     let owner = |uid: &str| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid});
     let mut object = json!({"metadata": {"ownerReferences": [owner("a"), owner("b"), owner("a")]}});
     let warning = drop_duplicate_owners(&mut object).expect("a warning");
@@ -114,11 +114,11 @@ fn owners_named_twice_are_kept_once() {
 }
 
 #[test]
-fn many_owners_take_linear_time_and_few_faults() {
+fn many_owners_take_linear_time_and_few_errors() {
     let owner = |uid: usize| json!({"apiVersion": "v1", "kind": "Node", "name": "n", "uid": uid.to_string(), "controller": true});
     let owners: Vec<Value> = (0..20_000).map(owner).collect();
     let mut object = json!({"metadata": {"name": "a", "ownerReferences": owners}});
-    // Comparing each owner with all others would take a minute.
+    // The pairwise comparison of all owners would take a minute.
     assert_eq!(drop_duplicate_owners(&mut object), None);
     let errors = validate(&object, NameForm::DnsSubdomain, false);
     assert_eq!(errors.len(), SURPLUS_CONTROLLERS_MAX);

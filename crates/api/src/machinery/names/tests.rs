@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn labels() {
+fn checks_labels() {
     for good in ["a", "0", "123-abc", &"a".repeat(63)] {
         assert_eq!(dns_label(good), Vec::<String>::new(), "{good}");
     }
@@ -23,7 +23,7 @@ fn labels() {
 }
 
 #[test]
-fn subdomains() {
+fn checks_subdomains() {
     for good in ["a", "a.b", "10.0.0.1", "x-y.z"] {
         assert!(dns_subdomain(good).is_empty(), "{good}");
     }
@@ -54,7 +54,7 @@ fn qualified_names_report_each_fault() {
 }
 
 #[test]
-fn label_values() {
+fn checks_label_values() {
     for good in ["", "a", "A_b.c-1"] {
         assert!(label_value(good).is_empty(), "{good}");
     }
@@ -64,7 +64,7 @@ fn label_values() {
 }
 
 #[test]
-fn port_names() {
+fn checks_port_names() {
     assert!(port_name("http-web").is_empty());
     assert_eq!(port_name("HTTP").len(), 2);
     assert_eq!(port_name("http_web").len(), 1);
@@ -75,7 +75,7 @@ fn port_names() {
 }
 
 #[test]
-fn domains() {
+fn checks_domains() {
     assert!(fully_qualified_domain("a.example.com.").is_empty());
     for bad in ["example", "Bad_Name", "", &format!("{}.com", "a".repeat(64))] {
         assert_eq!(fully_qualified_domain(bad).len(), 1, "{bad}");
@@ -83,7 +83,7 @@ fn domains() {
 }
 
 #[test]
-fn path_segments() {
+fn checks_path_segments() {
     assert!(path_segment("a.b:c").is_empty());
     assert_eq!(path_segment(".."), ["may not be '..'"]);
     assert_eq!(

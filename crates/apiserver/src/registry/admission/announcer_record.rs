@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use api::announcers::{ANNOTATION, Member, NAME, NAMESPACE, NodeName, Record, Witness};
+use api::announcers::{ANNOTATION, Member, NAME, NAMESPACE, NodeName, Record, TieBreaker};
 use api::kind;
 use api::tree::{child, clear, text, text_if_set};
 use serde_json::Value;
@@ -65,8 +65,8 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
 
 /// Checks that a first record has one member.
 fn founding(node: &str, after: &Record) -> Result<(), String> {
-    let is_own = after.everybody().map(|(name, _)| &**name).eq([node]);
-    let is_first = (after.sequence, after.epoch) == (1, 1) && after.witness.is_none();
+    let is_own = after.members_and_joining().map(|(name, _)| &**name).eq([node]);
+    let is_first = (after.sequence, after.epoch) == (1, 1) && after.tie_breaker.is_none();
     (is_own && is_first)
         .then_some(())
         .ok_or_else(|| "can only found a record of itself".to_owned())
@@ -86,7 +86,7 @@ fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) ->
         return Err("adds one to the epoch exactly if the lists change".to_owned());
     }
     let mut added = after
-        .everybody()
+        .members_and_joining()
         .filter(|(name, _)| before.member(name).is_none());
     if let Some((name, _)) = added.find(|(name, _)| ***name != *node || after.members.contains_key(*name)) {
         return Err(format!("cannot add node {name:?} but to have itself join"));
@@ -100,7 +100,7 @@ fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) ->
     {
         return Err("cannot change who is a member but by making all members who join".to_owned());
     }
-    for (name, entry) in before.everybody() {
+    for (name, entry) in before.members_and_joining() {
         match after.member(name) {
             None if is_gone(name) => {}
             None => return Err(format!("cannot take node {name:?} out, whose Node exists")),
@@ -110,13 +110,13 @@ fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) ->
             Some(_) => {}
         }
     }
-    casting_vote(node, before.witness.as_ref(), after.witness.as_ref())
+    casting_vote(node, before.tie_breaker.as_ref(), after.tie_breaker.as_ref())
 }
 
 /// Checks that the writer takes, confirms or gives back the casting vote for itself.
-fn casting_vote(node: &str, before: Option<&Witness>, after: Option<&Witness>) -> Result<(), String> {
-    let is_own = |witness: &Witness| {
-        let holder = witness.holder.rsplit_once('/');
+fn casting_vote(node: &str, before: Option<&TieBreaker>, after: Option<&TieBreaker>) -> Result<(), String> {
+    let is_own = |tie_breaker: &TieBreaker| {
+        let holder = tie_breaker.holder.rsplit_once('/');
         holder.is_some_and(|(name, _)| name == node)
     };
     if before == after || after.is_some_and(is_own) || (after.is_none() && before.is_some_and(is_own)) {

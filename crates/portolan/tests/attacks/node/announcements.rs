@@ -116,7 +116,7 @@ async fn refuses_an_announcer_the_entries_of_other_members() {
         "{why}"
     );
 
-    let voted = record.with_witness(Some("two/0000000000000002"));
+    let voted = record.with_tie_breaker(Some("two/0000000000000002"));
     let why = refusal(&announcer, &voted).await;
     assert!(why.contains("casting vote of another node"), "{why}");
 

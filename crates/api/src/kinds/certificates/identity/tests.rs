@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_part_of_every_node_has_a_user_of_its_own() {
+fn every_part_of_every_node_has_its_own_user() {
     for part in NodePart::ALL {
         let user = part.user("n1");
         let identity = NodeIdentity::of(&user, &[part.group()]);
@@ -17,7 +17,7 @@ fn every_part_of_every_node_has_a_user_of_its_own() {
 }
 
 #[test]
-fn a_user_without_the_group_of_the_part_is_of_no_node() {
+fn rejects_users_without_the_group_of_the_part() {
     for (user, group) in [
         ("system:node:n1", "system:portolan:edges"),
         ("system:portolan-edge:n1", "system:nodes"),

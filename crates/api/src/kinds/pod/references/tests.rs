@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// Specs with one reference each, and how upstream names what they refer to.
+/// Specs with one reference each, and upstream's wording of the reference.
 fn references() -> Vec<(&'static str, Value)> {
     let container = |container: Value| json!({"containers": [container]});
     let volume = |volume: Value| json!({"volumes": [volume]});
@@ -72,7 +72,7 @@ fn finds_every_reference() {
 }
 
 #[test]
-fn passes_over_what_needs_nothing_of_the_api() {
+fn ignores_volumes_without_api_objects() {
     let spec = json!({
         "containers": [{"env": [{"name": "A", "value": "secretKeyRef"}], "envFrom": []}],
         "imagePullSecrets": [],

@@ -1,4 +1,4 @@
-//! One container of a Pod.
+//! Validation of a container.
 
 use std::collections::HashSet;
 
@@ -10,7 +10,7 @@ use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{child, is_set, items, number, text};
 
-/// The rules for a container; `seen` are the names of those before it.
+/// Validates a container. `seen` holds the names of earlier containers.
 pub(super) fn validate<'a>(
     errors: &mut FieldErrors,
     container: &'a Value,

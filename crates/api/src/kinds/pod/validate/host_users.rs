@@ -1,4 +1,4 @@
-//! The rules of `hostUsers` (KEP-127).
+//! Validation of `hostUsers` (KEP-127).
 
 use serde_json::Value;
 
@@ -6,7 +6,9 @@ use crate::kinds::pod::CONTAINER_LISTS;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, flag_if_set, items, text};
 
-/// A Pod with a user namespace of its own shares no other namespace with the host; only such a Pod sees all of `/proc`.
+/// Checks that a Pod with its own user namespace shares no other namespace with the host, and that only such a Pod
+/// has
+/// an unmasked `/proc`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     if flag_if_set(spec, "hostUsers") == Some(false) {
         for field in ["hostNetwork", "hostPID", "hostIPC"] {

@@ -13,14 +13,14 @@ use crate::machinery::metadata::{self, NameForm, push_faults};
 use crate::machinery::tree::{child, entries, flag_if_set, is_set, items, number, text, texts};
 use crate::machinery::{ip, names};
 
-/// The rules for a new Pod.
+/// Validates a new Pod.
 pub fn validate_pod(pod: &Value) -> FieldErrors {
     let mut errors = metadata::validate(pod, NameForm::DnsSubdomain, true);
     validate_spec(&mut errors, child(pod, "spec"), &Path::new("spec"));
     errors
 }
 
-/// The rules for the spec of a Pod, or of a template of Pods, at `path`.
+/// Validates the spec of a Pod or of a Pod template, at `path`.
 pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     let volumes = validate_volumes(errors, spec, &path.child("volumes"));
     if items(spec, "containers").is_empty() {
@@ -40,7 +40,7 @@ pub(crate) fn validate_spec(errors: &mut FieldErrors, spec: &Value, path: &Path)
     validate_host_aliases(errors, spec, &path.child("hostAliases"));
 }
 
-/// A value out of a fixed set; an empty one is missing.
+/// Validates a required value from a fixed set.
 pub(super) fn validate_choice(
     errors: &mut FieldErrors,
     tree: &Value,

@@ -17,8 +17,8 @@ const SIX_FIRST: ConfiguredFamilies = ConfiguredFamilies {
     is_dual_stack: true,
 };
 
-/// What a new Service gets, as `policy [families]`, or the causes of the refusal.
-fn chosen(spec: Value, configured: ConfiguredFamilies) -> String {
+/// Families of a new Service as `policy [families]`, or the causes of the rejection.
+fn selected(spec: Value, configured: ConfiguredFamilies) -> String {
     let mut service = json!({"spec": spec});
     normalize_cluster_ips(&mut service, None);
     shown(initialize_families(&mut service, None, configured), &service)
@@ -43,80 +43,80 @@ fn shown(result: Result<(), Vec<crate::machinery::field::FieldError>>, service: 
 
 #[test]
 fn new_services_get_the_primary_family() {
-    assert_eq!(chosen(json!({}), DUAL), r#"SingleStack ["IPv4"]"#);
-    assert_eq!(chosen(json!({}), SIX_FIRST), r#"SingleStack ["IPv6"]"#);
+    assert_eq!(selected(json!({}), DUAL), r#"SingleStack ["IPv4"]"#);
+    assert_eq!(selected(json!({}), SIX_FIRST), r#"SingleStack ["IPv6"]"#);
     assert_eq!(
-        chosen(json!({"ipFamilyPolicy": "PreferDualStack"}), SINGLE),
+        selected(json!({"ipFamilyPolicy": "PreferDualStack"}), SINGLE),
         r#"PreferDualStack ["IPv4"]"#
     );
     assert_eq!(
-        chosen(
+        selected(
             json!({"ipFamilyPolicy": "PreferDualStack", "ipFamilies": ["IPv6"]}),
             DUAL
         ),
         r#"PreferDualStack ["IPv6","IPv4"]"#
     );
-    assert_eq!(chosen(json!({"type": "ExternalName"}), DUAL), "- null");
+    assert_eq!(selected(json!({"type": "ExternalName"}), DUAL), "- null");
 }
 
 #[test]
 fn families_follow_given_addresses() {
     assert_eq!(
-        chosen(json!({"clusterIP": "fd00::1"}), DUAL),
+        selected(json!({"clusterIP": "fd00::1"}), DUAL),
         r#"SingleStack ["IPv6"]"#
     );
     assert_eq!(
-        chosen(
+        selected(
             json!({"clusterIP": "fd00::1", "ipFamilyPolicy": "RequireDualStack"}),
             DUAL
         ),
         r#"RequireDualStack ["IPv6","IPv4"]"#
     );
     assert_eq!(
-        chosen(json!({"clusterIP": "fd00::1"}), SINGLE),
+        selected(json!({"clusterIP": "fd00::1"}), SINGLE),
         "FieldValueInvalid spec.clusterIPs[0]"
     );
 }
 
 #[test]
-fn headless_without_selector_may_have_both_anywhere() {
+fn headless_without_selector_may_use_both_families_in_any_cluster() {
     let both = r#"RequireDualStack ["IPv4","IPv6"]"#;
-    assert_eq!(chosen(json!({"clusterIP": "None"}), SINGLE), both);
+    assert_eq!(selected(json!({"clusterIP": "None"}), SINGLE), both);
     assert_eq!(
-        chosen(
+        selected(
             json!({"clusterIP": "None", "ipFamilyPolicy": "SingleStack"}),
             DUAL
         ),
         r#"SingleStack ["IPv4"]"#
     );
     assert_eq!(
-        chosen(json!({"clusterIP": "None", "selector": {"a": "b"}}), DUAL),
+        selected(json!({"clusterIP": "None", "selector": {"a": "b"}}), DUAL),
         r#"SingleStack ["IPv4"]"#
     );
 }
 
 #[test]
-fn what_the_cluster_cannot_do_is_refused() {
+fn rejects_families_that_are_not_configured() {
     assert_eq!(
-        chosen(json!({"ipFamilyPolicy": "RequireDualStack"}), SINGLE),
+        selected(json!({"ipFamilyPolicy": "RequireDualStack"}), SINGLE),
         "FieldValueInvalid spec.ipFamilyPolicy"
     );
     assert_eq!(
-        chosen(json!({"ipFamilies": ["IPv6"]}), SINGLE),
+        selected(json!({"ipFamilies": ["IPv6"]}), SINGLE),
         "FieldValueInvalid spec.ipFamilies[0]"
     );
     assert_eq!(
-        chosen(json!({"ipFamilies": ["IPv4", "IPv6"]}), DUAL),
+        selected(json!({"ipFamilies": ["IPv4", "IPv6"]}), DUAL),
         "FieldValueInvalid spec.ipFamilyPolicy"
     );
     assert_eq!(
-        chosen(json!({"clusterIPs": ["10.0.0.1"]}), DUAL),
+        selected(json!({"clusterIPs": ["10.0.0.1"]}), DUAL),
         "FieldValueInvalid spec.clusterIPs"
     );
 }
 
 #[test]
-fn an_update_to_single_stack_drops_the_second() {
+fn change_to_single_stack_drops_the_second_address() {
     let dual = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"],
         "ipFamilies": ["IPv4", "IPv6"], "ipFamilyPolicy": "RequireDualStack"});
     let mut new = dual.clone();
@@ -135,7 +135,7 @@ fn an_update_to_single_stack_drops_the_second() {
 }
 
 #[test]
-fn an_unchanged_preference_never_drifts() {
+fn unchanged_preference_keeps_its_families() {
     let old = json!({"type": "ClusterIP", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "ipFamilies": ["IPv4"], "ipFamilyPolicy": "PreferDualStack"});
     assert_eq!(

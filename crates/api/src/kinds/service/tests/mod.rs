@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::machinery::ip::Family;
 
-/// A Service as it is after defaults, families and an allocation of `10.96.0.9`.
+/// A Service after defaults, families and an allocation of `10.96.0.9`.
 fn stored(spec: Value) -> Value {
     let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
     default_on_write(&mut service);
@@ -36,7 +36,7 @@ fn causes_of(spec: Value) -> Vec<String> {
 }
 
 #[test]
-fn defaults_of_a_minimal_service() {
+fn minimal_service_gets_defaults() {
     let service = stored(json!({"ports": [{"port": 80}], "selector": {}, "externalName": ""}));
     assert_eq!(
         service["spec"],
@@ -49,7 +49,7 @@ fn defaults_of_a_minimal_service() {
 }
 
 #[test]
-fn defaults_by_type_and_affinity() {
+fn defaults_depend_on_type_and_affinity() {
     let spec = stored(
         json!({"type": "LoadBalancer", "ports": [{"port": 80, "targetPort": ""}],
         "sessionAffinity": "ClientIP", "sessionAffinityConfig": {}}),
@@ -70,7 +70,7 @@ fn defaults_by_type_and_affinity() {
 }
 
 #[test]
-fn no_rule_panics_on_a_tree_of_other_types() {
+fn rules_accept_trees_of_any_type() {
     for spec in [
         json!(null),
         json!(7),
@@ -95,7 +95,7 @@ fn no_rule_panics_on_a_tree_of_other_types() {
 }
 
 #[test]
-fn ports_are_told_apart() {
+fn rejects_duplicate_ports() {
     let faults =
         causes_of(json!({"ports": [{"port": 80}, {"name": "a", "port": 80}, {"name": "a", "port": 0}]}));
     assert_eq!(
@@ -116,7 +116,7 @@ fn ports_are_told_apart() {
 }
 
 #[test]
-fn types_exclude_what_they_have_no_use_for() {
+fn types_exclude_fields_of_other_types() {
     let faults = causes_of(json!({"clusterIP": "None", "type": "NodePort", "ports": [{"port": 80}]}));
     assert_eq!(faults, ["FieldValueInvalid spec.clusterIPs[0]"]);
     let faults = causes_of(json!({"type": "ExternalName", "clusterIP": "10.96.0.1", "ipFamilies": ["IPv4"]}));
@@ -145,7 +145,7 @@ fn types_exclude_what_they_have_no_use_for() {
 }
 
 #[test]
-fn topology_annotations_agree() {
+fn rejects_contradicting_topology_annotations() {
     let mut service = stored(json!({"ports": [{"port": 80}]}));
     service["metadata"]["annotations"] =
         json!({TOPOLOGY_MODE_ANNOTATION: "Auto", TOPOLOGY_HINTS_ANNOTATION: "auto"});
@@ -157,7 +157,7 @@ fn topology_annotations_agree() {
 }
 
 #[test]
-fn status_of_balancers() {
+fn validates_the_load_balancer_status() {
     let old = stored(json!({"type": "LoadBalancer", "ports": [{"port": 80}]}));
     let faults_of = |ingress: Value| {
         let mut new = old.clone();
@@ -184,7 +184,7 @@ fn status_of_balancers() {
 }
 
 #[test]
-fn warnings_of_accepted_services() {
+fn warns_of_accepted_services() {
     let of = |spec: Value| warnings(&stored(spec));
     assert!(of(json!({"ports": [{"port": 80}]})).is_empty());
     assert_eq!(
@@ -209,7 +209,7 @@ fn warnings_of_accepted_services() {
 }
 
 #[test]
-fn warnings_come_in_the_order_of_the_reference() {
+fn warnings_have_the_order_of_upstream() {
     let service = stored(json!({
         "type": "LoadBalancer", "clusterIP": "2001:DB8::1", "clusterIPs": ["2001:DB8::1"],
         "externalIPs": ["192.0.2.01"], "loadBalancerIP": "192.0.2.02", "externalName": "x",

@@ -13,7 +13,7 @@ fn normalized(old: Value, new: Value) -> Value {
 }
 
 #[test]
-fn singular_and_plural_stay_in_step() {
+fn normalization_aligns_singular_and_plural() {
     let old = json!({"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1", "fd00::1"]});
     let both = |ip: &str, ips: Value| json!({"clusterIP": ip, "clusterIPs": ips});
     assert_eq!(
@@ -33,7 +33,7 @@ fn singular_and_plural_stay_in_step() {
 }
 
 #[test]
-fn allocated_values_are_kept_when_left_out() {
+fn update_keeps_allocated_values() {
     let old = json!({"spec": {"type": "LoadBalancer", "clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"],
         "externalTrafficPolicy": "Local", "healthCheckNodePort": 30003,
         "ports": [{"name": "a", "port": 80, "nodePort": 30001}, {"name": "b", "port": 81, "nodePort": 30002}]}});
@@ -50,7 +50,7 @@ fn allocated_values_are_kept_when_left_out() {
 }
 
 #[test]
-fn without_automatic_ports_a_port_left_out_is_removed() {
+fn without_allocation_an_omitted_node_port_is_removed() {
     let old = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30001}]}});
     let mut new = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
         "ports": [{"port": 80}]}});
@@ -59,7 +59,7 @@ fn without_automatic_ports_a_port_left_out_is_removed() {
 }
 
 #[test]
-fn a_change_of_type_drops_what_the_client_did_not_change() {
+fn change_of_type_drops_unchanged_fields_of_the_old_type() {
     let old = stored(
         json!({"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30000}],
         "externalTrafficPolicy": "Local", "healthCheckNodePort": 30001, "loadBalancerClass": "x"}),
@@ -91,7 +91,7 @@ fn a_change_of_type_drops_what_the_client_did_not_change() {
 }
 
 #[test]
-fn addresses_and_families_do_not_change() {
+fn rejects_changes_of_addresses_and_families() {
     let old = stored(json!({"ports": [{"port": 80}]}));
     let faults = |change: Value| {
         let mut new = old.clone();
@@ -110,11 +110,11 @@ fn addresses_and_families_do_not_change() {
     assert!(faults(more).is_empty());
     let class = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Cluster",
         "allocateLoadBalancerNodePorts": true, "loadBalancerClass": "x"});
-    assert!(faults(class).is_empty(), "a class may come with the type");
+    assert!(faults(class).is_empty(), "a class may be set with the type");
 }
 
 #[test]
-fn old_objects_are_completed_on_read() {
+fn read_defaults_complete_old_objects() {
     let read = |spec: Value| {
         let mut service = json!({"spec": spec});
         default_on_read(&mut service, crate::machinery::ip::Family::V4);

@@ -1,4 +1,4 @@
-//! Cluster IPs and families, external IPs, source ranges (VAL-21 to VAL-33, VAL-38 to VAL-40).
+//! Validation of cluster IPs, families, external IPs and source ranges (VAL-21 to VAL-33, VAL-38 to VAL-40).
 
 use std::collections::HashSet;
 
@@ -7,11 +7,11 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::texts;
 
-/// Most cluster IPs of a Service: one for each family.
+/// Most cluster IPs of a Service: one a family.
 const CLUSTER_IPS_MAX: usize = 2;
 
-/// The rules that hold among `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy`; they are asked
-/// before the families are chosen, too.
+/// Validates `clusterIP`, `clusterIPs`, `ipFamilies` and `ipFamilyPolicy` against each other. Also runs before the
+/// selection of families.
 pub fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> FieldErrors {
     let mut errors = Vec::new();
     if service.is_external_name() {
@@ -37,12 +37,12 @@ pub fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> FieldEr
         _ => {}
     }
     validate_families(&mut errors, service, &spec);
-    let mut has_bad_ip = false;
+    let mut has_invalid_ip = false;
     let existing = old.map(View::cluster_ips).unwrap_or_default();
     for (index, address) in ips.iter().enumerate() {
         if index == 0 && *address == HEADLESS {
             if ips.len() > 1 {
-                has_bad_ip = true;
+                has_invalid_ip = true;
                 errors.push(FieldError::invalid(
                     &path,
                     ips.clone(),
@@ -52,14 +52,14 @@ pub fn validate_cluster_ips(service: View<'_>, old: Option<View<'_>>) -> FieldEr
             continue;
         }
         let faults = ip::validate(&path.index(index), address, &existing);
-        has_bad_ip |= !faults.is_empty();
+        has_invalid_ip |= !faults.is_empty();
         errors.extend(faults);
     }
     if ips.len() > CLUSTER_IPS_MAX {
         let fault = format!("may only hold up to {CLUSTER_IPS_MAX} values");
         errors.push(FieldError::invalid(&path, ips.clone(), fault));
     }
-    if !has_bad_ip {
+    if !has_invalid_ip {
         validate_family_match(&mut errors, service, &ips, &path);
     }
     errors
@@ -92,7 +92,7 @@ fn validate_families(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     }
 }
 
-/// One address a family, in the order of the families (VAL-29, VAL-30).
+/// Checks that the addresses have one family each, in the order of `ipFamilies` (VAL-29, VAL-30).
 fn validate_family_match(errors: &mut FieldErrors, service: View<'_>, ips: &[&str], path: &Path) {
     let families: Vec<Option<Family>> = ips.iter().map(|address| ip::family_of(address)).collect();
     if ips.len() > 1 {
@@ -119,7 +119,7 @@ fn validate_family_match(errors: &mut FieldErrors, service: View<'_>, ips: &[&st
     }
 }
 
-/// External IPs are addresses that traffic can come to from outside (VAL-32, VAL-33).
+/// Validates external IPs, which must be reachable from outside (VAL-32, VAL-33).
 pub fn validate_external_ips(
     errors: &mut FieldErrors,
     service: View<'_>,
@@ -138,7 +138,7 @@ pub fn validate_external_ips(
     }
 }
 
-/// Source ranges in the field or, in its absence, in the annotation (VAL-38 to VAL-40).
+/// Validates source ranges in the field or, if absent, in the annotation (VAL-38 to VAL-40).
 pub fn validate_source_ranges(
     errors: &mut FieldErrors,
     service: View<'_>,
@@ -148,7 +148,7 @@ pub fn validate_source_ranges(
     const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
     let ranges = texts(service.spec, "loadBalancerSourceRanges");
     if !ranges.is_empty() {
-        // The capital letter is how the reference writes this path.
+        // Upstream writes this path with a capital letter.
         let path = spec.child("LoadBalancerSourceRanges");
         if !service.is_load_balancer() {
             errors.push(FieldError::forbidden(&path, ONLY_BALANCERS));

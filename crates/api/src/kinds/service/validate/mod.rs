@@ -17,15 +17,16 @@ use crate::machinery::tree::{child, entries, is_set, number, text};
 pub use addresses::validate_cluster_ips;
 pub use status::validate_status_update;
 
-/// The rules for a new Service, after defaults and allocation. Faults come in the order of the reference.
+/// Validates a new Service, after defaults and allocation. Errors have upstream's order.
 pub fn validate(service: &Value) -> FieldErrors {
     let mut errors = metadata::validate(service, NameForm::DnsLabel, true);
     validate_service(&mut errors, View::of(service), None);
     errors
 }
 
-/// The rules for a changed Service: those for transitions, then those for any Service. Values that the old
-/// one has already are exempt from rules that came later.
+/// Validates an update: the transition, then the new Service. Values of the old Service are exempt from rules that
+/// are
+/// newer than the field.
 pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let (new, old) = (View::of(new), View::of(old));
@@ -40,7 +41,7 @@ fn validate_service(errors: &mut FieldErrors, service: View<'_>, old: Option<Vie
     if service.ports().is_empty() && !service.is_headless() && !service.is_external_name() {
         errors.push(FieldError::required(&spec.child("ports"), ""));
     }
-    validate_what_type_excludes(errors, service, &spec);
+    validate_fields_of_type(errors, service, &spec);
     ports::validate(errors, service, &spec.child("ports"));
     if is_set(service.spec, "selector") {
         let labels = entries(service.spec, "selector");
@@ -57,7 +58,7 @@ fn validate_service(errors: &mut FieldErrors, service: View<'_>, old: Option<Vie
     traffic::validate_internal(errors, service, &spec);
 }
 
-/// Both names of one annotation have to say the same (VAL-02).
+/// Checks that both names of the topology annotation have the same value (VAL-02).
 fn validate_topology_annotations(errors: &mut FieldErrors, service: View<'_>) {
     let (mode, hints) = (
         service.annotation(TOPOLOGY_MODE_ANNOTATION),
@@ -74,7 +75,7 @@ fn validate_topology_annotations(errors: &mut FieldErrors, service: View<'_>) {
     }
 }
 
-/// The type is one that there is (VAL-34).
+/// Validates `type` (VAL-34).
 fn validate_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     const TYPES: [&str; 4] = ["ClusterIP", "ExternalName", "LoadBalancer", "NodePort"];
     match service.kind() {
@@ -84,8 +85,8 @@ fn validate_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     }
 }
 
-/// What the type excludes (VAL-04 to VAL-09).
-fn validate_what_type_excludes(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
+/// Validates the fields that a type excludes (VAL-04 to VAL-09).
+fn validate_fields_of_type(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     match service.kind() {
         kind @ ("LoadBalancer" | "NodePort") if service.is_headless() => {
             let path = spec.child("clusterIPs").index(0);
@@ -118,7 +119,7 @@ fn validate_external_name(errors: &mut FieldErrors, service: View<'_>, spec: &Pa
     }
 }
 
-/// Session affinity and its configuration (VAL-18 to VAL-20).
+/// Validates the session affinity and its configuration (VAL-18 to VAL-20).
 fn validate_affinity(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let path = spec.child("sessionAffinityConfig");
     match text(service.spec, "sessionAffinity") {

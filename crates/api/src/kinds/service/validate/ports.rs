@@ -1,4 +1,4 @@
-//! `spec.ports` (VAL-10 to VAL-16, VAL-35 to VAL-37).
+//! Validation of `spec.ports` (VAL-10 to VAL-16, VAL-35 to VAL-37).
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::machinery::metadata::push_faults;
 use crate::machinery::names;
 use crate::machinery::tree::{child, number, text};
 
-/// The rules for each port (VAL-10 to VAL-16).
+/// Validates each port (VAL-10 to VAL-16).
 pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     let ports = service.ports();
     let mut names = HashSet::new();
@@ -22,7 +22,7 @@ pub fn validate(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     }
 }
 
-/// Node ports, and the rules among the ports (VAL-35 to VAL-37).
+/// Validates node ports, and the ports against each other (VAL-35 to VAL-37).
 pub fn validate_among(errors: &mut FieldErrors, service: View<'_>, path: &Path) {
     let ports = || service.ports().iter().enumerate();
     let node_ports = || ports().filter(|(_, port)| number(port, "nodePort") != 0);

@@ -1,4 +1,4 @@
-//! The status of a load balancer (VAL-57 to VAL-60).
+//! Validation of the load balancer status (VAL-57 to VAL-60).
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::machinery::metadata::{self, push_faults};
 use crate::machinery::tree::{child, items, text, text_if_set};
 use crate::machinery::{ip, names};
 
-/// The rules for an update of `status`.
+/// Validates an update of the status.
 pub fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let path = Path::new("status").child("loadBalancer").child("ingress");

@@ -1,4 +1,4 @@
-//! Load balancer fields and traffic policies (VAL-41, VAL-42, VAL-44 to VAL-47, VAL-49, VAL-50).
+//! Validation of load balancer fields and traffic policies (VAL-41, VAL-42, VAL-44 to VAL-47, VAL-49, VAL-50).
 
 use crate::kinds::service::View;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
@@ -10,11 +10,11 @@ const POLICIES: [&str; 2] = ["Cluster", "Local"];
 const DISTRIBUTIONS: [&str; 3] = ["PreferClose", "PreferSameNode", "PreferSameZone"];
 const ONLY_BALANCERS: &str = "may only be used when `type` is 'LoadBalancer'";
 
-/// `allocateLoadBalancerNodePorts` and `loadBalancerClass`.
+/// Validates `allocateLoadBalancerNodePorts` and `loadBalancerClass`.
 pub fn validate_load_balancer(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let is_allocation_set = is_set(service.spec, "allocateLoadBalancerNodePorts");
     if service.is_load_balancer() && !is_allocation_set {
-        // The reference leaves `spec` out of this path.
+        // Upstream omits `spec` from this path.
         errors.push(FieldError::required(
             &Path::new("allocateLoadBalancerNodePorts"),
             "",
@@ -29,8 +29,7 @@ pub fn validate_load_balancer(errors: &mut FieldErrors, service: View<'_>, spec:
     validate_class(errors, service, spec);
 }
 
-/// `loadBalancerClass`: only on load balancers, and a qualified name. Updates ask it twice, as the
-/// reference does.
+/// Validates `loadBalancerClass`, a qualified name on load balancers only. Updates run it twice, as upstream.
 pub fn validate_class(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let Some(class) = text_if_set(service.spec, "loadBalancerClass") else {
         return;
@@ -43,7 +42,7 @@ pub fn validate_class(errors: &mut FieldErrors, service: View<'_>, spec: &Path) 
     }
 }
 
-/// `externalTrafficPolicy` and `healthCheckNodePort`.
+/// Validates `externalTrafficPolicy` and `healthCheckNodePort`.
 pub fn validate_external(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let path = spec.child("externalTrafficPolicy");
     match (
@@ -79,7 +78,7 @@ pub fn validate_external(errors: &mut FieldErrors, service: View<'_>, spec: &Pat
     }
 }
 
-/// `internalTrafficPolicy` and `trafficDistribution`.
+/// Validates `internalTrafficPolicy` and `trafficDistribution`.
 pub fn validate_internal(errors: &mut FieldErrors, service: View<'_>, spec: &Path) {
     let path = spec.child("internalTrafficPolicy");
     match text_if_set(service.spec, "internalTrafficPolicy") {

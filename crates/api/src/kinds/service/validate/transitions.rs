@@ -1,4 +1,4 @@
-//! What an update may not change (VAL-43, VAL-48, VAL-51 to VAL-55).
+//! Validation of immutable fields (VAL-43, VAL-48, VAL-51 to VAL-55).
 
 use crate::kinds::service::View;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
@@ -6,7 +6,7 @@ use crate::machinery::tree::child;
 
 use super::traffic::validate_class;
 
-/// The rules between the old Service and the new one.
+/// Validates the change from the old Service to the new one.
 pub fn validate(errors: &mut FieldErrors, new: View<'_>, old: View<'_>) {
     let spec = Path::new("spec");
     if !new.is_external_name() && !old.is_external_name() {
@@ -34,7 +34,8 @@ pub fn validate(errors: &mut FieldErrors, new: View<'_>, old: View<'_>) {
     }
 }
 
-/// The primary address stays, the secondary one may come, and go with `SingleStack` only.
+/// Validates a change of cluster IPs: the first is immutable; the second can be added, and removed with
+/// `SingleStack`.
 fn validate_cluster_ips(errors: &mut FieldErrors, new: View<'_>, old: View<'_>, spec: &Path) {
     if new.is_headless() && old.is_headless() {
         return;
@@ -53,7 +54,7 @@ fn validate_cluster_ips(errors: &mut FieldErrors, new: View<'_>, old: View<'_>, 
     validate_resized(errors, new, &before, &after, &path.index(0), "clusterIP");
 }
 
-/// The same for families; the reference reports each at the first index.
+/// Validates a change of families by the same rule. Upstream reports each at the first index.
 fn validate_ip_families(errors: &mut FieldErrors, new: View<'_>, old: View<'_>, spec: &Path) {
     if new.is_headless() || old.is_headless() {
         return;

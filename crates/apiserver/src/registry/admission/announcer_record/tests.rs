@@ -44,9 +44,9 @@ fn may(before: &Record, after: &Record) -> bool {
     change("a", before, after, |name| name == "gone").is_ok()
 }
 
-fn holder(name: &str) -> Option<Witness> {
+fn holder(name: &str) -> Option<TieBreaker> {
     let holder = format!("{name}/0000000000000001");
-    Some(Witness { holder, renewal: 1 })
+    Some(TieBreaker { holder, renewal: 1 })
 }
 
 #[test]
@@ -55,12 +55,12 @@ fn admits_what_announcers_write() {
     assert!(may(&before, &next(&before, |record| moved(record, "a"))));
     assert!(may(&before, &before.with_joined()));
     assert!(may(&before, &before.without(|name| &**name == "gone").unwrap()));
-    assert!(may(&before, &before.with_witness(Some("a/0000000000000001"))));
+    assert!(may(&before, &before.with_tie_breaker(Some("a/0000000000000001"))));
     let joining = written(5, 2, &["b"], &[]);
     let entry = before.member("a").unwrap().clone();
     assert!(may(&joining, &joining.with(&"a".into(), entry).unwrap()));
-    let held = before.with_witness(Some("a/0000000000000001"));
-    assert!(may(&held, &held.with_witness(None)));
+    let held = before.with_tie_breaker(Some("a/0000000000000001"));
+    assert!(may(&held, &held.with_tie_breaker(None)));
 }
 
 #[test]
@@ -128,17 +128,17 @@ fn rejects_numbers_out_of_turn_and_another_cluster() {
 #[test]
 fn rejects_the_casting_vote_in_other_hands() {
     let mut before = written(5, 2, &["a", "b"], &[]);
-    before.witness = holder("b");
+    before.tie_breaker = holder("b");
     assert!(
-        !may(&before, &next(&before, |record| record.witness = None)),
+        !may(&before, &next(&before, |record| record.tie_breaker = None)),
         "taken away"
     );
     assert!(
-        !may(&before, &next(&before, |record| record.witness = holder("c"))),
+        !may(&before, &next(&before, |record| record.tie_breaker = holder("c"))),
         "given"
     );
     assert!(
-        may(&before, &next(&before, |record| record.witness = holder("a"))),
+        may(&before, &next(&before, |record| record.tie_breaker = holder("a"))),
         "taken over"
     );
 }
