@@ -1,6 +1,5 @@
-//! A Service with the annotations that the documentation of Kubernetes shows for AWS, end to end on a network of
-//! namespaces: TLS and its certificate, PROXY protocol, health checks, draining, the access log, and the states that are
-//! told.
+//! A Service with the annotations that the Kubernetes documentation shows for AWS, end to end on a network of
+//! namespaces: TLS with its certificate, PROXY protocol, health checks, draining, access log, conditions and Events.
 
 #[path = "../../balancer/tests/support/mod.rs"]
 mod support;
@@ -26,24 +25,26 @@ use serde_json::{Value, json};
 use testbed::{Backend, Cluster, Topology};
 use tokio::sync::watch;
 
-use support::{PATIENCE, ask, create, create_node, create_pool, spawn_in, start_api};
+use support::{ask, create, create_node, create_pool, spawn_in, start_api};
 
+/// Longest wait for an expected change; only a failing test waits so long.
+const TIMEOUT: Duration = Duration::from_secs(60);
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
 const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
-/// The last part of the certificate's ARN, and the Secret's name.
+/// Last part of the certificate's ARN, and name of the Secret.
 const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
-/// The user that announcer and edge of a node ask as.
+/// User of announcer and edge.
 const LOAD_BALANCER: &str = "system:portolan-load-balancer";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 
-/// A node's announcer and edge, until the sender is dropped.
+/// Starts announcer and edge of a node, which run until the sender is dropped.
 fn start_load_balancer(
     cluster: &Arc<Cluster>,
     config: &Config,
     logs: PathBuf,
 ) -> (Sender<()>, thread::JoinHandle<()>) {
-    let (end, asked) = channel::<()>();
+    let (stop, stopped) = channel::<()>();
     let config = config.clone();
     let running = spawn_in(cluster, "node-1", move || {
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -53,11 +54,11 @@ fn start_load_balancer(
             .expect("a runtime");
         runtime.block_on(async {
             let client = Client::new(config).expect("a client");
-            let (tell_end, ended) = watch::channel(false);
+            let (end, ended) = watch::channel(false);
             thread::spawn(move || {
-                // Nothing is ever sent: it ends when the other side is gone.
-                assert!(asked.recv().is_err());
-                tell_end.send_replace(true);
+                // No message is ever sent: `recv` fails when the sender is dropped.
+                assert!(stopped.recv().is_err());
+                end.send_replace(true);
             });
             let until = |mut ended: watch::Receiver<bool>| async move {
                 drop(ended.wait_for(|ended| *ended).await);
@@ -99,23 +100,23 @@ fn start_load_balancer(
             served.expect("a good end");
         });
     });
-    (end, running)
+    (stop, running)
 }
 
-/// A connection of the client on the outside, through TLS.
+/// A TLS connection of the client.
 struct Connection {
     stream: StreamOwned<ClientConnection, TcpStream>,
 }
 
 impl Connection {
-    /// Connects; the backend's name and the PROXY header that it got.
+    /// Connects. Returns the backend's name and the PROXY header that it received.
     fn open(cluster: &Cluster, tls: &Arc<ClientConfig>) -> std::io::Result<(Self, String, String)> {
         let outside = cluster.outside().expect("the outside");
         let to = SocketAddr::from((ADDRESS, 443));
         let stream = outside
             .enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(2)))
             .expect("its namespace")?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         let name = ServerName::try_from("www.example.com").expect("a name");
         let connection = ClientConnection::new(Arc::clone(tls), name).expect("a connection");
         let mut this = Self {
@@ -145,12 +146,12 @@ impl Connection {
     }
 }
 
-/// Waits until something is so.
+/// Waits until a condition holds.
 fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    testbed::until(what, PATIENCE, look)
+    testbed::until(what, TIMEOUT, look)
 }
 
-/// The Service of the documentation's examples.
+/// Service of the documentation's examples.
 fn service() -> Value {
     let aws = |name: &str| format!("service.beta.kubernetes.io/aws-load-balancer-{name}");
     json!({
@@ -194,7 +195,7 @@ fn slice(members: &[(&str, Ipv4Addr)]) -> Value {
     })
 }
 
-/// Creates all objects; the authority that the client trusts.
+/// Creates all objects. Returns the CA certificate for the client.
 fn fill(cluster: &Cluster, admin: &Config, members: &[(&str, Ipv4Addr)]) -> String {
     create_node(cluster, admin, "node-1", "172.30.0.11");
     create_pool(cluster, admin, ADDRESS);
@@ -214,7 +215,7 @@ fn fill(cluster: &Cluster, admin: &Config, members: &[(&str, Ipv4Addr)]) -> Stri
     pair.cert.pem()
 }
 
-/// The lines of all files below a directory.
+/// Lines of all files below a directory.
 fn lines(directory: &Path) -> Vec<String> {
     let mut lines = Vec::new();
     for entry in fs::read_dir(directory).into_iter().flatten() {
@@ -230,7 +231,7 @@ fn lines(directory: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_documentations_annotations_do_what_they_say() {
+fn documented_aws_annotations_have_their_effect() {
     testbed::in_namespace(|| {
         let topology = Topology::with_nodes(2).expect("two nodes");
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
@@ -251,18 +252,18 @@ fn the_documentations_annotations_do_what_they_say() {
             ..Config::default()
         });
         let tls = Arc::new(tls.expect("TLS"));
-        let (end, running) = start_load_balancer(&cluster, &api.as_user(LOAD_BALANCER), logs.clone());
+        let (stop, running) = start_load_balancer(&cluster, &api.as_user(LOAD_BALANCER), logs.clone());
 
-        // TLS ends at the edge, and the backend is told whose connection it is.
+        // TLS ends at the edge, and the backend receives the client's address.
         let (mut first, backend, header) = until("a connection", || Connection::open(&cluster, &tls).ok());
         assert!(
             header.starts_with(&format!("PROXY TCP4 {CLIENT} {ADDRESS} ")) && header.ends_with(" 443"),
             "{header}"
         );
         assert!(first.is_echoed());
-        is_told(&cluster, &api.admin);
+        check_status_and_event(&cluster, &api.admin);
 
-        // A backend that is removed keeps its connection until that was drained; new ones go elsewhere.
+        // A removed backend keeps its connections while it drains; new ones go elsewhere.
         let rest: Vec<_> = members
             .iter()
             .copied()
@@ -289,7 +290,7 @@ fn the_documentations_annotations_do_what_they_say() {
 
         follows_zone(&cluster, &api.admin, &tls, &members);
 
-        // A backend that says that it is not well gets no more connections.
+        // A backend that fails its health check receives no new connections.
         ask(
             &cluster,
             &api.admin,
@@ -312,9 +313,9 @@ fn the_documentations_annotations_do_what_they_say() {
                 .then_some(())
         });
 
-        // Its end lets the log be written, in a directory by the bucket's name.
+        // Shutdown flushes the access log, in a directory with the bucket's name.
         drop((first, second));
-        drop(end);
+        drop(stop);
         running.join().expect("a good end");
         let found = lines(&logs.join("my-bucket"));
         assert!(
@@ -326,7 +327,7 @@ fn the_documentations_annotations_do_what_they_say() {
     });
 }
 
-/// The node comes into one zone and into another one, while a connection is open; then zones do not matter again.
+/// The node moves between zones while a connection is open; then zones are ignored again.
 fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, members: &[(&str, Ipv4Addr)]) {
     let patch = |path: &str, body: Value| {
         ask(cluster, admin, Method::PATCH, path, MERGE_PATCH, Some(&body));
@@ -362,15 +363,15 @@ fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, memb
     cross_zone("true");
 }
 
-/// The status tells of the edge, and an Event of what has no meaning here.
-fn is_told(cluster: &Cluster, admin: &Config) {
+/// Checks that the status names the edge, and that an Event lists the annotations without effect.
+fn check_status_and_event(cluster: &Cluster, admin: &Config) {
     let get = |path: &str| ask(cluster, admin, Method::GET, path, JSON, None);
     let service = get(&format!("{SERVICES}/web"));
     assert_eq!(
         service["status"]["loadBalancer"]["ingress"],
         json!([{"ip": ADDRESS.to_string(), "ipMode": "Proxy"}])
     );
-    let told = until("the Event", || {
+    let event = until("the Event", || {
         let list = get("/api/v1/namespaces/default/events");
         let events = list["items"].as_array().cloned().unwrap_or_default();
         events
@@ -378,13 +379,13 @@ fn is_told(cluster: &Cluster, admin: &Config) {
             .find(|event| event["reason"] == "AnnotationsWithoutEffect")
     });
     assert_eq!(
-        told["message"],
+        event["message"],
         "without meaning outside of the cloud: \
          service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"
     );
 }
 
-/// Whether node-1 takes packets for the address as its own.
+/// Returns true if node-1 accepts packets for the address as its own.
 fn is_local(cluster: &Cluster) -> bool {
     let node = cluster.member("node-1").expect("a member");
     node.enter(|| TcpListener::bind((ADDRESS, 0)).is_ok())

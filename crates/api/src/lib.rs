@@ -6,6 +6,24 @@
 //!
 //! An object is stored as its JSON tree ([`serde_json::Value`]). [`decode`] shapes the text of a client by the
 //! [`schema`]; later steps keep every field. The structs in [`object`] are views that read only the fields in use.
+//!
+//! ```
+//! use api::service::{default_on_write, validate};
+//! use serde_json::json;
+//!
+//! let mut service = json!({
+//!     "apiVersion": "v1",
+//!     "kind": "Service",
+//!     "metadata": {"namespace": "default", "name": "search"},
+//!     "spec": {"type": "ExternalName", "externalName": "search.example.com"},
+//! });
+//! default_on_write(&mut service);
+//! assert_eq!(service["spec"]["sessionAffinity"], "None");
+//! assert!(validate(&service).is_empty());
+//!
+//! service["spec"]["externalName"] = json!("-");
+//! assert_eq!(validate(&service)[0].path.as_str(), "spec.externalName");
+//! ```
 
 mod kinds;
 mod machinery;

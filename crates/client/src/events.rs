@@ -55,6 +55,24 @@ pub enum Posting {
 }
 
 /// Correlates Events; see the module documentation.
+///
+/// ```
+/// use client::events::{Correlator, Occurrence, Posting};
+/// use serde_json::json;
+///
+/// let occurrence = Occurrence {
+///     component: "endpoint-slice-controller".to_owned(),
+///     involved: json!({"kind": "Service", "namespace": "default", "name": "web"}),
+///     namespace: "default".to_owned(),
+///     is_warning: true,
+///     reason: "FailedToUpdateEndpointSlices".to_owned(),
+///     message: "timeout".to_owned(),
+/// };
+/// let mut correlator = Correlator::default();
+/// let now = jiff::Timestamp::UNIX_EPOCH;
+/// assert!(matches!(correlator.observe(&occurrence, now), Some(Posting::New(_))));
+/// assert!(matches!(correlator.observe(&occurrence, now), Some(Posting::Again { .. })));
+/// ```
 #[derive(Debug, Default)]
 pub struct Correlator {
     budgets: LruMap<Budget>,

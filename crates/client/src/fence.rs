@@ -13,6 +13,18 @@ use crate::clock::WallClock;
 ///
 /// Time is measured on the monotonic clock and the wall clock, and the larger duration counts: the monotonic clock
 /// stops while a machine is suspended, and the wall clock can be set back.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use client::{Fence, Moment, WallClock};
+///
+/// let clock = WallClock::system();
+/// let fence = Fence::closed(clock.clone());
+/// assert_eq!(fence.remaining(), Duration::ZERO);
+/// fence.open(Moment::now(&clock), Duration::from_secs(60));
+/// assert!(fence.remaining() > Duration::ZERO);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Fence {
     clock: WallClock,

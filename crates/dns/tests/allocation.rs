@@ -1,5 +1,5 @@
-//! Queries for the cluster's names are answered without allocating. The test has a process to itself,
-//! because it counts what its thread allocates.
+//! Queries for names of the cluster are answered without allocation. The test has a process of its own, because it
+//! counts the allocations of its thread.
 
 mod support;
 
@@ -19,7 +19,7 @@ thread_local! {
 
 struct Counting;
 
-// SAFETY: every call is passed on to the system's allocator as it is; the counter does not allocate.
+// SAFETY: every call goes to the system's allocator unchanged; the counter does not allocate.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);

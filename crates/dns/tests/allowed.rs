@@ -1,4 +1,4 @@
-//! Clients: those that are answered, those that are refused, and how much each gets.
+//! Allowed clients, refused clients, and limits of responses to each.
 
 mod support;
 
@@ -20,7 +20,7 @@ const WEB: &str = "web.ns.svc.cluster.local.";
 const BIG: &str = "big.ns.svc.cluster.local.";
 const REFUSED: u16 = 5;
 
-/// A server on all addresses that answers the clients of these networks only.
+/// A server on all addresses that answers clients of these networks only.
 fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) -> Server {
     let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
     for service in [
@@ -51,7 +51,7 @@ fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) 
     Server::listen(&listening, Arc::new(responder)).expect("a free port")
 }
 
-/// Asks over UDP; the answer with its octets, or nothing if none comes.
+/// Queries over UDP; returns the response with its octets, or `None` without a response.
 async fn ask(server: SocketAddr, message: &[u8]) -> Option<(Decoded, usize)> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .await
@@ -77,7 +77,7 @@ async fn ask_tcp(server: SocketAddr, message: &[u8]) -> Decoded {
 }
 
 #[test]
-fn clients_of_other_networks_are_refused_and_get_few_refusals() {
+fn clients_of_other_networks_get_few_refusals() {
     in_namespace(|| {
         let cluster =
             testbed::Cluster::start(Topology::with_nodes(2).expect("a topology")).expect("namespaces");
@@ -97,14 +97,14 @@ fn clients_of_other_networks_are_refused_and_get_few_refusals() {
         client
             .enter(|| {
                 runtime().block_on(async {
-                    let asked = question(7, WEB, "A", None);
-                    let (answer, octets) = ask(strict_at, &asked).await.expect("a refusal");
+                    let query = question(7, WEB, "A", None);
+                    let (answer, octets) = ask(strict_at, &query).await.expect("a refusal");
                     assert_eq!((answer.code, answer.answer.len()), (REFUSED, 0));
-                    assert!(octets <= asked.len(), "a refusal is no longer than its question");
-                    assert_eq!(ask_tcp(strict_at, &asked).await.code, REFUSED);
+                    assert!(octets <= query.len(), "a refusal is no longer than its question");
+                    assert_eq!(ask_tcp(strict_at, &query).await.code, REFUSED);
                     let transfer = question(8, "cluster.local.", "AXFR", None);
                     assert_eq!(ask_tcp(strict_at, &transfer).await.code, REFUSED);
-                    let (answer, _) = ask(open_at, &asked).await.expect("an answer");
+                    let (answer, _) = ask(open_at, &query).await.expect("an answer");
                     assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
                     let refusals = flood(strict_at).await;
                     assert!(
@@ -128,7 +128,7 @@ fn clients_of_other_networks_are_refused_and_get_few_refusals() {
     });
 }
 
-/// The answers to 500 questions in one go, of which as many are read at a time as the sockets' buffers hold.
+/// Number of responses to 500 queries in bursts that fit into the socket buffers.
 async fn flood(server: SocketAddr) -> usize {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .await
@@ -141,9 +141,9 @@ async fn flood(server: SocketAddr) -> usize {
             socket.send(&message).await.expect("sent");
         }
         let mut buffer = [0; 512];
-        let patience = Duration::from_millis(300);
+        let timeout = Duration::from_millis(300);
         for _ in 0..50 {
-            match tokio::time::timeout(patience, socket.recv(&mut buffer)).await {
+            match tokio::time::timeout(timeout, socket.recv(&mut buffer)).await {
                 Ok(received) => answers += received.map_or(0, |_| 1),
                 Err(_) => break,
             }
@@ -153,7 +153,7 @@ async fn flood(server: SocketAddr) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn answers_over_udp_stay_below_1232_octets_and_say_so() {
+async fn udp_responses_stay_below_1232_octets_and_advertise_it() {
     let server = serve(&["127.0.0.0/8"], 0, 1_232);
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.addresses()[0].port()));
     for edns in [None, Some(512), Some(1_400), Some(4_096), Some(65_535)] {

@@ -1,5 +1,4 @@
-//! The questions of `conformance/dns.json`, with the answers of CoreDNS, put to the index through the
-//! message parser and writer.
+//! Queries of `conformance/dns.json` with CoreDNS's responses, against the index, through message parser and writer.
 
 mod support;
 
@@ -18,7 +17,7 @@ use support::{Decoded, decode, question};
 const CODES: [&str; 6] = ["NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED"];
 
 #[test]
-fn recorded_questions_are_answered_as_recorded() {
+fn responses_match_the_recording() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../conformance/dns.json");
     let recorded: Value =
         serde_json::from_str(&std::fs::read_to_string(path).expect("the recorded cases")).expect("JSON");
@@ -57,7 +56,7 @@ fn index_of(objects: &Value) -> Index {
     index
 }
 
-/// Fills in the defaults of the API server.
+/// Sets the defaults of the API server.
 fn defaulted(mut slice: EndpointSlice) -> EndpointSlice {
     for port in &mut slice.ports {
         port.protocol.get_or_insert(Protocol::Tcp);
@@ -108,7 +107,7 @@ fn failure(responder: &Responder, case: &Value) -> Option<String> {
         edns,
     };
     let got = normalized(got);
-    // Without a forwarder CoreDNS fails for names that are not its own; refusing is as good.
+    // Without a forwarder CoreDNS responds with SERVFAIL to foreign names; REFUSED is equivalent.
     let same = got == normalized(recorded) || code(expect) == 2 && got.code == 5 && got.answer.is_empty();
     (!same).then(|| format!("{name} {kind} {transport:?}: {got:?}, recorded {expect}"))
 }
@@ -121,7 +120,7 @@ fn code(expect: &Value) -> u16 {
     u16::try_from(at).expect("a small number")
 }
 
-/// Sorted, for the order says nothing; and without the records of a truncated answer.
+/// Sorts the records, whose order is irrelevant, and drops those of a truncated response.
 fn normalized(mut decoded: Decoded) -> Decoded {
     for section in [
         &mut decoded.answer,

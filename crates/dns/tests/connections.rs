@@ -1,4 +1,4 @@
-//! Connections: slow ones, many idle ones, encrypted ones, and whole zones.
+//! Connections: slow clients, many idle ones, TLS, and zone transfers.
 
 mod support;
 
@@ -64,7 +64,7 @@ async fn slow_sender_is_cut_off() {
         .expect("a connection");
     slow.write_all(&[0, 40, 1]).await.expect("written");
     let mut rest = Vec::new();
-    // The server ends the connection, whether by an end or by a reset.
+    // The server closes the connection, by FIN or by RST.
     let ended = slow.read_to_end(&mut rest).await;
     assert!(ended.is_err() || rest.is_empty());
 }
@@ -90,7 +90,7 @@ async fn idle_connections_do_not_block_others() {
     let mut buffer = [0; 512];
     let length = socket.recv(&mut buffer).await.expect("an answer");
     assert_eq!(decode(&buffer[..length]).id, 2);
-    // Every one of them may still ask.
+    // All of them can still send queries.
     for stream in idle.iter_mut().step_by(100) {
         send(stream, &question(3, WEB, "A", None)).await;
         assert_eq!(receive(stream).await.id, 3);
@@ -99,12 +99,12 @@ async fn idle_connections_do_not_block_others() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn zone_transfer_is_restricted_to_allowed_networks() {
-    let asked = question(7, "cluster.local.", "AXFR", None);
+    let transfer = question(7, "cluster.local.", "AXFR", None);
     let server = Server::start(&[local()], responder(&["127.0.0.0/8"])).expect("a free port");
     let mut stream = TcpStream::connect(server.addresses()[0])
         .await
         .expect("a connection");
-    send(&mut stream, &asked).await;
+    send(&mut stream, &transfer).await;
     let answer = receive(&mut stream).await;
     assert!(answer.authoritative && answer.code == 0);
     let soa = "cluster.local. SOA soa".to_owned();
@@ -124,12 +124,12 @@ async fn zone_transfer_is_restricted_to_allowed_networks() {
     let mut stream = TcpStream::connect(strict.addresses()[0])
         .await
         .expect("a connection");
-    send(&mut stream, &asked).await;
+    send(&mut stream, &transfer).await;
     assert_eq!(receive(&mut stream).await.code, 5);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn queries_may_come_over_tls() {
+async fn queries_are_accepted_over_tls() {
     let provider = || Arc::new(rustls::crypto::ring::default_provider());
     let made = rcgen::generate_simple_self_signed(vec!["dns.test".to_owned()]).expect("a certificate");
     let certificate = made.cert.der().clone();

@@ -1,5 +1,5 @@
-//! The whole server against an API that is slow to answer: nothing is said not to exist before
-//! everything was told, and a change is answered once it is told.
+//! The whole server against a slow API: no NXDOMAIN before all objects are delivered, and changes show as soon as
+//! they are delivered.
 
 mod support;
 
@@ -17,12 +17,12 @@ use tokio::sync::watch;
 
 /// Objects that the API has delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Told {
+enum Delivered {
     /// Everything but the slices.
     NotAll,
     /// All of the first list.
     List,
-    /// And what changed since.
+    /// The list, and the change after it.
     Change,
 }
 
@@ -51,14 +51,14 @@ fn list(path: &str) -> Value {
     json!({ "metadata": metadata, "items": items })
 }
 
-/// Answers lists, those of slices only once they may be told, and watches, with one change of a slice.
-async fn serve_api(listener: TcpListener, told: watch::Receiver<Told>) {
+/// Answers lists, those of slices only after the test permits it, and watches, with one change of a slice.
+async fn serve_api(listener: TcpListener, delivered: watch::Receiver<Delivered>) {
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(serve_requests(stream, told.clone()));
+        tokio::spawn(serve_requests(stream, delivered.clone()));
     }
 }
 
-async fn serve_requests(stream: TcpStream, mut told: watch::Receiver<Told>) {
+async fn serve_requests(stream: TcpStream, mut delivered: watch::Receiver<Delivered>) {
     let mut stream = BufReader::new(stream);
     loop {
         let mut head = String::new();
@@ -70,7 +70,8 @@ async fn serve_requests(stream: TcpStream, mut told: watch::Receiver<Told>) {
         let path = head.split(' ').nth(1).expect("a path").to_owned();
         let slices = path.contains("endpointslices");
         if !path.contains("watch=true") {
-            told.wait_for(|told| !slices || *told >= Told::List)
+            delivered
+                .wait_for(|delivered| !slices || *delivered >= Delivered::List)
                 .await
                 .expect("the test runs");
             let body = list(&path).to_string();
@@ -83,7 +84,8 @@ async fn serve_requests(stream: TcpStream, mut told: watch::Receiver<Told>) {
         }
         let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n";
         stream.write_all(head.as_bytes()).await.expect("written");
-        told.wait_for(|told| *told >= Told::Change)
+        delivered
+            .wait_for(|delivered| *delivered >= Delivered::Change)
             .await
             .expect("the test runs");
         if slices {
@@ -95,7 +97,7 @@ async fn serve_requests(stream: TcpStream, mut told: watch::Receiver<Told>) {
     }
 }
 
-/// Asks for the headless Service until the outcome is the expected one.
+/// Queries the headless Service until the response is the expected one.
 async fn awaited(server: SocketAddr, code: u16, addresses: &[&str]) {
     let socket = tokio::net::UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -108,7 +110,7 @@ async fn awaited(server: SocketAddr, code: u16, addresses: &[&str]) {
     let ask = async {
         let mut buffer = [0; 512];
         loop {
-            // The server may not listen yet, which the kernel tells in one way or the other.
+            // The server may not listen yet, which the kernel reports on send or on receive.
             if socket.send_to(&message, server).await.is_ok()
                 && let Ok(Ok(length)) =
                     tokio::time::timeout(Duration::from_millis(100), socket.recv(&mut buffer)).await
@@ -135,8 +137,8 @@ async fn names_follow_the_api() {
         .await
         .expect("a socket");
     let server = format!("http://{}", listener.local_addr().expect("bound"));
-    let (tell, told) = watch::channel(Told::NotAll);
-    tokio::spawn(serve_api(listener, told));
+    let (deliver, delivered) = watch::channel(Delivered::NotAll);
+    tokio::spawn(serve_api(listener, delivered));
     let client = Client::new(ClientConfig {
         server,
         ..ClientConfig::default()
@@ -149,9 +151,9 @@ async fn names_follow_the_api() {
     let config = Config::new(vec![free], Name::from_text("cluster.local").expect("a name"));
     let running = tokio::spawn(dns::run(config, Some(client), std::future::pending()));
     awaited(free, 2, &[]).await;
-    tell.send_replace(Told::List);
+    deliver.send_replace(Delivered::List);
     awaited(free, 0, &["10.1.0.1"]).await;
-    tell.send_replace(Told::Change);
+    deliver.send_replace(Delivered::Change);
     awaited(free, 0, &["10.1.0.2"]).await;
     assert!(!running.is_finished(), "it serves for ever");
 }

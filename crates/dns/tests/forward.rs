@@ -1,4 +1,4 @@
-//! Names outside of the cluster, with resolvers upstream that answer, fail, are slow, or say nothing.
+//! Names outside of the cluster, with upstream resolvers that respond, fail, are slow, or do not respond.
 
 mod support;
 
@@ -19,22 +19,22 @@ use tokio::net::UdpSocket;
 /// Behaviour of a resolver.
 #[derive(Clone, Copy, Debug)]
 enum Behaviour {
-    /// It gives an address for so many seconds, after so many milliseconds.
+    /// Responds with an address: TTL in seconds, delay in milliseconds.
     Answers(u8, u64),
-    /// It knows no such name, and says so for a minute.
+    /// Responds with NXDOMAIN and a negative TTL of a minute.
     Denies,
-    /// It says that it failed.
+    /// Responds with SERVFAIL.
     Fails,
-    /// It says nothing.
+    /// Does not respond.
     Silent,
 }
 
-/// A resolver that counts what it is asked.
+/// A resolver that counts its queries.
 #[derive(Clone)]
 struct Resolver {
     address: SocketAddr,
     behaviour: Arc<Mutex<Behaviour>>,
-    asked: Arc<AtomicUsize>,
+    queries: Arc<AtomicUsize>,
 }
 
 impl Resolver {
@@ -43,13 +43,13 @@ impl Resolver {
         let this = Self {
             address: socket.local_addr().expect("bound"),
             behaviour: Arc::new(Mutex::new(behaviour)),
-            asked: Arc::default(),
+            queries: Arc::default(),
         };
-        let (behaviour, asked) = (this.behaviour.clone(), this.asked.clone());
+        let (behaviour, queries) = (this.behaviour.clone(), this.queries.clone());
         tokio::spawn(async move {
             let mut buffer = [0; 512];
             while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
-                asked.fetch_add(1, Ordering::SeqCst);
+                queries.fetch_add(1, Ordering::SeqCst);
                 let behaviour = *behaviour.lock().expect("not poisoned");
                 if let Behaviour::Answers(_, milliseconds) = behaviour {
                     tokio::time::sleep(Duration::from_millis(milliseconds)).await;
@@ -66,8 +66,8 @@ impl Resolver {
         *self.behaviour.lock().expect("not poisoned") = behaviour;
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn queries(&self) -> usize {
+        self.queries.load(Ordering::SeqCst)
     }
 }
 
@@ -117,7 +117,7 @@ fn serve(settings: ForwardSettings) -> Server {
     Server::start(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], Arc::new(responder)).expect("a free port")
 }
 
-/// Asks for an address from `client`; returns the answer and the TTL of its last record.
+/// Queries an address from `client`; returns the response and the TTL of its last record.
 async fn ask_from(client: IpAddr, server: &Server, name: &str) -> (Decoded, u32) {
     let socket = UdpSocket::bind((client, 0)).await.expect("a socket");
     socket.connect(server.addresses()[0]).await.expect("a route");
@@ -144,14 +144,14 @@ async fn cached_answers_are_not_queried_again() {
         assert_eq!((answer.code, answer.name.as_str()), (0, spelled));
         assert_eq!(answer.answer, ["a.example. A 192.0.2.1"]);
     }
-    assert_eq!(resolver.asked(), 1);
+    assert_eq!(resolver.queries(), 1);
     resolver.becomes(Behaviour::Denies);
     for _ in 0..3 {
         let answer = ask(&server, "nope.example.").await;
         assert_eq!((answer.code, answer.authority.len()), (3, 1));
     }
     assert_eq!(
-        resolver.asked(),
+        resolver.queries(),
         2,
         "what does not exist is kept as long as SOA says"
     );
@@ -172,12 +172,12 @@ async fn equal_queries_share_one_upstream_query() {
             .iter()
             .all(|answer| answer.answer == ["a.example. A 192.0.2.1"])
     );
-    // A client whose query comes late may ask after the first answer has come, but then the cache has it.
-    assert_eq!(resolver.asked(), 1);
+    // A late query may arrive after the first response, which is cached by then.
+    assert_eq!(resolver.queries(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_zone_may_have_resolvers_of_its_own() {
+async fn zone_may_have_resolvers_of_its_own() {
     let (own, all) = (
         Resolver::start(Behaviour::Answers(200, 0)).await,
         Resolver::start(Behaviour::Denies).await,
@@ -191,7 +191,7 @@ async fn a_zone_may_have_resolvers_of_its_own() {
     assert_eq!(ask(&server, "db.corp.example.").await.code, 0);
     assert_eq!(ask(&server, "corp.example.").await.code, 0);
     assert_eq!(ask(&server, "notcorp.example.").await.code, 3);
-    assert_eq!((own.asked(), all.asked()), (2, 1));
+    assert_eq!((own.queries(), all.queries()), (2, 1));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -201,18 +201,14 @@ async fn failing_or_silent_resolver_is_skipped() {
         let bad = Resolver::start(bad).await;
         let server = serve(settings(&[&bad, &good]));
         assert_eq!(ask(&server, "a.example.").await.code, 0);
-        assert_eq!(bad.asked(), 1);
+        assert_eq!(bad.queries(), 1);
     }
     let failing = Resolver::start(Behaviour::Fails).await;
     let server = serve(settings(&[&failing]));
     assert_eq!(ask(&server, "a.example.").await.code, 2);
-    let before = failing.asked();
+    let before = failing.queries();
     assert_eq!(ask(&server, "a.example.").await.code, 2);
-    assert_eq!(
-        failing.asked(),
-        before,
-        "a failure is not asked for again at once"
-    );
+    assert_eq!(failing.queries(), before, "a failure is not retried at once");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -252,11 +248,11 @@ async fn limits_open_upstream_queries() {
     let mut codes = clients.join_all().await;
     codes.sort_unstable();
     assert_eq!(codes, [2; 10], "too many, or no answer: it failed in either case");
-    assert!(resolver.asked() <= 4, "two questions, each twice");
+    assert!(resolver.queries() <= 4, "two questions, each twice");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_search_list_of_a_pod_is_walked_for_it() {
+async fn server_walks_the_search_list_of_a_pod() {
     let resolver = Resolver::start(Behaviour::Answers(200, 0)).await;
     let index = Index::new(Settings::of(name("cluster.local")));
     let pod_address = IpAddr::from([127, 13, 8, 1]);
@@ -293,7 +289,7 @@ async fn the_search_list_of_a_pod_is_walked_for_it() {
             (0, expected.map(str::to_owned).to_vec())
         );
     }
-    assert_eq!(resolver.asked(), 1);
+    assert_eq!(resolver.queries(), 1);
     let (answer, _) = ask_from(pod_address, &server, "web.other.ns.svc.cluster.local.").await;
     let expected = [
         "web.other.ns.svc.cluster.local. CNAME web.other.svc.cluster.local.",
@@ -312,13 +308,13 @@ async fn the_search_list_of_a_pod_is_walked_for_it() {
     assert_eq!(answer.code, 2, "what is not known is not denied");
 }
 
-/// A resolver that asks `server` whatever it is asked, and counts it: as the machine's own may, which is told to ask
+/// A resolver that sends each query to `server` and counts it, like the resolver of a host that is configured to use
 /// the cluster's.
-async fn start_circle(socket: UdpSocket, server: SocketAddr, asked: Arc<AtomicUsize>) {
+async fn start_circle(socket: UdpSocket, server: SocketAddr, queries: Arc<AtomicUsize>) {
     let socket = Arc::new(socket);
     let mut buffer = [0; 512];
     while let Ok((length, peer)) = socket.recv_from(&mut buffer).await {
-        asked.fetch_add(1, Ordering::SeqCst);
+        queries.fetch_add(1, Ordering::SeqCst);
         let (query, socket) = (buffer[..length].to_vec(), socket.clone());
         tokio::spawn(async move {
             let onwards = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
@@ -336,9 +332,9 @@ async fn forwarding_loop_ends() {
     let mut settings = settings(&[]);
     settings.routes.upstreams = vec![socket.local_addr().expect("bound")];
     let server = serve(settings);
-    let asked = Arc::new(AtomicUsize::new(0));
-    tokio::spawn(start_circle(socket, server.addresses()[0], asked.clone()));
+    let queries = Arc::new(AtomicUsize::new(0));
+    tokio::spawn(start_circle(socket, server.addresses()[0], queries.clone()));
     assert_eq!(ask(&server, "a.example.").await.code, 2);
-    // A lonely resolver is asked twice, and each time the question comes back it joins the one that is open.
-    assert!((1..=2).contains(&asked.load(Ordering::SeqCst)), "{asked:?}");
+    // A single upstream is queried twice; each returning query joins the open one.
+    assert!((1..=2).contains(&queries.load(Ordering::SeqCst)), "{queries:?}");
 }

@@ -1,5 +1,5 @@
-//! What resolvers in use understand: dig, kdig, drill, glibc's, musl's and hickory-resolver, each in a network namespace and with a
-//! resolv.conf of its own. Those that are not installed are skipped by name.
+//! Interoperability with dig, kdig, drill, glibc, musl and hickory-resolver, each in a network namespace and with a
+//! resolv.conf of its own. Programs that are not installed are skipped by name.
 
 mod support;
 
@@ -25,7 +25,7 @@ const ENDPOINTS: u8 = 100;
 /// Contents of resolv.conf of a Pod in namespace ns.
 const RESOLV_CONF: &str = "nameserver 127.0.0.1\nsearch ns.svc.cluster.local svc.cluster.local cluster.local\n\
                            options ndots:5\n";
-/// Prints the addresses of each name given to it, or the code of the failure.
+/// Program that prints the addresses of its arguments, or the error code.
 const RESOLVE_C: &str = r#"
 #include <arpa/inet.h>
 #include <netdb.h>
@@ -67,7 +67,7 @@ fn index() -> Arc<Index> {
     Arc::new(index)
 }
 
-/// The Pod of the namespace ns from which all questions come.
+/// Pod of the namespace ns, the source of all queries.
 fn pod(address: &str) -> Pod {
     let mut pod = Pod::default();
     pod.metadata.name = "asking".to_owned();
@@ -76,7 +76,7 @@ fn pod(address: &str) -> Pod {
     pod
 }
 
-/// Runs `test` beside a server on port 53 of a loopback interface of its own.
+/// Runs `test` with a server on port 53 of a loopback interface of its own.
 fn beside_a_server(search: Option<SearchList>, test: impl FnOnce()) {
     testbed::cover_file("/etc/resolv.conf", RESOLV_CONF).expect("covered");
     if fs::exists("/etc/nsswitch.conf").is_ok_and(|exists| exists) {
@@ -107,7 +107,7 @@ fn output_of(program: &str, arguments: &[&str]) -> String {
     }
 }
 
-/// The addresses that are words of a text, sorted, each once.
+/// Addresses among the words of a text, sorted, without duplicates.
 fn addresses(text: &str) -> Vec<IpAddr> {
     let mut found: Vec<IpAddr> = text
         .split_whitespace()
@@ -140,7 +140,7 @@ fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
     ] {
         assert_eq!(addresses(&print(name)), web(), "{name}");
     }
-    // musl takes 48 addresses at most, and before 1.2.4 those that fit into 512 octets.
+    // musl accepts 48 addresses at most, and before 1.2.4 those that fit into 512 octets.
     let found = addresses(&print("big"));
     assert!(
         found.len() >= at_least && found.iter().all(|address| big().contains(address)),
@@ -149,8 +149,8 @@ fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
     assert_eq!(addresses(&print("absent")), [] as [IpAddr; 0]);
 }
 
-/// `program` prints plain lookups, reverse ones, denials and long answers as they should be; `over_tcp` is what it must
-/// be told to ask for the last.
+/// Checks the output of `program` for addresses, PTR records, NXDOMAIN and long responses; `over_tcp` are its options
+/// for TCP.
 fn check_tool(program: &str, over_tcp: &[&str]) {
     let ask = |arguments: &[&str]| output_of(program, &[&["@127.0.0.1"], arguments].concat());
     let text = ask(&["web.ns.svc.cluster.local", "A"]);
@@ -175,22 +175,22 @@ fn check_tool(program: &str, over_tcp: &[&str]) {
 }
 
 #[test]
-fn dig_understands() {
+fn dig_accepts_responses() {
     testbed::in_namespace(|| beside_a_server(None, || check_tool("dig", &[])));
 }
 
 #[test]
-fn kdig_understands() {
+fn kdig_accepts_responses() {
     testbed::in_namespace(|| beside_a_server(None, || check_tool("kdig", &[])));
 }
 
 #[test]
-fn drill_understands() {
+fn drill_accepts_responses() {
     testbed::in_namespace(|| beside_a_server(None, || check_tool("drill", &["-t"])));
 }
 
 #[test]
-fn glibc_understands() {
+fn glibc_accepts_responses() {
     testbed::in_namespace(|| {
         beside_a_server(None, || {
             check_library(big().len(), |name| output_of("getent", &["ahosts", name]))
@@ -199,7 +199,7 @@ fn glibc_understands() {
 }
 
 #[test]
-fn glibc_understands_aliases_to_what_a_search_found() {
+fn glibc_accepts_aliases_to_search_results() {
     testbed::in_namespace(|| {
         beside_a_server(Some(SearchList::new(Vec::new())), || {
             check_library(big().len(), |name| output_of("getent", &["ahosts", name]));
@@ -221,7 +221,7 @@ fn musl_program() -> String {
 }
 
 #[test]
-fn musl_understands() {
+fn musl_accepts_responses() {
     testbed::in_namespace(|| {
         let program = musl_program();
         beside_a_server(None, || check_library(20, |name| output_of(&program, &[name])));
@@ -229,7 +229,7 @@ fn musl_understands() {
 }
 
 #[test]
-fn musl_understands_aliases_to_what_a_search_found() {
+fn musl_accepts_aliases_to_search_results() {
     testbed::in_namespace(|| {
         let program = musl_program();
         beside_a_server(Some(SearchList::new(Vec::new())), || {
@@ -238,7 +238,7 @@ fn musl_understands_aliases_to_what_a_search_found() {
     });
 }
 
-/// A resolver that is told what a Pod's resolv.conf says.
+/// A resolver with the configuration of a Pod.
 fn hickory() -> TokioResolver {
     let search = RESOLV_CONF
         .lines()
@@ -322,7 +322,7 @@ async fn check_hickory(resolver: &TokioResolver) {
 }
 
 #[test]
-fn hickory_understands() {
+fn hickory_accepts_responses() {
     testbed::in_namespace(|| {
         beside_a_server(None, || {
             tokio::runtime::Handle::current().block_on(check_hickory(&hickory()));
@@ -331,7 +331,7 @@ fn hickory_understands() {
 }
 
 #[test]
-fn hickory_understands_aliases_to_what_a_search_found() {
+fn hickory_accepts_aliases_to_search_results() {
     testbed::in_namespace(|| {
         beside_a_server(Some(SearchList::new(Vec::new())), || {
             tokio::runtime::Handle::current().block_on(check_hickory(&hickory()));

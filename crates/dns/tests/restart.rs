@@ -1,5 +1,5 @@
-//! The API server is killed, is away, and comes back: with its history, without it, or with another one. No answer
-//! is wrong at any time.
+//! The API server is killed and returns: with its history, without it, or with other objects. No response is ever
+//! wrong.
 
 #[path = "support/api.rs"]
 mod api_server;
@@ -18,10 +18,10 @@ use support::{Decoded, decode, question};
 
 /// Address of the DNS server, which no other test uses.
 const HOST: Ipv4Addr = Ipv4Addr::new(127, 13, 7, 2);
-/// Rounds of questions while the API server is away.
+/// Rounds of queries while the API server is away.
 const ROUNDS_AWAY: usize = 200;
 
-/// An outcome: the code and the addresses.
+/// Response code and addresses.
 type Outcome = (u16, BTreeSet<String>);
 
 fn outcome(addresses: &[&str]) -> Outcome {
@@ -44,12 +44,12 @@ fn slice(addresses: &[&str]) -> Option<Value> {
     }))
 }
 
-/// A name with what it was and what it has become.
+/// A name with its outcome before and after.
 struct Expected {
     name: &'static str,
     before: Outcome,
     after: Outcome,
-    /// True once the present state was answered; the previous state must not appear again.
+    /// True after the first response with the new outcome; the old one must not appear again.
     is_new: bool,
 }
 
@@ -73,7 +73,7 @@ impl Asking {
         (answer.code, addresses.map(str::to_owned).collect())
     }
 
-    /// Waits until the server knows everything; nothing is denied before.
+    /// Waits for the initial sync; there is no NXDOMAIN before.
     async fn wait_until_synced(&self) {
         let wait = async {
             loop {
@@ -89,7 +89,7 @@ impl Asking {
         in_time.expect("the server is synced");
     }
 
-    /// Everything is answered as before, many times.
+    /// Checks many times that all names have their outcome of before.
     async fn check_before(&self, expected: &[Expected]) {
         for _ in 0..ROUNDS_AWAY {
             for Expected { name, before, .. } in expected {
@@ -98,7 +98,7 @@ impl Asking {
         }
     }
 
-    /// Asks until everything is answered as it has become, each name changing over once.
+    /// Queries until all names have their new outcome; each changes once.
     async fn await_after(&self, expected: &mut [Expected]) {
         let wait = async {
             while expected.iter().any(|expected| !expected.is_new) {
@@ -133,7 +133,7 @@ async fn start(api: &Api) -> Asking {
     Asking { server, socket }
 }
 
-/// Fate of the history while the server is away.
+/// History of the API server when it returns.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Kept,

@@ -1,5 +1,5 @@
-//! A headless Service of 5,000 members with host names, as a StatefulSet has them, whose members are replaced one
-//! by one: at every step of it every lookup says exactly what is so.
+//! A headless Service of 5,000 members with host names, like a StatefulSet, whose members are replaced one by one:
+//! every lookup is exact at every step.
 
 mod support;
 
@@ -17,11 +17,11 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpStream, UdpSocket};
 
 const MEMBERS: u16 = 5_000;
-/// Endpoints of a slice at most, as the controller writes them.
+/// Most endpoints of a slice, as the controller writes them.
 const SLICE_ENDPOINTS_MAX: usize = 100;
-/// Members that are replaced, one in so many.
+/// One member in this many is replaced.
 const REPLACED_EVERY: usize = 100;
-/// Addresses that fit into a message of 65,535 octets beside everything else.
+/// Addresses that fit into a message of 65,535 octets with the other sections.
 const WHOLE_ANSWER_MIN: usize = 4_000;
 
 /// One endpoint in one slice.
@@ -34,7 +34,7 @@ struct Member {
 }
 
 impl Member {
-    /// Its address: another one in each generation.
+    /// Address, another one in each generation.
     fn address(self) -> Ipv4Addr {
         let [high, low] = self.number.to_be_bytes();
         Ipv4Addr::new(10, 64 + self.generation, high, low)
@@ -51,7 +51,7 @@ impl Member {
     }
 }
 
-/// The slices as the controller has written them.
+/// Slices as the controller has written them.
 struct World {
     index: Arc<Index>,
     slices: Vec<Vec<Member>>,
@@ -103,7 +103,7 @@ impl World {
         found.expect("the member is in a slice")
     }
 
-    /// The member is replaced, in four steps, after each of which `look` is called.
+    /// Replaces the member in four steps; calls `look` after each.
     async fn replace(&mut self, number: u16, mut look: impl AsyncFnMut(&Self)) {
         let (slice, at) = self.place(number);
         self.slices[slice][at].ready = false;
@@ -112,7 +112,7 @@ impl World {
         let old = self.slices[slice].remove(at);
         self.write(slice);
         look(self).await;
-        // The next one goes to a slice with room, which is often another one.
+        // The replacement goes to a slice with room, often another one.
         let room = |members: &Vec<Member>| members.len() < SLICE_ENDPOINTS_MAX;
         let slice = self.slices.iter().rposition(room).expect("there is room");
         self.slices[slice].push(Member {
@@ -143,7 +143,7 @@ impl World {
     }
 }
 
-/// A client that counts what it looked up.
+/// A client that counts its lookups.
 struct Asking {
     socket: UdpSocket,
     stream: TcpStream,
@@ -185,7 +185,7 @@ impl Asking {
         decode(&answer)
     }
 
-    /// The member has its name exactly as long as it is ready.
+    /// Checks that the member has its name exactly while it is ready.
     async fn check_member(&mut self, world: &World, number: u16) {
         let answer = self
             .over_udp(&format!("db-{number}.db.ns.svc.cluster.local."))
@@ -197,7 +197,7 @@ impl Asking {
         assert_eq!((answer.code, addresses(&answer)), expected, "db-{number}");
     }
 
-    /// The Service has the members that are ready, as many as fit, and none besides.
+    /// Checks that the Service has its ready members, as many as fit, and no others.
     async fn check_service(&mut self, world: &World) {
         const NAME: &str = "db.ns.svc.cluster.local.";
         let ready = world.ready();
@@ -231,7 +231,7 @@ async fn every_lookup_of_a_ready_member_succeeds() {
         world
             .replace(replaced, async |world| {
                 asking.check_service(world).await;
-                // The one that is replaced, its neighbours, and some far away.
+                // The replaced member, its neighbours, and some far away.
                 let others = (0..MEMBERS).skip(usize::from(replaced) % 700).step_by(700);
                 for number in [replaced, (replaced + 1) % MEMBERS].into_iter().chain(others) {
                     asking.check_member(world, number).await;

@@ -1,4 +1,4 @@
-//! The server on real sockets of the loopback interface, with resolvers upstream that behave and that do not.
+//! The server on sockets of the loopback interface, with well-behaved and hostile upstream resolvers.
 
 mod support;
 
@@ -39,14 +39,14 @@ fn serve(listen: &str, upstreams: Vec<SocketAddr>) -> Server {
     Server::start(&[listen.parse().expect("an address")], responder).expect("a free port")
 }
 
-/// Asks over UDP; nothing if no answer comes.
+/// Queries over UDP; `None` without a response.
 async fn ask(server: SocketAddr, message: Vec<u8>) -> Option<Decoded> {
     let local: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
         SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
     };
     let socket = tokio::net::UdpSocket::bind((local, 0)).await.expect("a socket");
-    // Connected, so that an answer from another address than the one asked would not be taken.
+    // Connected, so that an answer from another address is not accepted.
     socket.connect(server).await.expect("a route");
     socket.send(&message).await.expect("sent");
     let mut buffer = vec![0; 65_535];
@@ -72,28 +72,28 @@ async fn responses_come_from_the_queried_address() {
     let server = serve("0.0.0.0:0", Vec::new());
     let port = server.addresses()[0].port();
     for host in [1, 2, 77] {
-        let asked = SocketAddr::from(([127, 0, 0, host], port));
-        let answer = ask(asked, question(9, "Web.ns.svc.cluster.local.", "A", None))
+        let address = SocketAddr::from(([127, 0, 0, host], port));
+        let answer = ask(address, question(9, "Web.ns.svc.cluster.local.", "A", None))
             .await
             .expect("an answer");
         assert_eq!(
             (answer.id, answer.name.as_str()),
             (9, "Web.ns.svc.cluster.local."),
-            "as it was asked"
+            "in the case of the query"
         );
         assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn ipv6_is_answered_too() {
+async fn ipv6_clients_are_answered() {
     if UdpSocket::bind("[::1]:0").is_err() {
-        eprintln!("ipv6_is_answered_too is skipped: this machine has no IPv6");
+        eprintln!("skipped: ipv6_clients_are_answered: this host has no IPv6");
         return;
     }
     let server = serve("[::]:0", Vec::new());
-    let asked = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), server.addresses()[0].port());
-    let answer = ask(asked, question(9, "web.ns.svc.cluster.local.", "A", None))
+    let address = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), server.addresses()[0].port());
+    let answer = ask(address, question(9, "web.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
@@ -102,21 +102,24 @@ async fn ipv6_is_answered_too() {
 #[tokio::test(flavor = "multi_thread")]
 async fn oversized_responses_are_truncated() {
     let server = serve("127.0.0.1:0", Vec::new());
-    let asked = server.addresses()[0];
-    let cut = ask(asked, question(1, "big.ns.svc.cluster.local.", "A", None))
+    let address = server.addresses()[0];
+    let cut = ask(address, question(1, "big.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert!(cut.truncated && cut.answer.len() < usize::from(ENDPOINTS));
-    let whole = ask(asked, question(1, "big.ns.svc.cluster.local.", "A", Some(4_096)))
-        .await
-        .expect("an answer");
+    let whole = ask(
+        address,
+        question(1, "big.ns.svc.cluster.local.", "A", Some(4_096)),
+    )
+    .await
+    .expect("an answer");
     assert_eq!(
         (whole.truncated, whole.answer.len(), whole.edns),
         (false, usize::from(ENDPOINTS), Some(4_096))
     );
 
     // Two queries at once on one connection, cut at an odd place.
-    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     let first = framed(&question(1, "big.ns.svc.cluster.local.", "A", None));
     let both = [
         first,
@@ -137,14 +140,14 @@ async fn oversized_responses_are_truncated() {
 #[tokio::test(flavor = "multi_thread")]
 async fn malformed_messages_do_not_stop_the_server() {
     let server = serve("127.0.0.1:0", Vec::new());
-    let asked = server.addresses()[0];
+    let address = server.addresses()[0];
     let noise = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let good = question(1, "web.ns.svc.cluster.local.", "A", Some(1_232));
     for length in 0..good.len() {
-        noise.send_to(&good[..length], asked).expect("sent");
+        noise.send_to(&good[..length], address).expect("sent");
     }
-    noise.send_to(&vec![0xC0; 9_000], asked).expect("sent");
-    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    noise.send_to(&vec![0xC0; 9_000], address).expect("sent");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream.write_all(&[0, 3, 1, 2, 3]).await.expect("written");
     let mut rest = Vec::new();
     assert_eq!(
@@ -156,20 +159,20 @@ async fn malformed_messages_do_not_stop_the_server() {
     let mut chaos = question(3, "web.ns.svc.cluster.local.", "A", None);
     let class = chaos.len() - 1;
     chaos[class] = 3;
-    assert_eq!(ask(asked, chaos).await.expect("an answer").code, 5);
+    assert_eq!(ask(address, chaos).await.expect("an answer").code, 5);
     let mut version = question(4, "web.ns.svc.cluster.local.", "A", Some(512));
     let at = version.len() - 5;
     version[at] = 1;
-    let refused = ask(asked, version).await.expect("an answer");
+    let refused = ask(address, version).await.expect("an answer");
     assert!(
         refused.answer.is_empty() && refused.edns.is_some(),
         "EDNS version 1 is not known"
     );
-    assert_eq!(ask(asked, good).await.expect("an answer").answer.len(), 1);
+    assert_eq!(ask(address, good).await.expect("an answer").answer.len(), 1);
 }
 
-/// A resolver that first answers with another identifier, then with another question, then rightly; and
-/// that says of every answer that there is more over TCP, where it gives two addresses instead of one.
+/// A resolver that responds first with another identifier, then with another question, then correctly. It sets TC in
+/// every response, and responds with two addresses instead of one over TCP.
 async fn devious_resolver() -> SocketAddr {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
         .await
@@ -204,7 +207,7 @@ async fn devious_resolver() -> SocketAddr {
     address
 }
 
-/// An answer that repeats the question and gives A records.
+/// A response with the question and A records.
 fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
     let end = 12 + query[12..].iter().position(|octet| *octet == 0).expect("a name") + 5;
     let mut answer = query[..end].to_vec();
@@ -224,8 +227,8 @@ fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
 #[tokio::test(flavor = "multi_thread")]
 async fn other_names_are_forwarded() {
     let server = serve("127.0.0.1:0", vec![devious_resolver().await]);
-    let asked = server.addresses()[0];
-    let answer = ask(asked, question(77, "example.com.", "A", None))
+    let address = server.addresses()[0];
+    let answer = ask(address, question(77, "example.com.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(
@@ -236,7 +239,7 @@ async fn other_names_are_forwarded() {
     let both = ["example.com. A 192.0.2.1", "example.com. A 192.0.2.2"];
     assert_eq!(answer.answer, both);
 
-    let mut stream = TcpStream::connect(asked).await.expect("a connection");
+    let mut stream = TcpStream::connect(address).await.expect("a connection");
     stream
         .write_all(&framed(&question(78, "example.com.", "A", None)))
         .await
@@ -248,7 +251,7 @@ async fn other_names_are_forwarded() {
         ["example.com. A 192.0.2.1", "example.com. A 192.0.2.2"]
     );
 
-    let alias = ask(asked, question(79, "out.ns.svc.cluster.local.", "A", None))
+    let alias = ask(address, question(79, "out.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert!(alias.authoritative && alias.code == 0);
@@ -259,7 +262,7 @@ async fn other_names_are_forwarded() {
     ];
     assert_eq!(alias.answer, expected);
     // Names of the cluster are never forwarded; a response of upstream would show it.
-    let own = ask(asked, question(80, "nope.ns.svc.cluster.local.", "A", None))
+    let own = ask(address, question(80, "nope.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert_eq!((own.code, own.answer.len()), (3, 0));
@@ -267,7 +270,7 @@ async fn other_names_are_forwarded() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn falls_back_to_next_resolver() {
-    // Nobody listens on a port that was just given back, so the kernel refuses at once.
+    // No socket is bound to a port that was just released, so the kernel rejects at once.
     let dead = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))
         .and_then(|socket| socket.local_addr())
         .expect("a port");

@@ -1,4 +1,4 @@
-//! Questions upstream that cannot be foretold: source port, identifier, and the case of letters.
+//! Unpredictable parts of upstream queries: source port, identifier, and the case of letters.
 
 mod support;
 
@@ -16,16 +16,16 @@ use tokio::net::{TcpListener, UdpSocket};
 
 const SERVER_FAILURE: u16 = 2;
 
-/// Treatment of the case of letters by a resolver.
+/// Handling of letter case by a resolver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Case {
     Repeats,
     Loses,
-    /// It is not there.
+    /// Omits the question.
     Absent,
 }
 
-/// A question as it came.
+/// A question as received.
 #[derive(Clone, Debug)]
 struct Seen {
     port: u16,
@@ -33,7 +33,7 @@ struct Seen {
     name: Vec<u8>,
 }
 
-/// A resolver that gives one address for every name, and keeps what it was asked over UDP.
+/// A resolver that returns one address for every name and records its UDP queries.
 struct Resolver {
     address: SocketAddr,
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -109,7 +109,7 @@ fn serve(resolver: &Resolver, query_case: QueryCase) -> Server {
             query_case,
             ..RouteSettings::default()
         },
-        // Every question goes upstream.
+        // Every query is forwarded.
         cache: CacheSettings {
             bytes_max: 0,
             ..CacheSettings::default()
@@ -145,7 +145,7 @@ async fn upstream_queries_are_unpredictable() {
     let distinct = |of: &dyn Fn(&Seen) -> Vec<u8>| seen.iter().map(of).collect::<HashSet<_>>().len();
     let ports = distinct(&|seen| seen.port.to_be_bytes().to_vec());
     let ids = distinct(&|seen| seen.id.to_vec());
-    // Of 28,000 and 65,536, two of 200 are the same now and then.
+    // Out of 28,000 ports and 65,536 identifiers, some of 200 coincide.
     assert!(ports > QUESTIONS * 9 / 10, "{ports} ports");
     assert!(ids > QUESTIONS * 9 / 10, "{ids} identifiers");
     let cases = distinct(&|seen| {
@@ -160,7 +160,7 @@ async fn upstream_queries_are_unpredictable() {
 #[tokio::test(flavor = "multi_thread")]
 async fn rejects_udp_response_in_other_case() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
-    // Nobody listens there over TCP, so the question ends.
+    // Nothing listens there over TCP, so the query fails.
     let server = serve(&resolver, QueryCase::Random);
     let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
     assert_eq!((answer.code, answer.answer.len()), (SERVER_FAILURE, 0));
@@ -174,7 +174,7 @@ async fn response_in_other_case_is_retried_over_tcp() {
         let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
     }
-    // Over TCP the case was kept, so datagrams in another case go on being forged ones.
+    // Over TCP the case was preserved, so datagrams in another case still count as forged.
     let lower = |seen: &Seen| seen.name == seen.name.to_ascii_lowercase();
     assert!(!resolver.seen().iter().any(lower));
 }

@@ -7,6 +7,16 @@ use crate::offsets::OffsetSet;
 use crate::{Random, TakeError};
 
 /// A range of ports (NP-01), with bands as for addresses but of other sizes (NP-02).
+///
+/// ```
+/// use ipam::{PortRange, TakeError};
+///
+/// let mut ports = PortRange::new(30_000..=32_767);
+/// assert_eq!(ports.take(30_080), Ok(()));
+/// assert_eq!(ports.take(30_080), Err(TakeError::Taken));
+/// assert_eq!(ports.take(80), Err(TakeError::OutOfRange));
+/// assert_eq!(ports.free(), 2_767);
+/// ```
 #[derive(Clone, Debug)]
 pub struct PortRange {
     ports: RangeInclusive<u16>,

@@ -1,4 +1,39 @@
 //! Decision about a single packet, with its reason.
+//!
+//! ```
+//! use api::object::{EndpointSlice, Protocol, Service};
+//! use plan::{Packet, Plan, Settings, Verdict};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let service: Service = serde_json::from_str(
+//!     r#"{"metadata": {"namespace": "default", "name": "web"},
+//!         "spec": {"type": "ClusterIP", "clusterIP": "10.96.0.5", "ports": [{"port": 80}]}}"#,
+//! )?;
+//! let slice: EndpointSlice = serde_json::from_str(
+//!     r#"{"metadata": {"namespace": "default", "name": "web-1",
+//!             "labels": {"kubernetes.io/service-name": "web"}},
+//!         "addressType": "IPv4", "ports": [{"name": "", "port": 8080}],
+//!         "endpoints": [{"addresses": ["10.244.1.2"]}]}"#,
+//! )?;
+//! let mut plan = Plan::new(Settings::default());
+//! plan.apply_service(&service);
+//! plan.apply_slice(&slice);
+//! plan.take_changes();
+//!
+//! let packet = Packet {
+//!     source: "10.244.2.9".parse()?,
+//!     destination: "10.96.0.5".parse()?,
+//!     port: 80,
+//!     protocol: Protocol::Tcp,
+//!     interface: None,
+//! };
+//! let Verdict::Balanced { choices, .. } = plan.decide(&packet).verdict else {
+//!     panic!("the Service has an endpoint");
+//! };
+//! assert_eq!(choices[0].address, "10.244.1.2:8080".parse()?);
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,5 +1,5 @@
 //! Probes of containers and of external backends: scheduling and evaluation (here, pure), and execution over the
-//! network ([`ask`]: [`http`], [`grpc`], [`tcp`]).
+//! network ([`execute`]: [`http`], [`grpc`], [`tcp`]).
 //!
 //! The rules are the kubelet's (`pkg/kubelet/prober/worker.go`). A startup probe holds back the others until it has
 //! succeeded. Results count in a row. A liveness or startup probe that reaches its failure threshold ends the
@@ -27,7 +27,7 @@ use std::time::Duration;
 
 pub use connect::{DialError, Host};
 use definition::Probe;
-pub use run::{Asked, Target, ask, get};
+pub use run::{ProbeReport, Target, execute, get};
 
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub struct Target<'a> {
 
 /// Report of a probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct ProbeReport {
     /// Result of the probe.
     pub answer: Answer,
     /// Human-readable message, or "".
@@ -32,7 +32,7 @@ pub struct Asked {
     pub is_odd: bool,
 }
 
-impl Asked {
+impl ProbeReport {
     /// Creates a report from a result and a message.
     pub fn new(result: Answer, message: impl ToString) -> Self {
         Self {
@@ -51,7 +51,27 @@ impl Asked {
 }
 
 /// Runs an `httpGet`, `tcpSocket` or `grpc` probe. The caller runs `exec` probes.
-pub async fn ask(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>) -> Asked {
+///
+/// ```no_run
+/// use std::sync::Arc;
+///
+/// use probe::definition::{HttpGet, Probe};
+/// use probe::{Answer, Target};
+///
+/// # async fn example(tls: Arc<rustls::ClientConfig>) -> Result<(), std::net::AddrParseError> {
+/// let probe = Probe {
+///     http_get: Some(HttpGet { path: "/healthz".to_owned(), ..HttpGet::default() }),
+///     ..Probe::default()
+/// };
+/// let target = Target { address: Some("10.244.1.2".parse()?), ports: &[] };
+/// let report = probe::execute(&probe, target, &tls).await;
+/// if report.answer != Answer::Success {
+///     eprintln!("unhealthy: {}", report.message);
+/// }
+/// # Ok(())
+/// # }
+/// ```
+pub async fn execute(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>) -> ProbeReport {
     let limit = timeout(probe);
     if let Some(http_get) = &probe.http_get {
         return get(http_get, target, tls, limit).await;
@@ -63,37 +83,37 @@ pub async fn ask(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>) -> 
     };
     let (host, port) = match endpoint {
         Ok(endpoint) => endpoint,
-        Err(reason) => return Asked::new(Answer::Unknown, reason),
+        Err(reason) => return ProbeReport::new(Answer::Unknown, reason),
     };
     if let Some(grpc) = &probe.grpc {
         let report = time::timeout(limit, grpc::probe(&host, port, &grpc.service)).await;
         return report.map_or_else(
             |_| {
                 let message = format!("timeout: health rpc did not complete within {limit:?}");
-                Asked::new(Answer::Failure, message)
+                ProbeReport::new(Answer::Failure, message)
             },
-            Asked::of,
+            ProbeReport::of,
         );
     }
     let report = time::timeout(limit, tcp::probe(&host, port)).await;
     let slow = || format!("dial tcp {}: i/o timeout", host.with_port(port));
-    report.map_or_else(|_| Asked::new(Answer::Failure, slow()), Asked::of)
+    report.map_or_else(|_| ProbeReport::new(Answer::Failure, slow()), ProbeReport::of)
 }
 
 /// Runs an HTTP request of a probe or of a lifecycle handler.
-pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, limit: Duration) -> Asked {
+pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, limit: Duration) -> ProbeReport {
     let (host, port) = match target.endpoint(&get.host, &get.port) {
         Ok(endpoint) => endpoint,
-        Err(reason) => return Asked::new(Answer::Unknown, reason),
+        Err(reason) => return ProbeReport::new(Answer::Unknown, reason),
     };
     match time::timeout(limit, http::probe(get, &host, port, tls)).await {
-        Ok(Ok(HttpSuccess::Plain)) => Asked::new(Answer::Success, ""),
-        Ok(Ok(HttpSuccess::RedirectedAway)) => Asked {
+        Ok(Ok(HttpSuccess::Plain)) => ProbeReport::new(Answer::Success, ""),
+        Ok(Ok(HttpSuccess::RedirectedAway)) => ProbeReport {
             is_odd: true,
-            ..Asked::new(Answer::Success, "Probe terminated redirects")
+            ..ProbeReport::new(Answer::Success, "Probe terminated redirects")
         },
-        Ok(Err(HttpFailure::Request { why: reason })) => Asked::new(Answer::Unknown, reason),
-        Ok(Err(failure)) => Asked::new(Answer::Failure, failure),
+        Ok(Err(HttpFailure::Request { why: reason })) => ProbeReport::new(Answer::Unknown, reason),
+        Ok(Err(failure)) => ProbeReport::new(Answer::Failure, failure),
         Err(_) => {
             let scheme = if get.scheme.is_empty() {
                 "http"
@@ -107,7 +127,7 @@ pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, lim
                 get.path
             );
             let reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-            Asked::new(Answer::Failure, format!("Get {url:?}: {reason}"))
+            ProbeReport::new(Answer::Failure, format!("Get {url:?}: {reason}"))
         }
     }
 }

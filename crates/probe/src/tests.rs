@@ -28,21 +28,22 @@ fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// Asks every probe when it is due and answers at once, until nothing is due or `until`; what was asked when.
+/// Executes every due probe with an instant result, until `until`. Returns the executions and verdicts with their
+/// times.
 fn drive(
     probing: &mut Probing,
     until: u64,
     mut answer: impl FnMut(ProbeKind, u64) -> Answer,
 ) -> (Vec<(u64, ProbeKind)>, Vec<(u64, Verdict)>) {
-    let (mut asked, mut verdicts) = (Vec::new(), Vec::new());
+    let (mut executed, mut verdicts) = (Vec::new(), Vec::new());
     while let Some(due) = probing.next_due().filter(|due| due.as_secs() <= until) {
         for kind in probing.begin(due) {
-            asked.push((due.as_secs(), kind));
+            executed.push((due.as_secs(), kind));
             let verdict = probing.count(kind, answer(kind, due.as_secs()), due);
             verdicts.extend(verdict.map(|verdict| (due.as_secs(), verdict)));
         }
     }
-    (asked, verdicts)
+    (executed, verdicts)
 }
 
 #[test]
@@ -51,10 +52,10 @@ fn first_probe_after_delay_then_by_period() {
         json!({"readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5}});
     let mut probing = probing_of(spec);
     assert!(probing.is_started() && !probing.is_ready());
-    let (asked, verdicts) = drive(&mut probing, 20, |_, at| {
+    let (executed, verdicts) = drive(&mut probing, 20, |_, at| {
         if at < 10 { Answer::Failure } else { Answer::Success }
     });
-    let times: Vec<u64> = asked.iter().map(|(at, _)| *at).collect();
+    let times: Vec<u64> = executed.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [3, 8, 13, 18]);
     assert_eq!(verdicts, [(13, Verdict::Changed)]);
     assert!(probing.is_ready());
@@ -88,13 +89,13 @@ fn startup_probe_delays_other_probes() {
         "readinessProbe": {"periodSeconds": 10, "initialDelaySeconds": 2},
     });
     let mut probing = probing_of(spec);
-    let (asked, verdicts) = drive(&mut probing, 25, |kind, at| match kind {
+    let (executed, verdicts) = drive(&mut probing, 25, |kind, at| match kind {
         ProbeKind::Startup if at < 8 => Answer::Failure,
         _ => Answer::Success,
     });
     use ProbeKind::{Liveness, Readiness, Startup};
     assert_eq!(
-        asked,
+        executed,
         [
             (0, Startup),
             (4, Startup),
@@ -104,7 +105,7 @@ fn startup_probe_delays_other_probes() {
             (20, Liveness)
         ]
     );
-    // It takes traffic only after its first readiness answer, which is asked for at once.
+    // The first readiness result starts the traffic, so its probe is due at once.
     assert_eq!(verdicts, [(8, Verdict::Changed), (8, Verdict::Changed)]);
 }
 
@@ -115,8 +116,8 @@ fn failed_liveness_or_startup_restarts_container() {
         ("startupProbe", ProbeKind::Startup, 20),
     ] {
         let mut probing = probing_of(json!({probe: {}, "readinessProbe": {}}));
-        let (_, verdicts) = drive(&mut probing, 1000, |asked, _| {
-            if asked == kind {
+        let (_, verdicts) = drive(&mut probing, 1000, |executed, _| {
+            if executed == kind {
                 Answer::Failure
             } else {
                 Answer::Success
@@ -139,7 +140,7 @@ fn unknown_result_does_not_count() {
 fn slow_probe_makes_up_for_one_tick() {
     let mut probing = probing_of(json!({"readinessProbe": {"periodSeconds": 2}}));
     assert_eq!(probing.begin(seconds(0)), [ProbeKind::Readiness]);
-    assert!(probing.begin(seconds(4)).is_empty(), "still being asked");
+    assert!(probing.begin(seconds(4)).is_empty(), "still being executed");
     assert_eq!(probing.next_due(), None);
     probing.count(ProbeKind::Readiness, Answer::Failure, seconds(7));
     assert_eq!(probing.next_due(), Some(seconds(7)));
@@ -149,13 +150,13 @@ fn slow_probe_makes_up_for_one_tick() {
 fn terminating_pod_runs_readiness_probe_only() {
     let mut probing = probing_of(json!({"livenessProbe": {}, "readinessProbe": {}}));
     probing.end_begins();
-    let (asked, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
-    assert_eq!(asked, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
+    let (executed, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
+    assert_eq!(executed, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
 }
 
 proptest! {
-    /// Whatever is answered: no probe comes sooner than its period after the one before, none before its delay, and
-    /// nobody but the startup probe before the container has started.
+    /// For any results, a probe runs no sooner than its period and its initial delay, and only the startup probe runs
+    /// before the container has started.
     #[test]
     fn probes_respect_their_period(
         delays in proptest::array::uniform3(0u32..20),

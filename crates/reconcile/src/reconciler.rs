@@ -10,6 +10,63 @@ use crate::queue::Queue;
 ///
 /// The driver ([`crate::run`]) calls [`Reconciler::reconcile`] for one key at a time, and only after
 /// [`Reconciler::is_synced`] returns true.
+///
+/// # Example
+///
+/// A reconciler that writes each key until the observed value is the desired one:
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::time::{Duration, Instant};
+///
+/// use reconcile::queue::{BackOff, Queue};
+/// use reconcile::{Action, Reconciler};
+///
+/// #[derive(Default)]
+/// struct Replicas {
+///     desired: BTreeMap<String, u32>,
+///     observed: BTreeMap<String, u32>,
+/// }
+///
+/// impl Reconciler for Replicas {
+///     type Change = (String, u32);
+///     type Key = String;
+///     type Job = u32;
+///     type Output = u32;
+///     const CONCURRENT_JOBS_MAX: usize = 5;
+///
+///     fn apply_change(&mut self, (key, replicas): (String, u32), queue: &mut Queue<String>, now: Instant) {
+///         self.desired.insert(key.clone(), replicas);
+///         queue.add(key, now);
+///     }
+///
+///     fn is_synced(&self) -> bool {
+///         true
+///     }
+///
+///     fn reconcile(&mut self, key: &String, _now: Instant) -> Action<u32> {
+///         match self.desired.get(key) {
+///             Some(replicas) if self.observed.get(key) != Some(replicas) => Action::Run(*replicas),
+///             _ => Action::Done,
+///         }
+///     }
+///
+///     fn on_success(&mut self, key: &String, replicas: u32, _queue: &mut Queue<String>, _now: Instant) {
+///         self.observed.insert(key.clone(), replicas);
+///     }
+/// }
+///
+/// let now = Instant::now();
+/// let back_off = BackOff { first: Duration::from_millis(5), max: Duration::from_secs(60) };
+/// let (mut replicas, mut queue) = (Replicas::default(), Queue::new(back_off));
+/// replicas.apply_change(("default/web".to_owned(), 3), &mut queue, now);
+///
+/// let (key, _) = queue.take(now).expect("a key is ready");
+/// assert!(matches!(replicas.reconcile(&key, now), Action::Run(3)));
+/// replicas.on_success(&key, 3, &mut queue, now);
+/// queue.done(&key, now);
+/// assert!(matches!(replicas.reconcile(&key, now), Action::Done));
+/// ```
 pub trait Reconciler {
     /// A change that a watch reports.
     type Change;

@@ -86,16 +86,18 @@ impl<'index> Group<'index> {
     }
 
     fn change(&self, write: &Write, revision: Revision) -> Result<Option<Change>, CommitError> {
-        let inscribed = |key: &Key, value: &Value| {
+        let with_revision = |key: &Key, value: &Value| {
             let reason = "the offset of its revision is out of bounds";
-            value.inscribed(revision).ok_or_else(|| CommitError::Malformed {
-                key: key.clone(),
-                reason,
-            })
+            value
+                .with_revision(revision)
+                .ok_or_else(|| CommitError::Malformed {
+                    key: key.clone(),
+                    reason,
+                })
         };
         match write {
             Write::Put(key, value) => {
-                let value = inscribed(key, value)?;
+                let value = with_revision(key, value)?;
                 Ok(Some(Change::Put {
                     key: key.clone(),
                     value,
@@ -103,7 +105,7 @@ impl<'index> Group<'index> {
             }
             Write::Delete { key, .. } if self.current(key).is_none() => Ok(None),
             Write::Delete { key, last } => {
-                let last = last.as_ref().map(|value| inscribed(key, value)).transpose()?;
+                let last = last.as_ref().map(|value| with_revision(key, value)).transpose()?;
                 Ok(Some(Change::Delete {
                     key: key.clone(),
                     last,

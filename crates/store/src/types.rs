@@ -32,7 +32,14 @@ pub struct Value {
 impl Value {
     /// Returns the bytes with `revision` inserted in decimal, in an allocation of exactly that size; `None` if
     /// `revision_at` is out of bounds.
-    pub fn inscribed(&self, revision: Revision) -> Option<Bytes> {
+    ///
+    /// ```
+    /// use store::{Revision, Value};
+    ///
+    /// let value = Value { bytes: r#"{"version":""}"#.into(), revision_at: Some(12) };
+    /// assert_eq!(value.with_revision(Revision(42)).expect("in bounds"), r#"{"version":"42"}"#);
+    /// ```
+    pub fn with_revision(&self, revision: Revision) -> Option<Bytes> {
         let Some(at) = self.revision_at else {
             return Some(Bytes::copy_from_slice(&self.bytes));
         };
@@ -76,7 +83,7 @@ pub struct Record {
 impl Record {
     /// Returns the record as readers get it; `None` if the offset of the revision is out of bounds.
     pub fn into_entry(self) -> Option<Entry> {
-        let value = self.value.inscribed(self.modified)?;
+        let value = self.value.with_revision(self.modified)?;
         Some(Entry {
             key: self.key,
             value,
@@ -164,18 +171,18 @@ pub struct Event {
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The history before `oldest` is compacted; read the present state and watch from there.
-    #[error("revision {asked} has been compacted; the oldest is {oldest}")]
+    #[error("revision {requested} has been compacted; the oldest is {oldest}")]
     Compacted {
         /// Requested revision.
-        asked: Revision,
+        requested: Revision,
         /// Oldest revision that can be served.
         oldest: Revision,
     },
     /// The revision does not exist yet; retry later.
-    #[error("revision {asked} is larger than the current revision {current}")]
+    #[error("revision {requested} is larger than the current revision {current}")]
     Future {
         /// Requested revision.
-        asked: Revision,
+        requested: Revision,
         /// Newest revision.
         current: Revision,
     },

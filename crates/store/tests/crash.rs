@@ -1,5 +1,5 @@
-//! The embedded engine under kill -9 and on a full disk. Each test runs its own binary again as a child
-//! process that does the writing: told by an environment variable where.
+//! The embedded engine under kill -9 and on a full disk. Each test runs its own binary as a child process that
+//! writes; an environment variable names the directory.
 
 use std::collections::hash_map::RandomState;
 use std::env;
@@ -16,16 +16,16 @@ use store::{
     CommitError, Expectation, Key, SqliteOptions, SqliteStore, Store, StoreError, Transaction, Value, Write,
 };
 
-/// Set for the child: the data directory.
+/// Environment variable of the child: the data directory.
 const CHILD_DIRECTORY: &str = "PORTOLAN_STORE_TEST_DIRECTORY";
 
 const KILLS: usize = 10;
-/// A child is killed after at most so many acknowledgements: enough for the log to be checkpointed.
+/// Most acknowledgements before the kill: enough for checkpoints of the log.
 const MOMENTS: u64 = 4_000;
 
 const COMMITTERS: usize = 8;
 
-/// The last few entries that a committer leaves; older ones it deletes.
+/// Number of entries that a committer keeps; it deletes older ones.
 const ENTRIES_KEPT: u64 = 3;
 
 fn open(directory: &Path) -> SqliteStore {
@@ -68,7 +68,7 @@ fn acknowledged_writes_survive_kill_nine() {
     );
 }
 
-/// Starts a child, kills it after it has told so many acknowledgements, and notes all it told.
+/// Starts a child, kills it after `acknowledgements` lines of output, and records all acknowledged writes.
 fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u64, u64); COMMITTERS]) {
     let mut child = Command::new(env::current_exe().expect("this binary"))
         .args(["acknowledged_writes_survive_kill_nine", "--exact", "--nocapture"])
@@ -76,10 +76,10 @@ fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u6
         .stdout(Stdio::piped())
         .spawn()
         .expect("a child");
-    let mut told = 0;
+    let mut received = 0;
     for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
         let line = line.expect("a line");
-        // The test harness may have begun the line.
+        // The line may start with output of the test harness.
         let Some((_, numbers)) = line.split_once("acknowledged ") else {
             continue;
         };
@@ -91,19 +91,19 @@ fn run_and_kill(directory: &Path, acknowledgements: u64, acknowledged: &mut [(u6
             panic!("{line}")
         };
         acknowledged[committer as usize] = (count, revision);
-        told += 1;
-        if told == acknowledgements {
+        received += 1;
+        if received == acknowledgements {
             child.kill().expect("kill -9");
         }
     }
     let status = child.wait().expect("its end");
     assert!(
-        told >= acknowledgements,
-        "the child ended by itself after {told}: {status}"
+        received >= acknowledgements,
+        "the child ended by itself after {received}: {status}"
     );
 }
 
-/// Each committer counts up and adds an entry with the number, in one transaction.
+/// Commits without end: each committer increments its counter and adds an entry with the number, in one transaction.
 fn commit_until_killed(directory: &Path) -> ! {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -145,7 +145,7 @@ fn commit_until_killed(directory: &Path) -> ! {
     );
 }
 
-/// At most one commit of a committer was under way, so that it happened or not, but wholly.
+/// Checks a committer: at most one commit was in progress, and it happened completely or not at all.
 fn check_committer(store: &SqliteStore, committer: usize, count: u64, revision: u64) {
     let counter = format!("/counters/{committer}");
     let found = number(store, &counter).unwrap_or(0);
@@ -176,7 +176,7 @@ fn check_committer(store: &SqliteStore, committer: usize, count: u64, revision: 
 }
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room() {
+fn full_disk_rejects_writes_until_space_is_free() {
     if let Some(directory) = env::var_os(CHILD_DIRECTORY) {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
@@ -184,7 +184,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         return runtime.block_on(fill_and_recover(directory.as_ref()));
     }
     let directory = tempfile::tempdir().expect("a directory");
-    // A file over the size limit fails like a full disk once the signal that comes with it is ignored.
+    // A file over the size limit fails like a full disk if SIGXFSZ is ignored.
     let output = Command::new("sh")
         .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
         .arg(env::current_exe().expect("this binary"))
@@ -209,7 +209,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
     );
 }
 
-/// Limits the size of this process's files.
+/// Limits the file size of this process.
 fn limit_file_bytes(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(

@@ -1,4 +1,4 @@
-//! etcd that goes away, is set back, forgets, belongs to others; and several stores on one etcd.
+//! Faults of etcd: outage, restore of an old state, compaction, keys of others; and several stores on one etcd.
 
 use std::path::Path;
 use std::process::Command;
@@ -17,10 +17,10 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
-/// Ends a wait that would not end; far beyond what any of them takes.
+/// Timeout of a test that hangs, far above the duration of each.
 const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// An etcd of the test's own; `None`, said by the test's name, if there is none on this machine.
+/// Starts an etcd of the test's own; `None`, with a message, if the host has no etcd.
 fn etcd(test: &str) -> Option<(EtcdServer, TempDir)> {
     if !EtcdServer::is_installed() {
         println!("skipped: {test}: etcd is not installed");
@@ -70,7 +70,7 @@ async fn commit(store: &EtcdStore, key: &str, text: &str) -> Revision {
         .expect("a commit")
 }
 
-/// Tries again until the store can write.
+/// Repeats a commit until the store can write.
 async fn commit_at_last(store: &EtcdStore, key: &str, text: &str) -> Revision {
     let trying = async {
         loop {
@@ -234,7 +234,7 @@ fn copy_tree(from: &Path, to: &Path) {
     }
 }
 
-/// Leads connections to etcd until it is cut.
+/// Relays connections to etcd until it is cut.
 struct Relay {
     url: String,
     accepting: JoinSet<()>,
@@ -356,7 +356,7 @@ async fn rejects_prefix_of_another_program_or_newer_version() {
     );
     assert!(refusal().await.contains("copy"));
 
-    // A key written by hand beside ours is reported and skipped.
+    // A key written by hand beside the store's is reported and skipped.
     let mut others = options(etcd.url());
     others.address.prefix = "/elsewhere".to_owned();
     let store = EtcdStore::open(others).await.expect("a store of its own");
@@ -384,7 +384,7 @@ async fn history_is_compacted_by_one_of_several() {
     let (one, other) = (EtcdStore::open(quick.clone()).await, EtcdStore::open(quick).await);
     let (one, other) = (one.expect("a store"), other.expect("a store"));
     let start = commit(&one, "/things/a", "0").await;
-    // Whoever starts to follow from the past is refused by etcd itself once that is compacted: told by etcdctl.
+    // After compaction, etcd itself (here by etcdctl) rejects a watch from the past.
     let compacted = async {
         loop {
             commit(&other, "/things/a", "x").await;

@@ -1,4 +1,27 @@
 //! A small HTTP/1.1 server for health checks and metrics: bounded connections, timeouts, no request bodies.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use telemetry::{MetricType, MetricsText, Response};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let listener = telemetry::listen("127.0.0.1:10249".parse()?)?;
+//! telemetry::serve(
+//!     listener,
+//!     Arc::new(|uri| match uri.path() {
+//!         "/metrics" => {
+//!             let mut text = MetricsText::default();
+//!             text.single("up", MetricType::Gauge, "1 while the process runs.", 1);
+//!             Response::metrics(text.finish())
+//!         }
+//!         _ => Response::not_found(),
+//!     }),
+//! )
+//! .await;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::convert::Infallible;
 use std::io;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// Time for etcd to start on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A member of an etcd cluster, usually the only one, on random loopback ports. Dropping it kills the process; the
 /// data stays in its directory.
@@ -137,7 +137,7 @@ impl EtcdServer {
     }
 
     fn wait(&self) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + START_TIMEOUT;
         while TcpStream::connect((Ipv4Addr::LOCALHOST, self.client_port)).is_err() {
             if Instant::now() > deadline {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "etcd does not listen"));

@@ -115,13 +115,13 @@ fn probe<T: Send>(
 /// ends.
 pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(), ClusterError> {
     // Sockets belong to the namespace of the thread that opens them, so one thread lives in the member.
-    let (ask, asked) = std::sync::mpsc::sync_channel::<TcpStream>(FORWARDED_MAX);
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<TcpStream>(FORWARDED_MAX);
     from.enter(|| {
         thread::Builder::new()
             .name("forward".to_owned())
             .spawn(move || {
                 let open = Arc::new(());
-                for near in asked {
+                for near in receiver {
                     if Arc::strong_count(&open) > FORWARDED_MAX {
                         tracing::warn!(%to, "more than {FORWARDED_MAX} forwarded connections: one is closed");
                         continue;
@@ -138,7 +138,7 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
             .name("accept".to_owned())
             .spawn(move || {
                 for near in listener.incoming().flatten() {
-                    if ask.send(near).is_err() {
+                    if sender.send(near).is_err() {
                         return;
                     }
                 }

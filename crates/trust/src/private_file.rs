@@ -1,4 +1,15 @@
 //! Files with secrets: only their owner reads them, and a reader never sees half of one.
+//!
+//! ```no_run
+//! use std::path::Path;
+//!
+//! # fn main() -> std::io::Result<()> {
+//! let directory = Path::new("/var/lib/portolan/pki");
+//! trust::private_file::create_directory(directory)?;
+//! trust::private_file::write(&directory.join("ca.key"), b"-----BEGIN PRIVATE KEY-----")?;
+//! # Ok(())
+//! # }
+//! ```
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

@@ -1,12 +1,11 @@
-//! Writes what the product knows of the served kinds, from crates that follow the reference:
+//! Generates the tables of the served kinds from crates that follow upstream:
 //!
-//! - `kinds` → `crates/api/src/machinery/schema/kinds.json`: the OpenAPI v3 definitions. Types, formats and descriptions come
-//!   from the `k8s-openapi` crate; how lists and maps merge comes from `merge.txt` beside this crate, since
-//!   `k8s-openapi` leaves those extensions out; the definitions of Portolan's own kinds are written by hand in
-//!   `portolan.json`. One definition a line, so that the product can serve a document by
-//!   joining lines.
-//! - `numbers` → `crates/api/src/machinery/protobuf/numbers.txt`: the field numbers of the same definitions in protobuf, from
-//!   the sources of the `k8s-pb` crate; which fields tell zero from absent comes from `pointers.txt`.
+//! - `kinds` → `crates/api/src/machinery/schema/kinds.json`: the OpenAPI v3 definitions, one a line, so that the server
+//!   can build a document by joining lines. Types, formats and descriptions are those of the `k8s-openapi` crate, which
+//!   omits the extensions for merging lists and maps; `merge.txt` adds them. `portolan.json` holds the definitions of
+//!   Portolan's own kinds.
+//! - `numbers` → `crates/api/src/machinery/protobuf/numbers.txt`: the protobuf field numbers of the same definitions, from
+//!   the sources of the `k8s-pb` crate; `pointers.txt` lists the fields that distinguish zero from absent.
 //!
 //! ```text
 //! cargo run --manifest-path tools/schema/Cargo.toml kinds > crates/api/src/machinery/schema/kinds.json
@@ -40,7 +39,7 @@ fn main() -> Result<(), String> {
         rules.apply(name, definition)?;
     }
     rules.all_used()?;
-    // The project's own kinds are in no crate that follows the reference.
+    // Portolan's own kinds are in no upstream crate.
     let own: BTreeMap<String, Value> =
         serde_json::from_str(include_str!("../portolan.json")).map_err(|e| format!("portolan.json: {e}"))?;
     definitions.extend(own);
@@ -57,7 +56,7 @@ fn main() -> Result<(), String> {
     }
 }
 
-/// The definitions of every served kind and everything they refer to.
+/// Definitions of every served kind, with all definitions that they refer to.
 fn collect() -> BTreeMap<String, Value> {
     let settings = schemars::generate::SchemaSettings::openapi3().with(|s| {
         s.definitions_path = "/components/schemas".into();
@@ -127,16 +126,16 @@ fn collect() -> BTreeMap<String, Value> {
     definitions
 }
 
-/// What a kind is called.
+/// Group, version and kind.
 struct Gvk {
     group: &'static str,
     version: &'static str,
     kind: &'static str,
-    /// `None` for what is answered and never kept.
+    /// List kind; `None` for reviews, which are not stored.
     list_kind: Option<&'static str>,
 }
 
-/// Adds a kind.
+/// Adds a stored kind.
 fn served<K>(generator: &mut SchemaGenerator, kinds: &mut BTreeMap<String, Gvk>)
 where
     K: JsonSchema + k8s_openapi::ListableResource,
@@ -151,7 +150,7 @@ where
     kinds.insert(K::schema_name().into_owned(), gvk);
 }
 
-/// Adds a kind that is a question: it is answered and never kept, so there are no lists of it.
+/// Adds a review, which is not stored and has no list kind.
 fn answered<K>(generator: &mut SchemaGenerator, kinds: &mut BTreeMap<String, Gvk>)
 where
     K: JsonSchema + k8s_openapi::Resource,
@@ -166,7 +165,7 @@ where
     kinds.insert(K::schema_name().into_owned(), gvk);
 }
 
-/// The list kind of a kind; `k8s-openapi` has one generic type for all and no schema of it.
+/// Definition of the list kind. `k8s-openapi` has one generic type for all list kinds, without a schema.
 fn list_of(name: &str, kind: &str) -> Value {
     json!({
         "description": format!("{kind}List is a list of {kind} objects."),
@@ -193,7 +192,7 @@ fn clean(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             object.remove("$schema");
-            // A type of this crate has metadata always; a request's body may be without.
+            // Types of `k8s-openapi` require metadata, which is optional in a request body.
             if let Some(Value::Array(required)) = object.get_mut("required") {
                 required.retain(|field| field != "metadata");
             }

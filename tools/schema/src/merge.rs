@@ -1,16 +1,16 @@
-//! The table of merge rules: parsing it and writing it into the definitions as `x-kubernetes-*` extensions.
+//! Parser of the merge rules, which become `x-kubernetes-*` extensions of the definitions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 
-/// The rules, by definition and field.
+/// Rules by definition and field.
 pub struct Rules {
     by_field: BTreeMap<(String, String), Map<String, Value>>,
     unused: BTreeSet<(String, String)>,
 }
 
-/// Reads lines of `Definition.field word word …`; `#` starts a comment.
+/// Parses lines of `Definition.field word word …`; `#` starts a comment.
 pub fn parse(text: &str) -> Result<Rules, String> {
     let mut by_field = BTreeMap::new();
     for line in text.lines() {
@@ -33,7 +33,7 @@ pub fn parse(text: &str) -> Result<Rules, String> {
     Ok(Rules { by_field, unused })
 }
 
-/// The extensions that one word of the table stands for.
+/// Extensions for one word of the table.
 fn extension(word: &str) -> Option<Map<String, Value>> {
     let (name, argument) = word.split_once('=').unwrap_or((word, ""));
     let keys = || argument.split(',').collect::<Vec<_>>();
@@ -58,7 +58,8 @@ fn extension(word: &str) -> Option<Map<String, Value>> {
 }
 
 impl Rules {
-    /// Writes the rules of definition `name` (full name) into it. A rule for `Name.*` is for the definition itself.
+    /// Adds the rules for the definition `name` (full name) to it. A rule for `Name.*` concerns the definition
+    /// itself.
     pub fn apply(&mut self, name: &str, definition: &mut Value) -> Result<(), String> {
         let short = name.rsplit('.').next().unwrap_or(name);
         for ((rule_definition, field), extensions) in &self.by_field {
@@ -78,7 +79,7 @@ impl Rules {
         Ok(())
     }
 
-    /// A rule for something that does not exist is an error: it is a typing mistake.
+    /// Reports rules without a definition or field, which are typing mistakes.
     pub fn all_used(&self) -> Result<(), String> {
         match self.unused.first() {
             None => Ok(()),

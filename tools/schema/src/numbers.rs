@@ -1,7 +1,7 @@
-//! The field numbers of protobuf messages, by definition.
+//! Protobuf field numbers by definition.
 //!
-//! They stand in the sources of the `k8s-pb` crate as attributes, which are read as text: its messages tell
-//! nothing about themselves at run time. Its names are in snake case, so fields are matched by letters alone.
+//! The sources of the `k8s-pb` crate contain them as attributes, which are read as text, since the messages have no
+//! reflection. Names there are in snake case, so fields are matched by their letters alone.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-/// Messages that Go embeds: in JSON their fields stand in the object around them.
+/// Messages that Go embeds: in JSON, their fields are those of the outer object.
 const INLINE: &[&str] = &[
     "volumesource",
     "handler",
@@ -17,17 +17,17 @@ const INLINE: &[&str] = &[
     "localobjectreference",
 ];
 
-/// The fields of one message, by their letters.
+/// Fields of a message, by their letters.
 type Message = BTreeMap<String, Numbered>;
 
 struct Numbered {
     number: u32,
-    /// The last part of the type's name.
+    /// Last part of the type's name.
     message: Option<String>,
 }
 
-/// The table: one definition a line, its name and then `field=number`. A field of an embedded message has both
-/// numbers: `field=outer.inner`. A `!` marks that the zero value of the field is not the same as its absence.
+/// Renders the table: one definition a line, its name and then `field=number`. A field of an embedded message has
+/// both numbers: `field=outer.inner`. A `!` marks a field whose zero value differs from its absence.
 pub fn table(definitions: &BTreeMap<String, Value>, pointers: &str) -> Result<String, String> {
     let source = source_folder()?;
     let mut pointers = Pointers::parse(pointers)?;
@@ -91,7 +91,7 @@ fn is_scalar(shape: &Value) -> bool {
     matches!(shape["type"].as_str(), Some("string" | "integer" | "boolean"))
 }
 
-/// Where cargo keeps the sources of `k8s-pb`, in the version that this crate's lock file names.
+/// Folder in which cargo keeps the sources of `k8s-pb`, in the version of this crate's lock file.
 fn source_folder() -> Result<PathBuf, String> {
     let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml");
     let output = Command::new("cargo")
@@ -108,7 +108,7 @@ fn source_folder() -> Result<PathBuf, String> {
     Ok(Path::new(package).with_file_name("src"))
 }
 
-/// The messages of a source file, by the letters of their names.
+/// Messages of a source file, by the letters of their names.
 fn messages(file: &Path) -> Result<BTreeMap<String, Message>, String> {
     let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
     let mut messages = BTreeMap::new();
@@ -151,14 +151,14 @@ fn letters(name: &str) -> String {
     kept.map(|c| c.to_ascii_lowercase()).collect()
 }
 
-/// The fields that are pointers in Go, as pairs of the end of a definition's name and a field.
+/// Fields that are pointers in Go, as pairs of the end of a definition's name and a field.
 struct Pointers {
     fields: Vec<(String, String)>,
     unused: BTreeSet<(String, String)>,
 }
 
 impl Pointers {
-    /// Reads lines of `Definition field field …`; `#` starts a comment.
+    /// Parses lines of `Definition field field …`; `#` starts a comment.
     fn parse(text: &str) -> Result<Pointers, String> {
         let mut fields = Vec::new();
         for line in text.lines() {
@@ -185,7 +185,7 @@ impl Pointers {
             .is_some()
     }
 
-    /// A pointer that no definition has is an error: it is a typing mistake.
+    /// Reports pointers without a definition, which are typing mistakes.
     fn all_used(&self) -> Result<(), String> {
         match self.unused.first() {
             None => Ok(()),

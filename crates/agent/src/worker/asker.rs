@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probe::definition::{Exec, Probe};
-use probe::{Answer, Asked, Target};
+use probe::{Answer, ProbeReport, Target};
 use rustls::ClientConfig;
 
 use crate::object::{Container, LifecycleHandler};
@@ -26,12 +26,12 @@ pub(super) struct Asker {
 
 impl Asker {
     /// Asks what `probe` says, for as long as it says.
-    pub(super) async fn probe(&self, probe: &Probe) -> Asked {
+    pub(super) async fn probe(&self, probe: &Probe) -> ProbeReport {
         let limit = probe::timeout(probe);
         if let Some(exec) = &probe.exec {
             return self.probe_exec(exec, limit).await;
         }
-        probe::ask(probe, self.target(), &self.tls).await
+        probe::execute(probe, self.target(), &self.tls).await
     }
 
     /// Does what `handler` says.
@@ -51,16 +51,16 @@ impl Asker {
         }
     }
 
-    async fn probe_exec(&self, exec: &Exec, limit: Duration) -> Asked {
+    async fn probe_exec(&self, exec: &Exec, limit: Duration) -> ProbeReport {
         let name = &self.container.name;
         match self.executor.execute(name, exec.command.clone(), limit).await {
-            Err(error) => Asked::new(Answer::Unknown, error),
+            Err(error) => ProbeReport::new(Answer::Unknown, error),
             Ok(execution) => match execution.exit {
-                Some(exit) if exit.code == 0 => Asked::new(Answer::Success, ""),
-                Some(_) => Asked::new(Answer::Failure, execution.output),
+                Some(exit) if exit.code == 0 => ProbeReport::new(Answer::Success, ""),
+                Some(_) => ProbeReport::new(Answer::Failure, execution.output),
                 None => {
                     let command = exec.command.join(" ");
-                    Asked::new(
+                    ProbeReport::new(
                         Answer::Failure,
                         format!("command timed out: {command:?} timed out after {limit:?}"),
                     )

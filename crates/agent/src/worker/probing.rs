@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use probe::{Answer, Asked, ProbeKind, Probing, Verdict};
+use probe::{Answer, ProbeKind, ProbeReport, Probing, Verdict};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -53,7 +53,7 @@ impl Run {
             probing = probing.already_started();
         }
         self.say(&probing).await;
-        let mut asked: JoinSet<(ProbeKind, Asked)> = JoinSet::new();
+        let mut asked: JoinSet<(ProbeKind, ProbeReport)> = JoinSet::new();
         while !probing.is_idle() {
             if *self.is_ending.borrow_and_update() {
                 probing.end_begins();
@@ -64,7 +64,7 @@ impl Run {
                 asked.spawn(async move {
                     let asked = match container.probes().of(kind) {
                         Some(probe) => asker.probe(probe).await,
-                        None => Asked::new(Answer::Unknown, "the container has no such probe"),
+                        None => ProbeReport::new(Answer::Unknown, "the container has no such probe"),
                     };
                     (kind, asked)
                 });
@@ -104,7 +104,7 @@ impl Run {
         false
     }
 
-    fn tell(&self, kind: ProbeKind, asked: &Asked) {
+    fn tell(&self, kind: ProbeKind, asked: &ProbeReport) {
         let (word, message) = (kind.word(), &asked.message);
         match asked.answer {
             Answer::Success if asked.is_odd => {

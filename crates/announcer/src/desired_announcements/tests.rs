@@ -131,8 +131,8 @@ fn services_that_share_an_address_are_announced_together() {
     let mut desired = three_nodes();
     desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
     desired.service_applied(&service("t", "Cluster", "192.0.2.1", true));
-    let told: Vec<&str> = desired.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
-    assert_eq!(told, ["s", "t"]);
+    let uids: Vec<&str> = desired.services_of(ip("192.0.2.1")).map(|(_, uid)| uid).collect();
+    assert_eq!(uids, ["s", "t"]);
     desired.service_deleted(&ObjectKey::new("d", "s"));
     assert!(desired.candidates(ip("192.0.2.1")).is_some());
 }

@@ -95,7 +95,7 @@ impl PeerTable {
         while self.former.len() > FORMER_PEERS_MAX {
             self.former.pop_first();
         }
-        let members = record.into_iter().flat_map(Record::everybody);
+        let members = record.into_iter().flat_map(Record::members_and_joining);
         for (name, member) in members.filter(|(name, _)| *name != own) {
             let last = self.former.remove(name);
             let peer = self.peers.entry(NodeName::clone(name)).or_insert_with(|| {

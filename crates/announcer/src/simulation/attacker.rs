@@ -1,13 +1,13 @@
-//! An attacker on the path between nodes. It reads all datagrams, and keeps, repeats, changes, withholds and makes them. It may
-//! read the record, and may have taken a member over: then it has that member's keys.
+//! An attacker on the path between nodes. It reads all datagrams; it stores, repeats, changes, withholds and forges
+//! them. It can read the member list, and can have the keys of a member that it has taken over.
 
 use super::*;
 use crate::protocol::message::{Echo, Entry, Timestamp};
 
-/// Datagrams that are kept; then chance replaces one.
+/// Most stored datagrams; above it, a random one is replaced.
 const KEPT_MAX: usize = 2_000;
 
-/// A datagram on its way.
+/// A datagram in transit.
 #[derive(Clone)]
 pub(crate) struct Datagram {
     pub(crate) to: usize,
@@ -15,20 +15,20 @@ pub(crate) struct Datagram {
     pub(crate) bytes: Arc<Vec<u8>>,
 }
 
-/// What an attacker has and does.
+/// State and knowledge of an attacker.
 #[derive(Default)]
 pub(crate) struct Attacker {
     pub(crate) recorded: Vec<Datagram>,
     /// Datagrams that have not arrived.
     held_up: Vec<Datagram>,
-    /// How many are held up, of one.
+    /// Share of withheld datagrams.
     pub(crate) holding: f64,
-    /// The member that it has taken over.
+    /// Member whose keys the attacker has.
     pub(crate) member: Option<usize>,
 }
 
 impl Cluster {
-    /// The attacker reads a datagram; whether it holds it up.
+    /// Reads a datagram. Returns true if the attacker withholds it.
     pub(crate) fn is_held_up(&mut self, datagram: &Datagram) -> bool {
         let Some(attacker) = &mut self.attacker else {
             return false;
@@ -46,7 +46,7 @@ impl Cluster {
         is_held_up
     }
 
-    /// The attacker does one thing.
+    /// Performs one random attack.
     pub(crate) fn attack(&mut self) {
         let Some(mut attacker) = self.attacker.take() else {
             return;
@@ -95,7 +95,7 @@ impl Cluster {
         self.attacker = Some(attacker);
     }
 
-    /// A lie in the name of a node, with keys of a member that was taken over, or with new ones.
+    /// Forges a message in the name of a node, with keys of the member that was taken over, or with new ones.
     fn forge(&mut self, attacker: &Attacker, victim: usize, to: usize) -> Option<Datagram> {
         let entry = |node: usize| self.record()?.member(&self.machines[node].name);
         let incarnation = |node: usize| Some(entry(node)?.process.as_ref()?.incarnation);

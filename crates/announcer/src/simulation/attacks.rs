@@ -1,4 +1,4 @@
-//! What an attacker on the path tries.
+//! Attacks on the path between nodes.
 
 use std::net::Ipv4Addr;
 
@@ -9,7 +9,7 @@ fn address(number: u8) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, number).into()
 }
 
-/// A cluster of three that has been in order for a while, with an attacker who has read everything.
+/// Starts a cluster that has settled, with an attacker who has read all datagrams.
 fn attacked(seed: u64, nodes: usize) -> Cluster {
     let mut cluster = Cluster::start(seed, nodes);
     cluster.attacker = Some(Attacker::default());
@@ -29,7 +29,7 @@ fn assert_owned(cluster: &Cluster) {
     }
 }
 
-/// Lets time pass in which the attacker does so many things.
+/// Advances the time while the attacker performs that many attacks.
 fn run_attacked(cluster: &mut Cluster, attacks: usize) {
     for _ in 0..attacks {
         cluster.attack();
@@ -37,7 +37,7 @@ fn run_attacked(cluster: &mut Cluster, attacks: usize) {
     }
 }
 
-/// M8b of the review: one datagram of an earlier process made its receiver deaf to the present one.
+/// Regression: one datagram of an earlier process made its receiver ignore the current one.
 #[test]
 fn datagrams_of_earlier_processes_change_nothing() {
     for seed in 0..10 {
@@ -60,7 +60,7 @@ fn datagrams_of_earlier_processes_change_nothing() {
     }
 }
 
-/// Copies, lies in the names of others with the keys of one member, and messages from elsewhere.
+/// Attacks: copies, forgeries in the names of others with the keys of one member, and messages from other addresses.
 #[test]
 fn forged_and_repeated_datagrams_move_no_address() {
     for seed in 0..10 {
@@ -74,9 +74,9 @@ fn forged_and_repeated_datagrams_move_no_address() {
     }
 }
 
-/// A node that is taken out and comes back is the same process with the same keys.
+/// A node that leaves the list and returns is the same process with the same keys.
 #[test]
-fn copies_are_no_news_of_a_node_that_comes_back_to_the_list() {
+fn copies_do_not_revive_a_node_that_returns_to_the_list() {
     for seed in 0..5 {
         let mut cluster = attacked(seed, 3);
         let name = cluster.name(2);
@@ -108,9 +108,9 @@ fn copies_are_no_news_of_a_node_that_comes_back_to_the_list() {
     }
 }
 
-/// What the attacker held up of a node does not make others believe for long that it still lives.
+/// Withheld datagrams of a dead node keep others from electing a new owner for a short time only.
 #[test]
-fn a_dead_owner_is_replaced_though_its_last_datagrams_are_held_up() {
+fn dead_owner_is_replaced_despite_withheld_datagrams() {
     for seed in 0..10 {
         let mut cluster = attacked(seed, 3);
         let owner = cluster.winner(address(0)).expect("a winner");

@@ -1,8 +1,9 @@
-//! Whole clusters of cores in virtual time: a network that loses, delays and cuts, an attacker on it ([`attacker`]), processes
-//! that freeze and die, an API server that is slow or away, and clocks that do not run alike. Everything follows from a seed.
+//! Simulation of clusters in virtual time: a network that loses, delays and cuts, an attacker on it ([`attacker`]),
+//! processes that freeze and die, an API server that is slow or absent, and clocks that run apart. A seed determines
+//! all of it.
 //!
-//! After every event it is checked that no address is answered for by two nodes, and that no two nodes lead the connections
-//! of an address to each other.
+//! After each event the simulation checks that no address has two owners, and that no two nodes forward the
+//! connections of an address to each other.
 
 mod attacker;
 mod attacks;
@@ -27,7 +28,7 @@ use crate::protocol::keys::{Keyring, SecretKey};
 use crate::protocol::message::Message;
 use crate::{NodeName, Time};
 
-/// How long a request to an API server that is away takes to fail.
+/// Timeout of a request to an absent API server.
 const API_TIMEOUT: Duration = Duration::from_secs(1);
 
 pub(crate) fn milliseconds(count: u64) -> Duration {
@@ -44,19 +45,19 @@ enum Event {
         node: usize,
         number: u64,
     },
-    /// A watch tells the node what the record is.
-    Told {
+    /// A watch delivers the record to the node.
+    RecordDelivered {
         node: usize,
     },
-    /// A write is at the server.
-    Asked {
+    /// A write arrives at the server.
+    WriteArrived {
         node: usize,
         process: u64,
         write: MembershipWrite,
         sent: Time,
     },
-    /// Its answer is at the node.
-    Answered {
+    /// Its response arrives at the node.
+    ResponseArrived {
         node: usize,
         process: u64,
         outcome: WriteResult,
@@ -70,7 +71,7 @@ enum Event {
     },
 }
 
-/// A machine.
+/// A node.
 struct Machine {
     name: NodeName,
     address: SocketAddr,
@@ -78,27 +79,27 @@ struct Machine {
     keyring: Keyring,
     /// Number of the process.
     process: u64,
-    /// How fast its clock runs.
+    /// Rate of its clock; 1 is exact.
     rate: f64,
     wake: u64,
     is_frozen: bool,
-    /// What arrived while it was frozen.
+    /// Events that arrived while the node was frozen.
     backlog: Vec<Event>,
     has_api: bool,
     capabilities: NodeCapabilities,
-    /// Whether its processes are of the version before keys.
+    /// True if its processes are of the version without keys.
     is_former: bool,
-    /// Whether its process was asked to end.
+    /// True if its process is shutting down.
     is_leaving: bool,
-    /// What its last process answered for when it ended without being asked to.
+    /// Addresses that its last process owned when it was killed.
     left: Vec<IpAddr>,
 }
 
 /// A cluster.
 pub(crate) struct Cluster {
-    /// What everything follows from.
+    /// Seed of all random decisions.
     seed: u64,
-    /// Whether new machines run the version before keys.
+    /// True if new nodes run the version without keys.
     is_former: bool,
     pub(crate) random: fastrand::Rng,
     pub(crate) now: Time,
@@ -106,30 +107,30 @@ pub(crate) struct Cluster {
     queue: BinaryHeap<Reverse<(Time, u64)>>,
     events: BTreeMap<(Time, u64), Event>,
     events_made: u64,
-    /// Directions in which nothing arrives.
+    /// Directions in which no datagram arrives.
     cuts: BTreeSet<(usize, usize)>,
     pub(crate) loss: f64,
-    /// How many answers of the API server are lost, of one: writes count, and their writers do not know.
+    /// Share of lost API responses. The write counts, but its writer does not learn of it.
     pub(crate) answer_loss: f64,
     record: Option<StoredRecord>,
     pub(crate) nodes: BTreeSet<NodeName>,
     demand: BTreeMap<IpAddr, Arc<Candidates>>,
-    /// Requests that the API server has got.
+    /// Requests that the API server has received.
     pub(crate) writes: usize,
-    /// How often an address was gained.
+    /// Number of gained addresses.
     pub(crate) gains: usize,
     attacker: Option<attacker::Attacker>,
-    /// Which nodes were to forget which connections.
+    /// Requested conntrack flushes.
     pub(crate) forgotten: Vec<(usize, IpAddr, ConntrackFlush)>,
 }
 
 impl Cluster {
-    /// A cluster of that many nodes that start at once, with clocks that are up to a percent fast or slow.
+    /// Starts a cluster of that many nodes at once, with clocks that are up to a percent fast or slow.
     pub(crate) fn start(seed: u64, nodes: usize) -> Self {
         Self::of_version(seed, nodes, false)
     }
 
-    /// The same, of the version before keys if so wanted.
+    /// Starts a cluster, of the version without keys if `is_former`.
     pub(crate) fn of_version(seed: u64, nodes: usize, is_former: bool) -> Self {
         let mut this = Self {
             seed,
@@ -157,7 +158,7 @@ impl Cluster {
         this
     }
 
-    /// Another node starts.
+    /// Starts another node.
     pub(crate) fn add_node(&mut self) {
         let number = self.machines.len();
         let name: NodeName = format!("node-{number}").into();
@@ -190,14 +191,14 @@ impl Cluster {
         self.machines[node].election.is_some()
     }
 
-    /// The Node object goes, and its machine is off.
+    /// Deletes the Node object and powers the node off.
     pub(crate) fn remove_node(&mut self, node: usize) {
         self.kill(node);
         self.nodes.remove(&self.machines[node].name);
         self.set_nodes();
     }
 
-    /// A process starts on a machine where none runs.
+    /// Starts a process on a node that runs none.
     pub(crate) fn boot(&mut self, node: usize) {
         if self.is_up(node) || !self.nodes.contains(&self.machines[node].name) {
             return;
@@ -227,11 +228,11 @@ impl Cluster {
             demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
         );
         self.machines[node].election = Some(election);
-        self.after(milliseconds(1), Event::Told { node });
+        self.after(milliseconds(1), Event::RecordDelivered { node });
         self.follow_up(node);
     }
 
-    /// A process ends at once.
+    /// Kills a process.
     pub(crate) fn kill(&mut self, node: usize) {
         let machine = &mut self.machines[node];
         if let Some(election) = machine.election.take().filter(|_| !machine.is_leaving) {
@@ -241,7 +242,7 @@ impl Cluster {
         machine.backlog.clear();
     }
 
-    /// A process is asked to end.
+    /// Starts the shutdown of a process.
     pub(crate) fn leave(&mut self, node: usize) {
         let now = self.clock(node);
         let machine = &mut self.machines[node];
@@ -252,7 +253,7 @@ impl Cluster {
         }
     }
 
-    /// A process stands still for so long.
+    /// Freezes a process for a time.
     pub(crate) fn freeze(&mut self, node: usize, lasts: Duration) {
         if !self.machines[node].is_frozen && self.is_up(node) {
             self.machines[node].is_frozen = true;
@@ -260,17 +261,17 @@ impl Cluster {
         }
     }
 
-    /// Nothing gets from one node to another one, in this direction.
+    /// Cuts the network from one node to another, in this direction only.
     pub(crate) fn cut(&mut self, from: usize, to: usize) {
         self.cuts.insert((from, to));
     }
 
-    /// All directions are open again.
+    /// Heals all cuts.
     pub(crate) fn join(&mut self) {
         self.cuts.clear();
     }
 
-    /// The nodes of one side and the others do not reach each other.
+    /// Cuts the network between the nodes of one side and all others.
     pub(crate) fn split(&mut self, is_of_one_side: impl Fn(usize) -> bool) {
         for (a, b) in pairs(self.size()) {
             if is_of_one_side(a) != is_of_one_side(b) {
@@ -279,19 +280,19 @@ impl Cluster {
         }
     }
 
-    /// Whether a node reaches the API server.
+    /// Sets if a node reaches the API server.
     pub(crate) fn set_api(&mut self, node: usize, has_api: bool) {
         if std::mem::replace(&mut self.machines[node].has_api, has_api) == has_api || !has_api {
             return;
         }
-        self.after(milliseconds(5), Event::Told { node });
+        self.after(milliseconds(5), Event::RecordDelivered { node });
         let addresses: Vec<IpAddr> = self.demand.keys().copied().collect();
         for address in addresses {
             self.after(milliseconds(5), Event::Candidates { node, address });
         }
     }
 
-    /// A machine has this from now on.
+    /// Changes the capabilities of a node.
     pub(crate) fn set_capabilities(&mut self, node: usize, capabilities: NodeCapabilities) {
         self.machines[node].capabilities = capabilities.clone();
         let now = self.clock(node);
@@ -303,13 +304,13 @@ impl Cluster {
         }
     }
 
-    /// A machine is stopped, and runs the present version from its next start on.
+    /// Stops a node, which runs the current version from its next start on.
     pub(crate) fn upgrade(&mut self, node: usize) {
         self.kill(node);
         self.machines[node].is_former = false;
     }
 
-    /// An address is to be answered for by one of these nodes; all learn it, sooner or later.
+    /// Makes these nodes candidates for an address; all nodes learn it, sooner or later.
     pub(crate) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
         let requirements = self
             .demand
@@ -318,7 +319,7 @@ impl Cluster {
         self.want_with(address, preferred, requirements.unwrap_or_default());
     }
 
-    /// The same of an address that requirements something besides.
+    /// Makes these nodes candidates for an address with requirements.
     pub(crate) fn want_with(&mut self, address: IpAddr, preferred: &[usize], requirements: Requirements) {
         let names = preferred
             .iter()
@@ -335,7 +336,7 @@ impl Cluster {
         }
     }
 
-    /// An address is to be answered for by nobody any more; all learn it, sooner or later.
+    /// Removes an address; all nodes learn it, sooner or later.
     pub(crate) fn unwant(&mut self, address: IpAddr) {
         self.demand.remove(&address);
         for node in 0..self.size() {
@@ -344,7 +345,7 @@ impl Cluster {
         }
     }
 
-    /// Who answers for an address.
+    /// Owners of an address.
     pub(crate) fn owners(&self, address: IpAddr) -> Vec<usize> {
         let answers = |node: &usize| {
             let machine = &self.machines[*node];
@@ -354,7 +355,7 @@ impl Cluster {
         (0..self.size()).filter(answers).collect()
     }
 
-    /// Who answers for an address, and which members are heard, as a node sees it that runs.
+    /// Owner of an address and members that are heard, from the view of a running node.
     pub(crate) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
         let election = self.machines[node].election.as_ref().expect("a process");
         let now = self.clock(node);
@@ -363,12 +364,12 @@ impl Cluster {
         (election.owner(now, address).cloned(), heard)
     }
 
-    /// The name of a node.
+    /// Name of a node.
     pub(crate) fn name(&self, node: usize) -> NodeName {
         NodeName::clone(&self.machines[node].name)
     }
 
-    /// Who should, of the nodes that run.
+    /// Expected owner among the running nodes.
     pub(crate) fn winner(&self, address: IpAddr) -> Option<usize> {
         let candidates = &self.demand[&address];
         let running = candidates.preferred.iter().filter(|name| {
@@ -389,13 +390,13 @@ impl Cluster {
         self.record.as_ref().map(|stored| &stored.record)
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub(crate) fn run(&mut self, lasts: Duration) {
         let end = self.now + lasts;
         self.run_until(end, |_| false);
     }
 
-    /// Lets time pass until something is so; whether it became so in time.
+    /// Advances the time until a condition holds. Returns false if it did not hold in time.
     pub(crate) fn run_until(&mut self, end: Time, is_so: impl Fn(&Self) -> bool) -> bool {
         loop {
             if is_so(self) {
@@ -408,7 +409,7 @@ impl Cluster {
             self.queue.pop();
             self.now = key.0;
             let event = self.events.remove(&key).expect("an event that was queued");
-            self.happen(event);
+            self.handle(event);
             for address in self.demand.keys() {
                 let owners = self.owners(*address);
                 assert!(
@@ -417,7 +418,7 @@ impl Cluster {
                     self.now,
                     self.seed
                 );
-                for (from, to) in self.leads(*address) {
+                for (from, to) in self.forwardings(*address) {
                     assert_ne!(
                         self.forwarded_to(to, *address),
                         Some(from),
@@ -430,25 +431,25 @@ impl Cluster {
         }
     }
 
-    /// Whom a node leads connections of an address to, also while it is frozen: its kernel goes on.
+    /// Node to which a node forwards connections of an address. A frozen node forwards too: its kernel keeps running.
     pub(crate) fn forwarded_to(&self, node: usize, address: IpAddr) -> Option<usize> {
         let name = self.machines[node].election.as_ref()?.forwarded_to(address)?;
         self.machines.iter().position(|machine| machine.name == *name)
     }
 
-    /// Whether a node drops what it does not know of an address.
+    /// True if a node drops unattributed packets of an address.
     pub(crate) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
         let election = self.machines[node].election.as_ref();
         election.is_some_and(|election| election.pending().any(|pending| pending == address))
     }
 
-    /// All who lead connections of an address, and whom they lead them to.
-    pub(crate) fn leads(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
+    /// Pairs of nodes between which connections of an address are forwarded, from and to.
+    pub(crate) fn forwardings(&self, address: IpAddr) -> impl Iterator<Item = (usize, usize)> {
         let forwarded = move |node: usize| Some((node, self.forwarded_to(node, address)?));
         (0..self.size()).filter_map(forwarded)
     }
 
-    /// The nodes that answer for an address and lack what it requirements.
+    /// Nodes that announce an address without the capabilities that it requires.
     pub(crate) fn unable_owners(&self, address: IpAddr) -> Vec<usize> {
         let requirements = &self.demand[&address].requirements;
         let mut owners = self.owners(address);
@@ -477,15 +478,15 @@ impl Cluster {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn handle(&mut self, event: Event) {
         let node = match &event {
-            Event::Asked { .. } => return self.ask_api(event),
+            Event::WriteArrived { .. } => return self.arrive_at_api(event),
             Event::Thaw { node } => return self.thaw(*node),
             Event::Datagram { to: node, .. }
             | Event::Wake { node, .. }
-            | Event::Told { node }
+            | Event::RecordDelivered { node }
             | Event::Candidates { node, .. }
-            | Event::Answered { node, .. } => *node,
+            | Event::ResponseArrived { node, .. } => *node,
         };
         if self.machines[node].is_frozen {
             self.machines[node].backlog.push(event);
@@ -494,7 +495,7 @@ impl Cluster {
         let now = self.clock(node);
         let machine = &mut self.machines[node];
         // `None` if the record cannot be read.
-        let told = match &self.record {
+        let delivered = match &self.record {
             Some(stored) => stored.read_by(machine.is_former).map(Some),
             None => Some(None),
         };
@@ -508,20 +509,20 @@ impl Cluster {
                 }
             }
             Event::Wake { number, .. } if number == machine.wake => election.tick(now),
-            Event::Told { .. } if machine.has_api => {
-                if let Some(told) = told {
-                    election.set_record(now, told);
+            Event::RecordDelivered { .. } if machine.has_api => {
+                if let Some(delivered) = delivered {
+                    election.set_record(now, delivered);
                 }
             }
             Event::Candidates { address, .. } if machine.has_api => {
                 let candidates = self.demand.get(&address).map(Arc::clone);
                 election.set_candidates(now, [(address, candidates)]);
             }
-            Event::Answered { process, outcome, .. } if process == machine.process => {
-                if let Some(told) = told
+            Event::ResponseArrived { process, outcome, .. } if process == machine.process => {
+                if let Some(delivered) = delivered
                     && (outcome != WriteResult::Failed || machine.has_api)
                 {
-                    election.set_record(now, told);
+                    election.set_record(now, delivered);
                 }
                 election.written(now, outcome);
             }
@@ -537,13 +538,13 @@ impl Cluster {
         self.set_capabilities(node, capabilities);
         let backlog = std::mem::take(&mut self.machines[node].backlog);
         for event in backlog {
-            self.happen(event);
+            self.handle(event);
         }
     }
 
-    /// A compare-and-swap, and the news of it.
-    fn ask_api(&mut self, event: Event) {
-        let Event::Asked {
+    /// Performs a compare-and-swap and delivers the result to all watches.
+    fn arrive_at_api(&mut self, event: Event) {
+        let Event::WriteArrived {
             node,
             process,
             write,
@@ -556,7 +557,7 @@ impl Cluster {
             let outcome = WriteResult::Failed;
             return self.after(
                 API_TIMEOUT,
-                Event::Answered {
+                Event::ResponseArrived {
                     node,
                     process,
                     outcome,
@@ -575,14 +576,14 @@ impl Cluster {
             });
             for node in 0..self.size() {
                 let delay = milliseconds(self.random.u64(1..300));
-                self.after(delay, Event::Told { node });
+                self.after(delay, Event::RecordDelivered { node });
             }
         }
         if self.random.f64() < self.answer_loss {
             let outcome = WriteResult::Failed;
             return self.after(
                 API_TIMEOUT,
-                Event::Answered {
+                Event::ResponseArrived {
                     node,
                     process,
                     outcome,
@@ -592,7 +593,7 @@ impl Cluster {
         let delay = milliseconds(self.random.u64(1..50));
         self.after(
             delay,
-            Event::Answered {
+            Event::ResponseArrived {
                 node,
                 process,
                 outcome,
@@ -600,7 +601,7 @@ impl Cluster {
         );
     }
 
-    /// Does what the election wants.
+    /// Performs the effects of the election.
     fn follow_up(&mut self, node: usize) {
         let now = self.clock(node);
         let machine = &mut self.machines[node];
@@ -618,7 +619,7 @@ impl Cluster {
             let delay = milliseconds(self.random.u64(1..50));
             self.after(
                 delay,
-                Event::Asked {
+                Event::WriteArrived {
                     node,
                     process,
                     write,
@@ -675,7 +676,7 @@ impl Cluster {
     }
 }
 
-/// All directions between so many nodes.
+/// All directions between that many nodes.
 pub(crate) fn pairs(nodes: usize) -> impl Iterator<Item = (usize, usize)> {
     (0..nodes).flat_map(move |a| (0..nodes).filter(move |b| a != *b).map(move |b| (a, b)))
 }

@@ -1,4 +1,4 @@
-//! What clusters go through.
+//! Scenarios of whole clusters.
 
 use std::cell::Cell;
 use std::net::Ipv4Addr;
@@ -8,15 +8,15 @@ use super::*;
 use crate::FENCING_INTERVAL;
 use crate::election::capabilities::LinkSetId;
 
-/// The links of addresses that pools have links for.
+/// Links of addresses whose pools select links.
 const LINKS: LinkSetId = LinkSetId(7);
 
-/// The address of that number.
+/// Address with this number.
 fn address(number: u8) -> IpAddr {
     Ipv4Addr::new(198, 51, 100, number).into()
 }
 
-/// What addresses need, by turns.
+/// Requirements of addresses, in turn.
 fn requirements(number: u8) -> Requirements {
     Requirements {
         edge: number & 1 != 0,
@@ -24,7 +24,7 @@ fn requirements(number: u8) -> Requirements {
     }
 }
 
-/// What nodes have, by chance.
+/// Random capabilities of a node.
 fn capabilities(random: &mut fastrand::Rng) -> NodeCapabilities {
     let missing_links = random.bool().then_some(LINKS);
     NodeCapabilities {
@@ -33,7 +33,7 @@ fn capabilities(random: &mut fastrand::Rng) -> NodeCapabilities {
     }
 }
 
-/// Capabilities of a node that lacks nothing.
+/// Capabilities that satisfy all requirements.
 fn full_capabilities() -> NodeCapabilities {
     NodeCapabilities {
         has_edge: true,
@@ -41,7 +41,7 @@ fn full_capabilities() -> NodeCapabilities {
     }
 }
 
-/// A cluster that runs for a while, with addresses that every node may answer for.
+/// Starts a cluster that has settled, with addresses for which every node is a candidate.
 fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     let mut cluster = Cluster::start(seed, nodes);
     let all: Vec<usize> = (0..nodes).collect();
@@ -56,20 +56,20 @@ fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     cluster
 }
 
-/// Every address has the owner that it should have, and whatever is forwarded comes to an end.
+/// Checks that each address has its expected owner, and that each forwarding chain ends.
 fn assert_owned(cluster: &Cluster) {
     for address in cluster.addresses() {
         let expected: Vec<usize> = cluster.winner(address).into_iter().collect();
         assert_eq!(cluster.owners(address), expected, "owners of {address}");
-        for (from, to) in cluster.leads(address) {
-            assert_ne!(expected, [to], "{from} leads to the owner of {address}");
+        for (from, to) in cluster.forwardings(address) {
+            assert_ne!(expected, [to], "{from} forwards to the owner of {address}");
             let last = (0..cluster.size()).try_fold(from, |at, _| cluster.forwarded_to(at, address));
             assert_eq!(last, None, "{address} is forwarded in a circle from {from}");
         }
     }
 }
 
-/// Moves an address to a node on purpose.
+/// Moves an address to a node by a change of candidates.
 fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
     cluster.want(address, &[node]);
     cluster.run(Duration::from_secs(3));
@@ -77,7 +77,7 @@ fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
 }
 
 #[test]
-fn who_takes_an_address_leads_to_the_one_before() {
+fn new_owner_forwards_to_the_previous_owner() {
     for seed in 0..20 {
         // Addresses that never moved, since the nodes have found each other before.
         let mut cluster = settled(seed, 4, 0);
@@ -88,8 +88,8 @@ fn who_takes_an_address_leads_to_the_one_before() {
         assert_owned(&cluster);
         let first = cluster.winner(address(0)).expect("a winner");
         let [second, third] = [1, 2].map(|more| (first + more) % 4);
-        assert_eq!(cluster.leads(address(0)).count(), 0, "nobody was before");
-        for (to, leads) in [
+        assert_eq!(cluster.forwardings(address(0)).count(), 0, "no previous owner");
+        for (to, forwardings) in [
             (second, vec![(second, first)]),
             // Back: what came up meanwhile is with the second.
             (first, vec![(first, second)]),
@@ -104,21 +104,21 @@ fn who_takes_an_address_leads_to_the_one_before() {
             assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
-            let mut leads = leads;
-            leads.sort_unstable();
+            let mut forwardings = forwardings;
+            forwardings.sort_unstable();
             assert_eq!(
-                cluster.leads(address(0)).collect::<Vec<_>>(),
-                leads,
+                cluster.forwardings(address(0)).collect::<Vec<_>>(),
+                forwardings,
                 "seed {seed}"
             );
         }
-        assert_eq!(cluster.leads(address(1)).count(), 0, "it never moved");
+        assert_eq!(cluster.forwardings(address(1)).count(), 0, "it never moved");
     }
 }
 
-/// Whatever arrives first: what the one before says, or the votes of others.
+/// Holds for either order: message of the previous owner first, or votes of others first.
 #[test]
-fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
+fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
     let have_waited = Cell::new(0);
     for seed in 0..20 {
         let mut cluster = settled(seed, 3 + (seed % 3) as usize, 1);
@@ -129,9 +129,12 @@ fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
         let end = cluster.now + Duration::from_secs(5);
         cluster.run_until(end, |cluster| {
             if cluster.owners(address(0)) == [second] {
-                let is_led = cluster.forwarded_to(second, address(0)) == Some(first);
-                assert!(is_led || cluster.is_unsettled(second, address(0)), "seed {seed}");
-                have_waited.update(|count| count + usize::from(!is_led));
+                let is_forwarded = cluster.forwarded_to(second, address(0)) == Some(first);
+                assert!(
+                    is_forwarded || cluster.is_unsettled(second, address(0)),
+                    "seed {seed}"
+                );
+                have_waited.update(|count| count + usize::from(!is_forwarded));
             }
             false
         });
@@ -160,8 +163,8 @@ fn from_the_first_moment_what_is_not_known_waits_or_is_led() {
 }
 
 #[test]
-fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
-    /// What happens to the owner until it has the address again.
+fn returning_owner_flushes_connections_that_ended_elsewhere() {
+    /// Event that takes the address from its owner for a while.
     type Happening = fn(&mut Cluster, usize);
     let happenings: [(&str, Happening, fn(ConntrackFlush) -> bool); 6] = [
         (
@@ -249,7 +252,7 @@ fn who_gets_an_address_back_forgets_what_ended_elsewhere() {
 }
 
 #[test]
-fn connections_are_kept_if_nobody_else_had_their_address() {
+fn connections_are_kept_if_the_address_had_no_other_owner() {
     for seed in 0..10 {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
@@ -270,7 +273,7 @@ fn connections_are_kept_if_nobody_else_had_their_address() {
 }
 
 #[test]
-fn connections_are_led_to_a_process_that_was_asked_to_end_and_not_to_a_dead_one() {
+fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
@@ -284,24 +287,31 @@ fn connections_are_led_to_a_process_that_was_asked_to_end_and_not_to_a_dead_one(
             Some(first),
             "its kernel goes on, seed {seed}"
         );
-        // It comes back, and gets its address.
+        // The node returns and gets its address back.
         cluster.boot(first);
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
-        assert_eq!(cluster.leads(address(0)).collect::<Vec<_>>(), [(first, second)]);
+        assert_eq!(
+            cluster.forwardings(address(0)).collect::<Vec<_>>(),
+            [(first, second)]
+        );
         cluster.kill(second);
         cluster.run(Duration::from_secs(10));
-        assert_eq!(cluster.leads(address(0)).count(), 0, "a dead one, seed {seed}");
-        // Who takes over from a dead one leads to nobody.
+        assert_eq!(
+            cluster.forwardings(address(0)).count(),
+            0,
+            "a dead one, seed {seed}"
+        );
+        // The successor of a dead node forwards to no node.
         cluster.kill(first);
         cluster.boot(second);
         cluster.run(Duration::from_secs(10));
-        assert_eq!(cluster.leads(address(0)).count(), 0, "seed {seed}");
+        assert_eq!(cluster.forwardings(address(0)).count(), 0, "seed {seed}");
     }
 }
 
 #[test]
-fn what_is_led_ends_with_the_node_and_the_address() {
+fn forwarding_ends_with_the_node_and_the_address() {
     for (seed, node_goes) in [(1, true), (2, false)] {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
@@ -322,7 +332,7 @@ fn what_is_led_ends_with_the_node_and_the_address() {
 }
 
 #[test]
-fn every_cluster_settles_and_then_needs_the_api_no_more() {
+fn every_cluster_settles_and_then_does_not_need_the_api() {
     for nodes in 1..=6 {
         let mut cluster = settled(nodes as u64, nodes, 6);
         let (writes, gains) = (cluster.writes, cluster.gains);
@@ -332,7 +342,7 @@ fn every_cluster_settles_and_then_needs_the_api_no_more() {
 }
 
 #[test]
-fn every_member_can_say_who_announces_and_who_is_silent() {
+fn every_member_reports_owners_and_silent_members() {
     let mut cluster = settled(1, 4, 5);
     for address in cluster.addresses() {
         let owner = cluster.winner(address).map(|node| cluster.name(node));
@@ -352,7 +362,7 @@ fn every_member_can_say_who_announces_and_who_is_silent() {
 }
 
 #[test]
-fn a_dead_owner_is_replaced_with_and_without_the_api() {
+fn dead_owner_is_replaced_with_and_without_the_api() {
     for (nodes, has_api) in [(3, false), (5, false), (2, true), (4, true)] {
         for seed in 0..20 {
             let mut cluster = settled(seed, nodes, 3);
@@ -387,7 +397,7 @@ fn a_dead_owner_is_replaced_with_and_without_the_api() {
 }
 
 #[test]
-fn of_two_nodes_that_lose_each_other_one_serves() {
+fn one_of_two_separated_nodes_serves() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 2, 4);
         cluster.split(|node| node == 0);
@@ -403,7 +413,7 @@ fn of_two_nodes_that_lose_each_other_one_serves() {
 }
 
 #[test]
-fn a_node_that_leaves_is_followed_at_once() {
+fn leaving_node_is_replaced_at_once() {
     for nodes in [2, 3, 5] {
         let mut cluster = settled(7, nodes, 4);
         let owner = cluster.winner(address(0)).expect("a winner");
@@ -424,7 +434,7 @@ fn a_node_that_leaves_is_followed_at_once() {
 }
 
 #[test]
-fn a_frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
+fn frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 4);
         let owner = cluster.winner(address(0)).expect("a winner");
@@ -436,9 +446,9 @@ fn a_frozen_owner_is_replaced_and_wakes_up_without_its_addresses() {
     }
 }
 
-/// A node that hears nobody is heard by all: it must not be waited for.
+/// All nodes hear a node that itself receives nothing; they must not wait for it.
 #[test]
-fn a_deaf_node_and_a_mute_one_are_passed_over() {
+fn nodes_that_cannot_receive_or_send_are_passed_over() {
     for is_deaf in [true, false] {
         let mut cluster = settled(3, 3, 4);
         let owner = cluster.winner(address(0)).expect("a winner");
@@ -458,7 +468,7 @@ fn a_deaf_node_and_a_mute_one_are_passed_over() {
 }
 
 #[test]
-fn a_cluster_grows_and_shrinks_with_its_nodes() {
+fn cluster_grows_and_shrinks_with_its_nodes() {
     for seed in 0..5 {
         let mut cluster = settled(seed, 1, 4);
         for size in 2..=5 {
@@ -480,9 +490,9 @@ fn a_cluster_grows_and_shrinks_with_its_nodes() {
     }
 }
 
-/// The node that would have won without it must not.
+/// A node that lacks the requirements must not own the address, even if it would win otherwise.
 #[test]
-fn only_nodes_with_what_it_takes_answer() {
+fn only_nodes_that_satisfy_the_requirements_announce() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 4, 4);
         let all: Vec<usize> = (0..4).collect();
@@ -533,10 +543,10 @@ fn only_nodes_with_what_it_takes_answer() {
     }
 }
 
-/// Nodes are upgraded one after the other from the version before keys, and the versions do not hear each other. Two majorities
-/// would be seen as two owners.
+/// Nodes are upgraded one after another from the version without keys, and the versions do not hear each other. Two
+/// majorities would show as two owners.
 #[test]
-fn an_upgrade_from_the_version_before_keys_ends_with_every_address_owned() {
+fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
     for seed in 0..20 {
         let nodes = 1 + (seed % 5) as usize;
         let mut cluster = Cluster::of_version(seed, nodes, true);
@@ -571,11 +581,11 @@ fn an_upgrade_from_the_version_before_keys_ends_with_every_address_owned() {
     }
 }
 
-/// Loss, one-way cuts, partitions, freezes, deaths, an API server that comes and goes, nodes that come, upgrades, an attacker who
-/// has taken one of the nodes over: never two owners, and all is well soon after the last of it. `ANNOUNCE_SEEDS` says how many
-/// seeds there are.
+/// Random loss, one-way cuts, partitions, freezes, deaths, absences of the API server, new nodes, upgrades, and an
+/// attacker who has taken a node over: there are never two owners, and the cluster settles soon after the last
+/// disturbance. `ANNOUNCE_SEEDS` sets the number of seeds.
 #[test]
-fn whatever_happens_there_are_never_two_owners_and_it_ends_well() {
+fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
     let seeds: u64 = std::env::var("ANNOUNCE_SEEDS").map_or(25, |seeds| seeds.parse().expect("a number"));
     for seed in 0..seeds {
         // Every third cluster is of the version before keys at first.
@@ -623,7 +633,7 @@ fn whatever_happens_there_are_never_two_owners_and_it_ends_well() {
     }
 }
 
-/// Lets something happen.
+/// Disturbs the cluster at random.
 fn disturb(cluster: &mut Cluster) {
     let node = cluster.random.usize(..cluster.size());
     let other = cluster.random.usize(..cluster.size());

@@ -1,4 +1,4 @@
-//! The client, which asks by ARP who has an address.
+//! ARP client on the network: observes which node announces an address.
 
 use std::net::Ipv4Addr;
 use std::thread;
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use testbed::Cluster;
 use testbed::asker::{AskError, Hardware};
 
-use crate::setting::{ADDRESS, OTHER, PATIENCE, QUESTION_PERIOD};
+use crate::setting::{ADDRESS, OTHER, QUESTION_PERIOD, TIMEOUT};
 
-/// Questions of a moment's flood.
+/// Requests of one burst.
 const FLOOD: usize = 1_000;
 
-/// The client, on the outside.
+/// ARP client outside of the cluster.
 pub struct Asker {
     asker: testbed::asker::Asker,
-    /// Who said that it has the address, one entry for each change.
+    /// Hardware addresses in the responses, one entry for each change.
     pub seen: Vec<Hardware>,
 }
 
@@ -25,7 +25,7 @@ impl Asker {
         Self::of(testbed::asker::Asker::new(outside))
     }
 
-    /// On one of its links.
+    /// Starts the client on one of its links.
     pub fn on(cluster: &Cluster, link: &str) -> Self {
         let outside = cluster.outside().expect("the outside");
         Self::of(testbed::asker::Asker::on(outside, link))
@@ -38,7 +38,7 @@ impl Asker {
         }
     }
 
-    /// Asks again and again, for a while, or until only the one who is awaited has answered since.
+    /// Sends requests for a time, or until only the awaited node has responded since the last request.
     pub fn until(&mut self, lasts: Duration, is_awaited: impl Fn(&Hardware) -> bool) -> Option<Hardware> {
         let end = Instant::now() + lasts;
         while Instant::now() < end {
@@ -53,9 +53,9 @@ impl Asker {
         None
     }
 
-    /// Asks for an address until only the one who is awaited answers.
+    /// Sends requests for an address until only the awaited node responds.
     pub fn until_at(&mut self, address: Ipv4Addr, awaited: Hardware) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             self.ask(address);
             thread::sleep(QUESTION_PERIOD);
@@ -70,9 +70,9 @@ impl Asker {
         }
     }
 
-    /// Asks for the address and the other one until only the other one is answered for, many times one after the other.
+    /// Sends requests for both addresses until only the other one is answered, many times in a row.
     pub fn until_silent(&mut self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let mut rounds = 0;
         while rounds < 25 {
             self.ask(ADDRESS);
@@ -89,10 +89,10 @@ impl Asker {
         }
     }
 
-    /// Asks for an address as fast as the network takes it, for a moment.
+    /// Sends a burst of requests for an address, as fast as the network takes them.
     pub fn flood(&self, address: Ipv4Addr) {
         for _ in 0..FLOOD {
-            // The network is full; that is what it is about.
+            // The network is full: that is the purpose.
             drop(self.asker.ask(address));
         }
     }
@@ -105,7 +105,7 @@ impl Asker {
         self.asker.hear_all().expect("frames")
     }
 
-    /// Takes in what came; who said last that it has the address.
+    /// Reads the pending responses. Returns the hardware address of the last one.
     fn listen(&mut self) -> Option<Hardware> {
         let mut last = None;
         for (_, hardware) in self.hear().into_iter().filter(|(of, _)| *of == ADDRESS) {

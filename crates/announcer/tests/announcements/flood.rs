@@ -1,4 +1,4 @@
-//! Somebody on the network asks without rest.
+//! A flood of ARP requests on the network.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,12 +7,12 @@ use std::thread;
 use crate::asker::Asker;
 use crate::setting::{ADDRESS, Setting, start_announcer};
 
-/// An address that nobody has.
+/// An address without an owner.
 const NOBODYS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 250);
 
-/// A node that starts into a flood of questions has to learn from the API what it is to answer for, and to tell time.
+/// A node that starts during a flood of requests must read its addresses from the API and keep its timers.
 #[test]
-fn questions_without_rest_keep_nobody_from_anything_else() {
+fn flood_of_requests_does_not_block_the_announcer() {
     testbed::in_namespace(|| {
         let Setting { cluster, api, .. } = &Setting::start(1);
         let flooder = Asker::start(cluster);

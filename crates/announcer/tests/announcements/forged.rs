@@ -1,4 +1,4 @@
-//! A host on the network that may read the record of announcers, and sends in the names and from the addresses of members.
+//! A host on the network that can read the member list and forges messages of members, source addresses included.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::time::Duration;
@@ -16,16 +16,16 @@ use crate::asker::Asker;
 use crate::setting::{ADDRESS, Setting, await_members, start_announcer};
 use crate::support::ask;
 
-/// Rounds in which every member is lied to in the name of every other one, each followed by a tenth of a second.
+/// Rounds. In each, every member receives a forged message of every other one; a round takes a tenth of a second.
 const ROUNDS: u32 = 20;
-/// The headers of IPv4 and UDP.
+/// Headers of IPv4 and UDP.
 const HEADER_BYTES: usize = 28;
 /// `IPPROTO_RAW` and `IPPROTO_UDP`.
 const RAW: i32 = 255;
 const UDP: u8 = 17;
 
 #[test]
-fn lies_in_the_names_of_members_move_no_address() {
+fn forged_messages_of_members_move_no_address() {
     testbed::in_namespace(|| {
         let Setting { cluster, api, .. } = &Setting::start(3);
         let names = ["node-1", "node-2", "node-3"];
@@ -56,7 +56,7 @@ fn lies_in_the_names_of_members_move_no_address() {
     });
 }
 
-/// Says in the name of a member that it ends, votes and gives up.
+/// Forges messages of a member: shutdown, votes and releases.
 fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
     let entry = |name: &str| record.member(name).expect("a member");
     let incarnation = |name: &str| entry(name).process.as_ref().expect("a process").incarnation;
@@ -101,7 +101,7 @@ fn lie(socket: &Socket, record: &Record, victim: &str, receiver: &str) {
         .expect("sent");
 }
 
-/// An IPv4 packet with a datagram, with whatever source. The kernel fills in what is zero.
+/// An IPv4 packet with a datagram, from any source. The kernel fills in fields that are zero.
 fn packet(from: SocketAddrV4, to: SocketAddrV4, payload: &[u8]) -> Vec<u8> {
     let octets = |address: &Ipv4Addr| address.octets();
     let mut packet = vec![0x45, 0];

@@ -1,6 +1,7 @@
-//! Announcing on a network of namespaces, seen from a client on it: who answers for an address, on the wire.
+//! Announcements on a network of namespaces, observed by a client on it.
 
 mod asker;
+mod connections;
 mod flood;
 mod forged;
 mod moves;
@@ -9,4 +10,3 @@ mod pools;
 mod setting;
 #[path = "../../../balancer/tests/support/mod.rs"]
 mod support;
-mod talks;

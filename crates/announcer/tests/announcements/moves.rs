@@ -1,4 +1,4 @@
-//! An address moves on purpose, and connections that are open go on: through the node that they were opened at.
+//! Planned moves of an address: open connections continue through the node at which they were opened.
 
 use std::sync::Arc;
 
@@ -8,15 +8,15 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::{Cluster, Topology};
 
+use crate::connections::{ADDRESS6, Connections, serve};
 use crate::setting::{
     Announcer, Api, Order, POOLS, SERVICES, ask_api, await_members, pool, service, set_link, start_announcer,
     start_api,
 };
-use crate::talks::{ADDRESS6, Talks, serve};
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
 
-/// Three nodes with an address of each family, which is where a label says.
+/// Three nodes, with an address of each family whose candidates a label selects.
 struct Moves {
     cluster: Arc<Cluster>,
     api: Api,
@@ -25,7 +25,7 @@ struct Moves {
 }
 
 impl Moves {
-    /// With the addresses at the first node.
+    /// Starts with the addresses at the first node.
     fn start() -> Self {
         let topology = Topology::with_nodes(NODES.len()).expect("three nodes");
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
@@ -53,9 +53,9 @@ impl Moves {
         }
     }
 
-    /// Opens connections, as soon as new ones come to that node.
-    fn open(&self, node: &str) -> Talks {
-        Talks::open(&self.cluster, node)
+    /// Opens connections as soon as new ones reach that node.
+    fn open(&self, node: &str) -> Connections {
+        Connections::open(&self.cluster, node)
     }
 
     /// Moves the addresses to a node.
@@ -64,7 +64,7 @@ impl Moves {
         self.label(from, false);
     }
 
-    /// Whether a node may have the addresses.
+    /// Sets if a node is a candidate for the addresses.
     fn label(&self, node: &str, takes_traffic: bool) {
         label(&self.cluster, &self.api.admin, node, takes_traffic);
     }
@@ -78,101 +78,102 @@ fn label(cluster: &Cluster, config: &Config, node: &str, takes_traffic: bool) {
 }
 
 #[test]
-fn connections_go_on_through_the_node_that_they_were_opened_at() {
+fn connections_continue_through_their_first_node() {
     testbed::in_namespace(|| {
         let moves = Moves::start();
         let [first, second, _] = NODES;
         let mut opened_first = moves.open(first);
-        opened_first.say("hello");
+        opened_first.send("hello");
 
-        // It moves, and connections that are open are where they were, also those that are silent until they end.
-        let silent = moves.open(first);
+        // After the move, open connections stay at their node, idle ones included.
+        let idle = moves.open(first);
         moves.move_to(second, first);
         let mut opened_second = moves.open(second);
-        opened_first.say("still here");
-        opened_first.say_much();
-        opened_second.say("new here");
-        silent.end();
+        opened_first.send("after the move");
+        opened_first.send_much();
+        opened_second.send("first line");
+        idle.close();
 
-        // Back: now it is the other ones who are forwarded.
+        // Back again: now the connections of the other node are forwarded.
         moves.move_to(first, second);
         let mut opened_third = moves.open(first);
-        for talks in [&mut opened_first, &mut opened_second, &mut opened_third] {
-            talks.say("back");
-            talks.say_much();
+        for connections in [&mut opened_first, &mut opened_second, &mut opened_third] {
+            connections.send("back");
+            connections.send_much();
         }
 
-        // The process ends, and its machine goes on.
+        // The process shuts down; its node keeps running.
         moves.label(second, true);
         moves.announcers[0].orders.send(Order::End).expect("it runs");
         let mut opened_fourth = moves.open(second);
-        for talks in [
+        for connections in [
             &mut opened_first,
             &mut opened_second,
             &mut opened_third,
             &mut opened_fourth,
         ] {
-            talks.say("without it");
+            connections.send("after the shutdown");
         }
-        for talks in [opened_first, opened_second, opened_third, opened_fourth] {
-            talks.end();
+        for connections in [opened_first, opened_second, opened_third, opened_fourth] {
+            connections.close();
         }
     });
 }
 
-/// The node that gets the addresses back remembers other connections from the same ports.
+/// The returning owner has conntrack entries of other connections with the same ports.
 #[test]
-fn connections_from_ports_of_ended_ones_go_on() {
+fn connections_reuse_ports_of_closed_ones() {
     testbed::in_namespace(|| {
         let moves = Moves::start();
         let [first, second, _] = NODES;
         let ended = moves.open(first);
         let ports = ended.ports();
-        ended.end_there_first();
-        // What is open goes on all the same, and so does what is half closed.
+        ended.close_from_server();
+        // Open and half-closed connections continue.
         let mut opened_first = moves.open(first);
         moves.move_to(second, first);
-        moves.open(second).end();
-        let mut again = Talks::open_again(&moves.cluster, second, &ports);
-        again.say("hello");
+        moves.open(second).close();
+        let mut again = Connections::reopen(&moves.cluster, second, &ports);
+        again.send("hello");
         moves.move_to(first, second);
-        moves.open(first).end();
-        again.say("still here");
-        again.say_much();
-        opened_first.say("still here");
-        again.end();
-        opened_first.end();
+        moves.open(first).close();
+        again.send("after the move");
+        again.send_much();
+        opened_first.send("after the move");
+        again.close();
+        opened_first.close();
     });
 }
 
-/// The node that gets the addresses back had lost them, and remembers connections that the other one has ended since.
+/// The returning owner had lost the addresses, and has conntrack entries of connections that the other node has
+/// closed since.
 #[test]
-fn connections_from_ports_of_broken_ones_go_on() {
+fn connections_reuse_ports_of_broken_ones() {
     testbed::in_namespace(|| {
         let mut moves = Moves::start();
         let [first, second, _] = NODES;
         for is_killed in [false, true] {
             let mut broken = moves.open(first);
             let ports = broken.ports();
-            broken.say("hello");
+            broken.send("hello");
             set_link(&moves.cluster, 1, false);
             if is_killed {
                 moves.announcers[0].orders.send(Order::Die).expect("it runs");
             }
             broken.abandon();
             moves.move_to(second, first);
-            moves.open(second).end();
-            let mut again = Talks::open_again(&moves.cluster, second, &ports);
-            again.say("hello");
+            moves.open(second).close();
+            let mut again = Connections::reopen(&moves.cluster, second, &ports);
+            again.send("hello");
             set_link(&moves.cluster, 1, true);
             if is_killed {
                 moves.announcers[0] = start_announcer(&moves.cluster, &moves.api.announcer, first);
             }
             moves.move_to(first, second);
-            moves.open(first).end();
-            again.say("still here");
-            again.say_much();
-            again.end();
+            moves.open(first).close();
+            again.send("after the move");
+            again.send_much();
+            again.close();
         }
     });
 }

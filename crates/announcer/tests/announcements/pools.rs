@@ -1,4 +1,4 @@
-//! Pools say which nodes announce their addresses, and on which links.
+//! Pools select the nodes and links that announce their addresses.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
@@ -15,7 +15,7 @@ use testbed::Cluster;
 
 use crate::asker::Asker;
 use crate::setting::{
-    ADDRESS, EARLIER, EDGE, Hardware, OTHER, PATIENCE, POOLS, QUESTION_PERIOD, SERVICES, Setting, ask_api,
+    ADDRESS, EARLIER, EDGE, Hardware, OTHER, POOLS, QUESTION_PERIOD, SERVICES, Setting, TIMEOUT, ask_api,
     await_api, await_members, link_of, pool, service, start_announcer, start_with,
 };
 
@@ -24,7 +24,7 @@ const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
 const SECOND_LINK: &str = "lan9";
 
 #[test]
-fn pools_choose_nodes_and_links() {
+fn pools_select_nodes_and_links() {
     testbed::in_namespace(|| {
         let Setting { cluster, api, .. } = &Setting::start(3);
         let (config, announcer) = (&api.admin, &api.announcer);
@@ -37,7 +37,7 @@ fn pools_choose_nodes_and_links() {
                 .position(|name| Some(name) == winner.as_ref())
                 .expect("a winner")
         };
-        // One of those that would not have the edge's address has the only edge.
+        // A candidate that would not own the edge's address has the only edge.
         let with_edge = (winner(EDGE) + 1) % names.len();
         let start = |number: usize| start_with(cluster, announcer, names[number], number == with_edge);
         let announcers = [0, 1, 2].map(start);
@@ -59,13 +59,13 @@ fn pools_choose_nodes_and_links() {
         asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
         asker.until_at(EDGE, announcers[with_edge].hardware);
 
-        // The labels of nodes, as they change.
+        // Labels of nodes change.
         let [second, third] = [1, 2].map(|more| (winner(ADDRESS) + more) % names.len());
         place(
             json!({"nodeSelectors": [{"matchLabels": {"role": "edge"}}, {"matchLabels": {"role": "dmz"}}]}),
         );
         asker.until_silent();
-        says_why(cluster, config);
+        await_no_candidates(cluster, config);
         label(second, json!("dmz"));
         asker.until_at(ADDRESS, announcers[second].hardware);
         label(third, json!("edge"));
@@ -79,7 +79,7 @@ fn pools_choose_nodes_and_links() {
             conditions.iter().all(|condition| condition["status"] == "True")
         });
 
-        // Links: only one node has them, and answers there alone.
+        // Links: only one node has them, and it alone announces there.
         place(json!({"nodeSelectors": null, "interfaces": ["lan*"]}));
         asker.until_silent();
         let (here, there) = connect_directly(cluster, names[second]);
@@ -87,7 +87,7 @@ fn pools_choose_nodes_and_links() {
         direct.until_at(ADDRESS, there);
         asker.until_silent();
 
-        // IPv6 too: the client's kernel finds it there, by a group that was joined on that link only.
+        // IPv6: the client's kernel finds the address by a multicast group that was joined on that link only.
         let mut linked = pool("six", &[ADDRESS6.into()]);
         linked["spec"]["interfaces"] = json!([SECOND_LINK]);
         create(POOLS, linked);
@@ -100,13 +100,13 @@ fn pools_choose_nodes_and_links() {
             "links with the solicited-node group of {ADDRESS6}"
         );
 
-        // As the announcers' flags say again.
+        // The flags of the announcers apply again.
         place(json!({"interfaces": null}));
         asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
     });
 }
 
-/// No address is known to be of a pool.
+/// Without the right to read pools, no address belongs to a pool.
 #[test]
 fn announcer_without_the_right_to_pools_announces_nothing() {
     testbed::in_namespace(|| {
@@ -149,8 +149,8 @@ fn await_address(cluster: &Cluster, config: &Config, name: &str, address: IpAddr
     });
 }
 
-/// Waits until condition and Event say that no node may announce the address.
-fn says_why(cluster: &Cluster, config: &Config) {
+/// Waits until condition and Event report that no node may announce the address.
+fn await_no_candidates(cluster: &Cluster, config: &Config) {
     let text = format!(
         "{ADDRESS} is announced by no node: none that takes traffic matches nodeSelectors of AddressPool \"p\""
     );
@@ -173,7 +173,8 @@ fn says_why(cluster: &Cluster, config: &Config) {
     });
 }
 
-/// Gives a node and the client a network of their own; the client's link, and the node's hardware address there.
+/// Connects a node and the client by a network of their own. Returns the client's link and the node's hardware
+/// address.
 fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, Hardware) {
     let node = cluster.member(node).expect("a member");
     let outside = cluster.outside().expect("the outside");
@@ -191,13 +192,13 @@ fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, Hardware) {
     (here, hardware)
 }
 
-/// Sends to the IPv6 address until the client's kernel has found who has it.
+/// Sends to the IPv6 address until the client's kernel has resolved its hardware address.
 fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: Hardware) {
     let outside = cluster.outside().expect("the outside");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     loop {
         let send = || UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0))?.send_to(b"anybody?", (ADDRESS6, 9));
-        // Until the link has an address of its own it may fail.
+        // Fails until the link has an address of its own.
         drop(outside.enter(send).expect("its namespace"));
         let mut connection = Connection::open_in(&outside.namespace).expect("a connection");
         let found = connection.neighbours().expect("neighbours");
@@ -213,7 +214,7 @@ fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: Hardware) {
     }
 }
 
-/// The links on which a node is in the IPv6 address's solicited-node group.
+/// Links on which a node is in the solicited-node group of the IPv6 address.
 fn groups_of(cluster: &Cluster, node: &str) -> Vec<String> {
     let read = || fs::read_to_string("/proc/thread-self/net/igmp6").expect("the groups");
     let groups = cluster.member(node).expect("a member").enter(read);

@@ -1,4 +1,4 @@
-//! A cluster with an API server, what assigns addresses, and announcers.
+//! A cluster with an API server, the assigner, and announcers.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr};
@@ -17,21 +17,22 @@ use testbed::{Cluster, Topology};
 
 use crate::support::{self, ask, create, create_node, runtime, spawn_in};
 
-pub use crate::support::PATIENCE;
+/// Longest wait for an expected change; only a failing test waits so long.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
-/// An address that every node may answer for, on every link.
+/// An address for which every node is a candidate, on every link.
 pub const OTHER: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 201);
-/// An address of the edge.
+/// Address of the edge.
 pub const EDGE: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 202);
 pub const SERVICES: &str = "/api/v1/namespaces/default/services";
 pub const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
-/// Pause between two questions of the client.
+/// Pause between two requests of the client.
 pub const QUESTION_PERIOD: Duration = Duration::from_millis(20);
 
 pub use testbed::asker::Hardware;
 
-/// An announcer on a thread of its own in its node's namespace.
+/// An announcer on its own thread, in the namespace of its node.
 pub struct Announcer {
     pub orders: Sender<Order>,
     pub hardware: Hardware,
@@ -39,7 +40,7 @@ pub struct Announcer {
 }
 
 impl Announcer {
-    /// Kills it and waits until its sockets are closed, so that another one can listen at the same addresses.
+    /// Kills the announcer and waits until its sockets are closed, so that another one can bind the same addresses.
     pub fn kill(self) {
         self.orders.send(Order::Die).expect("it runs");
         self.thread.join().expect("no panic in the announcer");
@@ -47,16 +48,15 @@ impl Announcer {
 }
 
 pub enum Order {
-    /// To stand still for so long.
+    /// Freeze for this duration.
     Freeze(Duration),
-    /// To be gone at once.
+    /// Die at once.
     Die,
-    /// To end as a process that is asked to.
+    /// Shut down.
     End,
 }
 
-/// A cluster with an API server on the control plane and what assigns addresses: with the Nodes, a pool of one address and a
-/// Service.
+/// A cluster with an API server and the assigner on the control plane, Nodes, a pool of one address and a Service.
 pub struct Setting {
     pub cluster: Arc<Cluster>,
     pub api: Api,
@@ -64,7 +64,7 @@ pub struct Setting {
 }
 
 impl Setting {
-    /// Of so many nodes.
+    /// Starts with that many nodes.
     pub fn start(nodes: usize) -> Self {
         let topology = Topology::with_nodes(nodes).expect("so many nodes");
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
@@ -77,18 +77,18 @@ impl Setting {
     }
 }
 
-/// How the API is reached: as the administrator, as announcers do, and as announcers whose role is of before pools said
-/// anything about announcing.
+/// Configurations of API clients: administrator, announcers, and announcers with the role of versions without pool
+/// selectors.
 pub struct Api {
     pub admin: Config,
     pub announcer: Config,
     pub earlier: Config,
 }
 
-/// The user whose role is to be made.
+/// User whose role the test creates.
 pub const EARLIER: &str = "announcer-of-before";
 
-/// An API server on the control plane, with what assigns addresses; with the Nodes, a pool of one address and a Service.
+/// Starts an API server and the assigner on the control plane; creates Nodes, a pool of one address and a Service.
 pub fn start_api(cluster: &Arc<Cluster>, directory: &TempDir) -> Api {
     let api = support::start_api(cluster, directory.path());
     for (name, ip) in [("node-1", 11), ("node-2", 12), ("node-3", 13)] {
@@ -126,7 +126,7 @@ pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> A
     start_with(cluster, config, name, false)
 }
 
-/// The same, with an edge that serves its address as soon as it is asked.
+/// Starts an announcer; with an edge if `has_edge`, which serves its address as soon as it is requested.
 pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
     let (serve, served) = tokio::sync::watch::channel(Arc::new(BTreeSet::from([EDGE.into()])));
     let member = cluster.member(name).expect("a member");
@@ -150,7 +150,7 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
             let mut end = Some(end);
             loop {
                 match taken.try_recv() {
-                    // Nothing else is on this thread, so nothing of the announcer goes on.
+                    // Nothing else runs on this thread, so all of the announcer is frozen.
                     Ok(Order::Freeze(lasts)) => thread::sleep(lasts),
                     Ok(Order::Die) => return,
                     Ok(Order::End) => drop(end.take()),
@@ -189,18 +189,18 @@ pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
     connection.change_link(link, &change).expect("changed");
 }
 
-/// Asks the API for something.
+/// Sends a request to the API.
 pub fn ask_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
     ask(cluster, config, method, path, kind, Some(body));
 }
 
-/// Waits until something in the API is as it should be.
+/// Waits until an object in the API satisfies a condition.
 pub fn await_api(cluster: &Cluster, config: &Config, path: &str, is_so: impl Fn(&Value) -> bool + Sync) {
     let control_plane = cluster.control_plane().expect("a control plane");
     let waiting = || {
         runtime().block_on(async {
             let client = Client::new(config.clone()).expect("a client");
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + TIMEOUT;
             loop {
                 let found = client.get::<Value>(path).await.unwrap_or_default();
                 if is_so(&found) {

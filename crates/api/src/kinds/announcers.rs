@@ -10,9 +10,8 @@
 //! member itself changes its entry; Portolan's API server rejects other changes. The list contains no secret.
 //!
 //! Earlier versions kept a shared secret in the list. Such a list is readable, and the first write converts it, with
-//! the
-//! same members and the same tie-breaker. Processes of earlier versions cannot read the result. They keep their last
-//! list, and each node has one vote in either list, so there are never two majorities.
+//! the same members and the same tie-breaker. Processes of earlier versions cannot read the result. They keep their
+//! last list, and each node has one vote in either list, so there are never two majorities.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -285,7 +284,7 @@ impl Record {
     /// Returns the list with a joining node, or with a node's new entry; `None` if the list is full.
     pub fn with(&self, name: &NodeName, member: Member) -> Option<Self> {
         if self.member(name).is_none() {
-            let mut next = self.changed();
+            let mut next = self.next_epoch();
             next.joining.insert(NodeName::clone(name), member);
             return (self.members_and_joining().count() < MEMBERS_MAX).then_some(next);
         }
@@ -300,7 +299,7 @@ impl Record {
 
     /// Returns the list with all joining nodes as members.
     pub fn with_joined(&self) -> Self {
-        let mut next = self.changed();
+        let mut next = self.next_epoch();
         let joined = std::mem::take(&mut next.joining);
         next.members.extend(joined);
         next
@@ -308,7 +307,7 @@ impl Record {
 
     /// Returns the list without the nodes for which `is_gone` holds; `None` if no node remains.
     pub fn without(&self, is_gone: impl Fn(&NodeName) -> bool) -> Option<Self> {
-        let mut next = self.changed();
+        let mut next = self.next_epoch();
         next.members.retain(|name, _| !is_gone(name));
         next.joining.retain(|name, _| !is_gone(name));
         if next.members.is_empty() {
@@ -330,7 +329,7 @@ impl Record {
         }
     }
 
-    fn changed(&self) -> Self {
+    fn next_epoch(&self) -> Self {
         Self {
             sequence: self.sequence + 1,
             epoch: self.epoch + 1,

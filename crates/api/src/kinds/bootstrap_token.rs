@@ -32,8 +32,7 @@ const ID_LETTERS: usize = 6;
 const SECRET_LETTERS: usize = 16;
 
 /// Bootstrap token, `ID.SECRET`: six and sixteen lower-case letters and digits. `Display` shows all of it, `Debug`
-/// the
-/// ID only.
+/// the ID only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Token {
     /// Public part.
@@ -176,7 +175,7 @@ impl<'s> Stored<'s> {
     /// Node that the token may replace once: name and incarnation.
     pub fn replaced_node(&self) -> Option<(String, Incarnation)> {
         let name = self.get(REPLACES_NODE);
-        (!name.is_empty()).then(|| (name, Incarnation::written(&self.get(REPLACES_INCARNATION))))
+        (!name.is_empty()).then(|| (name, Incarnation::from_text(&self.get(REPLACES_INCARNATION))))
     }
 
     /// True if the token is valid for authentication.

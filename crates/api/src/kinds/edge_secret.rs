@@ -74,8 +74,7 @@ pub fn named_by<'a>(annotations: impl Iterator<Item = (&'a str, &'a str)>) -> Ve
 }
 
 /// Parses Secrets separated by commas. Each is `name`, `namespace/name`, or a cloud identifier whose part after the
-/// last
-/// `/` is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one has another form.
+/// last `/` is the name: `arn:aws:acm:…:certificate/NAME`. `None` if one has another form.
 pub fn parse(text: &str) -> Option<Vec<SecretName>> {
     text.split(',').map(|part| secret(part.trim())).collect()
 }

@@ -22,6 +22,12 @@ pub const LOG: &str = "log";
 pub const PORTOLAN_GROUP: &str = "portolan.dev";
 
 /// A served kind. [`all`] is the table; [`find`] and [`find_by_kind`] look rows up.
+///
+/// ```
+/// let kind = api::kind::find_by_kind("discovery.k8s.io/v1", "EndpointSlice").expect("a served kind");
+/// assert_eq!(kind.root_path(), "/apis/discovery.k8s.io/v1");
+/// assert_eq!(kind.store_key("default", "web-1"), "/discovery.k8s.io/endpointslices/default/web-1");
+/// ```
 #[derive(Debug)]
 pub struct Kind {
     /// API group, "" for the core group.
@@ -143,8 +149,7 @@ impl Kind {
     }
 
     /// Kind in whose form objects are stored: the kind itself, except for `events.k8s.io`, whose objects are stored
-    /// as
-    /// Events of the core group.
+    /// as Events of the core group.
     pub fn stored(&'static self) -> &'static Kind {
         match self.is_stored_form() {
             true => self,

@@ -1,6 +1,5 @@
 //! Forms of names, labels and port names. Each function returns the messages of the broken rules in upstream's words;
-//! an
-//! empty list means that the value is valid.
+//! an empty list means that the value is valid.
 
 /// Longest DNS label (RFC 1123).
 pub const LABEL_BYTES_MAX: usize = 63;

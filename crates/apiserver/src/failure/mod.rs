@@ -261,7 +261,7 @@ impl Failure {
     pub fn of_read(error: &StoreError) -> Failure {
         match error {
             StoreError::Compacted { .. } => Failure::expired(TOO_OLD),
-            StoreError::Future { asked, current } => Failure::version_too_large(*asked, *current),
+            StoreError::Future { requested, current } => Failure::version_too_large(*requested, *current),
             other => Failure::of_store(other),
         }
     }

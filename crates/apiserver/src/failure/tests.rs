@@ -41,12 +41,12 @@ fn invalid_names_the_kind_and_lists_causes() {
 #[test]
 fn store_errors_map_to_status_codes() {
     let compacted = StoreError::Compacted {
-        asked: Revision(1),
+        requested: Revision(1),
         oldest: Revision(5),
     };
     assert_eq!(Failure::of_read(&compacted).code(), StatusCode::GONE);
     let future = StoreError::Future {
-        asked: Revision(9),
+        requested: Revision(9),
         current: Revision(5),
     };
     let failure = Failure::of_read(&future);

@@ -1,16 +1,18 @@
 //! Leader election by a Lease, as client-go holds it, with a fence.
 //!
-//! Why no two leaders write at once. A leader's claim rests on a renewal that it sent at some moment *s* and
-//! that the server accepted. Every write goes through a client whose [`Fence`] lets nothing out later
-//! than *s* + the renew deadline, and cuts what is then still under way. Another candidate takes the lease
-//! only if it saw it unchanged for the whole lease duration, and it saw the renewal no earlier than *s*. So
-//! between the last write of one and the first of the other lies at least the lease duration minus the renew
-//! deadline, 5 s if nothing is said, for clocks that do not run alike and for a server that is still busy with a
-//! request whose client has gone. No clock is compared with another machine's. A process that was stopped or
-//! suspended finds its fence closed when it wakes, since the fence believes the clock that went further.
+//! # No two leaders write at once
 //!
-//! What a network or a server holds back for even longer meets the versions and UIDs that updates and deletions
-//! carry: it is refused as a conflict if the next leader wrote the object.
+//! A leadership rests on a renewal that the leader sent at a moment *s* and that the server accepted. Every write
+//! passes the leader's [`Fence`], which blocks writes later than *s* + the renew deadline and cancels those still in
+//! progress. Another candidate takes the lease only after it has seen it unchanged for the whole lease duration, and
+//! it saw the renewal no earlier than *s*. So at least the lease duration minus the renew deadline (5 s by default)
+//! separates the last write of one leader from the first of the next. This margin covers clocks with different rates
+//! and a server that still handles a request of a closed connection. Clocks of two hosts are never compared. A
+//! process that was stopped or suspended finds its fence closed when it wakes, since the fence uses the clock that
+//! went further.
+//!
+//! Writes that the network delays even longer fail: updates and deletions carry versions and UIDs, so they conflict
+//! if the next leader wrote the object.
 
 mod elector;
 
@@ -103,17 +105,34 @@ pub enum Ending {
     CutShort,
 }
 
-/// Resolves when the work is to stop.
-pub async fn asked(mut end: watch::Receiver<bool>) {
+/// Resolves when `end` becomes true: the work has to stop.
+pub async fn shutdown_requested(mut end: watch::Receiver<bool>) {
     drop(end.wait_for(|end| *end).await);
 }
 
 /// Runs `work` whenever this candidate is the leader, until `shutdown` resolves.
 ///
 /// The work gets a fenced client, which permits writes only while the lease is held. When the lease is lost, the
-/// work is told to stop and the candidate stands by. At shutdown, the lease is held until the work has ended and is
+/// work is cancelled and the candidate stands by. At shutdown, the lease is held until the work has ended and is
 /// then released, so that the next leader need not wait. `is_leader` publishes the leadership.
-pub async fn lead<F>(
+///
+/// ```no_run
+/// use client::election::{self, Ending, Settings};
+/// use client::{Client, WallClock};
+/// use tokio::sync::watch;
+///
+/// # async fn example(client: Client, settings: Settings) {
+/// let work = |client: Client, end| async move {
+///     election::shutdown_requested(end).await;
+///     drop(client); // The fenced client, for all writes of the leader.
+///     Ending::Complete
+/// };
+/// let (is_leader, _) = watch::channel(false);
+/// let shutdown = std::future::pending();
+/// election::run_as_leader(client, settings, WallClock::system(), is_leader, shutdown, work).await;
+/// # }
+/// ```
+pub async fn run_as_leader<F>(
     client: Client,
     settings: Settings,
     clock: WallClock,
@@ -204,16 +223,16 @@ impl Candidate {
 
     /// Waits until this candidate holds the lease.
     async fn acquire(&mut self) {
-        let mut told = None;
+        let mut logged_holder = None;
         loop {
             self.attempt().await;
             if self.is_leader_now() {
                 break;
             }
             let holder = self.elector.holder();
-            if told.as_deref() != Some(holder) {
+            if logged_holder.as_deref() != Some(holder) {
                 tracing::info!(lease = self.settings.name, holder, "standing by");
-                told = Some(holder.to_owned());
+                logged_holder = Some(holder.to_owned());
             }
             let jitter = self.settings.retry_period.mul_f64(fastrand::f64() * JITTER);
             tokio::time::sleep(self.settings.retry_period + jitter).await;

@@ -57,8 +57,8 @@ fn similar_events_are_combined() {
 #[test]
 fn events_of_an_object_are_rate_limited() {
     let mut correlator = Correlator::default();
-    let told = (0..100).filter(|_| correlator.observe(&occurrence("s", "m"), at(0)).is_some());
-    assert_eq!(told.count(), 25);
+    let recorded = (0..100).filter(|_| correlator.observe(&occurrence("s", "m"), at(0)).is_some());
+    assert_eq!(recorded.count(), 25);
     assert!(correlator.observe(&occurrence("other", "m"), at(0)).is_some());
     assert!(correlator.observe(&occurrence("s", "m"), at(301)).is_some());
     assert!(correlator.observe(&occurrence("s", "m"), at(301)).is_none());

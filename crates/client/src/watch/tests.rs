@@ -16,13 +16,13 @@ use tokio::net::TcpListener;
 use super::{Event, Query, push_escaped, watch};
 use crate::{Client, Config};
 
-/// Answers in the order of `script`, each with a status and a body; records the paths asked for.
+/// Answers in the order of `script`, each with a status and a body; records the paths requests for.
 async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let requests = Arc::new(Mutex::new(Vec::new()));
     let script = Arc::new(Mutex::new(script.into_iter()));
-    let paths = Arc::clone(&asked);
+    let paths = Arc::clone(&requests);
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
             let (paths, script) = (Arc::clone(&paths), Arc::clone(&script));
@@ -48,7 +48,7 @@ async fn scripted(script: Vec<(u16, String)>) -> (SocketAddr, Arc<Mutex<Vec<Stri
             });
         }
     });
-    (address, asked)
+    (address, requests)
 }
 
 fn client_of(address: SocketAddr) -> Client {
@@ -101,15 +101,15 @@ async fn pages_then_watch_then_resume_from_the_last_revision() {
         list(&[service("b", 2)], 10, ""),
         (200, events),
     ];
-    let (address, asked) = scripted(script).await;
+    let (address, requests) = scripted(script).await;
     assert_eq!(seen(&client_of(address), 5).await, ["+a", "+b", "=", "+a", "-b"]);
     let mut resumed = watch::<Service>(&client_of(address), Query::default());
     drop(tokio::time::timeout(std::time::Duration::from_millis(50), resumed.next()).await);
-    let asked = asked.lock().expect("lock");
-    assert!(asked[1].contains("continue=t%2F1"), "{asked:?}");
+    let requests = requests.lock().expect("lock");
+    assert!(requests[1].contains("continue=t%2F1"), "{requests:?}");
     assert!(
-        asked[2].contains("watch=true") && asked[2].contains("resourceVersion=10"),
-        "{asked:?}"
+        requests[2].contains("watch=true") && requests[2].contains("resourceVersion=10"),
+        "{requests:?}"
     );
 }
 
@@ -158,7 +158,7 @@ async fn objects_of_interrupted_list_are_remembered() {
 }
 
 #[tokio::test]
-async fn an_error_event_of_410_lists_again() {
+async fn error_event_410_lists_again() {
     let gone =
         r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired","message":"too old"}}"#;
     let script = vec![

@@ -8,7 +8,7 @@ use std::time::Instant;
 use api::object::{EndpointConditions, EndpointSlice, ObjectKey};
 use client::Event;
 use probe::definition::Probe;
-use probe::{Asked, ProbeKind, Probes, Probing};
+use probe::{ProbeKind, ProbeReport, Probes, Probing};
 use reconcile::events::Finding;
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
@@ -45,7 +45,10 @@ pub(super) enum Job {
 /// The result of a job.
 pub(super) enum JobOutput {
     /// The result of a probe.
-    Probed { probed: Asked, finished_at: Instant },
+    Probed {
+        probed: ProbeReport,
+        finished_at: Instant,
+    },
     /// The slice after the write; `None` if it is deleted.
     Written(Option<Box<EndpointSlice>>),
 }

@@ -42,7 +42,7 @@ pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
                         address: Some(address),
                         ports: &[],
                     };
-                    let probed = probe::ask(&probe, target, &tls).await;
+                    let probed = probe::execute(&probe, target, &tls).await;
                     Ok(JobOutput::Probed {
                         probed,
                         finished_at: now(),

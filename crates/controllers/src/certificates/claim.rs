@@ -141,7 +141,7 @@ pub(super) fn incarnation_for(
         .get(INCARNATION)
         .and_then(|values| values.first());
     let is_of_current = match proved {
-        Some(written) => current.as_ref() == Some(&Incarnation::written(written)),
+        Some(written) => current.as_ref() == Some(&Incarnation::from_text(written)),
         // The sender's certificate has no incarnation. Certificates of joined nodes have one.
         None => joined_by.is_none(),
     };

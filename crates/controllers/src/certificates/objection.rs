@@ -100,7 +100,7 @@ pub fn check_joining(request: &CertificateSigningRequest, present: &Node) -> Opt
         let [name, written] = replaced.as_slice() else {
             return false;
         };
-        *name == present.metadata.name && Incarnation::written(written) == Incarnation::of_node(present)
+        *name == present.metadata.name && Incarnation::from_text(written) == Incarnation::of_node(present)
     });
     (!may_replace).then(|| Objection::NameTaken(present.metadata.name.clone()))
 }

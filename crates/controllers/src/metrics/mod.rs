@@ -1,6 +1,6 @@
 //! Metrics of the controllers, with the names and help texts of upstream (EPS-27, EPM-13).
 //!
-//! They outlive the caches and the queues, which each term as leader creates again.
+//! The metrics outlive the caches and the queues, which each leadership creates again.
 
 mod mirroring;
 mod slices;
@@ -37,12 +37,12 @@ pub(crate) struct Values {
 /// The phase of this process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It waits to become leader.
+    /// Waits to become leader.
     #[default]
     StandingBy,
-    /// It leads and reads the initial lists.
+    /// Is leader and reads the initial lists.
     Reading,
-    /// It leads and its caches are complete.
+    /// Is leader, with complete caches.
     Working,
 }
 

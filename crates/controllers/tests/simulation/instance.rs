@@ -150,7 +150,7 @@ async fn process(
     let client = server.client(&identity);
     if !has_election {
         let environment = Environment::with_clock(client, clock);
-        controllers::run(environment, options, election::asked(ended)).await;
+        controllers::run(environment, options, election::shutdown_requested(ended)).await;
         return;
     }
     let settings = Settings {
@@ -163,9 +163,9 @@ async fn process(
     };
     let work = |client, ended| {
         let environment = Environment::with_clock(client, clock.clone());
-        controllers::run(environment, options.clone(), election::asked(ended))
+        controllers::run(environment, options.clone(), election::shutdown_requested(ended))
     };
     let is_leader = watch::Sender::new(false);
-    let shutdown = election::asked(ended);
-    election::lead(client, settings, clock.clone(), is_leader, shutdown, work).await;
+    let shutdown = election::shutdown_requested(ended);
+    election::run_as_leader(client, settings, clock.clone(), is_leader, shutdown, work).await;
 }

@@ -115,7 +115,7 @@ fn every_rollout_respects_its_bounds_and_completes() {
 }
 
 #[test]
-fn a_seed_gives_the_same_history_again() {
+fn equal_seeds_give_equal_histories() {
     for seed in 0..20 {
         for of in [Plan::of, Plan::of_workloads] {
             assert_eq!(run(of(seed), false), run(of(seed), false), "seed {seed}");

@@ -326,7 +326,7 @@ fn pod_names_follow_the_mode() {
 }
 
 #[test]
-fn external_names_lead_out_of_the_zone_and_never_in_circles() {
+fn external_names_leave_the_zone_and_never_form_circles() {
     let index = index();
     for (name, target) in [
         ("out", "example.com"),

@@ -34,11 +34,11 @@ impl SearchList {
         Self { host_domains }
     }
 
-    /// Returns the names that a Pod of `namespace` (a label in wire form) would query after `asked`; `None` if
-    /// `asked` is not the first name of its search list.
+    /// Returns the names that a Pod of `namespace` (a label in wire form) would query after `name`; `None` if
+    /// `name` is not the first name of its search list.
     pub(super) fn candidates_after<'l>(
         &'l self,
-        asked: &Name,
+        name: &Name,
         zone: &'l Name,
         namespace: &[u8],
     ) -> Option<impl Iterator<Item = Candidate> + use<'l>> {
@@ -46,9 +46,9 @@ impl SearchList {
         for part in [namespace, b"\x03svc", zone.as_wire()] {
             first.push_wire(part).ok()?;
         }
-        let at = asked.to_lower().suffix_offset(&first).filter(|at| *at > 0)?;
+        let at = name.to_lower().suffix_offset(&first).filter(|at| *at > 0)?;
         let mut base = Name::ROOT;
-        base.push_wire(asked.as_wire().get(..at)?).ok()?;
+        base.push_wire(name.as_wire().get(..at)?).ok()?;
         let mut services = Name::ROOT;
         services
             .push_wire(b"\x03svc")

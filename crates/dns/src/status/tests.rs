@@ -19,7 +19,7 @@ fn uri(text: &str) -> Uri {
 }
 
 #[test]
-fn health_readiness_and_metrics_tell_the_state() {
+fn health_readiness_and_metrics_show_the_state() {
     let status = status();
     assert_eq!(status.health(&uri("/health")).status, StatusCode::OK);
     assert_eq!(

@@ -37,10 +37,10 @@ pub struct Edns {
 impl Query {
     /// Returns the limit of a UDP response in octets, at most `octets_max`.
     pub fn udp_limit(&self, octets_max: usize) -> usize {
-        let asked = self
+        let accepted_octets = self
             .edns
             .map_or(UDP_OCTETS_MIN, |edns| usize::from(edns.udp_octets));
-        asked.clamp(UDP_OCTETS_MIN, octets_max)
+        accepted_octets.clamp(UDP_OCTETS_MIN, octets_max)
     }
 }
 

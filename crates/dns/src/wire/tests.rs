@@ -167,13 +167,13 @@ fn rejects_response_to_another_question() {
         },
     ];
     assert_eq!(records, expected);
-    let asked = Question::about(name("A.B"), kind::A);
-    let relayed = RelayedMessage::read(message, 7, &asked).expect("the answer");
+    let sent = Question::about(name("A.B"), kind::A);
+    let relayed = RelayedMessage::read(message, 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 8 });
     let foreign = |id, question: &Question| {
         RelayedMessage::read(message, id, question).err() == Some(RelayError::Mismatch)
     };
-    assert!(foreign(8, &asked), "another identifier");
+    assert!(foreign(8, &sent), "another identifier");
     assert!(foreign(7, &Question::about(name("a.c"), kind::A)), "another name");
     assert!(
         foreign(7, &Question::about(name("a.b"), kind::AAAA)),
@@ -183,15 +183,15 @@ fn rejects_response_to_another_question() {
 
 #[test]
 fn cached_response_matches_the_query() {
-    let asked = Question::about(name("a.example"), kind::A);
-    let upstream = parse_query(&asked.encode(7, Some(1_232))).expect("a query");
+    let sent = Question::about(name("a.example"), kind::A);
+    let upstream = parse_query(&sent.encode(7, Some(1_232))).expect("a query");
     let mut buffer = [0; 512];
     let mut reply = Reply::new(&upstream, &mut buffer, 512);
     reply
         .address(Section::Answer, NameRef::QUESTION, 60, [192, 0, 2, 1].into())
         .expect("it fits");
     let length = reply.finish(ResponseCode::NoError);
-    let relayed = RelayedMessage::read(&buffer[..length], 7, &asked).expect("the answer");
+    let relayed = RelayedMessage::read(&buffer[..length], 7, &sent).expect("the answer");
     assert_eq!(relayed.cache_policy, CachePolicy::Success { seconds: 60 });
     assert_eq!(relayed.message().len(), length - 11, "OPT is the exchange's own");
 
@@ -215,7 +215,7 @@ fn cached_response_matches_the_query() {
     client.edns = None;
     let length = relayed.write(&client, &mut out, 20, |ttl| ttl);
     assert!(length > 20, "512 octets are always there");
-    let long = RelayedMessage::read(&many_addresses(), 7, &asked).expect("the answer");
+    let long = RelayedMessage::read(&many_addresses(), 7, &sent).expect("the answer");
     let length = long.write(&client, &mut out, 512, |ttl| ttl);
     assert_eq!(
         (length, read_u16(&out, 2).map(|flags| flags & flag::TRUNCATED)),
@@ -265,8 +265,8 @@ fn pointing(owner: &[u8], kind: u16, content: &[u8], second_owner: &[u8]) -> Vec
 
 #[test]
 fn names_may_point_to_earlier_names_only() {
-    let asked = Question::about(name("a.example"), kind::A);
-    let read = |message: Vec<u8>| RelayedMessage::read(&message, 7, &asked).map(|_| ());
+    let sent = Question::about(name("a.example"), kind::A);
+    let read = |message: Vec<u8>| RelayedMessage::read(&message, 7, &sent).map(|_| ());
     let question: &[u8] = &[0xC0, 12];
     // The question is at 12 to 27: the first record's TTL is at 33, its content at 39.
     let good = [
@@ -395,13 +395,13 @@ proptest! {
             *place = octet;
         }
         message.truncate(keep);
-        let asked = Question::about(name("a.example"), kind::A);
-        let client = parse_query(&asked.encode(9, Some(1_232))).expect("a query");
-        if let Ok(answer) = RelayedMessage::read(&message, 7, &asked) {
+        let sent = Question::about(name("a.example"), kind::A);
+        let client = parse_query(&sent.encode(9, Some(1_232))).expect("a query");
+        if let Ok(answer) = RelayedMessage::read(&message, 7, &sent) {
             let mut out = [0; 4_096];
             let length = answer.write(&client, &mut out, limit, |_| ttl);
             prop_assert!(length <= limit.max(512) && length >= HEADER_OCTETS);
-            let again = RelayedMessage::read(&out[..length], 9, &asked);
+            let again = RelayedMessage::read(&out[..length], 9, &sent);
             prop_assert!(again.is_ok(), "what is given out is well-formed");
             if read_u16(&out, 2).is_some_and(|flags| flags & flag::TRUNCATED == 0) {
                 prop_assert_eq!(contents(&out[..length]), contents(answer.message()));

@@ -1,4 +1,4 @@
-//! An API server of the three collections that DNS reads, which can be killed, and whose history can be lost.
+//! API server for the three kinds that DNS reads. It can be killed, and its history can be lost.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,14 +16,14 @@ const COLLECTIONS: [&str; 3] = ["endpointslices", "namespaces", "services"];
 #[derive(Default)]
 struct History {
     revision: u64,
-    /// The revision up to which events are forgotten.
+    /// Revision of the last compaction.
     compacted: u64,
     objects: BTreeMap<(&'static str, String), Value>,
     /// Revision, collection, and event.
     events: Vec<(u64, &'static str, Value)>,
 }
 
-/// The server and what it serves.
+/// The server and its objects.
 pub struct Api {
     history: Arc<Mutex<History>>,
     changed: watch::Sender<u64>,
@@ -57,20 +57,20 @@ impl Api {
         }));
     }
 
-    /// Ends the server and all of its connections.
+    /// Kills the server and all of its connections.
     pub async fn kill(&mut self) {
         let running = self.running.take().expect("it runs");
         running.abort();
         drop(running.await);
     }
 
-    /// Comes back at the same address.
+    /// Starts again at the same address.
     pub async fn come_back(&mut self) {
         let listener = TcpListener::bind(self.address).await.expect("its own port");
         self.serve(listener);
     }
 
-    /// Writes an object; without content, deletes it.
+    /// Writes an object; deletes it if `content` is `None`.
     pub fn write(&self, collection: &'static str, name: &str, content: Option<Value>) {
         let mut history = lock(&self.history);
         history.revision += 1;
@@ -94,7 +94,7 @@ impl Api {
         self.changed.send_modify(|changes| *changes += 1);
     }
 
-    /// Forgets the events until now, so that watches cannot be resumed.
+    /// Compacts the history, so that watches cannot resume.
     pub fn compact(&self) {
         let mut history = lock(&self.history);
         history.compacted = history.revision;
@@ -162,18 +162,18 @@ async fn serve_watch(
     mut changed: watch::Receiver<u64>,
 ) -> std::io::Result<()> {
     let mut parameters = path.split(['?', '&']);
-    let asked = parameters.find_map(|parameter| parameter.strip_prefix("resourceVersion="));
-    let mut told: u64 = asked.expect("a revision").parse().expect("a number");
+    let requested = parameters.find_map(|parameter| parameter.strip_prefix("resourceVersion="));
+    let mut sent_revision: u64 = requested.expect("a revision").parse().expect("a number");
     let (compacted, revision) = {
         let history = lock(history);
         (history.compacted, history.revision)
     };
-    if told < compacted {
+    if sent_revision < compacted {
         let gone = json!({ "kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version" });
         return answer(stream, 410, &gone).await;
     }
-    if told > revision {
-        let message = format!("Too large resource version: {told}, current: {revision}");
+    if sent_revision > revision {
+        let message = format!("Too large resource version: {sent_revision}, current: {revision}");
         let ahead = json!({ "kind": "Status", "code": 504, "reason": "Timeout", "message": message });
         return answer(stream, 504, &ahead).await;
     }
@@ -183,11 +183,11 @@ async fn serve_watch(
         let news: Vec<(u64, String)> = lock(history)
             .events
             .iter()
-            .filter(|(revision, of, _)| *revision > told && *of == collection)
+            .filter(|(revision, of, _)| *revision > sent_revision && *of == collection)
             .map(|(revision, _, event)| (*revision, event.to_string() + "\n"))
             .collect();
         for (revision, line) in news {
-            told = revision;
+            sent_revision = revision;
             let chunk = format!("{:x}\r\n{line}\r\n", line.len());
             stream.write_all(chunk.as_bytes()).await?;
         }

@@ -1,13 +1,13 @@
-//! Questions and decoded answers, with a decoder that shares no code with the server.
+//! Queries and decoded responses, with a decoder that shares no code with the server.
 
-// Each test binary uses its own part of this.
+// Each test binary uses a part of this module.
 #![allow(dead_code)]
 
 pub mod objects;
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A decoded answer, its records as `owner TYPE value`, without TTLs.
+/// A decoded response, its records as `owner TYPE value`, without TTLs.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Decoded {
     pub id: u16,
@@ -48,7 +48,7 @@ pub fn type_number(name: &str) -> u16 {
         .0
 }
 
-/// A query for class IN with recursion desired, and an OPT record if `edns` is given.
+/// Encodes a query for class IN with recursion desired, and with an OPT record if `edns` is set.
 pub fn question(id: u16, name: &str, kind: &str, edns: Option<u16>) -> Vec<u8> {
     let mut message = id.to_be_bytes().to_vec();
     message.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, u8::from(edns.is_some())]);
@@ -136,7 +136,7 @@ fn lower_name(message: &[u8], at: usize, end: usize) -> String {
     name.to_lowercase()
 }
 
-/// The name at `at` as it is spelled, and where it ends.
+/// Reads the name at `at` with its case, and returns its end.
 fn name(message: &[u8], mut at: usize) -> (String, usize) {
     let (mut text, mut end) = (String::new(), None);
     loop {

@@ -1,4 +1,4 @@
-//! Objects of the namespace `ns` that indices are filled with.
+//! Objects of the namespace `ns`.
 
 use api::object::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL, Service, ServicePort};
 
@@ -19,7 +19,7 @@ pub fn alias(name: &str, of: &str) -> Service {
     alias
 }
 
-/// The port 80, named `http`.
+/// Port 80 with the name `http`.
 pub fn http() -> ServicePort {
     ServicePort {
         name: "http".to_owned(),
@@ -28,7 +28,7 @@ pub fn http() -> ServicePort {
     }
 }
 
-/// The slice of a Service with so many endpoints: 10.1.0.0, 10.1.0.1 and so on.
+/// Slice of a Service with that many endpoints: 10.1.0.0, 10.1.0.1 and so on.
 pub fn slice(service: &str, endpoints: u8) -> EndpointSlice {
     let mut slice = EndpointSlice::default();
     slice.metadata.name = format!("{service}-1");

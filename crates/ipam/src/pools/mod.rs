@@ -3,6 +3,31 @@
 //! [`Pools`] is in memory only. After a restart it is rebuilt from the objects of the holders by
 //! [`Pools::restore`], before anything is assigned. An address has one holder, or several that agreed to share it.
 //! An assigned address is never assigned to another holder.
+//!
+//! ```
+//! use std::collections::BTreeSet;
+//! use std::net::IpAddr;
+//!
+//! use ipam::pools::{Family, Holder, Need, Pool, Pools, Request, Sharing};
+//!
+//! let address: IpAddr = "192.0.2.10".parse().expect("an address");
+//! let mut pools = Pools::default();
+//! pools.set("public", Pool { blocks: vec![address..=address], is_automatic: true, ..Pool::default() });
+//!
+//! let eligible: BTreeSet<_> = pools.names().cloned().collect();
+//! let [web, api] = ["default/web", "default/api"].map(Holder::from);
+//! let request = |holder| Request {
+//!     holder,
+//!     families: &[Family::V4],
+//!     need: Need::All,
+//!     addresses: &[],
+//!     pool: None,
+//!     eligible: &eligible,
+//!     sharing: Sharing::default(),
+//! };
+//! assert_eq!(pools.assign(&request(&web)).expect("a free address"), [address]);
+//! assert!(pools.assign(&request(&api)).is_err(), "the pool is exhausted");
+//! ```
 
 mod pool;
 mod sharing;
@@ -80,7 +105,7 @@ pub enum AssignError {
     Held {
         /// Address.
         address: IpAddr,
-        /// One of its holders.
+        /// A holder of the address.
         holder: Holder,
         /// Reason why it is not shared.
         reason: NotShared,
@@ -230,14 +255,14 @@ impl Pools {
 
     /// Returns the requested addresses.
     fn requested(&self, request: &Request<'_>) -> Result<Vec<IpAddr>, AssignError> {
-        let asked: Vec<Family> = request
+        let requested: Vec<Family> = request
             .addresses
             .iter()
             .map(|address| Family::of(*address))
             .collect();
-        let is_each_once = asked.iter().collect::<BTreeSet<_>>().len() == asked.len();
-        let are_all_known = asked.iter().all(|family| request.families.contains(family));
-        let is_enough = request.need == Need::Any || asked.len() == request.families.len();
+        let is_each_once = requested.iter().collect::<BTreeSet<_>>().len() == requested.len();
+        let are_all_known = requested.iter().all(|family| request.families.contains(family));
+        let is_enough = request.need == Need::Any || requested.len() == request.families.len();
         if !is_each_once || !are_all_known || !is_enough {
             let families: Vec<&str> = request.families.iter().map(|family| family.name()).collect();
             return Err(AssignError::Families(families.join(", ")));

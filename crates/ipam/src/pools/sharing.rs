@@ -16,10 +16,10 @@ pub struct Sharing {
 /// Reason why two holders cannot share an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
-    /// One of them, or both, do not share under this key.
+    /// At least one of the holders does not share under this key.
     #[error("which does not share it under the same key")]
     Key,
-    /// They have a port in common.
+    /// Both have the same port.
     #[error("which has a port in common with this Service")]
     Ports,
     /// Traffic of one address goes to one node, which need not have backends of both.

@@ -276,10 +276,14 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
                 let is_leader = watch::Sender::new(false);
                 metrics.elect(&settings.name, is_leader.subscribe());
                 let work = |client, end| {
-                    controllers::run(environment(client), options.clone(), election::asked(end))
+                    controllers::run(
+                        environment(client),
+                        options.clone(),
+                        election::shutdown_requested(end),
+                    )
                 };
                 let clock = WallClock::system();
-                election::lead(client, settings, clock, is_leader, shutdown, work).await;
+                election::run_as_leader(client, settings, clock, is_leader, shutdown, work).await;
             }
         }
         Ok(ExitCode::SUCCESS)

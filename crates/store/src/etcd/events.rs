@@ -80,13 +80,13 @@ fn convert_transaction(
         if *is_deletion {
             let last = record.as_ref().and_then(|record| record.last.get(&key));
             let last = last.map(|last| transformation.open_value(&key, last.clone()));
-            let last = last.and_then(|last| last.inscribed(revision));
+            let last = last.and_then(|last| last.with_revision(revision));
             transformation.forget(&key);
             changes.push(Change::Delete { key, last });
         } else {
             let stored = parse_stored(&kv.value);
             let value = stored.map(|stored| transformation.open_value(&key, stored));
-            match value.and_then(|value| value.inscribed(revision)) {
+            match value.and_then(|value| value.with_revision(revision)) {
                 Some(value) => changes.push(Change::Put { key, value }),
                 None => tracing::error!(%key, "malformed value in etcd skipped"),
             }

@@ -128,7 +128,7 @@ fn entry(key: Key, offset: Offset, transformation: &Transformation, kv: &KeyValu
     let value = transformation.open_value(&key, parse_stored(&kv.value)?);
     Some(Entry {
         key,
-        value: value.inscribed(modified)?,
+        value: value.with_revision(modified)?,
         created: offset.revision(kv.create_revision),
         modified,
     })

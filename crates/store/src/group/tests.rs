@@ -1,4 +1,4 @@
-//! What transactions of one group see of each other.
+//! Visibility between transactions of one group.
 
 use bytes::Bytes;
 

@@ -162,6 +162,22 @@ impl Index {
     /// # Errors
     ///
     /// Returns [`StoreError::Compacted`] or [`StoreError::Future`] if the history does not contain the revision.
+    ///
+    /// # Example
+    ///
+    /// ```no_run
+    /// # async fn example(store: store::SqliteStore) -> Result<(), store::StoreError> {
+    /// use store::Store;
+    ///
+    /// let index = store.index();
+    /// let listing = index.list("/services/", None, None, None)?;
+    /// let mut watch = index.watch("/services/", listing.revision)?;
+    /// loop {
+    ///     let event = watch.next().await?;
+    ///     println!("{} changed at revision {}", event.key, event.revision);
+    /// }
+    /// # }
+    /// ```
     pub fn watch(&self, prefix: &str, after: Revision) -> Result<Watch, StoreError> {
         if let Some(segment) = segment(prefix)
             && !read(&self.state).has_log(segment)
@@ -211,7 +227,7 @@ impl Index {
             let current = self.revision_of(&state);
             if revision > current {
                 return Err(StoreError::Future {
-                    asked: revision,
+                    requested: revision,
                     current,
                 });
             }
@@ -257,14 +273,14 @@ impl Index {
         Revision(self.published.load(Ordering::Acquire))
     }
 
-    fn check(&self, state: &State, asked: Revision) -> Result<(), StoreError> {
+    fn check(&self, state: &State, requested: Revision) -> Result<(), StoreError> {
         let current = self.revision_of(state);
-        if asked > current {
-            return Err(StoreError::Future { asked, current });
+        if requested > current {
+            return Err(StoreError::Future { requested, current });
         }
-        if asked < state.oldest {
+        if requested < state.oldest {
             return Err(StoreError::Compacted {
-                asked,
+                requested,
                 oldest: state.oldest,
             });
         }

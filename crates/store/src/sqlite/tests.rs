@@ -1,4 +1,4 @@
-//! What a data directory may hold other than what is expected, and who else may use it.
+//! Data directories with unexpected content, and concurrent use of a directory.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;

@@ -157,7 +157,7 @@ impl Contents {
                     self.revision
                 ));
             }
-            if value.inscribed(*modified).is_none() {
+            if value.with_revision(*modified).is_none() {
                 faults.push(format!("the offset of the revision of {key} is out of bounds"));
             }
         }

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent use.
 
 use std::sync::Arc;
 
@@ -96,7 +96,7 @@ async fn try_increment(store: &Arc<dyn Store>) -> bool {
     }
 }
 
-pub async fn readers_see_whole_transactions(store: Arc<dyn Store>) {
+pub async fn readers_see_transactions_as_a_whole(store: Arc<dyn Store>) {
     let all = |text: &str| ["/pairs/left", "/pairs/middle", "/pairs/right"].map(|key| put(key, text));
     commit(&store, all("start")).await;
     let writer = {

@@ -1,4 +1,4 @@
-//! Reads: prefixes, pages, the past.
+//! Reads: prefixes, pages, old revisions.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use store::{Revision, Store, StoreError};
 
 use super::{commit, delete, keys, put, text};
 
-pub async fn a_list_is_ordered_and_keeps_to_its_prefix(store: Arc<dyn Store>) {
+pub async fn list_is_ordered_and_has_the_prefix_only(store: Arc<dyn Store>) {
     let names = [
         "/things/b/2",
         "/things/a/1",
@@ -51,7 +51,7 @@ pub async fn pages_add_up_to_the_whole(store: Arc<dyn Store>) {
     assert_eq!(seen, names);
 }
 
-pub async fn the_past_is_readable_until_compaction(store: Arc<dyn Store>) {
+pub async fn old_revisions_are_readable_until_compaction(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1"), put("/things/b", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     let third = commit(&store, [delete("/things/a"), put("/things/c", "3")]).await;
@@ -87,20 +87,23 @@ pub async fn the_past_is_readable_until_compaction(store: Arc<dyn Store>) {
                 assert_eq!(listed(revision).len(), count);
             } else {
                 let refused = store.index().get_at("/things/a", revision);
-                assert!(matches!(refused, Err(StoreError::Compacted { asked, .. }) if asked == revision));
+                assert!(
+                    matches!(refused, Err(StoreError::Compacted { requested, .. }) if requested == revision)
+                );
                 let refused = store.index().list("/things/", Some(revision), None, None);
-                assert!(matches!(refused, Err(StoreError::Compacted { asked, .. }) if asked == revision));
+                assert!(
+                    matches!(refused, Err(StoreError::Compacted { requested, .. }) if requested == revision)
+                );
             }
         }
     }
     assert_eq!(keys(&listed(fourth)), ["/things/a", "/things/b", "/things/c"]);
 }
 
-pub async fn the_future_is_not_readable(store: Arc<dyn Store>) {
+pub async fn rejects_future_revisions(store: Arc<dyn Store>) {
     let current = commit(&store, [put("/things/a", "1")]).await;
     let future = Revision(current.0 + 1);
-    let is_future =
-        |error| matches!(error, StoreError::Future { asked, current: c } if asked == future && c == current);
+    let is_future = |error| matches!(error, StoreError::Future { requested, current: c } if requested == future && c == current);
     assert!(store.index().get_at("/things/a", future).is_err_and(is_future));
     assert!(
         store
@@ -111,7 +114,7 @@ pub async fn the_future_is_not_readable(store: Arc<dyn Store>) {
     assert!(store.compact(future).await.is_err_and(is_future));
 }
 
-pub async fn compacting_twice_or_backwards_is_harmless(store: Arc<dyn Store>) {
+pub async fn repeated_and_older_compactions_are_ignored(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     for revision in [second, second, first] {

@@ -1,4 +1,4 @@
-//! What every engine of the store must do, as functions of a store; `battery!(Engine)` makes a test of each.
+//! Behaviour that all engines share, as functions of a store; `battery!(Engine)` makes a test of each.
 
 pub mod concurrency;
 pub mod lists;
@@ -12,58 +12,58 @@ use std::time::Duration;
 use bytes::Bytes;
 use store::{Entry, Event, Expectation, Key, Revision, Store, Transaction, Value, Watch, Write};
 
-/// Ends a test that would hang; far beyond what any of them takes.
+/// Timeout of a test that hangs, far above the duration of each.
 const HANG_LIMIT: Duration = Duration::from_secs(120);
 
-/// A place where a store lives, empty at first, gone with this value.
+/// Location of a store, empty at first, deleted with this value.
 pub trait Engine: Sized {
-    /// An empty place; `None` if this machine has none, which is said by the name of the test.
+    /// Returns an empty location; `None`, with a message, if this host cannot have one.
     fn empty(test: &str) -> Option<Self>;
-    /// Opens the store that lives there; the one opened before has been dropped.
+    /// Opens the store at the location. An earlier instance has been dropped.
     fn open(&self) -> Arc<dyn Store>;
 }
 
 macro_rules! battery {
     ($engine:ty) => {
         battery!($engine, transactions: store {
-            a_put_is_read_back
+            put_reads_back
             all_keys_of_a_transaction_get_one_revision
-            a_failed_expectation_names_its_key_and_writes_nothing
-            expectations_look_at_keys_that_are_not_written
+            failed_expectation_names_its_key_and_writes_nothing
+            expectations_may_concern_keys_that_are_not_written
             one_of_two_creators_wins
-            deleting_an_absent_key_changes_nothing
-            a_malformed_transaction_is_refused
-            the_revision_stands_where_the_value_says
-            creation_is_remembered_until_deletion
+            deletion_of_an_absent_key_changes_nothing
+            rejects_malformed_transactions
+            revision_is_inserted_at_its_offset
+            creation_revision_is_kept_until_deletion
         });
         battery!($engine, lists: store {
-            a_list_is_ordered_and_keeps_to_its_prefix
+            list_is_ordered_and_has_the_prefix_only
             pages_add_up_to_the_whole
-            the_past_is_readable_until_compaction
-            the_future_is_not_readable
-            compacting_twice_or_backwards_is_harmless
+            old_revisions_are_readable_until_compaction
+            rejects_future_revisions
+            repeated_and_older_compactions_are_ignored
         });
         battery!($engine, watches: store {
-            events_tell_what_happened
-            a_deletion_shows_the_last_value
-            a_watch_resumes_after_any_revision
-            a_watch_waits_for_what_comes
-            a_watch_keeps_to_its_prefix
-            a_watch_from_forgotten_history_is_refused
-            a_watch_from_the_future_is_refused
-            a_slow_watch_is_cut_and_others_are_not
-            progress_covers_what_others_wrote
-            a_watch_ends_when_the_store_is_closed
+            events_describe_the_writes
+            deletion_carries_the_last_value
+            watch_resumes_after_any_revision
+            watch_waits_for_events
+            watch_has_the_prefix_only
+            rejects_watch_from_compacted_history
+            rejects_watch_from_the_future
+            slow_watch_is_cut_off_and_others_are_not
+            progress_covers_writes_to_other_prefixes
+            watch_ends_when_the_store_is_closed
         });
         battery!($engine, concurrency: store {
             every_watch_sees_every_event_in_order
             no_increment_is_lost
-            readers_see_whole_transactions
+            readers_see_transactions_as_a_whole
         });
         battery!($engine, reopening: engine {
-            everything_is_there_after_reopening
-            revisions_go_on_after_deletion_and_compaction
-            history_begins_anew
+            all_data_survive_reopening
+            revisions_grow_after_deletion_and_compaction
+            history_starts_again
         });
     };
     ($engine:ty, $module:ident: store { $($case:ident)* }) => {
@@ -93,14 +93,14 @@ macro_rules! battery {
     };
 }
 
-/// Runs a case, failing it if it hangs.
+/// Runs a case with a timeout.
 pub async fn guarded(case: impl Future<Output = ()>) {
     tokio::time::timeout(HANG_LIMIT, case)
         .await
         .expect("the case hangs");
 }
 
-/// A value without a place for its revision.
+/// A value without a revision.
 pub fn plain(text: &str) -> Value {
     Value {
         bytes: Bytes::copy_from_slice(text.as_bytes()),
@@ -108,7 +108,7 @@ pub fn plain(text: &str) -> Value {
     }
 }
 
-/// A value in whose text `#` stands for the revision.
+/// A value with `#` in the place of the revision.
 pub fn marked(text: &str) -> Value {
     let at = text.find('#').expect("a # in the text");
     Value {
@@ -148,7 +148,7 @@ pub fn expecting<'k>(
     }
 }
 
-/// Commits writes that nothing stands against.
+/// Commits writes without preconditions.
 pub async fn commit(store: &Arc<dyn Store>, changes: impl IntoIterator<Item = Write>) -> Revision {
     store
         .commit(writes(changes))

@@ -1,10 +1,10 @@
-//! What outlives the process.
+//! State that survives the process.
 
 use store::{Store, StoreError, Write};
 
 use super::{Engine, commit, delete, marked, put, text};
 
-pub async fn everything_is_there_after_reopening(engine: &impl Engine) {
+pub async fn all_data_survive_reopening(engine: &impl Engine) {
     let store = engine.open();
     let within = Write::Put("/things/marked".into(), marked("rv=#;"));
     let created = commit(&store, [put("/things/a", "1"), put("/things/b", "1"), within]).await;
@@ -25,7 +25,7 @@ pub async fn everything_is_there_after_reopening(engine: &impl Engine) {
     );
 }
 
-pub async fn revisions_go_on_after_deletion_and_compaction(engine: &impl Engine) {
+pub async fn revisions_grow_after_deletion_and_compaction(engine: &impl Engine) {
     let mut newest = engine.open().index().revision();
     for _ in 0..3 {
         let store = engine.open();
@@ -40,13 +40,13 @@ pub async fn revisions_go_on_after_deletion_and_compaction(engine: &impl Engine)
     assert_eq!(engine.open().index().revision(), newest);
 }
 
-pub async fn history_begins_anew(engine: &impl Engine) {
+pub async fn history_starts_again(engine: &impl Engine) {
     let store = engine.open();
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2")]).await;
     drop(store);
     let store = engine.open();
-    // The present is watchable whatever an engine keeps; the past either is, or is told to be gone.
+    // Every engine can watch from the present. Older revisions are either kept, or reported as compacted.
     assert!(store.index().watch("/things/", second).is_ok());
     match store.index().watch("/things/", first) {
         Ok(mut watch) => assert_eq!(watch.next().await.expect("an event").revision, second),

@@ -6,7 +6,7 @@ use store::{CommitError, Expectation, Revision, Store, Value, Write};
 
 use super::{commit, delete, expecting, marked, plain, put, text, writes};
 
-pub async fn a_put_is_read_back(store: Arc<dyn Store>) {
+pub async fn put_reads_back(store: Arc<dyn Store>) {
     let before = store.index().revision();
     let revision = commit(&store, [put("/things/a", "1")]).await;
     assert!(revision > before);
@@ -36,7 +36,7 @@ pub async fn all_keys_of_a_transaction_get_one_revision(store: Arc<dyn Store>) {
     assert_eq!(store.index().revision(), revision);
 }
 
-pub async fn a_failed_expectation_names_its_key_and_writes_nothing(store: Arc<dyn Store>) {
+pub async fn failed_expectation_names_its_key_and_writes_nothing(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1")]).await;
     let second = commit(&store, [put("/things/a", "2"), put("/things/b", "1")]).await;
     let cases = [
@@ -68,7 +68,7 @@ pub async fn a_failed_expectation_names_its_key_and_writes_nothing(store: Arc<dy
     }
 }
 
-pub async fn expectations_look_at_keys_that_are_not_written(store: Arc<dyn Store>) {
+pub async fn expectations_may_concern_keys_that_are_not_written(store: Arc<dyn Store>) {
     let first = commit(&store, [put("/things/a", "1"), put("/things/b", "1")]).await;
     let all = [
         ("/things/a", Expectation::At(first)),
@@ -80,7 +80,7 @@ pub async fn expectations_look_at_keys_that_are_not_written(store: Arc<dyn Store
         .await
         .expect("all hold");
     assert!(second > first);
-    // Nothing but expectations: a check, without a revision of its own.
+    // Expectations alone: a check without a new revision.
     assert_eq!(store.commit(expecting(all, [])).await.expect("all hold"), second);
 }
 
@@ -104,7 +104,7 @@ pub async fn one_of_two_creators_wins(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn deleting_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
+pub async fn deletion_of_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
     let before = commit(&store, [put("/things/a", "1")]).await;
     assert_eq!(commit(&store, [delete("/things/b")]).await, before);
     let gone = commit(&store, [delete("/things/a"), delete("/things/b")]).await;
@@ -113,7 +113,7 @@ pub async fn deleting_an_absent_key_changes_nothing(store: Arc<dyn Store>) {
     assert_eq!(store.index().revision(), gone);
 }
 
-pub async fn a_malformed_transaction_is_refused(store: Arc<dyn Store>) {
+pub async fn rejects_malformed_transactions(store: Arc<dyn Store>) {
     let before = commit(&store, [put("/things/a", "1")]).await;
     let beyond = Value {
         revision_at: Some(3),
@@ -142,7 +142,7 @@ pub async fn a_malformed_transaction_is_refused(store: Arc<dyn Store>) {
     assert_eq!(store.index().get("/things/b"), None);
 }
 
-pub async fn the_revision_stands_where_the_value_says(store: Arc<dyn Store>) {
+pub async fn revision_is_inserted_at_its_offset(store: Arc<dyn Store>) {
     let values = [
         marked("#"),
         marked("#after"),
@@ -166,7 +166,7 @@ pub async fn the_revision_stands_where_the_value_says(store: Arc<dyn Store>) {
     }
 }
 
-pub async fn creation_is_remembered_until_deletion(store: Arc<dyn Store>) {
+pub async fn creation_revision_is_kept_until_deletion(store: Arc<dyn Store>) {
     let created = commit(&store, [put("/things/a", "1")]).await;
     commit(&store, [put("/things/a", "2")]).await;
     assert_eq!(

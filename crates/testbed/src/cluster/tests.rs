@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::*;
 use crate::{exchange_udp, forward, in_namespace, request_tcp};
 
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn cluster(nodes: usize) -> Cluster {
     Cluster::start(Topology::with_nodes(nodes).unwrap()).unwrap()
@@ -41,7 +41,7 @@ fn every_member_reaches_every_other_in_both_families() {
         for from in &members {
             for to in &members {
                 for (address, own) in to.plan.address.both().into_iter().zip(from.plan.address.both()) {
-                    let answer = request_tcp(from, (address, 7000).into(), b"?", PATIENCE).unwrap();
+                    let answer = request_tcp(from, (address, 7000).into(), b"?", TIMEOUT).unwrap();
                     assert_eq!(String::from_utf8(answer).unwrap(), own.to_string());
                 }
             }
@@ -68,7 +68,7 @@ fn pods_of_a_node_are_reached_through_it() {
         for name in ["node-1", "control-plane", "outside"] {
             for pod in pods {
                 let from = cluster.member(name).unwrap();
-                request_tcp(from, (pod.addr(), 80).into(), b"?", PATIENCE).unwrap();
+                request_tcp(from, (pod.addr(), 80).into(), b"?", TIMEOUT).unwrap();
             }
         }
     });
@@ -80,9 +80,9 @@ fn distinguishes_refused_from_timed_out() {
         let cluster = cluster(1);
         let outside = cluster.outside().unwrap();
         let node: IpAddr = cluster.topology.nodes[0].member.address.ipv4.into();
-        let refused = request_tcp(outside, (node, 1).into(), b"?", PATIENCE).unwrap_err();
+        let refused = request_tcp(outside, (node, 1).into(), b"?", TIMEOUT).unwrap_err();
         assert_eq!(refused.kind(), Some(io::ErrorKind::ConnectionRefused));
-        let refused = exchange_udp(outside, (node, 1).into(), b"?", PATIENCE).unwrap_err();
+        let refused = exchange_udp(outside, (node, 1).into(), b"?", TIMEOUT).unwrap_err();
         assert_eq!(refused.kind(), Some(io::ErrorKind::ConnectionRefused));
         // No member has this address, so the router gets it, and is silent.
         let nobody = "192.0.2.1:80".parse().unwrap();
@@ -103,13 +103,13 @@ fn datagrams_are_exchanged() {
             let (length, client) = socket.recv_from(&mut buffer).unwrap();
             socket.send_to(&buffer[..length], client).unwrap();
         });
-        let answer = exchange_udp(cluster.outside().unwrap(), at, b"ping", PATIENCE).unwrap();
+        let answer = exchange_udp(cluster.outside().unwrap(), at, b"ping", TIMEOUT).unwrap();
         assert_eq!(answer, b"ping");
     });
 }
 
 #[test]
-fn the_host_reaches_inside_by_a_listener_only() {
+fn host_reaches_members_by_a_listener_only() {
     in_namespace(|| {
         let cluster = cluster(1);
         let control_plane = cluster.control_plane().unwrap();

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use super::*;
 
 #[test]
-fn the_number_of_nodes_is_bounded() {
+fn number_of_nodes_is_bounded() {
     assert_eq!(Topology::with_nodes(0), Err(TopologyError::Nodes { nodes: 0 }));
     assert_eq!(Topology::with_nodes(65), Err(TopologyError::Nodes { nodes: 65 }));
     assert_eq!(Topology::with_nodes(NODES_MAX).unwrap().nodes.len(), NODES_MAX);

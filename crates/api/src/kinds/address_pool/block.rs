@@ -9,6 +9,14 @@ use ipnet::IpNet;
 use crate::machinery::ip::Family;
 
 /// Contiguous addresses of one family, written as a CIDR or as `first-last`.
+///
+/// ```
+/// use api::address_pool::AddressBlock;
+///
+/// let block: AddressBlock = "192.0.2.10-192.0.2.20".parse().expect("a range");
+/// assert!(block.contains("192.0.2.15".parse().expect("an address")));
+/// assert!("192.0.2.1/24".parse::<AddressBlock>().is_err(), "host bits are set");
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressBlock {
     first: IpAddr,

@@ -1,6 +1,5 @@
 //! Rules of AddressPools (`portolan.dev/v1alpha1`): the addresses for Services of type LoadBalancer, and the nodes
-//! and
-//! links that announce them.
+//! and links that announce them.
 
 mod block;
 mod link;
@@ -20,7 +19,7 @@ use crate::machinery::tree::{
 /// Most entries of `spec.addresses`. People write pools, and every lookup of an address scans all entries.
 pub const ADDRESSES_MAX: usize = 256;
 /// Most entries of `spec.nodeSelectors` and of `spec.interfaces`. Every node evaluates all of them.
-pub const PLACES_MAX: usize = 64;
+pub const SELECTORS_MAX: usize = 64;
 /// Valid scopes; the first is the default.
 pub const SCOPES: [&str; 2] = ["External", "Internal"];
 /// Bound of the priority, positive and negative.
@@ -108,8 +107,8 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
 }
 
 fn validate_nodes(errors: &mut FieldErrors, selectors: &[Value], path: &Path) {
-    if selectors.len() > PLACES_MAX {
-        errors.push(FieldError::too_many(path, selectors.len(), PLACES_MAX));
+    if selectors.len() > SELECTORS_MAX {
+        errors.push(FieldError::too_many(path, selectors.len(), SELECTORS_MAX));
         return;
     }
     for (index, selector) in selectors.iter().enumerate() {
@@ -120,8 +119,8 @@ fn validate_nodes(errors: &mut FieldErrors, selectors: &[Value], path: &Path) {
 }
 
 fn validate_links(errors: &mut FieldErrors, names: &[&str], path: &Path) {
-    if names.len() > PLACES_MAX {
-        errors.push(FieldError::too_many(path, names.len(), PLACES_MAX));
+    if names.len() > SELECTORS_MAX {
+        errors.push(FieldError::too_many(path, names.len(), SELECTORS_MAX));
         return;
     }
     for (index, name) in names.iter().enumerate() {

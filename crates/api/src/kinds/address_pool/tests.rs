@@ -108,7 +108,7 @@ fn validates_node_selectors_and_interfaces() {
         ]
     );
     assert_eq!(
-        with("nodeSelectors", json!(vec![json!({}); PLACES_MAX + 1])),
+        with("nodeSelectors", json!(vec![json!({}); SELECTORS_MAX + 1])),
         ["FieldValueTooMany spec.nodeSelectors"]
     );
     assert!(
@@ -124,7 +124,7 @@ fn validates_node_selectors_and_interfaces() {
     expected.push("FieldValueDuplicate spec.interfaces[6]".to_owned());
     assert_eq!(with("interfaces", bad), expected);
     assert_eq!(
-        with("interfaces", json!(vec!["eth0"; PLACES_MAX + 1])),
+        with("interfaces", json!(vec!["eth0"; SELECTORS_MAX + 1])),
         ["FieldValueTooMany spec.interfaces"]
     );
 }

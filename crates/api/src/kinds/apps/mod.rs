@@ -63,8 +63,7 @@ fn validate_not_negative(errors: &mut FieldErrors, tree: &Value, fields: &[&str]
 }
 
 /// Reports inconsistent counts of a status: `parts` are at most all replicas, and available replicas at most the
-/// ready
-/// ones.
+/// ready ones.
 fn validate_proportions(errors: &mut FieldErrors, status: &Value, parts: &[&str]) {
     validate_at_most(errors, status, parts, "replicas", "status.replicas");
     validate_at_most(

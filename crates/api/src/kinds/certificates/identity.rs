@@ -1,7 +1,6 @@
 //! Identities of the components of a node: the agent (`system:node:NODE` of `system:nodes`, as upstream) or another
 //! component ([`NodePart`]). Each component of each node is a user of its own, so the audit log distinguishes them
-//! and
-//! each can be revoked alone.
+//! and each can be revoked alone.
 
 use std::fmt;
 
@@ -146,16 +145,14 @@ pub fn check_node_name<'n>(
 }
 
 /// Incarnation of a Node. It changes when the Node is deleted and created again, and when another host joins under
-/// the
-/// name. The node's certificates carry it, so certificates of an earlier incarnation are invalid at any time. A token
-/// for a replacement names it, so that the token is valid once.
+/// the name. The node's certificates carry it, so certificates of an earlier incarnation are invalid at any time. A
+/// token for a replacement names it, so that the token is valid once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Incarnation(String);
 
 impl Incarnation {
     /// Returns the incarnation for a `metadata.uid` and a value of [`INCARNATION`], "" if absent. The result is a
-    /// digest,
-    /// since an organizational unit has at most 64 characters.
+    /// digest, since an organizational unit has at most 64 characters.
     pub fn new(uid: &str, joined_by_request: &str) -> Self {
         let digest = Sha256::digest(format!("{uid}/{joined_by_request}"));
         let digest = digest.iter().take(DIGEST_BYTES);
@@ -169,7 +166,7 @@ impl Incarnation {
     }
 
     /// Reads the output of `Display`.
-    pub fn written(text: &str) -> Self {
+    pub fn from_text(text: &str) -> Self {
         Self(text.to_owned())
     }
 }

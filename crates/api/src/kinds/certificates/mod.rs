@@ -26,16 +26,13 @@ pub const NODES: &str = "system:nodes";
 /// Prefix of the agents' user names.
 pub const NODE_USER_PREFIX: &str = "system:node:";
 /// Seconds between the start of a certificate's validity and its signing, so that clients with a slow clock accept
-/// the
-/// certificate (upstream's value). The start of the validity thus states the time of signing.
+/// the certificate (upstream's value). The start of the validity thus states the time of signing.
 pub const BACKDATE_SECONDS: i64 = 5 * 60;
 /// Annotation of a Node: certificates that were issued before this RFC 3339 time are invalid. The signer sets it when
-/// a
-/// node joins; without it all certificates of an existing Node are valid.
+/// a node joins; without it all certificates of an existing Node are valid.
 pub const CERTIFICATES_SINCE: &str = "portolan.dev/certificates-since";
 /// Annotation of a Node whose certificates carry its [`Incarnation`]; the value is the UID of the request with which
-/// the
-/// node joined. Also the `extra` key of users whose certificate carries an incarnation, with the incarnation.
+/// the node joined. Also the `extra` key of users whose certificate carries an incarnation, with the incarnation.
 pub const INCARNATION: &str = "portolan.dev/incarnation";
 /// Prefix of the organizational unit that carries a Node's [`Incarnation`] in a certificate.
 pub const INCARNATION_UNIT_PREFIX: &str = "portolan:incarnation:";

@@ -60,7 +60,7 @@ impl Request {
         };
         for extension in parsed.requested_extensions().into_iter().flatten() {
             if let ParsedExtension::SubjectAlternativeName(names) = extension {
-                names.general_names.iter().for_each(|name| request.take(name));
+                names.general_names.iter().for_each(|name| request.add_name(name));
             }
         }
         Ok(request)
@@ -85,7 +85,7 @@ impl Request {
         self.dns_names.is_empty() && self.ip_addresses.is_empty() && !self.has_other_names
     }
 
-    fn take(&mut self, name: &GeneralName<'_>) {
+    fn add_name(&mut self, name: &GeneralName<'_>) {
         match name {
             GeneralName::DNSName(name) => self.dns_names.push((*name).to_owned()),
             GeneralName::IPAddress(bytes) => match address(bytes) {

@@ -57,7 +57,7 @@ fn requires_signer_usages_and_key() {
     bad["spec"]["usages"] = json!(["server auth", "server auth", "flying"]);
     bad["spec"]["signerName"] = json!("nobody");
     bad["spec"]["expirationSeconds"] = json!(599);
-    let said = messages(validate(&bad)).join("\n");
+    let messages_text = messages(validate(&bad)).join("\n");
     for part in [
         "spec.request: ",
         "spec.usages[1]: Duplicate",
@@ -65,7 +65,7 @@ fn requires_signer_usages_and_key() {
         "spec.signerName: ",
         "spec.expirationSeconds: ",
     ] {
-        assert!(said.contains(part), "{part} in {said}");
+        assert!(messages_text.contains(part), "{part} in {messages_text}");
     }
 }
 

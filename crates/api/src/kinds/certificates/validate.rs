@@ -1,6 +1,5 @@
 //! Validation of CertificateSigningRequests, as upstream: the spec is immutable, and a decision is made once, on a
-//! path
-//! of its own.
+//! path of its own.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -64,25 +63,25 @@ pub fn prepare_create(object: &mut Value) {
 
 /// Prepares an update: spec and status stay.
 pub fn prepare_update(new: &mut Value, old: &Value) {
-    keep(new, old, "spec");
-    keep(new, old, "status");
+    restore(new, old, "spec");
+    restore(new, old, "status");
 }
 
 /// Prepares an update of the status: the spec stays.
 pub fn prepare_status_update(new: &mut Value, old: &Value) {
-    keep(new, old, "spec");
+    restore(new, old, "spec");
 }
 
 /// Prepares a decision: spec and certificate stay.
 pub fn prepare_approval_update(new: &mut Value, old: &Value) {
-    keep(new, old, "spec");
+    restore(new, old, "spec");
     let certificate = child(old, "status").get("certificate").cloned();
     let mut status = child(new, "status").clone();
     set_or_clear(&mut status, "certificate", certificate);
     set_or_clear(new, "status", Some(status));
 }
 
-fn keep(new: &mut Value, old: &Value, field: &str) {
+fn restore(new: &mut Value, old: &Value, field: &str) {
     set_or_clear(new, field, old.get(field).cloned());
 }
 

@@ -52,7 +52,7 @@ fn decoded_len(base64: &str) -> usize {
 }
 
 /// True if a value exists and is not empty.
-fn is_there(data: &Value, key: &str) -> bool {
+fn is_present(data: &Value, key: &str) -> bool {
     !text(data, key).is_empty()
 }
 

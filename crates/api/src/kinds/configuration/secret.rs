@@ -4,7 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
-use super::{DATA_BYTES_MAX, decoded_len, is_there, validate_immutable, validate_keys};
+use super::{DATA_BYTES_MAX, decoded_len, is_present, validate_immutable, validate_keys};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, clear, entries, object_mut, omit_zero, set, set_or_clear, text};
@@ -92,7 +92,7 @@ fn validate_type(errors: &mut FieldErrors, secret: &Value) {
         "kubernetes.io/dockercfg" => return validate_json(errors, data, ".dockercfg"),
         "kubernetes.io/dockerconfigjson" => return validate_json(errors, data, ".dockerconfigjson"),
         "kubernetes.io/ssh-auth" => {
-            if !is_there(data, "ssh-privatekey") {
+            if !is_present(data, "ssh-privatekey") {
                 errors.push(FieldError::required(&path.key("ssh-privatekey"), ""));
             }
             &[]

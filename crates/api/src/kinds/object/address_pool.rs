@@ -48,8 +48,7 @@ pub struct AddressPoolSpec {
     /// Selector of the Services that may use the pool, a `LabelSelector`.
     pub service_selector: Option<Value>,
     /// Selectors of the nodes that may announce the addresses, `LabelSelector` objects. A node matches any of them;
-    /// without
-    /// selectors all nodes match.
+    /// without selectors all nodes match.
     #[serde(deserialize_with = "null_as_default")]
     pub node_selectors: Vec<Value>,
     /// Links on which the addresses are announced, in the form of [`crate::kinds::address_pool::LinkPattern`].

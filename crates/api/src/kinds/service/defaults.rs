@@ -131,8 +131,7 @@ fn default_status(service: &mut Value) {
 }
 
 /// Sets the fields that readers expect and older versions did not store. `primary` is the family of the cluster's
-/// first
-/// range.
+/// first range.
 pub fn default_on_read(service: &mut Value, primary: Family) {
     let Some(spec) = service.get_mut("spec") else {
         return;

@@ -1,6 +1,5 @@
 //! Rules of Services: defaults, preparation of updates, selection of IP families, validation and warnings. Nothing
-//! here
-//! allocates. The Service registry calls, in this order,
+//! here allocates. The Service registry calls, in this order,
 //!
 //! - on create: [`default_on_write`], the allocation of addresses and ports (which calls
 //!   [`normalize_cluster_ips`] and [`initialize_families`] first), [`prepare_create`], [`validate`],

@@ -1,6 +1,5 @@
 //! Preparation of writes: fields that an update keeps, and fields that a change of type drops (API-07, API-08, DEF-17
-//! to
-//! DEF-27).
+//! to DEF-27).
 
 use std::collections::HashMap;
 
@@ -108,8 +107,7 @@ pub fn normalize_cluster_ips(new: &mut Value, old: Option<&Value>) {
 }
 
 /// Restores allocated values that an update omits, so that a manifest can be applied again in its first form
-/// (DEF-21).
-/// Without automatic node ports, omission removes a node port (NP-07).
+/// (DEF-21). Without automatic node ports, omission removes a node port (NP-07).
 pub fn patch_allocated_values(new: &mut Value, old: &Value) {
     let (after, before) = (View::of(new), View::of(old));
     let keeps_cluster_ip = before.needs_cluster_ip() && after.needs_cluster_ip();

@@ -59,7 +59,7 @@ impl ClientCertificate {
             signed_at_seconds: certificate.validity().not_before.timestamp() + BACKDATE_SECONDS,
             expires_at_seconds: certificate.validity().not_after.timestamp(),
             is_issued_by_administrator: units.contains(&ISSUED_BY_ADMINISTRATOR),
-            incarnation: incarnations.next().map(Incarnation::written),
+            incarnation: incarnations.next().map(Incarnation::from_text),
         }
     }
 

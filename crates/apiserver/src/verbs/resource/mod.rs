@@ -327,7 +327,7 @@ fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
 /// An object as clients see it that was written at `revision`.
 pub(crate) fn inscribed(value: &store::Value, revision: Revision) -> Result<Bytes, Failure> {
     value
-        .inscribed(revision)
+        .with_revision(revision)
         .ok_or_else(|| Failure::internal("the object could not be encoded"))
 }
 

@@ -64,7 +64,7 @@ impl Resources {
         };
         let start = match self.start(&lines.selection, options) {
             Ok(start) => start,
-            Err(StoreError::Compacted { asked, oldest }) => return Ok(too_old(asked, oldest, form)),
+            Err(StoreError::Compacted { requested, oldest }) => return Ok(too_old(requested, oldest, form)),
             Err(other) => return Err(Failure::of_read(&other)),
         };
         start.initial.iter().try_for_each(check_readable)?;

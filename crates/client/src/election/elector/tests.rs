@@ -28,7 +28,7 @@ async fn pass(seconds: u64) {
     tokio::time::advance(Duration::from_secs(seconds)).await;
 }
 
-/// One try of a candidate at a server that holds a lease, or none, and takes every write.
+/// Lets a candidate try once, at a server that holds a lease or none and accepts every write.
 fn attempt(elector: &mut Elector, server: &mut Option<serde_json::Value>) {
     let mut next = Some(elector.first(&now(), Timestamp::UNIX_EPOCH));
     while let Some(attempt) = next {
@@ -44,7 +44,7 @@ fn attempt(elector: &mut Elector, server: &mut Option<serde_json::Value>) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn first_candidate_leads_while_it_renews() {
+async fn first_candidate_stays_leader_while_it_renews() {
     let (mut a, mut b) = (Elector::new(settings("a")), Elector::new(settings("b")));
     let mut lease = None;
     for round in 0..10 {

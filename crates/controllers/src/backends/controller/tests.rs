@@ -59,7 +59,7 @@ impl Caches {
                 Action::Done => {}
                 Action::RequeueAfter(pause) => self.queue.add_at(subject.clone(), now + pause),
                 Action::Run(Job::Check { address, .. }) => {
-                    let probed = Asked::new(answer(&address.to_string()), "because");
+                    let probed = ProbeReport::new(answer(&address.to_string()), "because");
                     let answer = JobOutput::Probed {
                         probed,
                         finished_at: now,

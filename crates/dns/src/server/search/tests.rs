@@ -8,8 +8,8 @@ fn name(text: &str) -> Name {
 fn walks_search_list_like_a_resolver() {
     let list = SearchList::new(vec![name("example.net")]);
     let zone = name("cluster.local");
-    let walk = |asked: &str| {
-        list.candidates_after(&name(asked), &zone, b"\x02ns")
+    let walk = |first: &str| {
+        list.candidates_after(&name(first), &zone, b"\x02ns")
             .map(|names| names.collect::<Vec<_>>())
     };
     let expected = [

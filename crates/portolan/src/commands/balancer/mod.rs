@@ -158,7 +158,7 @@ impl Flags {
                 metrics: Arc::default(),
             };
             pages.assigner = Some(Arc::clone(&options.metrics));
-            let end = election::asked(ended.clone());
+            let end = election::shutdown_requested(ended.clone());
             parts.spawn(assign(client.clone(), options, election, end));
         }
         let announcer = Arc::<Metrics>::default();
@@ -187,7 +187,7 @@ impl Flags {
         if self.edge {
             let settings = self.serving.settings(node_name, &announcer, served)?;
             pages.edge = Some(Arc::clone(&settings.metrics));
-            let (client, end) = (client.clone(), election::asked(ended.clone()));
+            let (client, end) = (client.clone(), election::shutdown_requested(ended.clone()));
             parts.spawn(async move { Ok(serving::run(client, settings, end).await?) });
         }
         if let Some(address) = self.metrics_bind_address.0 {
@@ -209,9 +209,10 @@ pub async fn assign(
             balancer::run(client, options, shutdown).await;
         }
         Some(settings) => {
-            let work = |client, end| balancer::run(client, options.clone(), election::asked(end));
+            let work =
+                |client, end| balancer::run(client, options.clone(), election::shutdown_requested(end));
             let is_leader = watch::Sender::new(false);
-            election::lead(client, settings, WallClock::system(), is_leader, shutdown, work).await;
+            election::run_as_leader(client, settings, WallClock::system(), is_leader, shutdown, work).await;
         }
     }
     Ok(())
@@ -227,7 +228,7 @@ async fn announce(
 ) -> Result<(), Failure> {
     let mut is_told = false;
     loop {
-        let end = election::asked(ended.clone());
+        let end = election::shutdown_requested(ended.clone());
         let announcing = announcer::run(client.clone(), settings.clone(), Arc::clone(&metrics), end);
         match announcing.await {
             Err(error @ AnnounceError::Listen { .. }) if is_patient && !*ended.borrow() => {

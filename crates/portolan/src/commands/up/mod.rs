@@ -15,7 +15,7 @@ use std::time::Duration;
 use api::certificates::NodePart;
 use apiserver::AdmissionPlugin;
 use clap::Args;
-use client::election::{self, lead};
+use client::election::{self, run_as_leader};
 use client::{Client, Config, WallClock};
 use controllers::certificates::{Authority, Reserved, SIGNING_DURATION};
 use controllers::{Environment, node_ipam, node_lifecycle};
@@ -405,9 +405,14 @@ async fn control(
     }
     let settings = lease("portolan-controllers");
     let is_leader = watch::Sender::new(false);
-    let work =
-        |client, end| controllers::run(Environment::new(client), options.clone(), election::asked(end));
-    lead(
+    let work = |client, end| {
+        controllers::run(
+            Environment::new(client),
+            options.clone(),
+            election::shutdown_requested(end),
+        )
+    };
+    run_as_leader(
         client,
         settings,
         WallClock::system(),

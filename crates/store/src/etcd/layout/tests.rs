@@ -1,4 +1,4 @@
-//! What is written is read back, and nothing else is taken for it.
+//! Round trips of the layout, and rejection of other data.
 
 use proptest::prelude::*;
 
@@ -34,7 +34,7 @@ proptest! {
     fn arbitrary_bytes_never_panic(bytes in proptest::collection::vec(any::<u8>(), 0..60)) {
         let bytes = Bytes::from(bytes);
         if let Some(value) = parse_stored(&bytes) {
-            prop_assert!(value.inscribed(Revision(1)).is_some());
+            prop_assert!(value.with_revision(Revision(1)).is_some());
         }
         CommitRecord::parse(&bytes);
         Layout::parse(&bytes);

@@ -7,8 +7,7 @@ use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::tree::{child, flag_if_set, items, text};
 
 /// Checks that a Pod with its own user namespace shares no other namespace with the host, and that only such a Pod
-/// has
-/// an unmasked `/proc`.
+/// has an unmasked `/proc`.
 pub(super) fn validate(errors: &mut FieldErrors, spec: &Value, path: &Path) {
     if flag_if_set(spec, "hostUsers") == Some(false) {
         for field in ["hostNetwork", "hostPID", "hostIPC"] {

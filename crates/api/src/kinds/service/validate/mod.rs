@@ -25,8 +25,7 @@ pub fn validate(service: &Value) -> FieldErrors {
 }
 
 /// Validates an update: the transition, then the new Service. Values of the old Service are exempt from rules that
-/// are
-/// newer than the field.
+/// are newer than the field.
 pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     let (new, old) = (View::of(new), View::of(old));

@@ -1,4 +1,4 @@
-//! Connections to an address of each family, whose other ends say which node they are at.
+//! Connections to an address of each family, with servers that send the name of their node.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -12,67 +12,80 @@ use netlink::nftables::{
 use socket2::{Domain, SockRef, Socket, Type};
 use testbed::Cluster;
 
-use crate::setting::{ADDRESS, PATIENCE, QUESTION_PERIOD};
+use crate::setting::{ADDRESS, QUESTION_PERIOD, TIMEOUT};
 
 pub const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
 const PORT: u16 = 80;
-/// Where what answers is, on every node.
+/// Port of the server on every node.
 const ENDPOINT_PORT: u16 = 8_080;
-/// How long a connection may take that goes to nobody because the address moves at the moment.
-const TRY: Duration = Duration::from_millis(300);
-/// More than what is on its way at a time.
-const MUCH: usize = 300_000;
-/// What a client says that wants the node to take its leave first.
-const GO: &str = "go";
+/// Timeout of a connection that reaches no node while the address moves.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+/// More bytes than the buffers hold.
+const MUCH_BYTES: usize = 300_000;
+/// Message of a client that makes the server close first.
+const CLOSE_REQUEST: &str = "go";
 
-/// A connection to the address of each family.
-pub struct Talks(Vec<Talk>);
+/// One connection to the address of each family.
+pub struct Connections(Vec<Connection>);
 
-impl Talks {
-    /// Opens them, as soon as new ones come to that node.
+impl Connections {
+    /// Opens connections as soon as new ones reach that node.
     pub fn open(cluster: &Cluster, node: &str) -> Self {
         let addresses: [IpAddr; 2] = [ADDRESS.into(), ADDRESS6.into()];
-        Self(addresses.map(|address| Talk::open(cluster, address, node)).into())
+        Self(
+            addresses
+                .map(|address| Connection::open(cluster, address, node))
+                .into(),
+        )
     }
 
-    /// Opens ones that come from where these came from, which are over. That node is known to have the addresses.
-    pub fn open_again(cluster: &Cluster, node: &str, ports: &[u16]) -> Self {
+    /// Opens connections from the ports of closed ones. The node must own the addresses already.
+    pub fn reopen(cluster: &Cluster, node: &str, ports: &[u16]) -> Self {
         let addresses: [IpAddr; 2] = [ADDRESS.into(), ADDRESS6.into()];
         let outside = cluster.outside().expect("the outside");
         let open = |(address, port): (IpAddr, &u16)| {
-            let talk = outside.enter(|| Talk::connect(address, node, *port, PATIENCE));
-            talk.expect("its namespace").expect("a connection")
+            let connection = outside.enter(|| Connection::connect(address, node, *port, TIMEOUT));
+            connection.expect("its namespace").expect("a connection")
         };
         Self(addresses.into_iter().zip(ports).map(open).collect())
     }
 
-    /// The ports that they come from.
+    /// Source ports.
     pub fn ports(&self) -> Vec<u16> {
-        let port = |talk: &Talk| talk.stream.get_ref().local_addr().expect("an address").port();
+        let port = |connection: &Connection| {
+            connection
+                .stream
+                .get_ref()
+                .local_addr()
+                .expect("an address")
+                .port()
+        };
         self.0.iter().map(port).collect()
     }
 
-    pub fn say(&mut self, text: &str) {
-        self.0.iter_mut().for_each(|talk| talk.say(text).expect(text));
+    pub fn send(&mut self, text: &str) {
+        self.0
+            .iter_mut()
+            .for_each(|connection| connection.send(text).expect(text));
     }
 
-    pub fn say_much(&mut self) {
-        self.say(&"much".repeat(MUCH / 4));
+    pub fn send_much(&mut self) {
+        self.send(&"much".repeat(MUCH_BYTES / 4));
     }
 
-    pub fn end(self) {
-        self.0.into_iter().for_each(Talk::end);
+    pub fn close(self) {
+        self.0.into_iter().for_each(Connection::close);
     }
 
-    /// Has the node end them first, so that their ports are free at once.
-    pub fn end_there_first(self) {
-        self.0.into_iter().for_each(Talk::end_there_first);
+    /// Makes the server close first, so that the ports are free at once.
+    pub fn close_from_server(self) {
+        self.0.into_iter().for_each(Connection::close_from_server);
     }
 
-    /// Gives them up without a word to the node that would arrive now, so that their ports are free at once.
+    /// Abandons the connections without a packet to the current owner, so that the ports are free at once.
     pub fn abandon(self) {
-        for talk in self.0 {
-            let stream = SockRef::from(talk.stream.get_ref());
+        for connection in self.0 {
+            let stream = SockRef::from(connection.stream.get_ref());
             stream
                 .set_linger(Some(Duration::ZERO))
                 .expect("a reset at the end");
@@ -80,28 +93,28 @@ impl Talks {
     }
 }
 
-struct Talk {
+struct Connection {
     stream: BufReader<TcpStream>,
-    /// The node that answers.
+    /// Node of the server.
     node: String,
 }
 
-impl Talk {
+impl Connection {
     fn open(cluster: &Cluster, address: IpAddr, node: &str) -> Self {
         let outside = cluster.outside().expect("the outside");
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
-            let talk = outside.enter(|| Self::connect(address, node, 0, TRY));
-            match talk.expect("its namespace") {
-                Ok(talk) => return talk,
+            let connection = outside.enter(|| Self::connect(address, node, 0, CONNECT_TIMEOUT));
+            match connection.expect("its namespace") {
+                Ok(connection) => return connection,
                 Err(error) => assert!(Instant::now() < end, "{address} is not at {node}: {error}"),
             }
             thread::sleep(QUESTION_PERIOD);
         }
     }
 
-    /// Connects from a port, or from any (0).
-    fn connect(address: IpAddr, node: &str, port: u16, patience: Duration) -> std::io::Result<Self> {
+    /// Connects from a port; 0 means any.
+    fn connect(address: IpAddr, node: &str, port: u16, timeout: Duration) -> std::io::Result<Self> {
         let (domain, from) = match address {
             IpAddr::V4(_) => (Domain::IPV4, IpAddr::from(Ipv4Addr::UNSPECIFIED)),
             IpAddr::V6(_) => (Domain::IPV6, Ipv6Addr::UNSPECIFIED.into()),
@@ -109,20 +122,20 @@ impl Talk {
         let socket = Socket::new(domain, Type::STREAM, None)?;
         socket.set_reuse_address(true)?;
         socket.bind(&SocketAddr::new(from, port).into())?;
-        socket.connect_timeout(&SocketAddr::new(address, PORT).into(), patience)?;
+        socket.connect_timeout(&SocketAddr::new(address, PORT).into(), timeout)?;
         let stream = TcpStream::from(socket);
-        stream.set_read_timeout(Some(patience))?;
-        let mut talk = Self {
+        stream.set_read_timeout(Some(timeout))?;
+        let mut connection = Self {
             stream: BufReader::new(stream),
             node: node.to_owned(),
         };
-        talk.say("where are you?")?;
-        talk.stream.get_ref().set_read_timeout(Some(PATIENCE))?;
-        Ok(talk)
+        connection.send("where are you?")?;
+        connection.stream.get_ref().set_read_timeout(Some(TIMEOUT))?;
+        Ok(connection)
     }
 
-    /// Says a line, which the node says again with its name.
-    fn say(&mut self, text: &str) -> std::io::Result<()> {
+    /// Sends a line, which the server echoes with its name.
+    fn send(&mut self, text: &str) -> std::io::Result<()> {
         let said = format!("{text}\n");
         self.stream.get_ref().write_all(said.as_bytes())?;
         let mut answer = String::new();
@@ -130,15 +143,15 @@ impl Talk {
         match answer == format!("{}: {said}", self.node) {
             true => Ok(()),
             false => Err(std::io::Error::other(format!(
-                "expected an answer of {}, got {:?}",
+                "expected a response of {}, got {:?}",
                 self.node,
                 answer.get(..40).unwrap_or(&answer)
             ))),
         }
     }
 
-    /// Has no more to say; the node takes its leave, and ends too.
-    fn end(mut self) {
+    /// Closes; the server sends its last line and closes too.
+    fn close(mut self) {
         self.stream
             .get_ref()
             .shutdown(Shutdown::Write)
@@ -146,22 +159,24 @@ impl Talk {
         let mut rest = String::new();
         self.stream
             .read_to_string(&mut rest)
-            .expect("an end without a reset");
+            .expect("a close without a reset");
         assert_eq!(rest, format!("{}: goodbye\n", self.node));
     }
 
-    /// The node takes its leave when it is told to, and ends first.
-    fn end_there_first(mut self) {
+    /// Makes the server send its last line and close first.
+    fn close_from_server(mut self) {
         let stream = self.stream.get_ref();
-        { stream }.write_all(format!("{GO}\n").as_bytes()).expect("said");
+        { stream }
+            .write_all(format!("{CLOSE_REQUEST}\n").as_bytes())
+            .expect("a sent line");
         let mut rest = String::new();
         let read = self.stream.read_to_string(&mut rest);
-        read.expect("an end without a reset");
+        read.expect("a close without a reset");
         assert_eq!(rest, format!("{}: goodbye\n", self.node));
     }
 }
 
-/// Lets a node take connections to the addresses, by a rule as a proxy has it.
+/// Makes a node accept connections to the addresses, by a rule like those of the proxy.
 pub fn serve(cluster: &Cluster, name: &str) {
     let member = cluster.member(name).expect("a member");
     let addresses = member.plan.address;
@@ -175,17 +190,17 @@ pub fn serve(cluster: &Cluster, name: &str) {
         thread::spawn(move || {
             for stream in listener.incoming() {
                 let (stream, name) = (stream.expect("a connection"), name.clone());
-                thread::spawn(move || answer(&stream, &name));
+                thread::spawn(move || serve_connection(&stream, &name));
             }
         });
     }
 }
 
-/// Says every line again; at the end, goodbye. Clients that looked where an address is may be gone.
-fn answer(mut stream: &TcpStream, name: &str) {
+/// Echoes every line, and sends a last line at the end. Clients that only probed the owner may be gone.
+fn serve_connection(mut stream: &TcpStream, name: &str) {
     for line in BufReader::new(stream).lines() {
         let Ok(line) = line else { return };
-        if line == GO {
+        if line == CLOSE_REQUEST {
             break;
         }
         if stream.write_all(format!("{name}: {line}\n").as_bytes()).is_err() {
@@ -195,7 +210,7 @@ fn answer(mut stream: &TcpStream, name: &str) {
     drop(stream.write_all(format!("{name}: goodbye\n").as_bytes()));
 }
 
-/// Rewrites connections to the addresses to ones to this node's own.
+/// Redirects connections to the addresses to those of this node.
 fn redirect(ipv4: IpAddr, ipv6: IpAddr) {
     let mut batch = Batch::new("proxy", None);
     let table = Table {
@@ -218,7 +233,7 @@ fn redirect(ipv4: IpAddr, ipv6: IpAddr) {
         batch.rule("services", &redirection(to, own), 0);
     }
     let committed = Nftables::open().expect("nftables").commit(batch);
-    committed.expect("in force");
+    committed.expect("committed rules");
 }
 
 fn redirection(to: IpAddr, own: IpAddr) -> Rule {
@@ -226,7 +241,7 @@ fn redirection(to: IpAddr, own: IpAddr) -> Rule {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),
     };
-    // `NFPROTO_IPV4` and `NFPROTO_IPV6`, and where the destination is.
+    // `NFPROTO_IPV4` and `NFPROTO_IPV6`, and the offset of the destination.
     let (family, offset) = if to.is_ipv4() { (2, 16) } else { (10, 24) };
     let (first, port) = (Register::at(0), Register::at(4));
     let compare = |value: Vec<u8>| Expression::Compare {
