@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use super::connection::Connection;
 use super::error::RouteError;
-use super::link::LinkIndex;
+use super::link_id::LinkIndex;
 use super::message::{Request, family, read_address, read_u32};
 use crate::message::{Attribute, attributes};
 

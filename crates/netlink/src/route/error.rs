@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::link::NAME_BYTES_MAX;
+use super::link_id::NAME_BYTES_MAX;
 
 /// Failures of reading or changing links, addresses and routes.
 #[derive(Debug, thiserror::Error)]

@@ -1,58 +1,15 @@
 //! Links: network interfaces, veth pairs, bridges and dummies.
 
-use std::fmt;
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::str::FromStr;
 
 use super::connection::Connection;
 use super::error::RouteError;
-use super::message::{Request, ifinfomsg, read_u32};
+use super::link_id::{LinkIndex, LinkName};
+use super::message::{Request, ifinfomsg, new_link, read_u32};
 use super::vxlan::{self, Vxlan};
 use crate::message::{Attribute, attributes};
 
-/// Maximum length of a link's name in bytes (`IFNAMSIZ` without the terminating zero).
-pub const NAME_BYTES_MAX: usize = 15;
-
 const VETH_INFO_PEER: u16 = 1;
-
-/// Index of a link in its namespace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkIndex(pub u32);
-
-/// Name of a link: 1 to [`NAME_BYTES_MAX`] bytes, no blank, no `/` (`dev_valid_name` of the kernel).
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct LinkName(String);
-
-impl LinkName {
-    /// Returns the name as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl FromStr for LinkName {
-    type Err = RouteError;
-
-    fn from_str(name: &str) -> Result<Self, RouteError> {
-        let fits = (1..=NAME_BYTES_MAX).contains(&name.len()) && name != "." && name != "..";
-        let plain = !name
-            .bytes()
-            .any(|b| matches!(b, b'/' | b':' | 0) || b.is_ascii_whitespace());
-        if fits && plain {
-            Ok(Self(name.to_owned()))
-        } else {
-            Err(RouteError::Name {
-                name: name.to_owned(),
-            })
-        }
-    }
-}
-
-impl fmt::Display for LinkName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
 
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -250,13 +207,6 @@ impl Connection {
         }
         self.execute(format!("change link {}", link.0), request)
     }
-}
-
-pub(super) fn new_link(name: &LinkName) -> Request {
-    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
-    let mut request = Request::new(libc::RTM_NEWLINK, flags, &ifinfomsg(0, 0, 0));
-    request.text(libc::IFLA_IFNAME, name.as_str());
-    request
 }
 
 /// Decodes the payload of an `RTM_NEWLINK`.

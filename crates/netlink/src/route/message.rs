@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::link_id::LinkName;
 use crate::message::Writer;
 
 /// Initial capacity of a request in bytes.
@@ -92,6 +93,14 @@ pub(super) fn ifinfomsg(index: u32, flags: u32, change: u32) -> [u8; 16] {
     part[8..12].copy_from_slice(&flags.to_ne_bytes());
     part[12..16].copy_from_slice(&change.to_ne_bytes());
     part
+}
+
+/// Starts a request that creates a link with this name.
+pub(super) fn new_link(name: &LinkName) -> Request {
+    let flags = libc::NLM_F_CREATE | libc::NLM_F_EXCL;
+    let mut request = Request::new(libc::RTM_NEWLINK, flags, &ifinfomsg(0, 0, 0));
+    request.text(libc::IFLA_IFNAME, name.as_str());
+    request
 }
 
 /// Reads the number at `offset`.

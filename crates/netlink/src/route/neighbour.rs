@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use super::connection::Connection;
 use super::error::RouteError;
-use super::link::LinkIndex;
+use super::link_id::LinkIndex;
 use super::message::{Request, family, read_address, read_u16, read_u32};
 use crate::message::{Attribute, attributes};
 

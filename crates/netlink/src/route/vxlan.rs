@@ -4,8 +4,8 @@ use std::net::IpAddr;
 
 use super::connection::Connection;
 use super::error::RouteError;
-use super::link::{LinkIndex, LinkName, new_link};
-use super::message::{Request, read_address, read_u16, read_u32};
+use super::link_id::{LinkIndex, LinkName};
+use super::message::{Request, new_link, read_address, read_u16, read_u32};
 use crate::message::{Attribute, attributes};
 
 const IFLA_VXLAN_ID: u16 = 1;

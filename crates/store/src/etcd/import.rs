@@ -6,7 +6,8 @@ use super::layout::{COMMIT, CommitRecord, LAYOUT, Layout, Offset, Prefix, stored
 use super::load::{ensure_layout, is_empty, load, read_layout};
 use super::transaction::put;
 use super::wire::{DeleteRangeRequest, Request, RequestOp, TxnRequest};
-use crate::transfer::{Contents, TransferError};
+use crate::transfer::contents::Contents;
+use crate::transfer::error::TransferError;
 use crate::{Record, Revision, StoreError};
 
 /// Reads all data of an etcd at one revision.

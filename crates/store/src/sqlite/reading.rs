@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::database::Database;
 use crate::StoreError;
-use crate::transfer::Contents;
+use crate::transfer::contents::Contents;
 
 /// Reads all data of a database at one revision. Inconsistent rows are included.
 pub(crate) fn read_file(path: &Path) -> Result<Contents, StoreError> {

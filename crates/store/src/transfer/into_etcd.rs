@@ -14,7 +14,7 @@ pub(super) async fn write(
     options: WriteOptions,
     mut progress: impl FnMut(usize),
 ) -> Result<Written, TransferError> {
-    let above = |replaced| contents.revision_above(replaced, options);
+    let above = |replaced| options.revision_above(contents, replaced);
     let import = Import::begin(address, options.overwrite, above).await?;
     let mut written = 0;
     for batch in batches(contents) {

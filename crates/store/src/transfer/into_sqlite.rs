@@ -26,7 +26,7 @@ pub(super) fn directory(
             destination: path.display().to_string(),
         });
     }
-    let revision = contents.revision_above((!is_empty).then_some(present), options);
+    let revision = options.revision_above(contents, (!is_empty).then_some(present));
     database.replace(&path, &contents.records, revision, progress)?;
     Ok(Written {
         records: contents.records.len(),
@@ -61,7 +61,7 @@ pub(super) fn file(
         .mode(0o600)
         .open(&temporary)
         .map_err(io_error)?;
-    let revision = contents.revision_above(None, options);
+    let revision = options.revision_above(contents, None);
     let mut database = Database::open(&temporary)?;
     database.replace(&temporary, &contents.records, revision, progress)?;
     database.close_as_single_file(&temporary)?;

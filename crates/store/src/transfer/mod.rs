@@ -2,7 +2,21 @@
 //!
 //! A snapshot is a database of the embedded engine in one file. `sqlite3` can open it, and the engine can be
 //! started on it.
+//!
+//! ```no_run
+//! use store::{Place, WriteOptions};
+//!
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let contents = Place::Directory("/var/lib/portolan".into()).read().await?;
+//! assert!(contents.faults().is_empty());
+//! let snapshot = Place::File("/backup/portolan.db".into());
+//! snapshot.write(&contents, WriteOptions::default(), |_written| ()).await?;
+//! # Ok(())
+//! # }
+//! ```
 
+pub(crate) mod contents;
+pub(crate) mod error;
 mod into_etcd;
 mod into_sqlite;
 
@@ -10,7 +24,10 @@ use std::path::PathBuf;
 
 use crate::etcd::read_etcd;
 use crate::sqlite::{integrity_faults, read_file};
-use crate::{DATABASE_FILE, EtcdAddress, Record, Revision, StoreError};
+use crate::{DATABASE_FILE, EtcdAddress, Revision, StoreError};
+
+pub use contents::Contents;
+pub use error::TransferError;
 
 /// Location of a store.
 #[derive(Clone, Debug)]
@@ -23,15 +40,6 @@ pub enum Place {
     Etcd(EtcdAddress),
 }
 
-/// All data of a store at one revision.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Contents {
-    /// Newest revision.
-    pub revision: Revision,
-    /// Records, ascending by key.
-    pub records: Vec<Record>,
-}
-
 /// Options of writing contents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WriteOptions {
@@ -42,6 +50,18 @@ pub struct WriteOptions {
     pub revision_leap: u64,
 }
 
+impl WriteOptions {
+    /// Returns the revision of a store that receives `contents` in the place of data at the revision `present`.
+    fn revision_above(self, contents: &Contents, present: Option<Revision>) -> Revision {
+        let copied = contents.revision.0.saturating_add(self.revision_leap);
+        match present {
+            // Watchers at the newest revision before must notice the replacement.
+            Some(present) => Revision(copied.max(present.0 + 1)),
+            None => Revision(copied),
+        }
+    }
+}
+
 /// Result of writing contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
@@ -49,20 +69,6 @@ pub struct Written {
     pub records: usize,
     /// Revision of the store.
     pub revision: Revision,
-}
-
-/// Failure to write contents.
-#[derive(Debug, thiserror::Error)]
-pub enum TransferError {
-    /// The destination contains data.
-    #[error("{destination} is not empty; set --overwrite to replace it")]
-    NotEmpty {
-        /// Destination.
-        destination: String,
-    },
-    /// Reading or writing failed. In etcd, the data written so far remains, marked as incomplete.
-    #[error(transparent)]
-    Store(#[from] StoreError),
 }
 
 impl Place {
@@ -123,54 +129,6 @@ impl Place {
             Place::File(file) => integrity_faults(file),
             // etcd checks its files itself.
             Place::Etcd(_) => Ok(Vec::new()),
-        }
-    }
-}
-
-impl Contents {
-    /// Returns the number of sealed values; see [`crate::Transformer`].
-    pub fn sealed_count(&self) -> usize {
-        let sealed = |record: &&Record| crate::is_sealed(&record.value.bytes);
-        self.records.iter().filter(sealed).count()
-    }
-
-    /// Returns the inconsistencies: keys out of order, impossible revisions, and offsets out of bounds.
-    pub fn faults(&self) -> Vec<String> {
-        let mut faults = Vec::new();
-        for pair in self.records.windows(2) {
-            if let [one, other] = pair
-                && one.key >= other.key
-            {
-                faults.push(format!("{} does not come before {}", one.key, other.key));
-            }
-        }
-        for record in &self.records {
-            let Record {
-                key,
-                value,
-                created,
-                modified,
-            } = record;
-            if created > modified || *modified > self.revision {
-                faults.push(format!(
-                    "{key} was created at revision {created} and changed at {modified}, of {} in all",
-                    self.revision
-                ));
-            }
-            if value.with_revision(*modified).is_none() {
-                faults.push(format!("the offset of the revision of {key} is out of bounds"));
-            }
-        }
-        faults
-    }
-
-    /// Returns the revision of a store whose data these contents replace.
-    fn revision_above(&self, present: Option<Revision>, options: WriteOptions) -> Revision {
-        let copied = self.revision.0.saturating_add(options.revision_leap);
-        match present {
-            // Watchers at the newest revision before must notice the replacement.
-            Some(present) => Revision(copied.max(present.0 + 1)),
-            None => Revision(copied),
         }
     }
 }

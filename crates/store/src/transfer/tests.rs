@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::*;
-use crate::{SqliteOptions, SqliteStore, Store, Transaction, Value, Write};
+use crate::{Record, SqliteOptions, SqliteStore, Store, Transaction, Value, Write};
 
 fn filled(directory: &std::path::Path) -> SqliteStore {
     let store = SqliteStore::open(directory, SqliteOptions::default()).expect("a store");
