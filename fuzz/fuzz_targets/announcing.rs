@@ -1,4 +1,4 @@
-//! What could come from the network while addresses are announced: ARP, NDP, and other nodes' messages.
+//! Network input of the announcer: ARP, NDP, and messages of other nodes.
 #![no_main]
 
 use announcer::l2::frame::ResolutionRequest;
@@ -10,7 +10,7 @@ fuzz_target!(|input: &[u8]| {
         let answer = question.answer([2, 0, 0, 0, 0, 1]);
         assert_eq!(ResolutionRequest::read(&answer), None, "an answer is no question");
     }
-    // Without its tag: what a member of another version could say.
+    // Without the tag, as a member of another version could send it.
     if let Ok(message) = Message::decode_body(input) {
         assert!(!message.from.is_empty() && !message.to.is_empty());
         let key = Key::new(&[7; 32]);

@@ -1,5 +1,5 @@
-//! Server-side apply: one configuration after another by two managers. The input is the kind, a line end,
-//! the first, a zero byte, the second.
+//! Server-side apply of two configurations by two field managers. The input consists of the kind, a newline, the first
+//! configuration, a zero byte and the second one.
 #![no_main]
 
 use api::apply::{Author, apply, read_configuration};

@@ -1,4 +1,4 @@
-//! Audit policies: reading one, and deciding by it.
+//! Audit policies: parsing and evaluation.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

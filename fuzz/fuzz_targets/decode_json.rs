@@ -1,4 +1,4 @@
-//! Request bodies in JSON, of every kind.
+//! JSON request bodies of every kind.
 #![no_main]
 
 use api::decode::Format;

@@ -1,4 +1,4 @@
-//! Request bodies in protobuf, of every kind.
+//! Protobuf request bodies of every kind.
 #![no_main]
 
 use api::decode::Format;

@@ -1,4 +1,4 @@
-//! Request bodies in YAML, of every kind.
+//! YAML request bodies of every kind.
 #![no_main]
 
 use api::decode::Format;

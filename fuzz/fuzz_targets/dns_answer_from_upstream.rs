@@ -1,11 +1,11 @@
-//! A datagram from a resolver upstream: it is taken as the answer and given out again within bounds, or turned down.
+//! A response of an upstream: accepted and encoded again within the size limit, or rejected.
 #![no_main]
 
 use dns::wire::{Name, Question, Records, RelayedMessage, kind, parse_query};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    // The first octet chooses the client; the rest is the message.
+    // The first octet selects the client; the rest is the message.
     let Some((choice, message)) = input.split_first() else { return };
     let mut asked = Question::about(Name::from_text("www.example.com").expect("a name"), kind::A);
     asked.dnssec_ok = choice & 1 != 0;
@@ -24,8 +24,8 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// What the records say, without TTLs. Names are compared as resolvers do (RFC 4343), since those that an upstream
-/// compressed into the question are given out as the client wrote them.
+/// Content of the records, without TTLs. Names are compared without case (RFC 4343), because names that an upstream
+/// compressed into the question appear in the client's spelling.
 fn contents(message: &[u8]) -> Vec<String> {
     Records::of(message).map(|record| format!("{} {:?}", record.owner, record.value).to_ascii_lowercase()).collect()
 }

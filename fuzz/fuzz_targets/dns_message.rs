@@ -1,4 +1,4 @@
-//! A datagram from anybody, through the parser and the responder: every answer is a whole message for its query.
+//! Datagrams of clients, through parser and responder: every response is a complete message for its query.
 #![no_main]
 
 use std::sync::{Arc, LazyLock};

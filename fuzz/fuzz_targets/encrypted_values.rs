@@ -1,4 +1,4 @@
-//! A configuration of encryption and a stored value, both anybody's: a value that opens is sealed and opened again.
+//! Encryption configurations and stored values: a value that decrypts is encrypted and decrypted again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -15,7 +15,7 @@ resources:
 ";
 
 fuzz_target!(|input: &[u8]| {
-    // The first octet chooses which of both is the input.
+    // The first octet selects the configuration or the value as input.
     match input.split_first() {
         Some((choice, rest)) if choice & 1 == 0 => apiserver::fuzzing::encrypted_value(rest, rest.to_vec().into()),
         Some((_, stored)) => apiserver::fuzzing::encrypted_value(CONFIGURATION, stored.to_vec().into()),

@@ -1,4 +1,4 @@
-//! Bytes of HTTP/1 before they reach a parser: where requests end, and which are refused.
+//! Framing check of HTTP/1: boundaries of requests, and rejected requests.
 #![no_main]
 
 use edge::http::framing::{Framing, Position};
@@ -14,7 +14,7 @@ fuzz_target!(|input: &[u8]| {
     assert_eq!(whole, run(&[begin, end]), "it matters in which parts bytes come");
 });
 
-/// How many bytes are admitted, in how many heads, and whether one is refused.
+/// Returns the number of accepted bytes, the number of heads, and true if a request was rejected.
 fn run(parts: &[&[u8]]) -> (usize, usize, bool) {
     let (mut framing, mut waiting) = (Framing::default(), Vec::new());
     let (mut bytes, mut heads) = (0, 0);

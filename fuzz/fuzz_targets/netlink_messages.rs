@@ -1,4 +1,4 @@
-//! What the kernel could send, through every decoder of netlink messages.
+//! Every decoder of netlink messages.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

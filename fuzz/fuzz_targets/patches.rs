@@ -1,4 +1,5 @@
-//! JSON, merge and strategic patches on objects of every kind. The input is the kind, a line end, the object, a zero byte, the form, the patch.
+//! JSON, merge and strategic merge patches of objects of every kind. The input consists of the kind, a newline, the
+//! object, a zero byte, the patch type and the patch.
 #![no_main]
 
 use api::decode::{Format, conform};
@@ -7,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
 const ROUNDS_MAX: usize = 8;
-/// What the server stores at most.
+/// Limit of a stored object.
 const OBJECT_BYTES_MAX: usize = 3 << 19;
 
 fuzz_target!(|input: &[u8]| {
@@ -20,12 +21,12 @@ fuzz_target!(|input: &[u8]| {
         _ => PatchFormat::StrategicMerge,
     };
     let mut object = object;
-    // More than once: a patch may make an object a little deeper or larger each time.
+    // Repeated, because a patch may make an object a little deeper or larger each time.
     for _ in 0..ROUNDS_MAX {
         let Ok(patched) = patch::apply(&object, body, format, kind) else { break };
         let text = patched.to_string();
         serde_json::from_str::<Value>(&text).expect("a patched object can be read again");
-        // Whatever a patch makes of an object goes through the schema again, as in the server.
+        // The result of a patch is decoded with the schema again, as in the server.
         conform(patched.clone(), kind).ok();
         if text.len() > OBJECT_BYTES_MAX {
             break;

@@ -1,5 +1,5 @@
-//! Pod Security Standards: every decoded Pod is evaluated at every level and version, and a stricter level finds at least as
-//! much; configurations and labels are read.
+//! Pod Security Standards: every decoded Pod is evaluated at every level and version, and a stricter level has at least as
+//! many findings. Configurations and labels are parsed.
 #![no_main]
 
 use api::decode::{Format, decode};
@@ -9,7 +9,7 @@ use api::pod_security::{
 use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 
-/// One more than the newest version that brought a check.
+/// Version after the newest one with a check.
 const MINORS: u64 = 37;
 
 fuzz_target!(|input: &[u8]| {
@@ -28,7 +28,7 @@ fuzz_target!(|input: &[u8]| {
         let at = |level| evaluate(LevelVersion { level, version }, &view);
         let (baseline, restricted) = (at(Level::Baseline), at(Level::Restricted));
         assert!(at(Level::Privileged).is_allowed());
-        // Restricted checks that do not concern Pods of Windows stand in for baseline checks, upstream as well.
+        // Restricted checks that exempt Windows Pods replace baseline checks, as upstream.
         let is_windows = pod["spec"]["os"]["name"] == "windows";
         assert!(is_windows || baseline.is_allowed() || !restricted.is_allowed(), "{}", baseline.details());
         assert!(baseline.is_allowed() == baseline.details().is_empty());

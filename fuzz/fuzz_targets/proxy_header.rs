@@ -1,4 +1,4 @@
-//! The first bytes of a connection where a PROXY header is expected. What is read is written and read again to the same.
+//! PROXY headers: a parsed header is encoded and parsed again to the same result.
 #![no_main]
 
 use edge::proxy_protocol::{HEADER_BYTES_MAX, Header, Parsed, read, write_version1, write_version2};

@@ -1,4 +1,4 @@
-//! Paths with their queries: the router and the options of lists, writes and deletions.
+//! Request paths with queries: the router and the options of lists, writes and deletions.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! Label and field selectors, and their use on an object.
+//! Label and field selectors, parsed and matched with an object.
 #![no_main]
 
 use api::selector::{FieldSelector, LabelSelector};

@@ -1,5 +1,5 @@
-//! What members could say and what could be recorded of them: datagrams to a process that shares keys with a member, and
-//! records of announcers.
+//! Messages of members, and member records: datagrams to a process that shares keys with a member, and records of
+//! announcers.
 #![no_main]
 
 use std::net::SocketAddr;
@@ -29,9 +29,9 @@ fuzz_target!(|input: &[u8]| {
     };
     let (sender, receiver) = (keyring("a", 1), keyring("b", 2));
     let source = SocketAddr::from(([192, 0, 2, 1], 7947));
-    // Without the keys nothing passes.
+    // Without the keys, every message is rejected.
     assert!(receiver.open(source, input).is_err(), "a datagram that no member made");
-    // With them: whatever the member says is said in its own name.
+    // With the keys, a member can send messages in its own name only.
     if let Ok(mut message) = Message::decode_body(input) {
         message.to = "b".into();
         if let Some(bytes) = sender.seal(&message)
