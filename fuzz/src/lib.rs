@@ -25,6 +25,6 @@ pub fn decode_and_repeat(body: &[u8], format: Format, kind: &Kind) -> Option<Val
     let text = serde_json::to_vec(&object).expect("a tree is text");
     let again = decode(&text, Format::Json, kind).expect("what was decoded decodes again");
     assert_eq!(again.object, object, "decoding is not repeatable");
-    assert!(again.strict_faults.is_empty(), "a decoded object has faults: {:?}", again.strict_faults);
+    assert!(again.strict_errors.is_empty(), "a decoded object has faults: {:?}", again.strict_errors);
     Some(object)
 }

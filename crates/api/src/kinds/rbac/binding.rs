@@ -112,8 +112,8 @@ fn validate_subject(errors: &mut FieldErrors, subject: &Value, is_namespaced: bo
             }
         }
         other => {
-            let known = ["ServiceAccount", "User", "Group"];
-            errors.push(FieldError::not_supported(&path.child("kind"), other, &known));
+            let supported = ["ServiceAccount", "User", "Group"];
+            errors.push(FieldError::not_supported(&path.child("kind"), other, &supported));
         }
     }
 }

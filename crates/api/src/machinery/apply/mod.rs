@@ -28,6 +28,7 @@ mod check;
 mod compare;
 mod conflict;
 mod creation;
+mod equality;
 mod field_set;
 mod fields_v1;
 mod last_applied;
@@ -39,6 +40,7 @@ use serde_json::Value;
 use thiserror::Error;
 
 pub use conflict::Conflict;
+pub use equality::is_same_except_times;
 
 use crate::kinds::kind::Kind;
 use crate::machinery::decode::{DecodeError, Format, decode_untyped};
@@ -188,9 +190,9 @@ pub fn apply(
     Ok(object)
 }
 
-/// Returns the managed fields of a new object, which has its defaults. `given` is `managedFields` of the request.
-pub fn record_creation(object: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
-    let managers = given.and_then(managers::parse).unwrap_or_default();
+/// Returns the managed fields of a new object, which has its defaults. `requested` is `managedFields` of the request.
+pub fn record_creation(object: &Value, requested: Option<&Value>, author: Author<'_>) -> Option<Value> {
+    let managers = requested.and_then(managers::parse).unwrap_or_default();
     if !managers.is_empty() {
         return record_changes(managers, zero_of(author.kind), object, author);
     }
@@ -199,13 +201,18 @@ pub fn record_creation(object: &Value, given: Option<&Value>, author: Author<'_>
 }
 
 /// Returns the managed fields after an update from `old` to `new`, which has its defaults; `None` if nothing is
-/// recorded. `given` is `managedFields` of the request: an empty list resets the record, and a valid one replaces it.
-pub fn record_update(new: &Value, old: &Value, given: Option<&Value>, author: Author<'_>) -> Option<Value> {
+/// recorded. `requested` is `managedFields` of the request: an empty list resets the record, and a valid one replaces it.
+pub fn record_update(
+    new: &Value,
+    old: &Value,
+    requested: Option<&Value>,
+    author: Author<'_>,
+) -> Option<Value> {
     let kept = || managers::parse(managed_fields(old)).unwrap_or_default();
-    let managers = match given.filter(|_| author.subresource.is_none()) {
-        Some(given) if is_reset(given) => Vec::new(),
-        Some(given) => managers::parse(given)
-            .filter(|given| !given.is_empty())
+    let managers = match requested.filter(|_| author.subresource.is_none()) {
+        Some(requested) if is_reset(requested) => Vec::new(),
+        Some(requested) => managers::parse(requested)
+            .filter(|requested| !requested.is_empty())
             .unwrap_or_else(kept),
         None => kept(),
     };
@@ -231,52 +238,6 @@ fn record_changes(mut managers: Vec<Manager>, old: &Value, new: &Value, author: 
     }
     managers::merge_oldest_updaters(&mut managers);
     (!managers.is_empty()).then(|| managers::format(managers))
-}
-
-/// True if two versions of an object differ at most in the times of managed fields.
-pub fn is_same_except_times(new: &Value, old: &Value) -> bool {
-    let (new_records, old_records) = (managed_fields(new), managed_fields(old));
-    if !is_same_except_managed_fields(new, old) {
-        return false;
-    }
-    if new_records.is_null() || old_records.is_null() || new_records == old_records {
-        return new_records == old_records;
-    }
-    let timeless = |records: &Value| -> Vec<Manager> {
-        let mut managers = managers::parse(records).unwrap_or_default();
-        managers.iter_mut().for_each(|manager| manager.time.clear());
-        managers.sort_by(|a, b| {
-            (a.operation, &a.name, &a.subresource).cmp(&(b.operation, &b.name, &b.subresource))
-        });
-        managers
-    };
-    timeless(new_records) == timeless(old_records)
-}
-
-fn is_same_except_managed_fields(new: &Value, old: &Value) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
-        return new == old;
-    };
-    new.len() == old.len()
-        && new
-            .iter()
-            .all(|(name, value)| match (name.as_str(), old.get(name)) {
-                ("metadata", Some(before)) => is_same_except(value, before, "managedFields"),
-                (_, before) => before == Some(value),
-            })
-}
-
-/// True if two objects are equal except for the field `excluded`.
-fn is_same_except(new: &Value, old: &Value, excluded: &str) -> bool {
-    let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
-        return new == old;
-    };
-    let length =
-        |fields: &serde_json::Map<String, Value>| fields.len() - usize::from(fields.contains_key(excluded));
-    length(new) == length(old)
-        && new
-            .iter()
-            .all(|(name, value)| name == excluded || old.get(name) == Some(value))
 }
 
 /// Splits an object into the object without managed fields, and its managers. Malformed managed fields count as none.
@@ -375,8 +336,8 @@ fn without_reset_field(configuration: &Value, author: Author<'_>) -> Value {
 }
 
 /// True if a client resets the managed fields: an empty list, or a list of one empty entry.
-fn is_reset(given: &Value) -> bool {
-    match given.as_array().map(Vec::as_slice) {
+fn is_reset(requested: &Value) -> bool {
+    match requested.as_array().map(Vec::as_slice) {
         Some([]) => true,
         Some([entry]) => entry.as_object().is_some_and(serde_json::Map::is_empty),
         _ => false,

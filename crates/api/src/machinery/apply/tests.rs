@@ -40,8 +40,8 @@ fn apply_body(live: Option<&Value>, configuration: &Value, manager: &str) -> Res
 }
 
 /// Sets the managed fields of `new` after an update.
-fn update(new: &mut Value, old: &Value, given: Option<Value>, author: Author<'_>) {
-    let records = record_update(new, old, given.as_ref(), author);
+fn update(new: &mut Value, old: &Value, requested: Option<Value>, author: Author<'_>) {
+    let records = record_update(new, old, requested.as_ref(), author);
     crate::machinery::tree::set_or_clear(&mut new["metadata"], "managedFields", records);
 }
 
@@ -333,7 +333,7 @@ fn rejects_invalid_configurations() {
             .to_string()
     };
     let untyped =
-        |fault: &str| format!("failed to create typed patch object (/s; /v1, Kind=Service): {fault}");
+        |error: &str| format!("failed to create typed patch object (/s; /v1, Kind=Service): {error}");
     let cases = [
         (
             json!({"nonsense": 1}),
@@ -355,8 +355,8 @@ fn rejects_invalid_configurations() {
              (and doesn't have default value)",
         ),
     ];
-    for (spec, fault) in cases {
-        assert_eq!(error_of(service(json!({}), spec)), untyped(fault));
+    for (spec, error) in cases {
+        assert_eq!(error_of(service(json!({}), spec)), untyped(error));
     }
     assert_eq!(
         error_of(service(json!({"managedFields": []}), json!({}))),
@@ -498,13 +498,13 @@ proptest! {
     }
 
     #[test]
-    fn apply_and_records_do_not_panic(live in anything(), configuration in anything(), given in anything()) {
+    fn apply_and_records_do_not_panic(live in anything(), configuration in anything(), requested in anything()) {
         let author = author("kubectl");
         let read = read_configuration(configuration.to_string().as_bytes(), author.kind);
         prop_assert!(read.is_err() || configuration["kind"] == "Service");
         let applied = apply(Some(&live), &configuration, author, true).expect("forced apply");
-        record_update(&live, &applied, Some(&given), author);
-        record_creation(&live, Some(&given), author);
+        record_update(&live, &applied, Some(&requested), author);
+        record_creation(&live, Some(&requested), author);
         prop_assert!(is_same_except_times(&applied, &applied));
     }
 

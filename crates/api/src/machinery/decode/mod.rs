@@ -17,10 +17,12 @@
 //! let decoded = decode(body, Format::Json, services)?;
 //! assert_eq!(decoded.object["kind"], "Service");
 //! assert_eq!(decoded.object["spec"], json!({"ports": [{"port": 80}]}));
-//! assert_eq!(decoded.strict_faults, [r#"unknown field "spec.color""#]);
+//! assert_eq!(decoded.strict_errors, [r#"unknown field "spec.color""#]);
 //! # Ok::<(), api::decode::DecodeError>(())
 //! ```
 
+mod findings;
+mod location;
 mod quantity;
 pub(crate) mod scalar;
 mod walk;
@@ -32,8 +34,10 @@ use thiserror::Error;
 use crate::kinds::kind::Kind;
 use crate::machinery::protobuf;
 use crate::machinery::schema::{Shape, schema};
+use findings::Findings;
+use location::Location;
 pub use quantity::quantity_in_thousandths;
-use walk::{Findings, Location, Node};
+use walk::Node;
 
 /// Maximum number of values (objects, lists and scalars) of an object, a patch, or the result of a patch. A value
 /// uses 70 to 250 bytes of memory, but as little as two bytes in a body, so a limit on the body would permit a
@@ -58,7 +62,7 @@ pub struct Decoded {
     pub object: Value,
     /// Violations, for example `unknown field "spec.foo"` and `duplicate field "spec.ports"`. Each becomes one
     /// warning, or all together one error with `fieldValidation=Strict`.
-    pub strict_faults: Vec<String>,
+    pub strict_errors: Vec<String>,
 }
 
 /// Failure to decode a body. The response is 400 `BadRequest` with this message, except for
@@ -105,14 +109,14 @@ pub enum DecodeError {
     #[error("Request entity too large: the object has more than {VALUES_MAX} values")]
     TooManyValues,
     /// Strict validation is requested, and the object violates it.
-    #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}", faults.join(", "))]
+    #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}", errors.join(", "))]
     Strict {
         /// The kind.
         kind: String,
         /// The `apiVersion`.
         version: String,
         /// All violations.
-        faults: Vec<String>,
+        errors: Vec<String>,
     },
 }
 
@@ -149,7 +153,7 @@ pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, Dec
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Decoded {
             object: Value::Object(serde_json::Map::new()),
-            strict_faults: Vec::new(),
+            strict_errors: Vec::new(),
         });
     }
     let target = Target {
@@ -212,13 +216,13 @@ impl Decoded {
     /// # Errors
     /// [`DecodeError::Strict`] if the object violates strict validation.
     pub fn strict(self, kind: &Kind) -> Result<Value, DecodeError> {
-        if self.strict_faults.is_empty() {
+        if self.strict_errors.is_empty() {
             return Ok(self.object);
         }
         Err(DecodeError::Strict {
             kind: kind.kind.into(),
             version: kind.api_version(),
-            faults: self.strict_faults,
+            errors: self.strict_errors,
         })
     }
 }
@@ -231,7 +235,7 @@ impl Target<'_> {
         }
     }
 
-    /// Decodes a protobuf body. Strict faults do not exist, because unknown fields have no name.
+    /// Decodes a protobuf body. There are no strict errors, because unknown fields have no name.
     fn decode_protobuf(self, body: &[u8]) -> Result<Decoded, DecodeError> {
         let envelope = protobuf::open(body).map_err(|error| DecodeError::Syntax {
             kind: self.kind.into(),
@@ -256,7 +260,7 @@ impl Target<'_> {
         })?;
         Ok(Decoded {
             object,
-            strict_faults: Vec::new(),
+            strict_errors: Vec::new(),
         })
     }
 
@@ -278,9 +282,9 @@ impl Target<'_> {
                 kind: self.kind.into(),
                 detail,
             }),
-            (Ok(object), (None, strict_faults)) => Ok(Decoded {
+            (Ok(object), (None, strict_errors)) => Ok(Decoded {
                 object,
-                strict_faults,
+                strict_errors,
             }),
         }
     }

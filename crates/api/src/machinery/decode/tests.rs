@@ -16,7 +16,7 @@ fn decode_keeps_all_fields_and_adds_the_type() {
         r#"{"metadata":{"name":"a","labels":{"x":"1"}},"spec":{"ports":[{"port":80,"targetPort":"http"}],"selector":null}}"#,
     )
     .expect("Service");
-    assert_eq!(decoded.strict_faults, Vec::<String>::new());
+    assert_eq!(decoded.strict_errors, Vec::<String>::new());
     assert_eq!(
         decoded.object.to_string(),
         r#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a","labels":{"x":"1"}},"spec":{"ports":[{"port":80,"targetPort":"http"}]}}"#
@@ -31,7 +31,7 @@ fn reports_paths_of_unknown_and_duplicate_fields() {
     )
     .expect("Service");
     assert_eq!(
-        decoded.strict_faults,
+        decoded.strict_errors,
         [
             r#"duplicate field "metadata.name""#,
             r#"duplicate field "metadata.labels.a""#,
@@ -42,7 +42,7 @@ fn reports_paths_of_unknown_and_duplicate_fields() {
     );
     assert_eq!(decoded.object["metadata"]["name"], "t");
     assert!(decoded.object.get("foo").is_none());
-    let error = decoded.strict(kind_of("Service")).expect_err("strict fault");
+    let error = decoded.strict(kind_of("Service")).expect_err("strict error");
     assert!(error.to_string().starts_with(
         r#"Service in version "v1" cannot be handled as a Service: strict decoding error: duplicate field "metadata.name", "#
     ));
@@ -136,7 +136,7 @@ fn yaml_decodes_like_json() {
                "spec":{"ports":[{"port":81,"targetPort":"http"}]}})
     );
     assert_eq!(
-        decoded.strict_faults,
+        decoded.strict_errors,
         [
             r#"duplicate field "spec.ports[0].port""#,
             r#"unknown field "spec.ports[0].nope""#
@@ -198,7 +198,7 @@ fn options_and_trees_are_checked_like_bodies() {
     let options =
         decode_delete_options(br#"{"propagationPolicy":"Orphan","x":1}"#, Format::Json).expect("options");
     assert_eq!(options.object, json!({"propagationPolicy":"Orphan"}));
-    assert_eq!(options.strict_faults, [r#"unknown field "x""#]);
+    assert_eq!(options.strict_errors, [r#"unknown field "x""#]);
     assert_eq!(
         decode_delete_options(b" ", Format::Json)
             .expect("empty options")
@@ -208,7 +208,7 @@ fn options_and_trees_are_checked_like_bodies() {
     let tree = json!({"apiVersion":"v1","kind":"Service","spec":{"nope":1,"type":"NodePort"}});
     let conformed = conform(tree, kind_of("Service")).expect("Service");
     assert_eq!(conformed.object["spec"], json!({"type":"NodePort"}));
-    assert_eq!(conformed.strict_faults, [r#"unknown field "spec.nope""#]);
+    assert_eq!(conformed.strict_errors, [r#"unknown field "spec.nope""#]);
 }
 
 /// Compares decoding with the recorded responses of the reference server.
@@ -259,8 +259,8 @@ fn recorded_bodies_decode_as_recorded() {
                     assert!(strict.is_err(), "{id}");
                 }
                 Some(201) if query.contains("fieldValidation=Strict") => {
-                    let faults = decoded.expect("decoded object").strict_faults;
-                    assert!(faults.is_empty(), "{id}: {faults:?}");
+                    let errors = decoded.expect("decoded object").strict_errors;
+                    assert!(errors.is_empty(), "{id}: {errors:?}");
                 }
                 Some(201 | 422) => assert!(decoded.is_ok(), "{id}: {decoded:?}"),
                 _ => continue,

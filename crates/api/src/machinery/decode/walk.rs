@@ -1,43 +1,17 @@
 //! Single-pass deserialization with a schema check.
 
-use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use super::findings::Findings;
+use super::location::{Location, Step};
 use super::scalar;
 use crate::machinery::schema::{Definition, Shape, schema};
 
-/// Maximum number of reported faults of one body, so that the response stays readable.
-const STRICT_FAULTS_MAX: usize = 100;
 /// Initial capacity of an object without a size hint.
 const FIELDS_USUAL: usize = 4;
-
-/// A location in the object, linked to its parents. It is formatted for a fault only.
-pub(super) struct Location<'a> {
-    parent: Option<&'a Location<'a>>,
-    step: Step<'a>,
-}
-
-enum Step<'a> {
-    /// The object itself.
-    Root,
-    /// A field of an object type.
-    Field { owner: &'a Definition, name: &'a str },
-    /// An entry of a map.
-    Key(&'a str),
-    /// An item of a list.
-    Index(usize),
-}
-
-/// Results of a walk besides the value.
-pub(super) struct Findings {
-    values: Cell<usize>,
-    values_max: usize,
-    mismatch: RefCell<Option<String>>,
-    strict_faults: RefCell<Vec<String>>,
-}
 
 /// A value to deserialize, with its shape and location.
 #[derive(Clone, Copy)]
@@ -45,99 +19,6 @@ pub(super) struct Node<'a> {
     shape: &'a Shape,
     location: &'a Location<'a>,
     findings: &'a Findings,
-}
-
-impl Location<'_> {
-    /// Returns the location of the object itself.
-    pub(super) fn root() -> Self {
-        Self {
-            parent: None,
-            step: Step::Root,
-        }
-    }
-
-    /// Returns the path of a field at this location, with list indexes.
-    fn path_to(&self, name: &str) -> String {
-        let mut path = String::new();
-        self.write_path(&mut path, true);
-        if !path.is_empty() {
-            path.push('.');
-        }
-        path + name
-    }
-
-    fn write_path(&self, path: &mut String, with_indexes: bool) {
-        if let Some(parent) = self.parent {
-            parent.write_path(path, with_indexes);
-        }
-        match self.step {
-            Step::Root => {}
-            Step::Field { name, .. } | Step::Key(name) => {
-                if !path.is_empty() {
-                    path.push('.');
-                }
-                path.push_str(name);
-            }
-            Step::Index(index) if with_indexes => {
-                path.push_str(&format!("[{index}]"));
-            }
-            Step::Index(_) => {}
-        }
-    }
-
-    /// Returns the innermost object type that contains this location.
-    fn owner(&self) -> Option<&Definition> {
-        match self.step {
-            Step::Field { owner, .. } => Some(owner),
-            _ => self.parent.and_then(Location::owner),
-        }
-    }
-}
-
-impl Findings {
-    /// Creates findings of a walk over `values_max` values at most.
-    pub(super) fn new(values_max: usize) -> Self {
-        Self {
-            values: Cell::new(0),
-            values_max,
-            mismatch: RefCell::default(),
-            strict_faults: RefCell::default(),
-        }
-    }
-
-    /// Number of values read.
-    pub(super) fn values(&self) -> usize {
-        self.values.get()
-    }
-
-    /// True if the walk ended because of too many values.
-    pub(super) fn has_too_many_values(&self) -> bool {
-        self.values.get() > self.values_max
-    }
-
-    /// Counts one value.
-    fn count<E: Error>(&self) -> Result<(), E> {
-        self.values.set(self.values.get() + 1);
-        if self.has_too_many_values() {
-            return Err(E::custom("too many values"));
-        }
-        Ok(())
-    }
-
-    /// Returns the first mismatch and all strict faults.
-    pub(super) fn take(self) -> (Option<String>, Vec<String>) {
-        (self.mismatch.into_inner(), self.strict_faults.into_inner())
-    }
-
-    fn add_strict_fault(&self, problem: &str, location: &Location<'_>, name: &str) {
-        let mut faults = self.strict_faults.borrow_mut();
-        if faults.len() < STRICT_FAULTS_MAX {
-            let fault = format!("{problem} field {:?}", location.path_to(name));
-            if !faults.contains(&fault) {
-                faults.push(fault);
-            }
-        }
-    }
 }
 
 impl<'a> Node<'a> {
@@ -215,7 +96,7 @@ impl<'a> Node<'a> {
             let (position, field) = match key {
                 Ok(position) => (position, &definition.fields()[position]),
                 Err(unknown) => {
-                    self.findings.add_strict_fault("unknown", self.location, &unknown);
+                    self.findings.add_strict_error("unknown", self.location, &unknown);
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
@@ -225,7 +106,7 @@ impl<'a> Node<'a> {
                 .unwrap_or(0);
             if seen & bit != 0 {
                 self.findings
-                    .add_strict_fault("duplicate", self.location, field.name);
+                    .add_strict_error("duplicate", self.location, field.name);
             }
             seen |= bit;
             let location = Location {
@@ -264,7 +145,7 @@ impl<'a> Node<'a> {
                 value
             };
             if entries.contains_key(&key) {
-                self.findings.add_strict_fault("duplicate", self.location, &key);
+                self.findings.add_strict_error("duplicate", self.location, &key);
             }
             entries.insert(key, value);
         }

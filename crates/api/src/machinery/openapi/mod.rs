@@ -2,6 +2,7 @@
 //! the older form.
 
 mod definitions;
+mod parameters;
 mod paths;
 pub mod v2;
 mod v2_protobuf;

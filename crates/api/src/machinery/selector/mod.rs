@@ -16,6 +16,7 @@
 mod fields;
 mod labels;
 mod object;
+mod parser;
 
 pub use fields::{FieldSelector, FieldTerm};
 pub use labels::{LabelSelector, Operator, Requirement};

@@ -2,20 +2,21 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::decode::Format;
 use api::kind::Kind;
 use api::rbac::Action;
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, USER_AGENT};
-use http::{HeaderMap, Request, StatusCode};
+use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use http::{Request, StatusCode};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::Audit;
+use super::body::{identity, omit_managed_fields, parse};
 use super::event::{Event, ObjectReference, User, micro_time};
-use super::identity::{body, identity, omit_managed_fields};
+use super::headers::{source_ips, user_agent};
 use super::policy::{Decision, Level, Stage, Subject};
 use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, Verdict};
@@ -25,10 +26,6 @@ use crate::transport::response::{ApiResponse, StatusTree};
 
 /// Response header with the audit ID, so that clients can find the events of their requests.
 const AUDIT_ID: HeaderName = HeaderName::from_static("audit-id");
-/// Recorded length of `User-Agent` (upstream's `maxUserAgentLength`).
-const USER_AGENT_BYTES_MAX: usize = 1024;
-/// Suffix of a truncated `User-Agent`.
-const TRUNCATED: &str = "...TRUNCATED";
 
 /// Audit record of one request, which emits an event at each stage.
 pub(crate) struct AuditContext {
@@ -165,7 +162,7 @@ impl AuditContext {
         if level == Level::None || bytes.is_empty() || (level == Level::Metadata && format.is_none()) {
             return;
         }
-        let Some(mut value) = body(bytes, format.unwrap_or(Format::Json), kind) else {
+        let Some(mut value) = parse(bytes, format.unwrap_or(Format::Json), kind) else {
             return;
         };
         if format.is_some()
@@ -242,7 +239,7 @@ impl AuditContext {
             yaml if yaml.starts_with("application/yaml") => Format::Yaml,
             _ => Format::Protobuf,
         };
-        let mut value = body(&response.body().whole()?, format, record.kind?)?;
+        let mut value = parse(&response.body().whole()?, format, record.kind?)?;
         if record.omits_managed_fields() {
             omit_managed_fields(&mut value);
         }
@@ -369,58 +366,6 @@ fn object_reference(attributes: &Attributes<'_>, target: Option<&Target>) -> Opt
         subresource: subresource.to_owned(),
         ..ObjectReference::default()
     })
-}
-
-fn user_agent(headers: &HeaderMap) -> String {
-    let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
-    let agent = agent.unwrap_or_default();
-    // `to_str` returns visible ASCII only, so any byte index is a character boundary.
-    match agent.get(..USER_AGENT_BYTES_MAX) {
-        Some(beginning) if agent.len() > USER_AGENT_BYTES_MAX => format!("{beginning}{TRUNCATED}"),
-        _ => agent.to_owned(),
-    }
-}
-
-/// Returns the addresses of a request, the connection's last. All others are claims of the client.
-fn source_ips(headers: &HeaderMap, peer: Option<IpAddr>) -> Vec<String> {
-    let addresses = |name: &str| -> Vec<IpAddr> {
-        let text = headers.get(name).and_then(|value| value.to_str().ok());
-        let parts = text.unwrap_or_default().split(',');
-        parts.filter_map(|part| part.trim().parse().ok()).collect()
-    };
-    let mut all = addresses("x-forwarded-for");
-    for address in addresses("x-real-ip").into_iter().take(1) {
-        if !all.contains(&address) {
-            all.push(address);
-        }
-    }
-    let peer = peer.map(|peer| peer.to_canonical());
-    if peer.is_some() && all.last() != peer.as_ref() {
-        all.extend(peer);
-    }
-    all.iter().map(ToString::to_string).collect()
-}
-
-/// Returns upstream's message for failed authentication.
-pub(crate) fn attempted_authentication(headers: &HeaderMap, has_certificate: bool) -> String {
-    let authorization = headers
-        .get(http::header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or_default();
-    let mut methods = Vec::new();
-    match authorization.trim().split_once(' ') {
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("basic") => methods.push("basic"),
-        Some((scheme, _)) if scheme.eq_ignore_ascii_case("bearer") => methods.push("bearer"),
-        _ => {}
-    }
-    if has_certificate {
-        methods.push("x509");
-    }
-    if methods.is_empty() {
-        "Authentication failed, no credentials provided".to_owned()
-    } else {
-        format!("Authentication failed, attempted: {}", methods.join(", "))
-    }
 }
 
 /// Recorder of annotations for a write request; inactive without an audit log.

@@ -4,16 +4,18 @@
 //! defines the lines, and [`backend`] writes them to a file that [`log`] rotates, or to standard output.
 
 mod backend;
+mod body;
 mod context;
 mod counts;
 mod event;
-mod identity;
+mod headers;
 mod log;
 mod policy;
 
 pub use backend::{AuditMode, BatchSettings};
-pub(crate) use context::{AuditContext, Recorder, attempted_authentication};
+pub(crate) use context::{AuditContext, Recorder};
 pub(crate) use counts::Counts;
+pub(crate) use headers::attempted_authentication;
 pub use log::{AuditLogError, AuditLogSettings};
 #[cfg(fuzzing)]
 pub(crate) use policy::Subject;

@@ -300,13 +300,17 @@ fn validate_urls(urls: &[String], path: &Path, errors: &mut FieldErrors) {
 
 fn validate_resources(groups: &[GroupResources], path: &Path, errors: &mut FieldErrors) {
     for group in groups {
-        let faults = match group.group.as_str() {
+        let problems = match group.group.as_str() {
             "" => Vec::new(),
             name => names::dns_subdomain(name),
         };
-        if !faults.is_empty() {
+        if !problems.is_empty() {
             let path = path.child("group");
-            errors.push(FieldError::invalid(&path, group.group.as_str(), faults.join(",")));
+            errors.push(FieldError::invalid(
+                &path,
+                group.group.as_str(),
+                problems.join(","),
+            ));
         }
         if !group.resource_names.is_empty() && group.resources.is_empty() {
             let path = path.child("resourceNames");

@@ -24,7 +24,7 @@ pub enum TokenFileError {
         path: PathBuf,
         /// Line number, from 1.
         line: usize,
-        /// The fault, without the token.
+        /// The problem, without the token.
         found: &'static str,
     },
 }
@@ -59,17 +59,17 @@ impl Tokens {
             if line.trim().is_empty() {
                 continue;
             }
-            let fault = |found| TokenFileError::Line {
+            let problem = |found| TokenFileError::Line {
                 path: path.to_owned(),
                 line: index + 1,
                 found,
             };
-            let fields = split_line(line).ok_or_else(|| fault("found an unterminated quote"))?;
+            let fields = split_line(line).ok_or_else(|| problem("found an unterminated quote"))?;
             let [token, user, uid, rest @ ..] = fields.as_slice() else {
-                return Err(fault("found fewer fields"));
+                return Err(problem("found fewer fields"));
             };
             if token.is_empty() {
-                return Err(fault("found an empty token"));
+                return Err(problem("found an empty token"));
             }
             let groups = rest.first().map_or("", String::as_str);
             let groups: Vec<String> = groups

@@ -84,8 +84,8 @@ impl FromStr for AuthorizationMode {
             .into_iter()
             .find(|mode| mode.name() == text);
         found.ok_or_else(|| {
-            let known = AuthorizationMode::ALL.map(AuthorizationMode::name).join(", ");
-            format!("expected an authorization mode ({known}), found {text:?}")
+            let names = AuthorizationMode::ALL.map(AuthorizationMode::name).join(", ");
+            format!("expected an authorization mode ({names}), found {text:?}")
         })
     }
 }

@@ -85,7 +85,7 @@ async fn wait_for_a_seat_times_out() {
     let seats = fill(&control, ann).await;
     let started = tokio::time::Instant::now();
     let Err(rejection) = control.acquire_seat(ann, RequestClass::Write).await else {
-        panic!("there is no seat")
+        panic!("expected a timeout")
     };
     assert_eq!(rejection.code(), 429);
     assert_eq!(started.elapsed(), QUEUE_WAIT_MAX);

@@ -169,8 +169,11 @@ impl Providers {
 
 /// Returns the provider prefix of a stored value; "" for a plain value, `unknown` for an unknown provider.
 pub(super) fn prefix_of(stored: &[u8]) -> &'static str {
-    let known = [Algorithm::AesCbc, Algorithm::AesGcm, Algorithm::Secretbox].map(Algorithm::prefix);
-    match known.iter().find(|prefix| stored.starts_with(prefix.as_bytes())) {
+    let prefixes = [Algorithm::AesCbc, Algorithm::AesGcm, Algorithm::Secretbox].map(Algorithm::prefix);
+    match prefixes
+        .iter()
+        .find(|prefix| stored.starts_with(prefix.as_bytes()))
+    {
         Some(prefix) => prefix,
         None if is_sealed(stored) => "unknown",
         None => "",

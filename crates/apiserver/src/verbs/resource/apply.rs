@@ -128,7 +128,7 @@ fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<
         return Vec::new();
     }
     // What else there is to say of the body has been said or is said later.
-    decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_faults)
+    decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_errors)
 }
 
 /// What the client hears about faults: warnings, or that they are refused.

@@ -291,7 +291,7 @@ pub(crate) fn admitted(
     let decoded = decoded.map_err(refused)?;
     let (object, warnings) = match validation {
         FieldValidation::Strict => (decoded.strict(kind).map_err(refused)?, Vec::new()),
-        FieldValidation::Warn => (decoded.object, decoded.strict_faults),
+        FieldValidation::Warn => (decoded.object, decoded.strict_errors),
         FieldValidation::Ignore => (decoded.object, Vec::new()),
     };
     Ok((kind.into_stored(object), warnings))

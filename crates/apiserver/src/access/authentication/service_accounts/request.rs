@@ -173,12 +173,12 @@ fn expiration_seconds(spec: &Value, target: &Target) -> Result<i64, Failure> {
         .get("expirationSeconds")
         .and_then(Value::as_i64)
         .unwrap_or(EXPIRATION_SECONDS_DEFAULT);
-    let fault = match seconds {
+    let problem = match seconds {
         ..EXPIRATION_SECONDS_MIN => "may not specify a duration less than 10 minutes",
         EXPIRATION_SECONDS_MIN..=EXPIRATION_SECONDS_MAX => return Ok(seconds),
         _ => "may not specify a duration larger than 2^32 seconds",
     };
     let path = Path::new("spec").child("expirationSeconds");
-    let errors: FieldErrors = vec![FieldError::invalid(&path, seconds, fault)];
+    let errors: FieldErrors = vec![FieldError::invalid(&path, seconds, problem)];
     Err(Failure::invalid(&TOKEN_REQUEST, target.name(), &errors))
 }

@@ -6,7 +6,7 @@ use api::tree::{child, clear, items_mut, text};
 use serde_json::Value;
 
 /// Parses a body; `None` if it is malformed.
-pub(super) fn body(bytes: &[u8], format: Format, kind: &Kind) -> Option<Value> {
+pub(super) fn parse(bytes: &[u8], format: Format, kind: &Kind) -> Option<Value> {
     match format {
         Format::Json => serde_json::from_slice(bytes).ok(),
         Format::Yaml | Format::Protobuf => Some(decode(bytes, format, kind).ok()?.object),
