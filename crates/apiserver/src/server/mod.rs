@@ -15,7 +15,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::access::audit::{Audit, AuditLogError};
 use crate::access::authentication::service_accounts::ServiceAccounts;
-use crate::access::authentication::{Authenticator, KeyError, TokenFileError, Tokens};
+use crate::access::authentication::{Authenticator, KeyError, StaticTokens, TokenFileError};
 use crate::access::authorization::{self, Authorizer};
 use crate::access::filter::Gate;
 use crate::access::flow_control::FlowControl;
@@ -117,7 +117,7 @@ impl Server {
         let pki = certificates.open()?;
         let serving = Arc::new(Serving::new(&pki.serving)?);
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(&pki, serving.clone())?));
-        let tokens = config.token_auth_file.as_deref().map(Tokens::read).transpose()?;
+        let tokens = config.token_auth_file.as_deref().map(StaticTokens::read).transpose()?;
         let (end, ending) = watch::channel(false);
         let services = registry(&config, &*store)?;
         let shutdown = Shutdown(ending);

@@ -110,6 +110,4 @@ pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> R
 }
 
 #[cfg(test)]
-mod bomb_tests;
-#[cfg(test)]
 mod tests;

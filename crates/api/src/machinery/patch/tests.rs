@@ -4,6 +4,8 @@ use serde_json::{Map, json};
 use super::*;
 use crate::kinds::kind;
 
+mod limits;
+
 fn kind_of(name: &str) -> &'static Kind {
     kind::all().iter().find(|k| k.kind == name).expect("kind")
 }

@@ -5,20 +5,20 @@
 //! `numbers.txt`, generated with the schema, maps field numbers to fields; the schema defines their types. The
 //! decoded tree equals the tree of a Go client's JSON of the same object.
 
-mod message;
+mod decoder;
 mod numbers;
 mod wire;
-mod write;
+mod encoder;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
 use crate::machinery::decode::VALUES_MAX;
 use crate::machinery::schema::{Shape, schema};
-use message::Decoder;
+use decoder::Decoder;
 use wire::{Fields, WireError};
-pub use write::{envelope, message, metadata_message, watch_frame, write, write_list};
-pub(crate) use write::{put_bytes, put_varint};
+pub use encoder::{envelope, message, metadata_message, watch_frame, write, write_list};
+pub(crate) use encoder::{put_bytes, put_varint};
 
 /// Magic number at the start of a body.
 const MAGIC: &[u8] = b"k8s\0";

@@ -380,5 +380,5 @@ fn lists_in_maps_are_separate_messages() {
         read,
         json!({"user": "jane", "extra": {"none": [], "scopes": ["a", "b"]}})
     );
-    assert_eq!(write::message(&read, REVIEW).unwrap(), sent);
+    assert_eq!(encoder::message(&read, REVIEW).unwrap(), sent);
 }

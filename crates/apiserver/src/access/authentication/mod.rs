@@ -6,13 +6,13 @@ mod impersonation;
 pub(crate) mod node_certificates;
 pub(crate) mod reviews;
 pub(crate) mod service_accounts;
-mod tokens;
+mod static_tokens;
 
 pub use identity::Identity;
 pub(crate) use identity::{AUTHENTICATED, SERVICE_ACCOUNT_PREFIX, SERVICE_ACCOUNTS};
 pub(crate) use impersonation::impersonate;
 pub use service_accounts::KeyError;
-pub use tokens::{TokenFileError, Tokens};
+pub use static_tokens::{StaticTokens, TokenFileError};
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
@@ -31,7 +31,7 @@ const REJECTION_LOG_LINES_PER_SECOND: u32 = 1;
 
 /// Establishes the identity of clients.
 pub(crate) struct Authenticator {
-    tokens: Tokens,
+    static_tokens: StaticTokens,
     /// Tokens of ServiceAccounts.
     pub(crate) service_accounts: ServiceAccounts,
     anonymous: Arc<Identity>,
@@ -40,9 +40,9 @@ pub(crate) struct Authenticator {
 }
 
 impl Authenticator {
-    pub(crate) fn new(tokens: Tokens, service_accounts: ServiceAccounts) -> Authenticator {
+    pub(crate) fn new(static_tokens: StaticTokens, service_accounts: ServiceAccounts) -> Authenticator {
         Authenticator {
-            tokens,
+            static_tokens,
             service_accounts,
             anonymous: Arc::new(Identity::anonymous()),
             rejection_log_rates: Mutex::new(Rates::new(REJECTION_LOG_LINES_PER_SECOND)),
@@ -73,7 +73,7 @@ impl Authenticator {
         if token.is_empty() {
             return connection();
         }
-        if let Some(owner) = self.tokens.owner(token) {
+        if let Some(owner) = self.static_tokens.owner(token) {
             return Ok(owner.clone());
         }
         if let Some(result) = bootstrap_tokens::authenticate(self.service_accounts.store(), token) {
@@ -122,7 +122,7 @@ impl Authenticator {
         token: &str,
         audiences: &[&str],
     ) -> Result<(Arc<Identity>, Vec<String>), String> {
-        if let Some(owner) = self.tokens.owner(token) {
+        if let Some(owner) = self.static_tokens.owner(token) {
             let ours = self.service_accounts.audience();
             return if audiences.is_empty() || audiences.contains(&ours) {
                 Ok((owner.clone(), vec![ours.to_owned()]))

@@ -15,7 +15,7 @@ fn with(authorization: &'static str) -> HeaderMap {
 fn authenticator(directory: &std::path::Path) -> Authenticator {
     let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).unwrap();
     let accounts = ServiceAccounts::open(directory.to_owned(), "https://us".to_owned(), Arc::new(store));
-    Authenticator::new(Tokens::default(), accounts.unwrap())
+    Authenticator::new(StaticTokens::default(), accounts.unwrap())
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Check of the restricted level: privilege escalation, such as by set-user-ID files, is disabled.
 
-use super::wording::containers;
+use super::messages::containers;
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;

@@ -1,6 +1,6 @@
 //! Check of the baseline level: the Pod does not mount directories of the node.
 
-use super::wording::{join_quoted, plural};
+use super::messages::{join_quoted, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{is_set, items, text};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wording::{containers, plural};
+use super::messages::{containers, plural};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{items, number, text};

@@ -18,7 +18,7 @@ mod seccomp_baseline;
 mod seccomp_restricted;
 mod sysctls;
 mod windows_host_process;
-mod wording;
+mod messages;
 
 use super::evaluation::{Check, Revision};
 use super::level::Level::{Baseline, Restricted};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::wording::{containers, join_quoted};
+use super::messages::{containers, join_quoted};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::text_if_set;

@@ -1,6 +1,6 @@
 //! Check of the restricted level: containers must run as a user other than root.
 
-use super::wording::{containers, setters};
+use super::messages::{containers, setters};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::flag_if_set;

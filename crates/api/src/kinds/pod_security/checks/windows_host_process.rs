@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::wording::setters;
+use super::messages::setters;
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 use crate::machinery::tree::{child, flag_if_set};

@@ -1,4 +1,4 @@
-//! Encoding of objects as messages, the inverse of [`super::message`].
+//! Encoding of objects as messages, the inverse of [`super::decoder`].
 //!
 //! Absent fields are omitted, and so are values of another type than the schema's. Stored objects match the schema,
 //! so only objects of older versions may have such values.

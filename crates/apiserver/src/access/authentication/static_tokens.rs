@@ -31,21 +31,21 @@ pub enum TokenFileError {
 
 /// Static tokens and their owners.
 #[derive(Debug, Default)]
-pub struct Tokens {
+pub struct StaticTokens {
     owners: HashMap<String, Arc<Identity>>,
 }
 
-impl Tokens {
+impl StaticTokens {
     /// Reads a token file.
     ///
     /// # Errors
     /// See [`TokenFileError`].
-    pub fn read(path: &Path) -> Result<Tokens, TokenFileError> {
+    pub fn read(path: &Path) -> Result<StaticTokens, TokenFileError> {
         let text = std::fs::read_to_string(path).map_err(|source| TokenFileError::Read {
             path: path.to_owned(),
             source,
         })?;
-        Tokens::parse(&text, path)
+        StaticTokens::parse(&text, path)
     }
 
     /// Returns the owner of a token.
@@ -53,7 +53,7 @@ impl Tokens {
         self.owners.get(token)
     }
 
-    fn parse(text: &str, path: &Path) -> Result<Tokens, TokenFileError> {
+    fn parse(text: &str, path: &Path) -> Result<StaticTokens, TokenFileError> {
         let mut owners = HashMap::new();
         for (index, line) in text.lines().enumerate() {
             if line.trim().is_empty() {
@@ -92,7 +92,7 @@ impl Tokens {
                 );
             }
         }
-        Ok(Tokens { owners })
+        Ok(StaticTokens { owners })
     }
 }
 

@@ -1,7 +1,7 @@
 use super::*;
 
-fn parse(text: &str) -> Result<Tokens, TokenFileError> {
-    Tokens::parse(text, Path::new("tokens.csv"))
+fn parse(text: &str) -> Result<StaticTokens, TokenFileError> {
+    StaticTokens::parse(text, Path::new("tokens.csv"))
 }
 
 #[test]

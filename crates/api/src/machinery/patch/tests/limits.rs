@@ -3,8 +3,8 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::tree::{DEPTH_MAX, WorkingCopy, measure};
-use super::{PatchError, PatchFormat, apply};
+use crate::machinery::patch::tree::{DEPTH_MAX, WorkingCopy, measure};
+use crate::machinery::patch::{PatchError, PatchFormat, apply};
 use crate::kinds::kind::{self, Kind};
 
 /// Stack size of a server's worker thread.
