@@ -39,33 +39,7 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
             format!("{root}/{}", kind.plural)
         };
         let object = format!("{collection}/{{name}}");
-        // Proxy subresources have no schema.
-        for subresource in kind
-            .subresources
-            .iter()
-            .filter(|subresource| subresource.kind.is_none())
-        {
-            let suffix = capitalized(subresource.name);
-            let operations = [
-                (READ, "get"),
-                (REPLACE, "update"),
-                (PATCH_ONE, "patch"),
-                (CREATE, "create"),
-            ]
-            .into_iter()
-            .filter(|(_, verb)| subresource.verbs.contains(verb))
-            .map(|(operation, _)| operation);
-            paths.insert(
-                format!("{object}/{}", subresource.name),
-                item(
-                    kind,
-                    subresource.sent.unwrap_or(kind),
-                    operations,
-                    &suffix,
-                    &["namespace", "name"],
-                ),
-            );
-        }
+        paths.extend(subresource_paths(kind, &object));
         let collection_operations = [
             (LIST, "list"),
             (CREATE, "create"),
@@ -94,6 +68,32 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
         );
     }
     Value::Object(paths)
+}
+
+/// Returns the paths of the subresources of an object path. Proxy subresources have no schema and are omitted.
+fn subresource_paths(kind: &Kind, object: &str) -> impl Iterator<Item = (String, Value)> {
+    let with_schema = kind
+        .subresources
+        .iter()
+        .filter(|subresource| subresource.kind.is_none());
+    with_schema.map(move |subresource| {
+        let operations = [
+            (READ, "get"),
+            (REPLACE, "update"),
+            (PATCH_ONE, "patch"),
+            (CREATE, "create"),
+        ]
+        .into_iter()
+        .filter(|(_, verb)| subresource.verbs.contains(verb))
+        .map(|(operation, _)| operation);
+        let path = format!("{object}/{}", subresource.name);
+        let sent = subresource.sent.unwrap_or(kind);
+        let suffix = capitalized(subresource.name);
+        (
+            path,
+            item(kind, sent, operations, &suffix, &["namespace", "name"]),
+        )
+    })
 }
 
 /// Returns the list path over all namespaces.

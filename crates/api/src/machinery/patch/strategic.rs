@@ -56,6 +56,27 @@ pub(super) fn merge_object(
     }
     let orders = take_prefixed(&mut patch, SET_ELEMENT_ORDER)?;
     let deletions = take_prefixed(&mut patch, DELETE_FROM_PRIMITIVE_LIST)?;
+    merge_ordered_lists(&mut original, &mut patch, orders, shape)?;
+    for (name, values) in deletions {
+        if let Some(Value::Array(items)) = original.get_mut(&name) {
+            let values: HashSet<String> = values.iter().map(Value::to_string).collect();
+            items.retain(|item| !values.contains(&item.to_string()));
+        }
+    }
+    remove_null_fields(&mut original, &mut patch);
+    for (name, value) in patch {
+        merge_field(&mut original, name, value, shape)?;
+    }
+    Ok(original)
+}
+
+/// Merges the lists whose order the patch specifies (`$setElementOrder`), and removes them from the patch.
+fn merge_ordered_lists(
+    original: &mut Map<String, Value>,
+    patch: &mut Map<String, Value>,
+    orders: Vec<(String, Vec<Value>)>,
+    shape: &Shape,
+) -> Result<(), PatchError> {
     for (name, order) in orders {
         let (inner, strategy) = field_strategy(shape, &name);
         if !strategy.merge {
@@ -93,17 +114,7 @@ pub(super) fn merge_object(
             }
         }
     }
-    for (name, values) in deletions {
-        if let Some(Value::Array(items)) = original.get_mut(&name) {
-            let values: HashSet<String> = values.iter().map(Value::to_string).collect();
-            items.retain(|item| !values.contains(&item.to_string()));
-        }
-    }
-    remove_null_fields(&mut original, &mut patch);
-    for (name, value) in patch {
-        merge_field(&mut original, name, value, shape)?;
-    }
-    Ok(original)
+    Ok(())
 }
 
 /// Removes the fields that the patch sets to `null` from both maps, in one pass: single removals would shift the

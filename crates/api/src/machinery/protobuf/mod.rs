@@ -6,9 +6,9 @@
 //! decoded tree equals the tree of a Go client's JSON of the same object.
 
 mod decoder;
+mod encoder;
 mod numbers;
 mod wire;
-mod encoder;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
@@ -16,9 +16,9 @@ use thiserror::Error;
 use crate::machinery::decode::VALUES_MAX;
 use crate::machinery::schema::{Shape, schema};
 use decoder::Decoder;
-use wire::{Fields, WireError};
 pub use encoder::{envelope, message, metadata_message, watch_frame, write, write_list};
 pub(crate) use encoder::{put_bytes, put_varint};
+use wire::{Fields, WireError};
 
 /// Magic number at the start of a body.
 const MAGIC: &[u8] = b"k8s\0";

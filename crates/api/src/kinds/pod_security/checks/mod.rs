@@ -8,6 +8,7 @@ mod host_namespaces;
 mod host_path_volumes;
 mod host_ports;
 mod host_probes;
+mod messages;
 mod privileged;
 mod proc_mount;
 mod restricted_volumes;
@@ -18,7 +19,6 @@ mod seccomp_baseline;
 mod seccomp_restricted;
 mod sysctls;
 mod windows_host_process;
-mod messages;
 
 use super::evaluation::{Check, Revision};
 use super::level::Level::{Baseline, Restricted};

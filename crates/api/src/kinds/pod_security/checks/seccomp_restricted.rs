@@ -1,7 +1,7 @@
 //! Check of the restricted level: a seccomp profile is set.
 
-use super::seccomp_baseline::{check_fields, is_allowed, profile};
 use super::messages::containers;
+use super::seccomp_baseline::{check_fields, is_allowed, profile};
 use crate::kinds::pod_security::evaluation::Violation;
 use crate::kinds::pod_security::pod::PodView;
 

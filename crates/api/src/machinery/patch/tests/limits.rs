@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
+use crate::kinds::kind::{self, Kind};
 use crate::machinery::patch::tree::{DEPTH_MAX, WorkingCopy, measure};
 use crate::machinery::patch::{PatchError, PatchFormat, apply};
-use crate::kinds::kind::{self, Kind};
 
 /// Stack size of a server's worker thread.
 const STACK_BYTES: usize = 2 << 20;
