@@ -117,11 +117,8 @@ impl Server {
         let pki = certificates.open()?;
         let serving = Arc::new(Serving::new(&pki.serving)?);
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(&pki, serving.clone())?));
-        let tokens = config
-            .token_auth_file
-            .as_deref()
-            .map(StaticTokens::read)
-            .transpose()?;
+        let token_file = config.token_auth_file.as_deref();
+        let tokens = token_file.map(StaticTokens::read).transpose()?;
         let (end, ending) = watch::channel(false);
         let services = registry(&config, &*store)?;
         let shutdown = Shutdown(ending);
