@@ -2,19 +2,15 @@
 //!
 //! Reasons and messages are those of Kubernetes, because client libraries decide by them.
 
+mod conversion;
+
 use std::fmt::Write as _;
 
-use api::decode::DecodeError;
 use api::field::FieldErrors;
 use api::kind::Kind;
 use http::StatusCode;
 use serde_json::{Map, Value, json};
-use store::{CommitError, Revision, StoreError};
-
-use crate::registry::service;
-
-/// Message for lists and watches of a compacted revision (upstream's text).
-const TOO_OLD: &str = "The provided resource version is too old to display a consistent list.";
+use store::Revision;
 
 /// Error response of a request. The HTTP status code tells if a retry helps.
 #[derive(Clone, Debug, PartialEq)]
@@ -160,17 +156,6 @@ impl Failure {
         Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
     }
 
-    /// 413 for a body with too many values; 400 for a body that is not an object of its kind.
-    pub fn of_decode(error: &DecodeError) -> Failure {
-        let message = error.to_string();
-        match error {
-            DecodeError::TooManyValues => {
-                Failure::new(StatusCode::PAYLOAD_TOO_LARGE, "RequestEntityTooLarge", message)
-            }
-            _ => Failure::bad_request(message),
-        }
-    }
-
     /// 415: the media type of the body is not supported.
     pub fn unsupported_media_type(message: impl Into<String>) -> Failure {
         Failure::new(
@@ -253,46 +238,6 @@ impl Failure {
         let cause = json!({ "reason": "ResourceVersionTooLarge", "message": "Too large resource version" });
         let mut failure =
             Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message).with_causes(vec![cause]);
-        failure.details.insert("retryAfterSeconds".into(), 1.into());
-        failure
-    }
-
-    /// Converts an error of a store read.
-    pub fn of_read(error: &StoreError) -> Failure {
-        match error {
-            StoreError::Compacted { .. } => Failure::expired(TOO_OLD),
-            StoreError::Future { requested, current } => Failure::version_too_large(*requested, *current),
-            other => Failure::of_store(other),
-        }
-    }
-
-    /// Converts an error of a commit that is not a conflict of the request.
-    pub fn of_commit(error: &CommitError) -> Failure {
-        match error {
-            CommitError::Store(error) => Failure::of_store(error),
-            CommitError::Conflict { .. } | CommitError::Malformed { .. } => {
-                tracing::error!(%error, "transaction failed");
-                Failure::internal("the change could not be written")
-            }
-        }
-    }
-
-    /// Converts an error of the Service registry.
-    pub(crate) fn of_allocation(failure: service::Failure, kind: &Kind, name: &str) -> Failure {
-        match failure {
-            service::Failure::Invalid(errors) => Failure::invalid(kind, name, &errors),
-            service::Failure::Internal(message) => Failure::internal(message),
-            service::Failure::Unclassified(message) => {
-                Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
-            }
-        }
-    }
-
-    /// Converts an unavailable store into 503. The store logs the begin and end of an outage, so requests log at
-    /// debug level only.
-    fn of_store(error: &StoreError) -> Failure {
-        tracing::debug!(%error, "store request failed");
-        let mut failure = Failure::unavailable("the store cannot be used now, please try again later");
         failure.details.insert("retryAfterSeconds".into(), 1.into());
         failure
     }

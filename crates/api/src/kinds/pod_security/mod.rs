@@ -2,6 +2,18 @@
 //!
 //! Rules, versions and messages are those of `k8s.io/pod-security-admission` in Kubernetes 1.36. All functions are
 //! pure; admission in the API server applies them to requests.
+//!
+//! # Example
+//!
+//! ```
+//! use api::pod_security::{Level, LevelVersion, PodView, Version, evaluate};
+//! use serde_json::json;
+//!
+//! let policy = LevelVersion { level: Level::Baseline, version: Version::Latest };
+//! let pod = json!({"spec": {"hostNetwork": true, "containers": [{"name": "a"}]}});
+//! let evaluation = evaluate(policy, &PodView::new(&pod));
+//! assert_eq!(evaluation.details(), "host namespaces (hostNetwork=true)");
+//! ```
 
 mod checks;
 mod configuration;

@@ -1,4 +1,20 @@
 //! Roles and bindings: defaults, validation, and evaluation of rules.
+//!
+//! # Example
+//!
+//! ```
+//! use api::rbac::{Action, PolicyRule};
+//!
+//! let rule = PolicyRule {
+//!     verbs: vec!["get".to_owned()],
+//!     api_groups: vec![String::new()],
+//!     resources: vec!["pods/log".to_owned()],
+//!     ..PolicyRule::default()
+//! };
+//! let pod = |subresource| Action::Resource { verb: "get", group: "", resource: "pods", subresource, name: "web-1" };
+//! assert!(rule.allows(&pod("log")));
+//! assert!(!rule.allows(&pod("")));
+//! ```
 
 mod binding;
 mod cover;
