@@ -1,5 +1,6 @@
 use api::field::{FieldError, Path};
 use api::kind::find;
+use store::StoreError;
 
 use super::*;
 
