@@ -1,4 +1,4 @@
-//! The capabilities of a container, from what its Pod says. Pure.
+//! Linux capabilities of a container, from its security context. Pure.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,37 +7,37 @@ use crate::object::Capabilities;
 #[cfg(test)]
 mod tests;
 
-/// All capabilities, by their bits (`linux/capability.h`).
+/// Names of all capabilities, in the order of their numbers (`linux/capability.h`).
 const CAPABILITIES: &str = "CHOWN DAC_OVERRIDE DAC_READ_SEARCH FOWNER FSETID KILL SETGID SETUID SETPCAP \
      LINUX_IMMUTABLE NET_BIND_SERVICE NET_BROADCAST NET_ADMIN NET_RAW IPC_LOCK IPC_OWNER SYS_MODULE \
      SYS_RAWIO SYS_CHROOT SYS_PTRACE SYS_PACCT SYS_ADMIN SYS_BOOT SYS_NICE SYS_RESOURCE SYS_TIME \
      SYS_TTY_CONFIG MKNOD LEASE AUDIT_WRITE AUDIT_CONTROL SETFCAP MAC_OVERRIDE MAC_ADMIN SYSLOG \
      WAKE_ALARM BLOCK_SUSPEND AUDIT_READ PERFMON BPF CHECKPOINT_RESTORE";
-/// The capabilities that containerd leaves to a container that asks for nothing else (`defaultUnixCaps` of its `oci/spec.go`).
+/// Capabilities of a container whose Pod requests nothing else (containerd's `defaultUnixCaps` in `oci/spec.go`).
 const CAPABILITIES_DEFAULT: &str = "CHOWN DAC_OVERRIDE FOWNER FSETID KILL SETGID SETUID SETPCAP \
      NET_BIND_SERVICE NET_RAW SYS_CHROOT MKNOD AUDIT_WRITE SETFCAP";
 
-/// There is no such capability.
+/// Error of a name that is no Linux capability.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("capabilities: {name:?} is not one that Linux has")]
 pub struct UnknownCapability {
-    /// Name.
+    /// Name in the Pod.
     pub name: String,
 }
 
-/// Capabilities, a bit each.
+/// Set of capabilities, one bit each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct CapabilityBits(pub u64);
 
 impl CapabilityBits {
-    /// All that there are, and those to come.
+    /// All capabilities, including those of future kernels.
     pub const ALL: Self = Self(u64::MAX);
 
-    /// What is left of the usual capabilities after those that are added and dropped. `ALL` is taken before names.
+    /// Returns the default capabilities with `add` and without `drop`. `ALL` applies before single names.
     ///
     /// # Errors
-    /// [`UnknownCapability`].
+    /// [`UnknownCapability`] for a name that Linux does not have.
     pub fn of(capabilities: &Capabilities) -> Result<Self, UnknownCapability> {
         let is_all = |name: &String| name.eq_ignore_ascii_case("ALL");
         let mut kept = 0;
@@ -57,7 +57,7 @@ impl CapabilityBits {
         Ok(Self(kept))
     }
 
-    /// Returns true if the set contains the capability. The name has no prefix `CAP_`.
+    /// True if the set contains the capability, whose name has no prefix `CAP_`.
     pub fn has(self, name: &str) -> bool {
         bit(name).is_ok_and(|bit| self.0 & bit != 0)
     }

@@ -1,4 +1,5 @@
-//! What a container sees and may do, from what its Pod says. Pure, but for the files of seccomp profiles.
+//! Confinement of a container: mounts, user, capabilities and filters, from its Pod. Pure, except that it reads the
+//! files of seccomp profiles.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -18,39 +19,40 @@ use crate::volumes::payload::projections;
 #[cfg(test)]
 mod tests;
 
-/// Why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod helps.
+/// Reason for which a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
+/// helps.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfinementError {
-    /// It must not be root, and would be.
+    /// The container would run as root although it has `runAsNonRoot`.
     #[error("container has runAsNonRoot and would run as root; set runAsUser")]
     Root,
-    /// It mounts what is no volume of the Pod.
+    /// A mount names no volume of the Pod.
     #[error("volumeMounts: the Pod has no volume {name:?}")]
     Volume {
-        /// The name.
+        /// Name in the mount.
         name: String,
     },
-    /// A path that must be absolute and without `..`, or relative and without `..`.
+    /// A path of a mount is not of the expected form.
     #[error("volumeMounts: {path:?} must be {expected}")]
     Path {
-        /// The path.
+        /// Path in the mount.
         path: String,
-        /// What it must be.
+        /// Expected form.
         expected: &'static str,
     },
-    /// There is no such capability.
+    /// A capability is unknown.
     #[error(transparent)]
     Capability(#[from] UnknownCapability),
     /// The seccomp profile cannot be loaded. Correct the profile or its file.
     #[error("seccompProfile: {0}")]
     Seccomp(#[from] SeccompError),
-    /// The container requests an unmasked `/proc`, which upstream allows only in a user namespace of the Pod.
+    /// The container requests an unmasked `/proc`, which the API allows only in a user namespace of the Pod.
     #[error("`hostUsers` must be false to use `Unmasked`")]
     ProcMount,
-    /// The Pod asks for its own user namespace, but its sandbox has none.
+    /// The Pod has its own user namespace, but its sandbox has none.
     #[error("hostUsers: false: the sandbox of the Pod has no user namespace")]
     HostUsers,
-    /// The user namespace of the Pod does not have this user or group.
+    /// A user or group is outside of the Pod's user namespace.
     #[error("securityContext {field}: expected an ID from 0 to 65535 because hostUsers is false, got {id}")]
     Id {
         /// Name of the field.
@@ -63,16 +65,16 @@ pub enum ConfinementError {
 /// Reason for which a seccomp filter cannot be built.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeccompError {
-    /// Upstream knows three types.
+    /// The type is unknown.
     #[error("type {kind:?} is none of Unconfined, RuntimeDefault, Localhost")]
     Kind {
-        /// Type that was found.
+        /// Type in the Pod.
         kind: String,
     },
-    /// The name of a file leads out of the directory of profiles, or there is none.
+    /// The name of the file is missing, or leads out of the directory of profiles.
     #[error("localhostProfile {name:?} must be a relative path without ..")]
     Name {
-        /// The name.
+        /// Name in the Pod.
         name: String,
     },
     /// The file cannot be read.
@@ -80,21 +82,23 @@ pub enum SeccompError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         kind: std::io::ErrorKind,
     },
-    /// The file is no profile that can be put in force.
-    #[error("{path}: {why}", path = path.display())]
+    /// The file is no profile, or no filter can be built from it.
+    #[error("{path}: {cause}", path = path.display())]
     Profile {
         /// Path of the file.
         path: PathBuf,
-        /// Why.
-        why: String,
+        /// Cause.
+        cause: String,
     },
 }
 
-/// The confinement of a container whose Pod's volumes are at `volumes`, of an image with that user. Profiles of type Localhost are read from
-/// `seccomp_directory`. `users` describes the user namespace of the Pod.
+/// Returns the confinement of a container.
+///
+/// `volumes` are the paths of the Pod's volumes, `image_user` is the user of the image, `users` describes the Pod's
+/// user namespace. Profiles of type `Localhost` are read from `seccomp_directory`.
 ///
 /// # Errors
 /// See [`ConfinementError`].
@@ -111,7 +115,7 @@ pub fn confinement(
     let is_privileged = own.privileged == Some(true);
     let named_user = own.run_as_user.or(of_pod.run_as_user);
     let own_user = match image_user {
-        ImageUser::Ordinary(user) if !is_privileged && named_user.is_none() => Some(user),
+        ImageUser::Unprivileged(user) if !is_privileged && named_user.is_none() => Some(user),
         _ => None,
     };
     let user = named_user.or(own_user);
@@ -141,7 +145,7 @@ pub fn confinement(
         staging: PathBuf::new(),
         has_read_only_root: own.read_only_root_filesystem == Some(true),
         user,
-        // An image's own user has a group of the same number.
+        // The user of an image has a group of the same number.
         group: own.run_as_group.or(of_pod.run_as_group).or(own_user),
         groups: of_pod
             .supplemental_groups
@@ -150,7 +154,7 @@ pub fn confinement(
             .chain(of_pod.fs_group)
             .collect(),
         capabilities: (!is_privileged).then_some(bits.0),
-        // Upstream's default is to allow: a Pod here has to say that it wants set-user-ID programs to work.
+        // The API's default is `true`. Here a Pod must set it explicitly for set-user-ID programs to work.
         has_no_new_privileges: !is_privileged && own.allow_privilege_escalation != Some(true),
         cgroups: Vec::new(),
         is_privileged,
@@ -176,7 +180,7 @@ fn check_ids(of_pod: &PodSecurityContext, own: &SecurityContext) -> Result<(), C
     }
 }
 
-/// Which filter a container has. As upstream, a privileged one has none, whatever it asks for.
+/// Returns the filter of a container. As with the kubelet, a privileged container has none, regardless of its profile.
 fn seccomp_of(
     profile: Option<&SeccompProfile>,
     is_privileged: bool,
@@ -200,7 +204,7 @@ fn seccomp_of(
             let profile = Profile::parse(&json).and_then(|profile| profile.filters().map(|_| profile));
             let profile = profile.map_err(|error| SeccompError::Profile {
                 path,
-                why: error.to_string(),
+                cause: error.to_string(),
             })?;
             Ok(Seccomp::Localhost(profile))
         }
@@ -213,7 +217,7 @@ fn seccomp_of(
     }
 }
 
-/// Whether a path is absolute, or relative, as it should be, and without `..`.
+/// True if a path is absolute or relative, as given, and has no `..`.
 fn is_plain(path: &str, is_absolute: bool) -> bool {
     let path = Path::new(path);
     path.is_absolute() == is_absolute && !path.components().any(|part| part == Component::ParentDir)
@@ -255,8 +259,8 @@ fn mount_of(
         source: source.clone(),
         sub_path: sub_path.into(),
         target: PathBuf::from(&mount.mount_path),
-        // The agent alone writes to volumes that it fills (kubelet's `GetAttributes` of configMap, secret, projected
-        // and downwardAPI say `ReadOnly: true`).
+        // Only the agent writes to volumes that it fills (the kubelet's `GetAttributes` of configMap, secret, projected
+        // and downwardAPI return `ReadOnly: true`).
         is_read_only: mount.read_only || is_filled,
         is_id_mapped: users.is_some_and(|users| is_of_node || users.volumes == VolumeOwners::IdMapped),
     })

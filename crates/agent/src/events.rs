@@ -1,4 +1,4 @@
-//! Events of Pods, in the kubelet's words, told beside everything else.
+//! Recorder of Events about Pods, with the reasons and messages of the kubelet.
 
 use api::object::Resource;
 use client::Client;
@@ -9,37 +9,37 @@ use tokio::sync::mpsc;
 
 use crate::object::Pod;
 
-/// Who tells: what people and tools look for.
+/// Reporting component. Users and tools filter by it.
 const COMPONENT: &str = "kubelet";
-/// Events that wait to be written: the bursts of all Pods of a node. More are dropped, as they are a courtesy.
+/// Events that wait to be written. Further ones are dropped, because Events are best effort.
 const WAITING_MAX: usize = 512;
 
-/// Tells Events. Clones share the queue.
+/// Recorder of Events. Clones share the queue.
 #[derive(Clone, Debug)]
-pub struct Events {
+pub struct EventRecorder {
     queue: mpsc::Sender<Occurrence>,
 }
 
-/// Tells Events of one Pod.
+/// Recorder of Events about one Pod or container.
 #[derive(Clone, Debug)]
-pub struct PodEvents {
-    events: Events,
+pub struct PodEventRecorder {
+    recorder: EventRecorder,
     namespace: String,
     involved: Value,
 }
 
-impl Events {
-    /// The queue, and the work of writing, which ends when nobody can tell any more.
+impl EventRecorder {
+    /// Returns a recorder, and the task that writes its Events. The task ends when all recorders are dropped.
     pub fn new(client: Client) -> (Self, impl Future<Output = ()>) {
         let (queue, waiting) = mpsc::channel(WAITING_MAX);
         (Self { queue }, write(client, waiting))
     }
 
-    /// Events of a Pod.
-    pub fn of(&self, pod: &Pod) -> PodEvents {
+    /// Returns a recorder for a Pod.
+    pub fn for_pod(&self, pod: &Pod) -> PodEventRecorder {
         let meta = &pod.metadata;
-        PodEvents {
-            events: self.clone(),
+        PodEventRecorder {
+            recorder: self.clone(),
             namespace: meta.namespace.clone(),
             involved: json!({
                 "apiVersion": Pod::VERSION, "kind": Pod::KIND,
@@ -49,25 +49,25 @@ impl Events {
     }
 }
 
-impl PodEvents {
-    /// Events of a container of the Pod.
-    pub fn of_container(&self, name: &str) -> Self {
-        let mut of_container = self.clone();
-        of_container.involved["fieldPath"] = format!("spec.containers{{{name}}}").into();
-        of_container
+impl PodEventRecorder {
+    /// Returns a recorder for a container of the Pod.
+    pub fn for_container(&self, name: &str) -> Self {
+        let mut recorder = self.clone();
+        recorder.involved["fieldPath"] = format!("spec.containers{{{name}}}").into();
+        recorder
     }
 
-    /// Something usual.
+    /// Records an Event of type Normal.
     pub fn normal(&self, reason: &str, message: String) {
-        self.tell(false, reason, message);
+        self.record(false, reason, message);
     }
 
-    /// Something is wrong.
+    /// Records an Event of type Warning.
     pub fn warning(&self, reason: &str, message: String) {
-        self.tell(true, reason, message);
+        self.record(true, reason, message);
     }
 
-    fn tell(&self, is_warning: bool, reason: &str, message: String) {
+    fn record(&self, is_warning: bool, reason: &str, message: String) {
         let occurrence = Occurrence {
             component: COMPONENT.to_owned(),
             involved: self.involved.clone(),
@@ -76,8 +76,8 @@ impl PodEvents {
             reason: reason.to_owned(),
             message,
         };
-        if self.events.queue.try_send(occurrence).is_err() {
-            tracing::debug!(reason, "too many Events wait, one is dropped");
+        if self.recorder.queue.try_send(occurrence).is_err() {
+            tracing::debug!(reason, "queue of Events full, Event dropped");
         }
     }
 }
@@ -89,7 +89,7 @@ async fn write(client: Client, mut waiting: mpsc::Receiver<Occurrence>) {
             continue;
         };
         if let Err(error) = post(&client, &occurrence.namespace, posting).await {
-            tracing::debug!(reason = occurrence.reason, %error, "an Event was not stored");
+            tracing::debug!(reason = occurrence.reason, %error, "Event not written");
         }
     }
 }

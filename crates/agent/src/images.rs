@@ -1,4 +1,4 @@
-//! What stands for container images: a table from image name to command.
+//! Image table: it replaces a container registry and maps image names to commands of the node.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::user_namespaces::IdMap;
 #[cfg(test)]
 mod tests;
 
-/// The image that always works.
+/// Built-in image of the echo server.
 pub const ECHO_IMAGE: &str = "portolan.dev/echo";
 
-/// The image table, as its YAML file has it:
+/// Image table, as its YAML file has it:
 ///
 /// ```yaml
 /// images:
@@ -22,20 +22,20 @@ pub const ECHO_IMAGE: &str = "portolan.dev/echo";
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Images {
-    /// Image name, with or without tag, to program and arguments.
+    /// Program and arguments by image name, with or without tag.
     pub images: BTreeMap<String, Vec<String>>,
 }
 
-/// What an image runs.
+/// Entrypoint of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entrypoint {
     /// The built-in echo server.
     Echo,
-    /// A program with its arguments.
+    /// Program with its arguments.
     Command(Vec<String>),
 }
 
-/// An image is not in the table. The message is for the container's status.
+/// Error of an image that is not in the table. The message goes into the container's status.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "image {image:?} is not known here: there is no registry behind this node. \
@@ -47,40 +47,43 @@ pub struct UnknownImage {
     name: String,
 }
 
-/// The user of an image whose Pod names none.
+/// User of an image, for Pods that name no user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImageUser {
     /// Root.
     #[default]
     Root,
-    /// An ordinary one.
-    Ordinary(u32),
-    /// The only one that there is in the agent's user namespace: it is called root in there.
+    /// Unprivileged user.
+    Unprivileged(u32),
+    /// The only user in the agent's user namespace, which has ID 0 there.
     Only,
 }
 
-/// The user of the built-in image.
+/// User of the built-in image.
 const ECHO_USER: u32 = 65_532;
 
 impl Entrypoint {
-    /// The user that it runs as. The built-in image needs no rights, so it has an ordinary user, as restricted Pods want;
-    /// in the node's network it stays root, which may listen at ports below 1024 there.
+    /// Returns the user of the image. The built-in image needs no privileges, so it satisfies the Pod Security level
+    /// `restricted`. In the host network it stays root, which can listen on ports below 1024 there.
     pub fn user(&self, is_in_host_network: bool) -> ImageUser {
         match self {
-            Self::Echo if !is_in_host_network && is_there(ECHO_USER) => ImageUser::Ordinary(ECHO_USER),
-            Self::Echo if !is_there(ECHO_USER) => ImageUser::Only,
+            Self::Echo if !is_in_host_network && is_mapped(ECHO_USER) => ImageUser::Unprivileged(ECHO_USER),
+            Self::Echo if !is_mapped(ECHO_USER) => ImageUser::Only,
             _ => ImageUser::Root,
         }
     }
 }
 
-/// Returns true if this process's user namespace maps the user.
-fn is_there(user: u32) -> bool {
+/// True if the user namespace of this process maps the user.
+fn is_mapped(user: u32) -> bool {
     IdMap::own_users().contains(user, 1)
 }
 
 impl Images {
-    /// What `image` runs: its whole reference is looked up first, then its name without digest and tag.
+    /// Returns the entrypoint of an image. The full reference takes precedence over the name without digest and tag.
+    ///
+    /// # Errors
+    /// [`UnknownImage`] if the table has neither.
     pub fn entrypoint(&self, image: &str) -> Result<Entrypoint, UnknownImage> {
         let name = without_tag(image);
         if let Some(command) = self.images.get(image).or_else(|| self.images.get(name)) {
@@ -96,7 +99,7 @@ impl Images {
     }
 }
 
-/// The name of an image without `@digest` and `:tag`. A colon before the last `/` belongs to a registry's port.
+/// Image name without `@digest` and `:tag`. A colon before the last `/` belongs to the port of a registry.
 fn without_tag(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
     match image.rsplit_once(':') {

@@ -1,55 +1,77 @@
-//! The agent: runs the Pods of one node as processes in network namespaces of their own, so that Services have
-//! something to serve where there is no Kubernetes.
+//! Agent for Pods without Kubernetes: runs the Pods of one node as processes in their own namespaces, so that Services
+//! have backends where there is no kubelet.
 //!
-//! [`run`] watches the Pods whose `nodeName` is this node and keeps a [`worker`] for each. A worker gives its Pod
-//! addresses and a veth pair ([`network`]), a sandbox ([`sandbox`], reached by [`runtime`]), starts containers in it
-//! as [`containers`] decides, and tells the API ([`status`]). What would be an image is a line in a table
-//! ([`images`]). Pods outlive the agent; the next one takes them over ([`state_directory`]).
+//! Modules have the names of the kubelet's where it has the same part.
 //!
-//! The binary must call [`internal_command`] before anything else: sandboxes and the echo server are this same
-//! program under hidden subcommands.
+//! - [`run`] registers the Node and starts the sync loop, which dispatches Pods to their workers (`sync_loop`,
+//!   `pod_worker`).
+//! - A worker allocates addresses and connects the Pod ([`network`]), starts a sandbox ([`sandbox`], through
+//!   [`runtime`]), starts containers in it in the order of [`containers`], and writes the status ([`status`]).
+//! - An image table replaces a container registry ([`images`]).
+//! - Pods outlive the agent. The next agent adopts them from their records and checkpoints ([`state_directory`]).
+//!
+//! The binary must call [`internal_command`] first: sandboxes and the echo server are hidden subcommands of it.
+//!
+//! # Example
+//!
+//! A manifest of a static Pod becomes a Pod that is bound to the node:
+//!
+//! ```
+//! use std::path::Path;
+//!
+//! use agent::manifests::parse;
+//!
+//! let manifest = b"{\"apiVersion\": \"v1\", \"kind\": \"Pod\", \"metadata\": {\"name\": \"web\"},
+//!     \"spec\": {\"containers\": [{\"name\": \"web\", \"image\": \"portolan.dev/echo\"}]}}";
+//! let pods = parse(manifest, Path::new("web.json"), "node-1").expect("a valid manifest");
+//! assert_eq!(pods[0].key().to_string(), "default/web-node-1");
+//! ```
 
 mod agent;
 mod capabilities;
 pub mod cgroups;
 mod confinement;
 pub mod containers;
+mod context;
 pub mod echo;
 pub mod environment;
 pub mod events;
 pub mod images;
+mod leftovers;
 pub mod logs;
 pub mod manifests;
-mod mirror;
+mod mirror_pod;
 mod mount_attributes;
 pub mod network;
 mod node;
 pub mod object;
+mod pod_api;
+mod pod_worker;
 pub mod quantity;
 mod registration;
-mod reporter;
 pub mod resolv_conf;
 mod rfc3339;
 pub mod runtime;
 pub mod sandbox;
 pub mod seccomp;
+pub mod server;
 mod services;
-pub mod serving;
 pub mod settings;
 pub mod state_directory;
 mod static_pods;
 pub mod status;
+mod status_writer;
+mod sync_loop;
 pub mod user_namespaces;
 pub mod volumes;
-pub mod worker;
 
 use std::process::ExitCode;
 
 pub use agent::{AgentError, run};
-pub use settings::{AtEnd, NodeTaint, PODS_MAX_DEFAULT, Settings, StaticPods};
+pub use settings::{NodeTaint, PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 
-/// Runs a hidden subcommand, if `arguments` (without the program's name) begin with one. To be called first of all:
-/// a sandbox must not have threads before it leaves the agent's namespaces.
+/// Runs a hidden subcommand if the arguments, without the name of the program, begin with one. Call this first in
+/// `main`, because a sandbox must have only one thread when it leaves the agent's namespaces.
 pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
     let (name, rest) = arguments.split_first()?;
     let settings = rest.first().map(String::as_str).unwrap_or_default();
@@ -60,8 +82,8 @@ pub fn internal_command(arguments: &[String]) -> Option<ExitCode> {
         sandbox::CONTAINER_SUBCOMMAND => Some(sandbox::run_container()),
         echo::SUBCOMMAND => Some(match echo::Settings::parse(rest) {
             Ok(settings) => echo::run(settings),
-            Err(message) => {
-                eprintln!("echo: {message}");
+            Err(error) => {
+                eprintln!("echo: {error}");
                 ExitCode::from(2)
             }
         }),

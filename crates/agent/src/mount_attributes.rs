@@ -5,22 +5,34 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::path::Path;
 
-/// Makes what is mounted at a path, and below, read-only.
+/// Makes the mounts at a path and below it read-only.
+///
+/// # Errors
+/// Errors of `open(2)` and `mount_setattr(2)`.
 pub(crate) fn set_read_only(path: &Path) -> io::Result<()> {
     set_read_only_below(fs::File::open(path)?.as_fd())
 }
 
-/// With all that is mounted below.
+/// Makes a mount and all mounts below it read-only.
+///
+/// # Errors
+/// Errors of `mount_setattr(2)`.
 pub(crate) fn set_read_only_below(mount: BorrowedFd<'_>) -> io::Result<()> {
     set_attributes(mount, libc::MOUNT_ATTR_RDONLY, 0, libc::AT_RECURSIVE)
 }
 
-/// Of this mount alone.
+/// Makes one mount writable.
+///
+/// # Errors
+/// Errors of `mount_setattr(2)`.
 pub(crate) fn set_writable(mount: BorrowedFd<'_>) -> io::Result<()> {
     set_attributes(mount, 0, libc::MOUNT_ATTR_RDONLY, 0)
 }
 
-/// `mount_setattr(2)` of the mount that a descriptor is the root of.
+/// Changes the attributes of the mount whose root is `mount` (`mount_setattr(2)`).
+///
+/// # Errors
+/// Errors of `mount_setattr(2)`.
 pub(crate) fn set_attributes(mount: BorrowedFd<'_>, set: u64, clear: u64, flags: i32) -> io::Result<()> {
     let attributes = libc::mount_attr {
         attr_set: set,
@@ -34,7 +46,7 @@ pub(crate) fn set_attributes(mount: BorrowedFd<'_>, set: u64, clear: u64, flags:
 /// Makes a mount and all mounts below it ID-mapped by a user namespace. The mount must be detached.
 ///
 /// # Errors
-/// `EINVAL` or `EPERM` if one of the file systems has no ID-mapped mounts.
+/// `EINVAL` or `EPERM` if a file system does not support ID-mapped mounts.
 pub(crate) fn set_id_map(mount: BorrowedFd<'_>, namespace: BorrowedFd<'_>) -> io::Result<()> {
     let descriptor = u64::try_from(namespace.as_raw_fd()).map_err(|_| io::ErrorKind::InvalidInput)?;
     let attributes = libc::mount_attr {

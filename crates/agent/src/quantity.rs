@@ -1,12 +1,12 @@
-//! Quantities of resources, `500m` or `128Mi`. Pure.
+//! Resource quantities such as `500m` or `128Mi`. Pure.
 
-/// An amount, in thousandths of its unit: of a core, or of a byte.
+/// Amount in thousandths of its unit, which is a core or a byte.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Quantity {
     thousandths: u128,
 }
 
-/// The suffixes and what they stand for.
+/// Suffixes with factor and divisor.
 const SUFFIXES: [(&str, u128, u128); 14] = [
     ("Ki", 1 << 10, 1),
     ("Mi", 1 << 20, 1),
@@ -23,20 +23,28 @@ const SUFFIXES: [(&str, u128, u128); 14] = [
     ("P", 1_000_000_000_000_000, 1),
     ("E", 1_000_000_000_000_000_000, 1),
 ];
-/// Digits after the point that count; more are below anything that is measured.
+/// Digits after the point that are read; further ones are below any measurable amount.
 const FRACTION_DIGITS_MAX: usize = 9;
-/// Digits before the point: far more than any machine has of anything.
+/// Digits before the point: far more than any host has of a resource.
 const WHOLE_DIGITS_MAX: usize = 18;
 
 impl Quantity {
-    /// So many whole units.
+    /// Returns an amount of whole units.
     pub fn whole(units: u64) -> Self {
         Self {
             thousandths: u128::from(units) * 1000,
         }
     }
 
-    /// Reads a quantity; `None` if it is none, or below nothing. What is finer than a thousandth is rounded up.
+    /// Parses a quantity, rounded up to thousandths; `None` for an invalid or negative one.
+    ///
+    /// ```
+    /// use agent::quantity::Quantity;
+    ///
+    /// assert_eq!(Quantity::parse("128Mi").map(Quantity::units), Some(128 << 20));
+    /// assert_eq!(Quantity::parse("500m").map(Quantity::thousandths), Some(500));
+    /// assert_eq!(Quantity::parse("-1"), None);
+    /// ```
     pub fn parse(text: &str) -> Option<Self> {
         let (number, factor, divisor) = SUFFIXES
             .iter()
@@ -59,23 +67,23 @@ impl Quantity {
         })
     }
 
-    /// In thousandths of its unit, as far as a number goes.
+    /// Amount in thousandths of the unit, saturating.
     pub fn thousandths(self) -> u64 {
         u64::try_from(self.thousandths).unwrap_or(u64::MAX)
     }
 
-    /// In whole units, rounded up.
+    /// Amount in whole units, rounded up, saturating.
     pub fn units(self) -> u64 {
         u64::try_from(self.thousandths.div_ceil(1000)).unwrap_or(u64::MAX)
     }
 
-    /// How often `divisor` goes into it, rounded up; `None` if that is nothing.
+    /// Amount divided by `divisor`, rounded up; `None` for a divisor of zero.
     pub fn divided_by(self, divisor: Self) -> Option<u128> {
         (divisor.thousandths > 0).then(|| self.thousandths.div_ceil(divisor.thousandths))
     }
 }
 
-/// `12e3`, as the number and what it is multiplied by.
+/// Splits `12e3` into the number, a factor and a divisor.
 fn exponent(text: &str) -> Option<(&str, u128, u128)> {
     let (number, exponent) = text.split_once(['e', 'E'])?;
     let exponent: i32 = exponent.parse().ok()?;

@@ -1,5 +1,5 @@
-//! Making this node known, and finding out which addresses its Pods have. An agent that knows them from before starts
-//! at once, with or without the API.
+//! Registration of the Node, and the Pod pod_cidrs of the node. An agent that knows its Pod pod_cidrs starts its Pods before
+//! it reaches the API server.
 
 use std::net::IpAddr;
 
@@ -11,17 +11,17 @@ use crate::node;
 use crate::settings::Settings;
 use crate::state_directory::StateDirectory;
 
-/// The ranges that may be used before the Node is registered: those that it had last, or, where static Pods are not to
-/// wait, those that it is going to ask for.
-pub fn known_ranges(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
-    let kept = state.ranges();
-    if kept.is_empty() && settings.static_pods.is_some() {
+/// Pod pod_cidrs that may be used before the registration: those of the last run, or, so that static Pods need not wait,
+/// the configured ones.
+pub fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
+    let stored = state.pod_cidrs();
+    if stored.is_empty() && settings.static_pods.is_some() {
         return settings.pod_cidrs.clone();
     }
-    kept
+    stored
 }
 
-/// Registers the Node; its ranges, as soon as it has some. They are kept for the next agent.
+/// Registers the Node and waits for its Pod pod_cidrs. Stores them for the next agent.
 pub async fn register(
     client: &Client,
     settings: &Settings,
@@ -29,17 +29,17 @@ pub async fn register(
     state: &StateDirectory,
 ) -> Vec<IpNet> {
     node::register(client, settings, host_ips).await;
-    let ranges = node::pod_cidrs(client, &settings.node_name).await;
-    tracing::info!(node = settings.node_name, podCIDRs = ?ranges, addresses = ?host_ips, "registered");
-    if let Err(error) = state.keep_ranges(&ranges) {
-        tracing::warn!(%error, "an agent that starts without the API will not know the Node's podCIDRs");
+    let pod_cidrs = node::wait_for_pod_cidrs(client, &settings.node_name).await;
+    tracing::info!(node = settings.node_name, podCIDRs = ?pod_cidrs, addresses = ?host_ips, "Node registered");
+    if let Err(error) = state.write_pod_cidrs(&pod_cidrs) {
+        tracing::warn!(%error, "podCIDRs of the Node not stored for a start without the API");
     }
-    ranges
+    pod_cidrs
 }
 
-/// Registers the Node whose Pods have addresses of `used` already, and says if those are not the Node's. Then renews
-/// its Lease for as long as it is polled.
-pub async fn register_behind(
+/// Registers the Node of an agent that already uses the Pod pod_cidrs `used`, and reports the pod_cidrs of the Node if they
+/// differ. Then renews the Lease as long as it is polled.
+pub async fn register_in_background(
     client: Client,
     settings: Settings,
     host_ips: Vec<IpAddr>,
@@ -47,9 +47,9 @@ pub async fn register_behind(
     used: Vec<IpNet>,
     changed: oneshot::Sender<Vec<IpNet>>,
 ) {
-    let ranges = register(&client, &settings, &host_ips, &state).await;
-    if ranges != used && changed.send(ranges).is_err() {
-        tracing::debug!("the agent ended before it heard of its Node's podCIDRs");
+    let pod_cidrs = register(&client, &settings, &host_ips, &state).await;
+    if pod_cidrs != used && changed.send(pod_cidrs).is_err() {
+        tracing::debug!("agent ended before its Node had podCIDRs");
     }
     node::heartbeat(client, settings, host_ips).await;
 }

@@ -1,4 +1,4 @@
-//! The resolv.conf of Pods (KDN-01 to KDN-05). Pure.
+//! resolv.conf of Pods (kubelet's `network/dns/dns.go`; KDN-01 to KDN-05). Pure.
 
 use std::net::IpAddr;
 
@@ -9,40 +9,40 @@ mod tests;
 
 /// Name servers that resolvers use (KDN-04).
 const NAMESERVERS_MAX: usize = 3;
-/// Search paths of a Pod (KDN-04, KEP-2595).
+/// Search domains of a Pod (KDN-04, KEP-2595).
 const SEARCHES_MAX: usize = 32;
-/// Characters of the search list, blanks included (KDN-04, KEP-2595).
+/// Characters of the search list, including blanks (KDN-04, KEP-2595).
 const SEARCH_CHARACTERS_MAX: usize = 2048;
 
-/// The cluster's own DNS.
+/// Cluster DNS.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterDns {
-    /// Addresses of the DNS Service; none means that Pods get the node's resolv.conf.
+    /// Addresses of the DNS Service. Without any, Pods get the resolv.conf of the node.
     pub servers: Vec<IpAddr>,
-    /// The cluster's domain, `cluster.local` most often.
+    /// Cluster domain, usually `cluster.local`.
     pub domain: String,
 }
 
-/// The content of a resolv.conf, as far as resolvers agree on it.
+/// Content of a resolv.conf.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResolvConf {
-    /// Addresses of name servers, in the order in which they are asked.
+    /// Addresses of name servers, in the order of their use.
     pub nameservers: Vec<String>,
-    /// Domains that short names are tried in.
+    /// Search list.
     pub searches: Vec<String>,
     /// Options, `name` or `name:value`.
     pub options: Vec<String>,
 }
 
 impl ResolvConf {
-    /// Reads a resolv.conf(5). Of several `search` lines the last counts; unknown lines are left out.
+    /// Parses a resolv.conf(5). Of several `search` lines the last counts; unknown lines are skipped.
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
         for line in text.lines() {
             let mut words = line.split_ascii_whitespace();
             match words.next() {
                 Some("nameserver") => conf.nameservers.extend(words.next().map(str::to_owned)),
-                Some("search" | "domain") => conf.searches = words.map(without_last_dot).collect(),
+                Some("search" | "domain") => conf.searches = words.map(without_trailing_dot).collect(),
                 Some("options") => conf.options = words.map(str::to_owned).collect(),
                 _ => {}
             }
@@ -50,7 +50,7 @@ impl ResolvConf {
         conf
     }
 
-    /// The file's text.
+    /// Returns the text of the file.
     pub fn render(&self) -> String {
         let mut text = String::new();
         if !self.searches.is_empty() {
@@ -66,7 +66,7 @@ impl ResolvConf {
     }
 }
 
-/// The resolv.conf of a Pod, and what had to be left out of it (for an Event `DNSConfigForming`).
+/// Returns the resolv.conf of a Pod, with warnings about omitted lines for Events of reason `DNSConfigForming`.
 pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvConf, Vec<String>) {
     let mut conf = match pod.spec.dns_policy {
         DnsPolicy::None => ResolvConf::default(),
@@ -80,7 +80,7 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
         append_unique(&mut conf.nameservers, own.nameservers.iter().cloned());
         append_unique(
             &mut conf.searches,
-            own.searches.iter().map(|s| without_last_dot(s)),
+            own.searches.iter().map(|s| without_trailing_dot(s)),
         );
         for option in &own.options {
             let text = match &option.value {
@@ -97,7 +97,7 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
     (conf, warnings)
 }
 
-/// The host name that the Pod's own kernel tells (KDN-05): fully qualified if the Pod asks for that.
+/// Host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`.
 pub fn kernel_hostname(pod: &Pod, cluster: &ClusterDns) -> String {
     let hostname = pod.hostname();
     if pod.spec.set_hostname_as_fqdn && !pod.spec.subdomain.is_empty() {
@@ -130,7 +130,7 @@ fn cluster_first(namespace: &str, cluster: &ClusterDns, host: &ResolvConf) -> Re
     }
 }
 
-/// Cuts what resolvers would not read (KDN-04); says what was cut.
+/// Removes lines beyond the limits of resolvers (KDN-04) and returns warnings.
 fn fit_limits(conf: &mut ResolvConf) -> Vec<String> {
     let mut warnings = Vec::new();
     if conf.nameservers.len() > NAMESERVERS_MAX {
@@ -166,8 +166,8 @@ fn option_name(option: &str) -> &str {
     option.split_once(':').map_or(option, |(name, _)| name)
 }
 
-/// A search path ends with a dot in some files, which means the same; a lone dot is the root.
-fn without_last_dot(search: &str) -> String {
+/// Search domain without a trailing dot, which has no meaning there. A lone dot is the root.
+fn without_trailing_dot(search: &str) -> String {
     match search.strip_suffix('.') {
         Some(shorter) if !shorter.is_empty() => shorter.to_owned(),
         _ => search.to_owned(),

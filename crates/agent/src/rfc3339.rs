@@ -1,15 +1,24 @@
-//! Times as text, for serde's `with`.
+//! Timestamps as text: for serde's `with`, and in the form of the API.
 
 use jiff::Timestamp;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 
-pub fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+/// Serializes a timestamp.
+pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(time)
 }
 
-pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+/// Parses a timestamp.
+pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     String::deserialize(deserializer)?
         .parse()
         .map_err(D::Error::custom)
+}
+
+/// Formats a timestamp as the API does, in whole seconds.
+pub(crate) fn whole_seconds(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second())
+        .unwrap_or(time)
+        .to_string()
 }

@@ -1,4 +1,4 @@
-//! The Services of the cluster, for containers' environments.
+//! Services of the cluster, for the environment of containers.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,39 +9,39 @@ use tokio::sync::watch;
 
 use crate::environment::{Variables, service_variables, visible_services};
 
-/// All Services, kept up to date by a task. Clones share them.
+/// Cache of all Services, which a task keeps current. Clones share it.
 #[derive(Clone)]
 pub struct Services {
-    known: Arc<RwLock<BTreeMap<ObjectKey, Service>>>,
+    cache: Arc<RwLock<BTreeMap<ObjectKey, Service>>>,
     synced: watch::Receiver<bool>,
 }
 
 impl Services {
-    /// Begins to watch.
+    /// Starts the watch. The task runs until the runtime ends.
     pub fn watch(client: &Client) -> (Self, tokio::task::JoinHandle<()>) {
-        let (told, synced) = watch::channel(false);
+        let (sync_sender, synced) = watch::channel(false);
         let services = Self {
-            known: Arc::default(),
+            cache: Arc::default(),
             synced,
         };
-        let known = Arc::clone(&services.known);
+        let cache = Arc::clone(&services.cache);
         let mut events = client::watch::<Service>(client, Query::default());
         let task = tokio::spawn(async move {
             loop {
                 let event = events.next().await;
-                let mut known = known.write().unwrap_or_else(PoisonError::into_inner);
+                let mut cache = cache.write().unwrap_or_else(PoisonError::into_inner);
                 match event {
                     Event::Applied(service) => {
-                        known.insert(service.metadata().key(), service);
+                        cache.insert(service.metadata().key(), service);
                     }
                     Event::Deleted(key) => {
-                        known.remove(&key);
+                        cache.remove(&key);
                     }
                     Event::Malformed { key, error } => {
                         tracing::warn!(service = %key, error, "unreadable Service")
                     }
                     Event::Synced => {
-                        told.send_replace(true);
+                        sync_sender.send_replace(true);
                     }
                 }
             }
@@ -49,23 +49,23 @@ impl Services {
         (services, task)
     }
 
-    /// Waits until all Services were listed (ENV-10).
-    pub async fn synced(&self) {
+    /// Waits until the cache has all Services (ENV-10).
+    pub async fn wait_for_sync(&self) {
         let mut synced = self.synced.clone();
         if synced.wait_for(|synced| *synced).await.is_err() {
-            tracing::debug!("Services are not watched any more");
+            tracing::debug!("watch of Services ended");
         }
     }
 
-    /// The variables that a Pod of `namespace` gets by the Services that are known now.
+    /// Environment variables for a Pod of `namespace`.
     pub fn variables(&self, namespace: &str, enable_service_links: bool) -> Variables {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
-        service_variables(visible_services(known.values(), namespace, enable_service_links))
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        service_variables(visible_services(cache.values(), namespace, enable_service_links))
     }
 
-    /// Whether any Service leads to a Pod with that namespace and those labels.
-    pub fn select(&self, pod: &ObjectMeta) -> bool {
-        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+    /// True if a Service selects a Pod with that metadata.
+    pub fn selects(&self, pod: &ObjectMeta) -> bool {
+        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         let selects = |service: &Service| {
             let selector = &service.spec.selector;
             service.metadata.namespace == pod.namespace
@@ -74,6 +74,6 @@ impl Services {
                     .iter()
                     .all(|(key, value)| pod.labels.get(key) == Some(value))
         };
-        known.values().any(selects)
+        cache.values().any(selects)
     }
 }

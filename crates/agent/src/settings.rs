@@ -1,4 +1,4 @@
-//! What an agent is told at its start.
+//! Settings of the agent.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -15,51 +15,51 @@ use crate::cgroups::PIDS_MAX_DEFAULT;
 use crate::images::Images;
 use crate::resolv_conf::ClusterDns;
 
-/// Most Pods of one node if nothing else is said (upstream's default of `maxPods`).
+/// Default of the Pods of one node (upstream's default of `maxPods`).
 pub const PODS_MAX_DEFAULT: usize = 110;
 
-/// How long a Node's Lease lasts (upstream's `nodeLeaseDurationSeconds`).
+/// Duration of a Node's Lease (upstream's `nodeLeaseDurationSeconds`).
 pub const NODE_LEASE_DURATION: Duration = Duration::from_secs(40);
 
 /// Settings of an agent.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The name of this node.
+    /// Name of the Node.
     pub node_name: String,
-    /// The node's addresses, the primary one first; none to take those of the default route's link.
+    /// Addresses of the node, the primary one first. Without any, those of the default route's link.
     pub node_ips: Vec<IpAddr>,
-    /// Labels of the Node, on top of those for host name, system and architecture.
+    /// Labels of the Node, in addition to host name, operating system and architecture.
     pub node_labels: BTreeMap<String, String>,
-    /// Taints that the Node is registered with. One that is there already keeps its own.
+    /// Taints for the registration of the Node. An existing Node keeps its own.
     pub node_taints: Vec<NodeTaint>,
-    /// Ranges of Pods' addresses, one a family; none to wait for those of the Node object.
+    /// Pod ranges, at most one for each family. Without any, those of the Node object.
     pub pod_cidrs: Vec<IpNet>,
-    /// Where the agent keeps what it must know after a restart, and the logs of containers.
+    /// Directory for the records of Pods and the logs of containers.
     pub state_directory: PathBuf,
-    /// Files and directories that no Pod sees, beside the state directory: the cluster's credentials on this node.
+    /// Paths that Pods do not see, in addition to the state directory: credentials of the cluster on this node.
     pub hidden: Vec<PathBuf>,
-    /// What stands for images.
+    /// Image table.
     pub images: Images,
-    /// The cluster's DNS.
+    /// Cluster DNS.
     pub cluster_dns: ClusterDns,
-    /// The node's resolv.conf.
+    /// Path of the node's resolv.conf.
     pub host_resolv_conf: PathBuf,
-    /// Where the API server asks for logs; `None` to serve none.
-    pub serving: Option<Serving>,
-    /// Pods of this node at most.
+    /// Endpoint for the API server; `None` to serve none.
+    pub server: Option<ServerSettings>,
+    /// Limit of Pods on this node.
     pub pods_max: usize,
-    /// Pods that this node runs by itself; `None` for none.
+    /// Static Pods; `None` for none.
     pub static_pods: Option<StaticPods>,
-    /// Processes and threads of one container.
+    /// Limit of processes and threads in one container.
     pub pids_max: u64,
-    /// How long the Node's Lease lasts; it is renewed four times as often.
+    /// Duration of the Node's Lease, which is renewed four times as often.
     pub node_lease_duration: Duration,
-    /// What becomes of the Pods when the agent is asked to end.
-    pub at_end: AtEnd,
+    /// Treatment of Pods at the agent's shutdown.
+    pub shutdown: ShutdownPolicy,
 }
 
 impl Settings {
-    /// Settings with the defaults of everything but the node's name and the state directory.
+    /// Returns settings with defaults for everything except the node name and the state directory.
     pub fn new(node_name: String, state_directory: PathBuf) -> Self {
         Self {
             node_name,
@@ -72,24 +72,24 @@ impl Settings {
             images: Images::default(),
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
-            serving: None,
+            server: None,
             pods_max: PODS_MAX_DEFAULT,
             static_pods: None,
             pids_max: PIDS_MAX_DEFAULT,
             node_lease_duration: NODE_LEASE_DURATION,
-            at_end: AtEnd::KeepPods,
+            shutdown: ShutdownPolicy::KeepPods,
         }
     }
 
-    /// All paths that no Pod sees, absolute.
+    /// Absolute forms of all paths that Pods do not see.
     pub fn hidden_paths(&self) -> Vec<PathBuf> {
         let all = self.hidden.iter().chain([&self.state_directory]);
-        // Without a current directory a relative path leads nowhere.
+        // A relative path without a current directory has no absolute form.
         all.filter_map(|path| std::path::absolute(path).ok()).collect()
     }
 }
 
-/// A taint of a Node, without a value.
+/// Taint of a Node, without a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeTaint {
     /// Key.
@@ -98,44 +98,43 @@ pub struct NodeTaint {
     pub effect: String,
 }
 
-/// Where the manifests are of Pods that a node runs by itself.
+/// Source of static Pods.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StaticPods {
-    /// A file, or a directory whose files are read.
+    /// Manifest file, or directory of manifests.
     pub path: PathBuf,
-    /// How often it is looked for changes.
+    /// Interval between scans for changes.
     pub scan_interval: Duration,
 }
 
-/// The agent's own endpoint, for the API server alone.
+/// Endpoint for the API server.
 #[derive(Clone)]
-pub struct Serving {
-    /// Where it listens.
+pub struct ServerSettings {
+    /// Address to listen on.
     pub listen: SocketAddr,
-    /// Its certificate; until there is one, nobody is served.
+    /// Server certificate. Handshakes fail until it exists.
     pub certificate: Arc<CertificateFiles>,
-    /// The authority, PEM, by which the API server's certificate is checked.
+    /// CA of client certificates, PEM.
     pub client_authority: Vec<u8>,
 }
 
-impl fmt::Debug for Serving {
+impl fmt::Debug for ServerSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The key is secret.
-        f.debug_struct("Serving")
+        // Omits the certificate, whose key is secret.
+        f.debug_struct("ServerSettings")
             .field("listen", &self.listen)
             .finish_non_exhaustive()
     }
 }
 
-/// What becomes of the Pods when the agent is asked to end.
+/// Treatment of Pods at the agent's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtEnd {
-    /// They run on, and the next agent takes them over.
+pub enum ShutdownPolicy {
+    /// Pods keep running, and the next agent adopts them.
     KeepPods,
-    /// They are ended, and nothing is left of them on this machine. The API still has them: the next agent starts
-    /// them anew.
-    EndPods {
-        /// How long they may take before they are killed, at most their own grace period.
+    /// Pods are terminated and removed from the node. The API keeps them, so the next agent starts them again.
+    TerminatePods {
+        /// Longest grace period; that of a Pod applies if it is shorter.
         grace: Duration,
     },
 }

@@ -1,4 +1,4 @@
-//! What the agent keeps on disk: a directory for each Pod, by its UID. A restarted agent finds its Pods there.
+//! State directory of the agent: one directory for each Pod, named by its UID. A restarted agent finds its Pods there.
 
 use std::fs;
 use std::io;
@@ -9,40 +9,40 @@ use std::path::{Path, PathBuf};
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
-use crate::containers::Memory;
+use crate::containers::Checkpoint;
 use crate::user_namespaces::owners::PodUsers;
-use crate::volumes::memory;
+use crate::volumes::tmpfs;
 
 #[cfg(test)]
 mod tests;
 
 const RECORD: &str = "record.json";
-const MEMORY: &str = "containers.json";
-const RANGES: &str = "ranges.json";
+const CHECKPOINT: &str = "containers.json";
+const POD_CIDRS: &str = "ranges.json";
 const SECCOMP: &str = "seccomp";
-/// Longest UID that names a directory: the server's have 36 characters.
+/// Longest UID that names a directory. UIDs of API servers have 36 characters.
 const UID_BYTES_MAX: usize = 64;
 
-/// Why the state directory cannot be used.
+/// Error of the state directory.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// A file or directory could not be read, written or removed. Retrying helps once the disk has room.
+    /// A file or directory cannot be read, written or removed. A retry may succeed once the disk has space.
     #[error("{path}: {source}", path = path.display())]
     File {
         /// Path of the file.
         path: PathBuf,
-        /// What failed.
+        /// Cause.
         source: io::Error,
     },
-    /// The UID cannot name a directory: the server does not make such ones.
-    #[error("Pod UID {uid:?} is not one that a server makes")]
+    /// The UID is not usable as the name of a directory. API servers do not issue such UIDs.
+    #[error("Pod UID {uid:?}: expected 1 to {UID_BYTES_MAX} letters, digits and dashes")]
     Uid {
-        /// The UID.
+        /// UID of the Pod.
         uid: String,
     },
 }
 
-/// What must be known to take a Pod over, or away.
+/// Data for adopting or removing a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Record {
     /// Namespace of the Pod.
@@ -51,9 +51,9 @@ pub struct Record {
     pub name: String,
     /// UID of the Pod.
     pub uid: String,
-    /// Addresses from the node's Pod ranges; none for a Pod in the node's own network.
+    /// Addresses from the node's Pod ranges; none in the host network.
     pub addresses: Vec<IpAddr>,
-    /// Whether it is a static Pod, which is wanted by a file and not by the API.
+    /// Set for a static Pod, which comes from a manifest and not from the API.
     #[serde(default)]
     pub is_static: bool,
     /// User namespace of the Pod; `None` for a Pod that shares the users of the host.
@@ -61,72 +61,82 @@ pub struct Record {
     pub users: Option<PodUsers>,
 }
 
-/// The agent's directory.
+/// State directory.
 #[derive(Clone, Debug)]
 pub struct StateDirectory {
     pods: PathBuf,
-    ranges: PathBuf,
+    pod_cidrs: PathBuf,
     seccomp: PathBuf,
 }
 
-/// A Pod's directory.
+/// Directory of one Pod.
 #[derive(Clone, Debug)]
 pub struct PodDirectory {
     path: PathBuf,
 }
 
 impl StateDirectory {
-    /// Makes the directory if it is not there, for its owner alone.
+    /// Opens the directory, and creates it for its owner only.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn open(path: &Path) -> Result<Self, StateError> {
-        // The sandboxes' processes start in a directory of their own, so paths must not be relative.
+        // Sandboxes have another working directory, so paths must be absolute.
         let path = std::path::absolute(path).map_err(|source| file_error(path, source))?;
         let pods = path.join("pods");
         create_private(&pods)?;
         Ok(Self {
             pods,
-            ranges: path.join(RANGES),
+            pod_cidrs: path.join(POD_CIDRS),
             seccomp: path.join(SECCOMP),
         })
     }
 
-    /// Directory of the administrator's seccomp profiles, as in kubelet's root directory.
+    /// Directory of the administrator's seccomp profiles, as in the kubelet's root directory.
     pub fn seccomp_profiles(&self) -> PathBuf {
         self.seccomp.clone()
     }
 
-    /// The ranges of Pods' addresses that the Node had last; none if that is not known.
-    pub fn ranges(&self) -> Vec<IpNet> {
-        let kept = fs::read(&self.ranges).ok();
-        kept.and_then(|json| serde_json::from_slice(&json).ok())
+    /// Last Pod ranges of the Node; none if they are unknown.
+    pub fn pod_cidrs(&self) -> Vec<IpNet> {
+        let stored = fs::read(&self.pod_cidrs).ok();
+        stored
+            .and_then(|json| serde_json::from_slice(&json).ok())
             .unwrap_or_default()
     }
 
-    /// Keeps the Node's ranges for an agent that starts before it reaches the API.
-    pub fn keep_ranges(&self, ranges: &[IpNet]) -> Result<(), StateError> {
-        let failed = |source: io::Error| file_error(&self.ranges, source);
-        let unfinished = self.ranges.with_extension("new");
-        let json = serde_json::to_string(ranges).map_err(|error| failed(error.into()))?;
-        fs::write(&unfinished, json)
-            .and_then(|()| fs::rename(&unfinished, &self.ranges))
+    /// Stores the Pod ranges of the Node for an agent that starts without the API server.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
+    pub fn write_pod_cidrs(&self, pod_cidrs: &[IpNet]) -> Result<(), StateError> {
+        let failed = |source: io::Error| file_error(&self.pod_cidrs, source);
+        let temporary = self.pod_cidrs.with_extension("new");
+        let json = serde_json::to_string(pod_cidrs).map_err(|error| failed(error.into()))?;
+        fs::write(&temporary, json)
+            .and_then(|()| fs::rename(&temporary, &self.pod_cidrs))
             .map_err(failed)
     }
 
-    /// The Pods that left a record, and the directories of those whose record cannot be read.
+    /// Returns the records of all Pods, and the directories without a readable record.
+    ///
+    /// # Errors
+    /// [`StateError::File`] if the directory cannot be listed.
     pub fn records(&self) -> Result<(Vec<Record>, Vec<PodDirectory>), StateError> {
-        let (mut records, mut broken) = (Vec::new(), Vec::new());
+        let (mut records, mut unreadable) = (Vec::new(), Vec::new());
         for entry in fs::read_dir(&self.pods).map_err(|source| file_error(&self.pods, source))? {
             let entry = entry.map_err(|source| file_error(&self.pods, source))?;
             let directory = PodDirectory { path: entry.path() };
             match directory.record() {
                 Some(record) if entry.file_name().to_str() == Some(&record.uid) => records.push(record),
-                _ => broken.push(directory),
+                _ => unreadable.push(directory),
             }
         }
-        Ok((records, broken))
+        Ok((records, unreadable))
     }
 
-    /// The directory of the Pod with that name; of the latest, if one of before has not gone yet.
-    pub fn find(&self, namespace: &str, name: &str) -> Option<PodDirectory> {
+    /// Directory of the Pod with that name. Of several Pods, that of the latest.
+    pub fn find_pod(&self, namespace: &str, name: &str) -> Option<PodDirectory> {
         let (records, _) = self.records().ok()?;
         let named = records
             .iter()
@@ -140,10 +150,13 @@ impl StateDirectory {
         directories.max_by_key(written)
     }
 
-    /// The directory of the Pod with that UID; it need not be there.
+    /// Directory of the Pod with that UID, which need not exist.
+    ///
+    /// # Errors
+    /// [`StateError::Uid`].
     pub fn pod(&self, uid: &str) -> Result<PodDirectory, StateError> {
-        let plain = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
-        if uid.is_empty() || uid.len() > UID_BYTES_MAX || !plain {
+        let is_plain = uid.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-');
+        if uid.is_empty() || uid.len() > UID_BYTES_MAX || !is_plain {
             return Err(StateError::Uid { uid: uid.to_owned() });
         }
         Ok(PodDirectory {
@@ -153,55 +166,67 @@ impl StateDirectory {
 }
 
 impl PodDirectory {
-    /// Returns the path.
+    /// Path of the directory.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Makes the directory and writes the record.
+    /// Creates the directory and writes the record.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn create(&self, record: &Record) -> Result<(), StateError> {
         create_private(&self.path.join("logs"))?;
         let json = serde_json::to_string(record).map_err(|error| file_error(&self.path, error.into()))?;
         self.write(RECORD, &json).map(drop)
     }
 
-    /// Writes a file of the Pod, whole or not at all; its path.
+    /// Writes a file of the Pod atomically and returns its path.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn write(&self, name: &str, content: &str) -> Result<PathBuf, StateError> {
         let path = self.path.join(name);
-        let unfinished = self.path.join(format!(".{name}"));
-        match fs::write(&unfinished, content).and_then(|()| fs::rename(&unfinished, &path)) {
+        let temporary = self.path.join(format!(".{name}"));
+        match fs::write(&temporary, content).and_then(|()| fs::rename(&temporary, &path)) {
             Ok(()) => Ok(path),
             Err(source) => Err(file_error(&path, source)),
         }
     }
 
-    /// Keeps what the next agent must know of the containers.
-    pub fn write_memory(&self, memory: &Memory) -> Result<(), StateError> {
-        let json = serde_json::to_string(memory).map_err(|error| file_error(&self.path, error.into()))?;
-        self.write(MEMORY, &json).map(drop)
+    /// Writes the checkpoint of the containers.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
+    pub fn write_checkpoint(&self, checkpoint: &Checkpoint) -> Result<(), StateError> {
+        let json = serde_json::to_string(checkpoint).map_err(|error| file_error(&self.path, error.into()))?;
+        self.write(CHECKPOINT, &json).map(drop)
     }
 
-    /// What an earlier agent kept; nothing if it cannot be read.
-    pub fn memory(&self) -> Option<Memory> {
-        serde_json::from_slice(&fs::read(self.path.join(MEMORY)).ok()?).ok()
+    /// Checkpoint of the containers; `None` if there is no readable one.
+    pub fn read_checkpoint(&self) -> Option<Checkpoint> {
+        serde_json::from_slice(&fs::read(self.path.join(CHECKPOINT)).ok()?).ok()
     }
 
-    /// Where the sandbox is reached.
+    /// Path of the sandbox's socket.
     pub fn socket(&self) -> PathBuf {
         self.path.join("sandbox.sock")
     }
 
-    /// Where the sandbox itself complains.
+    /// Path of the sandbox's error log.
     pub fn sandbox_log(&self) -> PathBuf {
         self.path.join("sandbox.log")
     }
 
-    /// Where a container's output goes at its run of that number.
+    /// Path of a container's log for the run with that restart count.
     pub fn log(&self, container: &str, run: u32) -> PathBuf {
         self.logs(container).join(format!("{run}.log"))
     }
 
-    /// Makes room for the log of a run: that of the run before is kept, others go.
+    /// Prepares the log of a run and returns its path. The log of the previous run stays, older ones are removed.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn prepare_log(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
         let logs = self.logs(container);
         create_private(&logs)?;
@@ -217,25 +242,31 @@ impl PodDirectory {
     }
 
     fn logs(&self, container: &str) -> PathBuf {
-        // Names of containers are DNS labels; a slash in one of an odd server must not lead elsewhere.
+        // Container names are DNS labels. A slash from an unusual server must not lead to another directory.
         self.path.join("logs").join(container.replace('/', "_"))
     }
 
-    /// Where its volumes are.
+    /// Directory of the volumes.
     pub fn volumes(&self) -> PathBuf {
         self.path.join("volumes")
     }
 
-    /// An empty directory.
+    /// Creates an empty directory for sandboxes before 0.2.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn staging(&self) -> Result<PathBuf, StateError> {
         let path = self.path.join("staging");
         create_private(&path)?;
         Ok(path)
     }
 
-    /// Removes the directory with all that is in it; fine if it is gone.
+    /// Removes the directory with its content. Succeeds if it is gone.
+    ///
+    /// # Errors
+    /// [`StateError::File`].
     pub fn remove(&self) -> Result<(), StateError> {
-        memory::unmount_all(&self.volumes());
+        tmpfs::unmount_all(&self.volumes());
         match fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(file_error(&self.path, error)),
             _ => Ok(()),

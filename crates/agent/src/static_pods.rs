@@ -1,5 +1,4 @@
-//! Which Pods of files run, which are to be started and which to be ended; and which mirrors nobody needs. No I/O but
-//! the reading of the files.
+//! Lifecycle of static Pods: Pods to start, Pods to end, and orphaned mirror Pods. No I/O except reading the manifests.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -10,24 +9,24 @@ use tokio::time::Instant;
 use crate::manifests::{Manifests, StaticPod};
 use crate::settings::StaticPods as Settings;
 
-/// The static Pods of a node.
+/// Static Pods of a node.
 #[derive(Default)]
 pub struct StaticPods {
     manifests: Option<Manifests>,
     interval: Duration,
-    due: Option<Instant>,
-    /// By UID.
-    wanted: BTreeMap<String, StaticPod>,
-    /// Those that were started and have not ended.
+    next_scan: Option<Instant>,
+    /// Pods of the present manifests by UID.
+    desired: BTreeMap<String, StaticPod>,
+    /// Pods that were started and have not ended, by UID.
     running: BTreeMap<String, StaticPod>,
-    /// Those of them that were asked to end.
+    /// UIDs of running Pods that were reported as removed.
     ending: BTreeSet<String>,
-    /// The mirrors that the API has, and of whom.
+    /// UIDs of the mirrored static Pods, by the key of the mirror Pod in the API.
     mirrors: BTreeMap<ObjectKey, String>,
 }
 
 impl StaticPods {
-    /// Those of a node; it may have none.
+    /// Returns the static Pods of a node, of which none runs.
     pub fn new(settings: Option<&Settings>, node_name: &str) -> Self {
         Self {
             manifests: settings.map(|settings| Manifests::new(settings.path.clone(), node_name.to_owned())),
@@ -38,76 +37,76 @@ impl StaticPods {
         }
     }
 
-    /// When the files are to be looked at; never without any.
-    pub fn due(&self) -> Option<Instant> {
+    /// Time of the next scan; `None` without a source.
+    pub fn next_scan(&self) -> Option<Instant> {
         self.manifests.as_ref()?;
-        Some(self.due.unwrap_or_else(Instant::now))
+        Some(self.next_scan.unwrap_or_else(Instant::now))
     }
 
-    /// Looks at the files.
+    /// Scans the manifests.
     pub fn scan(&mut self) {
         if let Some(manifests) = &mut self.manifests {
-            self.wanted = manifests.scan();
-            self.due = Some(Instant::now() + self.interval);
+            self.desired = manifests.scan();
+            self.next_scan = Some(Instant::now() + self.interval);
         }
     }
 
-    /// Those that are to be started now: a changed one waits for its predecessor to end.
-    pub fn to_start(&self) -> Vec<StaticPod> {
+    /// Pods to start. A changed Pod waits until its previous version has ended.
+    pub fn startable(&self) -> Vec<StaticPod> {
         let is_free = |pod: &&StaticPod| !self.running.values().any(|running| running.key() == pod.key());
-        self.wanted.values().filter(is_free).cloned().collect()
+        self.desired.values().filter(is_free).cloned().collect()
     }
 
-    /// A Pod was started.
-    pub fn started(&mut self, pod: StaticPod) {
+    /// Records the start of a Pod.
+    pub fn mark_started(&mut self, pod: StaticPod) {
         self.running.insert(pod.pod.metadata.uid.clone(), pod);
     }
 
-    /// Those that are to be ended now; each is named once.
-    pub fn begin_to_end(&mut self) -> Vec<StaticPod> {
-        let is_over = |uid: &String| !self.wanted.contains_key(uid) && !self.ending.contains(uid);
-        let over: Vec<StaticPod> = self
+    /// Returns the running Pods whose manifest is gone, each once.
+    pub fn take_removed(&mut self) -> Vec<StaticPod> {
+        let is_removed = |uid: &String| !self.desired.contains_key(uid) && !self.ending.contains(uid);
+        let removed: Vec<StaticPod> = self
             .running
             .iter()
-            .filter(|(uid, _)| is_over(uid))
+            .filter(|(uid, _)| is_removed(uid))
             .map(|(_, pod)| pod.clone())
             .collect();
         self.ending
-            .extend(over.iter().map(|pod| pod.pod.metadata.uid.clone()));
-        over
+            .extend(removed.iter().map(|pod| pod.pod.metadata.uid.clone()));
+        removed
     }
 
-    /// A Pod has ended; whether it was one of these.
-    pub fn ended(&mut self, uid: &str) -> bool {
+    /// Records the end of a Pod. Returns true if it is a static Pod.
+    pub fn mark_ended(&mut self, uid: &str) -> bool {
         self.ending.remove(uid);
         self.running.remove(uid).is_some()
     }
 
-    /// Whether a Pod is one of these.
-    pub fn has(&self, uid: &str) -> bool {
-        self.running.contains_key(uid) || self.wanted.contains_key(uid)
+    /// True if a running or desired static Pod has the UID.
+    pub fn contains(&self, uid: &str) -> bool {
+        self.running.contains_key(uid) || self.desired.contains_key(uid)
     }
 
-    /// The API has this mirror.
+    /// Records a mirror Pod of the API.
     pub fn mirror_seen(&mut self, key: ObjectKey, uid: &str) {
-        self.nudge(&key);
+        self.notify_mirror(&key);
         self.mirrors.insert(key, uid.to_owned());
     }
 
-    /// The API has lost a Pod, which may have been a mirror.
-    pub fn mirror_lost(&mut self, key: &ObjectKey) {
+    /// Records the deletion of a Pod from the API, which may be a mirror Pod.
+    pub fn mirror_deleted(&mut self, key: &ObjectKey) {
         self.mirrors.remove(key);
-        self.nudge(key);
+        self.notify_mirror(key);
     }
 
-    /// The mirrors of Pods that are not there, and whose place is nobody's.
-    pub fn orphans(&self) -> Vec<(ObjectKey, String)> {
-        let is_orphan = |(_, uid): &(&ObjectKey, &String)| !self.has(uid);
+    /// Mirror Pods without a static Pod.
+    pub fn orphaned_mirrors(&self) -> Vec<(ObjectKey, String)> {
+        let is_orphan = |(_, uid): &(&ObjectKey, &String)| !self.contains(uid);
         let orphans = self.mirrors.iter().filter(is_orphan);
         orphans.map(|(key, uid)| (key.clone(), uid.clone())).collect()
     }
 
-    fn nudge(&self, key: &ObjectKey) {
+    fn notify_mirror(&self, key: &ObjectKey) {
         for pod in self.running.values().filter(|pod| pod.key() == *key) {
             pod.mirror_changed.notify_one();
         }

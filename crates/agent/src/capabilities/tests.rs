@@ -7,7 +7,7 @@ fn bits(capabilities: Value) -> Result<u64, UnknownCapability> {
 }
 
 #[test]
-fn capabilities_are_added_to_and_dropped_from_the_usual_ones() {
+fn adds_and_drops_from_defaults() {
     assert_eq!(bits(json!({})), Ok(0xa804_25fb));
     assert_eq!(
         bits(json!({"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]})),
@@ -20,7 +20,7 @@ fn capabilities_are_added_to_and_dropped_from_the_usual_ones() {
 }
 
 #[test]
-fn names_lead_to_bits() {
+fn names_map_to_bits() {
     assert!(CapabilityBits(1 << 21).has("SYS_ADMIN") && !CapabilityBits(1 << 21).has("SYS_BOOT"));
     assert!(CapabilityBits::ALL.has("CHECKPOINT_RESTORE"));
 }

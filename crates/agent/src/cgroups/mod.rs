@@ -1,7 +1,8 @@
-//! Control groups, version 2 or 1: a directory for each container, which holds it to its limits. Below the agent's own
-//! group, so that its limits hold for its Pods, too.
+//! Control groups of containers, version 2 or 1 (kubelet's `pkg/kubelet/cm`).
+//!
+//! The groups of Pods are below the group of the agent, so that limits of the agent apply to its Pods, too.
 
-mod find;
+mod discovery;
 
 use std::fs;
 use std::io;
@@ -17,68 +18,68 @@ use crate::quantity::Quantity;
 #[cfg(test)]
 mod tests;
 
-/// Processes and threads of a container that says nothing: more than any server needs, far fewer than there are.
+/// Default of processes and threads in one container: more than servers need, far fewer than a kernel has.
 pub const PIDS_MAX_DEFAULT: u64 = 4096;
-/// The span over which a share of the processors is counted, in microseconds (upstream's).
+/// Period of CPU quotas in microseconds (upstream's `quotaPeriod`).
 const CPU_PERIOD_US: u64 = 100_000;
-/// The least share that the kernel takes, in microseconds.
+/// Smallest CPU quota that the kernel accepts, in microseconds.
 const CPU_QUOTA_US_MIN: u64 = 1_000;
-/// How often, and how long after each other, a group is tried to be removed: killed processes take a moment.
+/// Attempts to remove a group, and the delay between them: killed processes leave their group after a moment.
 const REMOVAL_TRIES_MAX: usize = 20;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
-/// The groups of Pods, below the agent's own.
+/// Name of the group of all Pods, below the group of the agent.
 const PODS: &str = "portolan-pods";
 
-/// Why there are no control groups: what an administrator has to mend.
+/// Reason for which control groups cannot be used. An administrator must change the host.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
-    /// No hierarchy has the controllers.
+    /// No mounted hierarchy has the controllers.
     #[error("no control group hierarchy with the controllers memory, cpu and pids is mounted")]
     None,
-    /// They are there for others.
+    /// A group or a file of it cannot be created or written.
     #[error("{path}: {source}; run as root, or have the control group delegated (systemd: Delegate=yes)", path = path.display())]
     File {
-        /// Where.
+        /// Path of the group or file.
         path: PathBuf,
-        /// What failed.
+        /// Cause.
         source: io::Error,
     },
 }
 
-/// What a container is held to.
+/// Limits of a container.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// Memory; what needs more is killed.
+    /// Bytes of memory. The kernel kills processes of a container that exceeds them.
     pub memory_bytes: Option<u64>,
-    /// Processors, in thousandths; what wants more waits.
+    /// CPU limit in thousandths of a core.
     pub cpu_thousandths: Option<u64>,
-    /// What it gets of the processors if others want them too, in thousandths.
+    /// CPU request in thousandths of a core: the share while others need the processors.
     pub cpu_request_thousandths: Option<u64>,
-    /// Processes and threads.
+    /// Number of processes and threads.
     pub pids_max: u64,
 }
 
-/// The hierarchies in use.
+/// Hierarchies in use.
 #[derive(Clone, Debug)]
 pub enum Cgroups {
-    /// Version 2: one hierarchy.
+    /// Version 2: one hierarchy for all controllers.
     V2 {
-        /// The groups of Pods.
+        /// Group of all Pods.
         pods: PathBuf,
     },
-    /// Version 1: a hierarchy for each controller.
+    /// Version 1: one hierarchy for each controller.
     V1 {
-        /// The groups of Pods for memory.
+        /// Group of all Pods for memory.
         memory: PathBuf,
-        /// For processors.
+        /// Group of all Pods for processors.
         cpu: PathBuf,
-        /// For processes.
+        /// Group of all Pods for processes.
         pids: PathBuf,
     },
 }
 
 impl Limits {
-    /// Those of a container, of which at most `pids_max` processes are.
+    /// Returns the limits of a container. Its API object has none for processes.
     pub fn of(container: &Container, pids_max: u64) -> Self {
         let resources = &container.resources;
         let limit = |name: &str| Quantity::parse(resources.limits.get(name)?);
@@ -91,12 +92,12 @@ impl Limits {
         }
     }
 
-    /// Whether the container asks for any.
-    pub fn are_asked_for(&self) -> bool {
+    /// True if the container has a memory or CPU limit.
+    pub fn are_set(&self) -> bool {
         self.memory_bytes.is_some() || self.cpu_thousandths.is_some()
     }
 
-    /// The weight of version 1.
+    /// CPU weight of version 1 (`cpu.shares`).
     fn shares(&self) -> Option<u64> {
         let thousandths = self.cpu_request_thousandths?;
         Some((thousandths.saturating_mul(1024) / 1000).clamp(2, 262_144))
@@ -109,20 +110,27 @@ impl Limits {
 }
 
 impl Cgroups {
-    /// Those of this process, made ready for Pods.
+    /// Finds the hierarchies and creates the group of all Pods.
+    ///
+    /// # Errors
+    /// [`CgroupError`] if no hierarchy can be used.
     pub fn open() -> Result<Self, CgroupError> {
-        find::open()
+        discovery::open()
     }
 
-    /// Makes the groups of a container; their directories, for its program to join.
+    /// Creates the groups of a container with its limits. Returns their directories, which the container's first
+    /// process joins.
+    ///
+    /// # Errors
+    /// [`CgroupError::File`] if a group cannot be created or a limit cannot be written.
     pub fn prepare(&self, uid: &str, container: &str, limits: &Limits) -> Result<Vec<PathBuf>, CgroupError> {
         match self {
             Self::V2 { pods } => {
                 let pod = pods.join(uid);
-                make(&pod)?;
+                create(&pod)?;
                 write(&pod, "cgroup.subtree_control", "+memory +cpu +pids")?;
                 let group = pod.join(container);
-                make(&group)?;
+                create(&group)?;
                 let max = |limit: Option<u64>| limit.map_or("max".to_owned(), |limit| limit.to_string());
                 write(&group, "memory.max", &max(limits.memory_bytes))?;
                 write(
@@ -130,7 +138,7 @@ impl Cgroups {
                     "cpu.max",
                     &format!("{} {CPU_PERIOD_US}", max(limits.quota_us())),
                 )?;
-                // The range of shares, 2 to 262144, as one of 1 to 10000 (upstream's rule).
+                // Conversion of shares 2 to 262144 into weights 1 to 10000, as in runc.
                 let weight = limits
                     .shares()
                     .map_or(100, |shares| 1 + (shares - 2) * 9999 / 262_142);
@@ -141,7 +149,7 @@ impl Cgroups {
             Self::V1 { memory, cpu, pids } => {
                 let [memory, cpu, pids] = [memory, cpu, pids].map(|pods| pods.join(uid).join(container));
                 for group in [&memory, &cpu, &pids] {
-                    make(group)?;
+                    create(group)?;
                 }
                 let limit = |limit: Option<u64>| limit.map_or("-1".to_owned(), |limit| limit.to_string());
                 write(&memory, "memory.limit_in_bytes", &limit(limits.memory_bytes))?;
@@ -154,8 +162,8 @@ impl Cgroups {
         }
     }
 
-    /// Ends what is left of a container whose first process has ended, and takes its groups away; whether the kernel
-    /// has killed any of it for want of memory.
+    /// Kills the remaining processes of a container whose first process has exited, and removes its groups. Returns
+    /// true if the kernel killed a process because of the memory limit.
     pub fn finish(&self, uid: &str, container: &str) -> bool {
         let was_out_of_memory = match self {
             Self::V2 { pods } => oom_kills(&pods.join(uid).join(container).join("memory.events")),
@@ -169,7 +177,7 @@ impl Cgroups {
         was_out_of_memory
     }
 
-    /// Takes the groups of a Pod away, of which nothing runs any more.
+    /// Removes the groups of a Pod that has no processes any more.
     pub fn remove_pod(&self, uid: &str) {
         for pods in self.all() {
             let pod = pods.join(uid);
@@ -190,7 +198,7 @@ impl Cgroups {
     }
 }
 
-fn make(group: &Path) -> Result<(), CgroupError> {
+fn create(group: &Path) -> Result<(), CgroupError> {
     fs::create_dir_all(group).map_err(|source| CgroupError::File {
         path: group.to_owned(),
         source,
@@ -202,14 +210,14 @@ fn write(group: &Path, file: &str, value: &str) -> Result<(), CgroupError> {
     fs::write(&path, value).map_err(|source| CgroupError::File { path, source })
 }
 
-/// The count in a line `oom_kill N`.
+/// Count in the line `oom_kill N` of an events file.
 fn oom_kills(path: &Path) -> u64 {
     let text = fs::read_to_string(path).unwrap_or_default();
     let count = text.lines().find_map(|line| line.strip_prefix("oom_kill "));
     count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
 }
 
-/// Kills what is in a group, and removes it.
+/// Removes a group after killing its processes.
 fn remove(group: &Path) {
     for _ in 0..REMOVAL_TRIES_MAX {
         match fs::remove_dir(group) {
@@ -220,14 +228,14 @@ fn remove(group: &Path) {
         kill_all(group);
         thread::sleep(REMOVAL_PAUSE);
     }
-    tracing::warn!(group = %group.display(), "a control group cannot be removed");
+    tracing::warn!(group = %group.display(), "control group not removed");
 }
 
 fn kill_all(group: &Path) {
     let text = fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default();
     for pid in text.lines().filter_map(|line| Pid::from_raw(line.parse().ok()?)) {
         if let Err(error) = kill_process(pid, Signal::KILL) {
-            tracing::debug!(%error, "a process ended before it was killed");
+            tracing::debug!(%error, "process exited before it was killed");
         }
     }
 }

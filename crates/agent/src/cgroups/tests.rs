@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use super::find::{Mounted, mounted, path_of};
+use super::discovery::{Mounted, parse_mounts, path_of};
 use super::*;
 
 fn limits(resources: serde_json::Value) -> Limits {
@@ -8,7 +8,7 @@ fn limits(resources: serde_json::Value) -> Limits {
     Limits::of(&container, 64)
 }
 
-/// What is written into the groups of a container, by file.
+/// Values in the groups of a container by file name.
 fn written(cgroups: &Cgroups, limits: &Limits) -> Vec<(String, String)> {
     let groups = cgroups.prepare("u1", "a", limits).unwrap();
     let mut all: Vec<(String, String)> = groups
@@ -31,7 +31,7 @@ fn pairs(all: &[(String, String)]) -> Vec<(&str, &str)> {
 }
 
 #[test]
-fn limits_are_written_for_version_2() {
+fn writes_limits_for_version_2() {
     let root = tempfile::tempdir().unwrap();
     let cgroups = Cgroups::V2 {
         pods: root.path().to_owned(),
@@ -56,11 +56,11 @@ fn limits_are_written_for_version_2() {
             ("pids.max", "64")
         ]
     );
-    assert!(some.are_asked_for() && !none.are_asked_for());
+    assert!(some.are_set() && !none.are_set());
 }
 
 #[test]
-fn limits_are_written_for_version_1() {
+fn writes_limits_for_version_1() {
     let root = tempfile::tempdir().unwrap();
     let [memory, cpu, pids] = ["memory", "cpu", "pids"].map(|name| root.path().join(name));
     let cgroups = Cgroups::V1 { memory, cpu, pids };
@@ -84,11 +84,11 @@ fn limits_are_written_for_version_1() {
 }
 
 #[test]
-fn hierarchies_are_found() {
+fn finds_hierarchies() {
     let mounts = "tmpfs /sys/fs/cgroup tmpfs rw 0 0\n\
                   cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,relatime,cpu,cpuacct 0 0\n\
                   cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
-    let found = mounted(mounts);
+    let found = parse_mounts(mounts);
     assert_eq!(found.len(), 2);
     assert!(found[0].controllers.as_ref().unwrap().contains(&"cpu".to_owned()));
     let v2 = Mounted {

@@ -18,7 +18,7 @@ fn confined(pod: Value, container: Value) -> Result<Confinement, ConfinementErro
 }
 
 #[test]
-fn the_containers_word_goes_before_the_pods() {
+fn container_overrides_pod() {
     let both = confined(
         json!({"runAsUser": 1, "runAsGroup": 2, "fsGroup": 3, "supplementalGroups": [4]}),
         json!({"securityContext": {"runAsUser": 5}}),
@@ -37,11 +37,11 @@ fn the_containers_word_goes_before_the_pods() {
 }
 
 #[test]
-fn containers_have_the_usual_rights_at_most_unless_privileged() {
-    let usual = confined(json!(null), json!({})).unwrap();
-    assert_eq!(usual.capabilities, Some(0xa804_25fb));
-    assert!(usual.has_no_new_privileges && !usual.is_privileged);
-    assert_eq!(usual.seccomp, Seccomp::RuntimeDefault);
+fn unprivileged_container_has_default_privileges() {
+    let default = confined(json!(null), json!({})).unwrap();
+    assert_eq!(default.capabilities, Some(0xa804_25fb));
+    assert!(default.has_no_new_privileges && !default.is_privileged);
+    assert_eq!(default.seccomp, Seccomp::RuntimeDefault);
     let privileged = json!({"securityContext": {"privileged": true, "capabilities": {"drop": ["ALL"]},
         "seccompProfile": {"type": "RuntimeDefault"}}});
     let privileged = confined(json!(null), privileged).unwrap();
@@ -55,7 +55,7 @@ fn containers_have_the_usual_rights_at_most_unless_privileged() {
 }
 
 #[test]
-fn the_containers_seccomp_profile_goes_before_the_pods() {
+fn container_seccomp_profile_overrides_pod() {
     let of = |pod: Value, container: Value| {
         let container = json!({"securityContext": {"seccompProfile": container}});
         confined(json!({"seccompProfile": pod}), container).map(|confinement| confinement.seccomp)
@@ -69,10 +69,10 @@ fn the_containers_seccomp_profile_goes_before_the_pods() {
             json!({"type": "Localhost", "localhostProfile": name}),
         )
     };
-    for wrong in ["../x.json", "/etc/passwd", ""] {
-        let name = wrong.to_owned();
+    for invalid in ["../x.json", "/etc/passwd", ""] {
+        let name = invalid.to_owned();
         assert_eq!(
-            local(wrong),
+            local(invalid),
             Err(ConfinementError::Seccomp(SeccompError::Name { name }))
         );
     }
@@ -85,7 +85,7 @@ fn the_containers_seccomp_profile_goes_before_the_pods() {
 }
 
 #[test]
-fn mounts_stay_where_they_belong() {
+fn rejects_mounts_outside_of_volumes() {
     let mount = |mount: Value| {
         let container = json!({"volumeMounts": [mount]});
         confined(json!({}), container).map(|mut confinement| confinement.mounts.remove(0))
@@ -101,7 +101,7 @@ fn mounts_stay_where_they_belong() {
             is_id_mapped: false,
         }
     );
-    for wrong in [
+    for invalid in [
         json!({"name": "w", "mountPath": "/data"}),
         json!({"name": "v", "mountPath": "data"}),
         json!({"name": "v", "mountPath": "/"}),
@@ -109,24 +109,24 @@ fn mounts_stay_where_they_belong() {
         json!({"name": "v", "mountPath": "/data", "subPath": "../x"}),
         json!({"name": "v", "mountPath": "/data", "subPath": "/x"}),
     ] {
-        assert!(mount(wrong.clone()).is_err(), "{wrong}");
+        assert!(mount(invalid.clone()).is_err(), "{invalid}");
     }
 }
 
 #[test]
-fn volumes_that_the_agent_fills_are_read_only() {
+fn agent_filled_volumes_are_read_only() {
     let volumes = json!([{"name": "c", "configMap": {"name": "c"}}, {"name": "s", "secret": {"secretName": "s"}},
         {"name": "p", "projected": {"sources": []}}, {"name": "d", "downwardAPI": {"items": []}},
         {"name": "e", "emptyDir": {}}]);
     let pod: Pod = serde_json::from_value(json!({"spec": {"volumes": volumes}})).unwrap();
-    let places = ["c", "s", "p", "d", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
+    let volumes = ["c", "s", "p", "d", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
     let mounts =
         json!(["c", "s", "p", "d", "e"].map(|name| json!({"name": name, "mountPath": format!("/{name}")})));
     let container = serde_json::from_value(json!({"volumeMounts": mounts})).unwrap();
     let confinement = confinement(
         &pod,
         &container,
-        &places.into(),
+        &volumes.into(),
         &Variables::new(),
         ImageUser::Root,
         Path::new(""),
@@ -142,7 +142,7 @@ fn volumes_that_the_agent_fills_are_read_only() {
 }
 
 #[test]
-fn an_image_has_its_own_user_unless_the_pod_names_one() {
+fn image_user_applies_unless_pod_names_one() {
     let with = |pod: Value, user| {
         let pod: Pod = serde_json::from_value(json!({"spec": {"securityContext": pod}})).unwrap();
         let (volumes, variables) = (BTreeMap::new(), Variables::new());
@@ -158,13 +158,13 @@ fn an_image_has_its_own_user_unless_the_pod_names_one() {
         confinement.map(|confinement| (confinement.user, confinement.group))
     };
     let must_not_be_root = || json!({"runAsNonRoot": true});
-    let ordinary = ImageUser::Ordinary(65_532);
+    let unprivileged = ImageUser::Unprivileged(65_532);
     assert_eq!(
-        with(must_not_be_root(), ordinary),
+        with(must_not_be_root(), unprivileged),
         Ok((Some(65_532), Some(65_532)))
     );
-    assert_eq!(with(json!({"runAsUser": 7}), ordinary), Ok((Some(7), None)));
-    assert_eq!(with(json!({"runAsUser": 0}), ordinary), Ok((Some(0), None)));
+    assert_eq!(with(json!({"runAsUser": 7}), unprivileged), Ok((Some(7), None)));
+    assert_eq!(with(json!({"runAsUser": 0}), unprivileged), Ok((Some(0), None)));
     assert_eq!(with(must_not_be_root(), ImageUser::Only), Ok((None, None)));
     assert_eq!(
         with(must_not_be_root(), ImageUser::Root),
@@ -172,8 +172,8 @@ fn an_image_has_its_own_user_unless_the_pod_names_one() {
     );
 }
 
-/// A Pod with `hostUsers: false`, a volume of each kind of owner, and `users`.
-fn with_own_users(
+/// Confinement in a Pod with `hostUsers: false` and a volume of each kind of owner.
+fn confined_with_users(
     pod: Value,
     container: Value,
     users: Option<PodUsers>,
@@ -183,11 +183,11 @@ fn with_own_users(
     let pod: Pod = serde_json::from_value(json!({"spec": spec})).unwrap();
     let mounts = json!(["h", "e"].map(|name| json!({"name": name, "mountPath": format!("/{name}")})));
     let container = json!({"securityContext": container, "volumeMounts": mounts});
-    let places = ["h", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
+    let volumes = ["h", "e"].map(|name| (name.to_owned(), PathBuf::from("/vol")));
     confinement(
         &pod,
         &serde_json::from_value(container).unwrap(),
-        &places.into(),
+        &volumes.into(),
         &Variables::new(),
         ImageUser::Root,
         Path::new(""),
@@ -195,29 +195,29 @@ fn with_own_users(
     )
 }
 
-fn own_users(volumes: VolumeOwners) -> Option<PodUsers> {
+fn pod_users(volumes: VolumeOwners) -> Option<PodUsers> {
     let ids = 131_072.try_into().unwrap();
     Some(PodUsers { ids, volumes })
 }
 
 #[test]
-fn no_container_runs_without_the_user_namespace_of_its_pod() {
+fn requires_user_namespace_of_pod() {
     assert_eq!(
-        with_own_users(json!({}), json!({}), None),
+        confined_with_users(json!({}), json!({}), None),
         Err(ConfinementError::HostUsers)
     );
-    let users = own_users(VolumeOwners::IdMapped);
-    let confinement = with_own_users(json!({}), json!({}), users).unwrap();
+    let users = pod_users(VolumeOwners::IdMapped);
+    let confinement = confined_with_users(json!({}), json!({}), users).unwrap();
     assert_eq!(confinement.users.map(u32::from), Some(131_072));
     let unmasked = json!({"procMount": "Unmasked"});
-    let confinement = with_own_users(json!({}), unmasked, users).unwrap();
+    let confinement = confined_with_users(json!({}), unmasked, users).unwrap();
     assert!(confinement.has_unmasked_proc && !confinement.is_privileged);
 }
 
 #[test]
-fn volumes_of_the_node_are_id_mapped_always_and_others_where_that_is_possible() {
+fn host_paths_are_always_id_mapped() {
     let mapped = |owners| {
-        let confinement = with_own_users(json!({}), json!({}), own_users(owners)).unwrap();
+        let confinement = confined_with_users(json!({}), json!({}), pod_users(owners)).unwrap();
         let mounts = confinement.mounts.into_iter();
         mounts.map(|mount| mount.is_id_mapped).collect::<Vec<_>>()
     };
@@ -226,8 +226,8 @@ fn volumes_of_the_node_are_id_mapped_always_and_others_where_that_is_possible() 
 }
 
 #[test]
-fn ids_beyond_the_user_namespace_are_refused() {
-    let users = own_users(VolumeOwners::IdMapped);
+fn rejects_ids_beyond_user_namespace() {
+    let users = pod_users(VolumeOwners::IdMapped);
     for (pod, container, field) in [
         (json!({"runAsUser": 65_536}), json!({}), "runAsUser"),
         (json!({}), json!({"runAsUser": 65_536}), "runAsUser"),
@@ -241,9 +241,9 @@ fn ids_beyond_the_user_namespace_are_refused() {
     ] {
         let id = 65_536;
         assert_eq!(
-            with_own_users(pod, container, users),
+            confined_with_users(pod, container, users),
             Err(ConfinementError::Id { field, id })
         );
     }
-    assert!(with_own_users(json!({"runAsUser": 65_535}), json!({}), users).is_ok());
+    assert!(confined_with_users(json!({"runAsUser": 65_535}), json!({}), users).is_ok());
 }

@@ -1,34 +1,33 @@
-//! The life of a Pod's containers as data: what runs, what is to be started when, what the Pod's phase is. Pure:
-//! the clock is an argument.
+//! State machine of a Pod's containers: starts, restarts with back-off, phase. Pure: the clock is an argument.
 
-mod memory;
-mod slot;
+mod checkpoint;
+mod container;
 
 use jiff::Timestamp;
 
 use crate::object::RestartPolicy;
 
-pub use memory::Memory;
-pub use slot::{Ended, PAUSE_MAX, Slot, State};
+pub use checkpoint::Checkpoint;
+pub use container::{BACK_OFF_MAX, State, Terminated, TrackedContainer};
 
 #[cfg(test)]
 mod tests;
 
-/// The phase of a Pod.
+/// Phase of a Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Not all containers have been started.
+    /// Some containers have not started yet.
     Pending,
-    /// At least one runs or is to run again.
+    /// At least one container runs or will restart.
     Running,
-    /// All ended well, and stay so.
+    /// All containers terminated with exit code 0 and do not restart.
     Succeeded,
-    /// All ended, one of them badly, and stay so.
+    /// All containers terminated, at least one with a failure, and do not restart.
     Failed,
 }
 
 impl Phase {
-    /// The name as the API writes it.
+    /// Name in the API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -39,160 +38,180 @@ impl Phase {
     }
 }
 
-/// The containers of a Pod: first the init containers one after the other, then the others side by side. Init
-/// containers that are restartable (sidecars) run on; they end after the others, the last one first.
+/// Containers of a Pod.
+///
+/// Init containers run one after the other, then the main containers run concurrently. Restartable init containers
+/// (sidecars) keep running, and terminate after the main containers in reverse order.
 #[derive(Clone, Debug)]
 pub struct Containers {
-    /// The Pod in messages: `name_namespace(uid)`.
+    /// Pod name in messages: `name_namespace(uid)`.
     pod: String,
     policy: RestartPolicy,
-    /// Nothing is started any more.
-    is_ending: bool,
-    /// Init containers, in their order.
-    pub init: Vec<Slot>,
-    /// Containers.
-    pub main: Vec<Slot>,
+    /// Set once the Pod terminates: no container starts any more.
+    is_terminating: bool,
+    /// Init containers in their order.
+    pub init: Vec<TrackedContainer>,
+    /// Main containers.
+    pub main: Vec<TrackedContainer>,
 }
 
 impl Containers {
-    /// Containers of which none runs yet. `pod` is what messages call the Pod: `name_namespace(uid)`.
-    pub fn new(pod: String, policy: RestartPolicy, init: Vec<Slot>, main: Vec<Slot>) -> Self {
+    /// Returns containers of which none has started. `pod` is the Pod name in messages: `name_namespace(uid)`.
+    pub fn new(
+        pod: String,
+        policy: RestartPolicy,
+        init: Vec<TrackedContainer>,
+        main: Vec<TrackedContainer>,
+    ) -> Self {
         Self {
             pod,
             policy,
-            is_ending: false,
+            is_terminating: false,
             init,
             main,
         }
     }
 
-    /// The names of the containers to start now.
+    /// Names of the containers to start at `now`.
     pub fn due(&self, now: Timestamp) -> Vec<String> {
         self.startable()
-            .filter(|slot| slot.is_due(now))
-            .map(|slot| slot.name.clone())
+            .filter(|container| container.is_due(now))
+            .map(|container| container.name.clone())
             .collect()
     }
 
-    /// When the next container is to be started.
+    /// Earliest start time of a waiting container.
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.startable().filter_map(Slot::due).min()
+        self.startable().filter_map(TrackedContainer::due).min()
     }
 
-    /// Whether all init containers have ended well, or have started if they run on.
+    /// True if all init containers have succeeded or, if restartable, have started.
     pub fn is_initialized(&self) -> bool {
-        self.main.iter().any(Slot::was_started) || self.init.iter().all(Slot::is_past)
+        self.main.iter().any(TrackedContainer::has_started)
+            || self.init.iter().all(TrackedContainer::is_init_complete)
     }
 
-    /// A container was started, or found running.
-    pub fn started(&mut self, name: &str, now: Timestamp) {
-        let Some(slot) = self.slot_mut(name) else { return };
-        if slot.last.is_some() {
-            slot.restarts += 1;
+    /// Records the start of a container.
+    pub fn mark_started(&mut self, name: &str, now: Timestamp) {
+        let Some(container) = self.get_mut(name) else {
+            return;
+        };
+        if container.last.is_some() {
+            container.restarts += 1;
         }
-        slot.state = State::Running { since: now };
+        container.state = State::Running { since: now };
     }
 
-    /// How often a container will have been started anew with its next start.
-    pub fn next_run(&self, name: &str) -> u32 {
-        let slot = self.slot(name);
-        slot.map_or(0, |slot| slot.restarts + u32::from(slot.last.is_some()))
+    /// Restart count after the next start of a container.
+    pub fn next_restart_count(&self, name: &str) -> u32 {
+        let container = self.get(name);
+        container.map_or(0, |container| {
+            container.restarts + u32::from(container.last.is_some())
+        })
     }
 
-    /// What the probes say of a running container.
-    pub fn probed(&mut self, name: &str, is_started: bool, is_ready: bool) {
-        if let Some(slot) = self.slot_mut(name).filter(|slot| slot.is_running()) {
-            (slot.is_started, slot.is_ready) = (is_started, is_ready);
-        }
-    }
-
-    /// A container could not be started; it is tried again after a pause.
-    pub fn failed_to_start(&mut self, name: &str, reason: &'static str, message: String, now: Timestamp) {
-        if let Some(slot) = self.slot_mut(name) {
-            slot.fail_to_start(reason, message, now);
+    /// Records the probe results of a running container.
+    pub fn set_probe_results(&mut self, name: &str, is_started: bool, is_ready: bool) {
+        if let Some(container) = self.get_mut(name).filter(|container| container.is_running()) {
+            (container.is_started, container.is_ready) = (is_started, is_ready);
         }
     }
 
-    /// A container cannot be started before `due`, for no fault of its own.
-    pub fn hold_up(&mut self, name: &str, message: String, due: Timestamp) {
-        if let Some(slot) = self.slot_mut(name) {
-            slot.wait("ContainerCreating", message, due);
+    /// Records a failed start. The next attempt follows after the back-off.
+    pub fn mark_start_failed(&mut self, name: &str, reason: &'static str, message: String, now: Timestamp) {
+        if let Some(container) = self.get_mut(name) {
+            container.start_failed(reason, message, now);
         }
     }
 
-    /// A container has ended.
-    pub fn ended(&mut self, name: &str, ended: Ended) {
-        let is_init = self.init.iter().any(|slot| slot.name == name);
-        let has_work = !self.is_done();
-        let (policy, is_ending, pod) = (self.policy, self.is_ending, self.pod.clone());
-        let Some(slot) = self.slot_mut(name) else { return };
+    /// Delays the start of a container until `due` for a reason outside of it. The back-off stays the same.
+    pub fn delay_start(&mut self, name: &str, message: String, due: Timestamp) {
+        if let Some(container) = self.get_mut(name) {
+            container.wait("ContainerCreating", message, due);
+        }
+    }
+
+    /// Records the termination of a container, which then waits for its restart or stays terminated.
+    pub fn mark_terminated(&mut self, name: &str, terminated: Terminated) {
+        let is_init = self.init.iter().any(|container| container.name == name);
+        let has_work = !self.is_complete();
+        let (policy, is_terminating, pod) = (self.policy, self.is_terminating, self.pod.clone());
+        let Some(container) = self.get_mut(name) else {
+            return;
+        };
         let restarts = match policy {
-            _ if is_ending => false,
-            _ if slot.is_restartable => has_work,
-            RestartPolicy::Always if is_init => ended.exit_code != 0,
+            _ if is_terminating => false,
+            _ if container.is_restartable => has_work,
+            RestartPolicy::Always if is_init => terminated.exit_code != 0,
             RestartPolicy::Always => true,
-            RestartPolicy::OnFailure => ended.exit_code != 0,
+            RestartPolicy::OnFailure => terminated.exit_code != 0,
             RestartPolicy::Never => false,
         };
-        slot.end(ended, restarts, &pod);
+        container.terminate(terminated, restarts, &pod);
     }
 
-    /// The Pod is ending: what ends is not started again.
-    pub fn end_begins(&mut self) {
-        self.is_ending = true;
+    /// Begins the termination of the Pod: containers do not restart any more.
+    pub fn begin_termination(&mut self) {
+        self.is_terminating = true;
     }
 
-    /// Whether all has been done that the Pod is for: only sidecars may still run.
-    pub fn is_done(&self) -> bool {
-        self.has_init_failed() || !self.main.is_empty() && self.main.iter().all(Slot::is_terminated)
+    /// True if the work of the Pod is complete: only sidecars may still run.
+    pub fn is_complete(&self) -> bool {
+        self.has_init_failed()
+            || !self.main.is_empty() && self.main.iter().all(TrackedContainer::is_terminated)
     }
 
-    /// The running containers whose turn it is to end: all but the sidecars, then the last sidecar.
-    pub fn to_stop(&self) -> Vec<String> {
-        let running = |slot: &&Slot| slot.is_running();
+    /// Names of the running containers to stop next: all but the sidecars, then the last sidecar.
+    pub fn next_to_stop(&self) -> Vec<String> {
+        let running = |container: &&TrackedContainer| container.is_running();
         let first: Vec<String> = self
-            .slots()
+            .iter()
             .filter(running)
-            .filter(|slot| !slot.is_restartable)
-            .map(|slot| slot.name.clone())
+            .filter(|container| !container.is_restartable)
+            .map(|container| container.name.clone())
             .collect();
         if !first.is_empty() {
             return first;
         }
         let sidecar = self.init.iter().rev().find(running);
-        sidecar.map(|slot| slot.name.clone()).into_iter().collect()
+        sidecar
+            .map(|container| container.name.clone())
+            .into_iter()
+            .collect()
     }
 
-    /// All are gone with the Pod's sandbox, in whatever state they were.
-    pub fn lost(&mut self, now: Timestamp) {
-        self.lost_but(now, |_| false);
+    /// Records that all running containers are gone with the sandbox.
+    pub fn mark_all_lost(&mut self, now: Timestamp) {
+        self.mark_lost_unless(now, |_| false);
     }
 
-    /// Those are gone that are not `there`.
-    pub fn lost_but(&mut self, now: Timestamp, there: impl Fn(&str) -> bool) {
+    /// Records that those running containers are gone that are not present.
+    pub fn mark_lost_unless(&mut self, now: Timestamp, is_present: impl Fn(&str) -> bool) {
         let running: Vec<(String, Timestamp)> = self
-            .slots()
-            .filter_map(|slot| match slot.state {
-                State::Running { since } if !there(&slot.name) => Some((slot.name.clone(), since)),
+            .iter()
+            .filter_map(|container| match container.state {
+                State::Running { since } if !is_present(&container.name) => {
+                    Some((container.name.clone(), since))
+                }
                 _ => None,
             })
             .collect();
         for (name, since) in running {
-            let ended = Ended {
+            let terminated = Terminated {
                 exit_code: 137,
                 signal: Some(libc::SIGKILL),
                 reason: "ContainerStatusUnknown".into(),
                 started_at: since,
                 finished_at: now,
             };
-            self.ended(&name, ended);
+            self.mark_terminated(&name, terminated);
         }
     }
 
-    /// The Pod's phase.
+    /// Phase of the Pod.
     pub fn phase(&self) -> Phase {
-        if self.is_done() && self.any_running() {
-            // Sidecars that are still ending.
+        if self.is_complete() && self.is_any_running() {
+            // Sidecars still terminate.
             return if self.has_init_failed() {
                 Phase::Pending
             } else {
@@ -202,61 +221,70 @@ impl Containers {
         if self.has_init_failed() {
             return Phase::Failed;
         }
-        if self.is_done() {
-            let all_well = self.main.iter().all(Slot::ended_well);
-            return if all_well { Phase::Succeeded } else { Phase::Failed };
+        if self.is_complete() {
+            let has_succeeded = self.main.iter().all(TrackedContainer::has_succeeded);
+            return if has_succeeded {
+                Phase::Succeeded
+            } else {
+                Phase::Failed
+            };
         }
         if !self.is_initialized() {
             return Phase::Pending;
         }
-        if self.main.iter().all(Slot::was_started) {
+        if self.main.iter().all(TrackedContainer::has_started) {
             Phase::Running
         } else {
             Phase::Pending
         }
     }
 
-    /// Whether any container runs.
-    pub fn any_running(&self) -> bool {
-        self.slots().any(Slot::is_running)
+    /// True if any container runs.
+    pub fn is_any_running(&self) -> bool {
+        self.iter().any(TrackedContainer::is_running)
     }
 
-    /// The container of that name.
-    pub fn slot(&self, name: &str) -> Option<&Slot> {
-        self.slots().find(|slot| slot.name == name)
+    /// Container with that name.
+    pub fn get(&self, name: &str) -> Option<&TrackedContainer> {
+        self.iter().find(|container| container.name == name)
     }
 
     /// All containers, init containers first.
-    pub fn slots(&self) -> impl Iterator<Item = &Slot> {
+    pub fn iter(&self) -> impl Iterator<Item = &TrackedContainer> {
         self.init.iter().chain(&self.main)
     }
 
-    fn slot_mut(&mut self, name: &str) -> Option<&mut Slot> {
+    fn get_mut(&mut self, name: &str) -> Option<&mut TrackedContainer> {
         self.init
             .iter_mut()
             .chain(&mut self.main)
-            .find(|slot| slot.name == name)
+            .find(|container| container.name == name)
     }
 
     fn has_init_failed(&self) -> bool {
-        let failed = |slot: &Slot| !slot.is_restartable && slot.is_terminated() && !slot.ended_well();
+        let failed = |container: &TrackedContainer| {
+            !container.is_restartable && container.is_terminated() && !container.has_succeeded()
+        };
         self.init.iter().any(failed)
     }
 
-    /// The containers whose turn it is to start: sidecars that were reached before and the first init container
-    /// that is not past, or all others.
-    fn startable(&self) -> impl Iterator<Item = &Slot> {
-        let is_done = self.is_done() || self.is_ending;
-        let current = self.init.iter().position(|slot| !slot.is_past());
+    /// Containers whose turn it is to start: during initialization the sidecars before the first incomplete init
+    /// container and that container, afterwards all others.
+    fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
+        let is_idle = self.is_complete() || self.is_terminating;
+        let current = self
+            .init
+            .iter()
+            .position(|container| !container.is_init_complete());
         let reached = match current {
-            // An init container does not run again once the others were started.
+            // Init containers do not run again after a main container has started.
             Some(_) if self.is_initialized() => self.init.len(),
             Some(index) => index + 1,
             None => self.init.len(),
         };
-        let main: &[Slot] = if self.is_initialized() { &self.main } else { &[] };
+        let main: &[TrackedContainer] = if self.is_initialized() { &self.main } else { &[] };
         let init = self.init.iter().take(reached);
-        let init = init.filter(move |slot| slot.is_restartable || !slot.is_past());
-        init.chain(main).filter(move |_| !is_done)
+        let init = init.filter(move |container| container.is_restartable || !container.is_init_complete());
+        init.chain(main).filter(move |_| !is_idle)
     }
 }

@@ -1,46 +1,46 @@
-//! As much HTTP/1 as an echo needs. Pure.
+//! Minimal HTTP/1 for the echo server. Pure.
 
-/// Methods that tell an HTTP request from other bytes.
+/// Methods that distinguish HTTP requests from other bytes.
 const METHODS: [&str; 8] = [
     "GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH", "TRACE",
 ];
 
-/// What the first bytes of a connection are.
+/// Protocol of a connection, as its first bytes show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
-    /// An HTTP request, or the beginning of one.
+pub(super) enum DetectedProtocol {
+    /// HTTP/1, from the beginning of a request on.
     Http,
-    /// Something else.
+    /// Any other protocol.
     Other,
 }
 
-/// The parts of a request's head that the answer depends on.
+/// Parts of a request head on which the response depends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Head {
     pub method: String,
     pub target: String,
-    /// Bytes of the head with the empty line.
+    /// Bytes of the head, including the empty line.
     pub bytes: usize,
-    /// Whether the connection stays open after the answer.
-    pub keep_alive: bool,
+    /// Set if the connection stays open after the response.
+    pub is_keep_alive: bool,
 }
 
-/// Tells HTTP from other bytes as soon as that is possible.
-pub(super) fn opening(bytes: &[u8]) -> Opening {
+/// Returns the protocol that begins with these bytes.
+pub(super) fn detect_protocol(bytes: &[u8]) -> DetectedProtocol {
     let begins_http = METHODS.iter().any(|method| {
         let method = format!("{method} ");
         let length = bytes.len().min(method.len());
         !bytes.is_empty() && bytes.get(..length) == method.as_bytes().get(..length)
     });
     if begins_http {
-        Opening::Http
+        DetectedProtocol::Http
     } else {
-        Opening::Other
+        DetectedProtocol::Other
     }
 }
 
-/// Reads a request's head; `None` while its empty line has not come.
-pub(super) fn head(bytes: &[u8]) -> Option<Head> {
+/// Parses a request head; `None` while its empty line is missing.
+pub(super) fn parse_head(bytes: &[u8]) -> Option<Head> {
     let end = bytes.windows(4).position(|w| w == b"\r\n\r\n")? + 4;
     let text = String::from_utf8_lossy(bytes.get(..end)?).into_owned();
     let mut lines = text.split("\r\n");
@@ -55,10 +55,10 @@ pub(super) fn head(bytes: &[u8]) -> Option<Head> {
             .find(|(n, _)| n.eq_ignore_ascii_case(name))
             .map(|(_, value)| value.trim().to_ascii_lowercase())
     };
-    // A body is not read: after a request that has one the connection ends.
+    // Bodies are not read: the connection closes after a request that has one.
     let has_body =
         header("content-length").is_some_and(|l| l != "0") || header("transfer-encoding").is_some();
-    let asked = match header("connection").as_deref() {
+    let is_requested = match header("connection").as_deref() {
         Some("close") => false,
         Some("keep-alive") => true,
         _ => is_1_1,
@@ -67,13 +67,13 @@ pub(super) fn head(bytes: &[u8]) -> Option<Head> {
         method,
         target,
         bytes: end,
-        keep_alive: asked && !has_body,
+        is_keep_alive: is_requested && !has_body,
     })
 }
 
-/// The answer with that body.
-pub(super) fn answer(head: &Head, body: &str) -> String {
-    let connection = if head.keep_alive { "keep-alive" } else { "close" };
+/// Returns a response with the body.
+pub(super) fn response(head: &Head, body: &str) -> String {
+    let connection = if head.is_keep_alive { "keep-alive" } else { "close" };
     let length = body.len();
     let body = if head.method == "HEAD" { "" } else { body };
     format!(

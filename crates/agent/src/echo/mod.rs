@@ -1,8 +1,10 @@
-//! The built-in image `portolan.dev/echo`: answers on every port that its container declares with who answered
-//! and who asked, as one line of JSON. HTTP requests get HTTP, other TCP clients and datagrams get the line.
+//! Built-in image `portolan.dev/echo`: an echo server on every port that its container declares.
+//!
+//! The response names the server and the client in one line of JSON. HTTP requests get it as an HTTP response, other
+//! TCP clients and datagrams get the line itself.
 
 mod http;
-mod serve;
+mod server;
 
 use std::net::SocketAddr;
 use std::process::ExitCode;
@@ -15,10 +17,10 @@ mod tests;
 
 /// Hidden subcommand of the echo server.
 pub const SUBCOMMAND: &str = "internal-echo";
-/// The port of a container that declares none.
+/// Port of a container that declares none.
 const PORT_DEFAULT: u16 = 8080;
 
-/// Who answers, and where.
+/// Identity and ports of an echo server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Settings {
     /// Name of the Pod.
@@ -27,12 +29,35 @@ pub struct Settings {
     pub namespace: String,
     /// Name of the node.
     pub node: String,
-    /// Ports to answer on. SCTP ports are left out: not every kernel has them.
+    /// Ports to serve. [`Settings::parse`] removes SCTP ports, because some kernels lack SCTP.
     pub ports: Vec<(Protocol, u16)>,
 }
 
+/// Error in the arguments of the hidden subcommand.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ArgumentError {
+    /// An argument has no value.
+    #[error("{name} needs a value")]
+    MissingValue {
+        /// Name of the argument.
+        name: String,
+    },
+    /// An argument is unknown.
+    #[error("unknown argument {name}")]
+    Unknown {
+        /// Name of the argument.
+        name: String,
+    },
+    /// A port is not of the form `80/TCP`.
+    #[error("{text:?} is not a port: NUMBER/PROTOCOL")]
+    Port {
+        /// Value of the argument.
+        text: String,
+    },
+}
+
 impl Settings {
-    /// The arguments from which [`Settings::parse`] makes the same settings.
+    /// Returns arguments from which [`Settings::parse`] builds the same settings.
     pub fn arguments(&self) -> Vec<String> {
         let named = [
             ("--pod", &self.pod),
@@ -49,19 +74,22 @@ impl Settings {
         arguments
     }
 
-    /// Reads the arguments of the hidden subcommand; without a port, TCP and UDP 8080.
-    pub fn parse(arguments: &[String]) -> Result<Self, String> {
+    /// Parses the arguments of the hidden subcommand. Without a port, TCP and UDP 8080 are served.
+    ///
+    /// # Errors
+    /// See [`ArgumentError`].
+    pub fn parse(arguments: &[String]) -> Result<Self, ArgumentError> {
         let mut settings = Self::default();
         for pair in arguments.chunks(2) {
             let [name, value] = pair else {
-                return Err(format!("{} needs a value", pair.concat()));
+                return Err(ArgumentError::MissingValue { name: pair.concat() });
             };
             match name.as_str() {
                 "--pod" => settings.pod.clone_from(value),
                 "--namespace" => settings.namespace.clone_from(value),
                 "--node" => settings.node.clone_from(value),
                 "--port" => settings.ports.push(parse_port(value)?),
-                _ => return Err(format!("unknown argument {name}")),
+                _ => return Err(ArgumentError::Unknown { name: name.clone() }),
             }
         }
         if settings.ports.is_empty() {
@@ -73,8 +101,8 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The answer to `client`, who asked on `port`.
-    fn answer(&self, protocol: Protocol, port: u16, client: SocketAddr) -> Value {
+    /// Returns the response to a client.
+    fn response(&self, protocol: Protocol, port: u16, client: SocketAddr) -> Value {
         let address = client.ip().to_canonical();
         json!({
             "pod": self.pod,
@@ -87,10 +115,10 @@ impl Settings {
     }
 }
 
-/// Serves until the process is ended: the whole of the hidden subcommand.
+/// Runs the hidden subcommand: serves until the process is killed.
 pub fn run(settings: Settings) -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let served = runtime.and_then(|runtime| runtime.block_on(serve::serve(settings)));
+    let served = runtime.and_then(|runtime| runtime.block_on(server::serve(settings)));
     match served {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -100,15 +128,17 @@ pub fn run(settings: Settings) -> ExitCode {
     }
 }
 
-fn parse_port(text: &str) -> Result<(Protocol, u16), String> {
-    let wrong = || format!("{text:?} is not a port: NUMBER/PROTOCOL");
-    let (number, protocol) = text.split_once('/').ok_or_else(wrong)?;
-    let number = number.parse().map_err(|_| wrong())?;
+fn parse_port(text: &str) -> Result<(Protocol, u16), ArgumentError> {
+    let invalid = || ArgumentError::Port {
+        text: text.to_owned(),
+    };
+    let (number, protocol) = text.split_once('/').ok_or_else(invalid)?;
+    let number = number.parse().map_err(|_| invalid())?;
     let protocol = match protocol {
         "TCP" => Protocol::Tcp,
         "UDP" => Protocol::Udp,
         "SCTP" => Protocol::Sctp,
-        _ => return Err(wrong()),
+        _ => return Err(invalid()),
     };
     Ok((protocol, number))
 }

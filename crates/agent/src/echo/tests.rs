@@ -1,8 +1,8 @@
-use super::http::{Opening, answer, head, opening};
+use super::http::{DetectedProtocol, detect_protocol, parse_head, response};
 use super::*;
 
 #[test]
-fn arguments_and_settings_are_the_same() {
+fn arguments_round_trip() {
     let settings = Settings {
         pod: "a".to_owned(),
         namespace: "b".to_owned(),
@@ -13,7 +13,7 @@ fn arguments_and_settings_are_the_same() {
 }
 
 #[test]
-fn without_ports_there_is_8080() {
+fn default_port_is_8080() {
     let ports = |arguments: &[&str]| {
         let arguments: Vec<String> = arguments.iter().map(|a| (*a).to_owned()).collect();
         Settings::parse(&arguments).map(|s| s.ports)
@@ -27,24 +27,24 @@ fn without_ports_there_is_8080() {
 }
 
 #[test]
-fn the_client_is_named_by_its_own_family() {
+fn mapped_client_addresses_are_ipv4() {
     let client = "[::ffff:10.0.0.1]:4000".parse().unwrap();
-    let answer = Settings::default().answer(Protocol::Tcp, 80, client);
-    assert_eq!(answer["client"], "10.0.0.1:4000");
+    let response = Settings::default().response(Protocol::Tcp, 80, client);
+    assert_eq!(response["client"], "10.0.0.1:4000");
 }
 
 #[test]
-fn http_is_told_by_its_first_bytes() {
-    assert_eq!(opening(b"GET / HT"), Opening::Http);
-    assert_eq!(opening(b"G"), Opening::Http);
-    assert_eq!(opening(b"GETTING"), Opening::Other);
-    assert_eq!(opening(b"hello\n"), Opening::Other);
-    assert_eq!(opening(b""), Opening::Other);
+fn detects_http_by_first_bytes() {
+    assert_eq!(detect_protocol(b"GET / HT"), DetectedProtocol::Http);
+    assert_eq!(detect_protocol(b"G"), DetectedProtocol::Http);
+    assert_eq!(detect_protocol(b"GETTING"), DetectedProtocol::Other);
+    assert_eq!(detect_protocol(b"hello\n"), DetectedProtocol::Other);
+    assert_eq!(detect_protocol(b""), DetectedProtocol::Other);
 }
 
 #[test]
-fn heads_say_whether_the_connection_stays() {
-    let keep = |text: &str| head(text.as_bytes()).map(|h| h.keep_alive);
+fn head_decides_about_keep_alive() {
+    let keep = |text: &str| parse_head(text.as_bytes()).map(|head| head.is_keep_alive);
     assert_eq!(keep("GET / HTTP/1.1\r\nHost: x\r\n"), None);
     assert_eq!(keep("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), Some(true));
     assert_eq!(keep("GET / HTTP/1.1\r\nconnection: Close\r\n\r\n"), Some(false));
@@ -53,8 +53,8 @@ fn heads_say_whether_the_connection_stays() {
         keep("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\nabc"),
         Some(false)
     );
-    let head = head(b"HEAD /x HTTP/1.1\r\n\r\nrest").unwrap();
+    let head = parse_head(b"HEAD /x HTTP/1.1\r\n\r\nrest").unwrap();
     assert_eq!((head.target.as_str(), head.bytes), ("/x", 20));
-    let text = answer(&head, "12345");
+    let text = response(&head, "12345");
     assert!(text.contains("Content-Length: 5\r\n") && text.ends_with("\r\n\r\n"));
 }

@@ -3,6 +3,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::*;
+use crate::object::ResourceFieldRef;
 
 #[derive(Deserialize)]
 struct Recorded {
@@ -33,7 +34,7 @@ fn pod(spec: serde_json::Value) -> Pod {
 }
 
 #[test]
-fn recorded_environments_are_reproduced() {
+fn matches_recorded_environments() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/env.json");
     let recorded: Recorded = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     assert_eq!(recorded.cases.len(), 15);
@@ -43,7 +44,7 @@ fn recorded_environments_are_reproduced() {
 }
 
 #[test]
-fn visible_are_the_own_namespace_and_kubernetes() {
+fn visible_services_are_of_the_namespace_and_kubernetes() {
     let services = [
         service("default", "kubernetes", "10.0.0.1"),
         service("default", "other", "10.0.0.2"),
@@ -60,7 +61,7 @@ fn visible_are_the_own_namespace_and_kubernetes() {
 }
 
 #[test]
-fn an_own_service_named_kubernetes_wins_if_links_are_on() {
+fn own_kubernetes_service_overrides_default_with_links() {
     let services = [
         service("shop", "kubernetes", "10.0.0.9"),
         service("default", "kubernetes", "10.0.0.1"),
@@ -71,7 +72,7 @@ fn an_own_service_named_kubernetes_wins_if_links_are_on() {
 }
 
 #[test]
-fn references_expand_and_escapes_stay() {
+fn expands_references_and_escapes() {
     let value_of = |name: &str| (name == "A").then_some("1");
     for (text, expected) in [
         ("$(A)", "1"),
@@ -88,7 +89,7 @@ fn references_expand_and_escapes_stay() {
 }
 
 #[test]
-fn own_variables_win_and_may_use_services_and_earlier_ones() {
+fn own_variables_override_and_refer_to_services() {
     let pod = pod(json!({"containers": [{"name": "c", "env": [
         {"name": "HOST", "value": "$(WEB_SERVICE_HOST):80"},
         {"name": "URL", "value": "http://$(HOST)/$(LATER)"},
@@ -118,7 +119,7 @@ fn own_variables_win_and_may_use_services_and_earlier_ones() {
 }
 
 #[test]
-fn keys_of_config_maps_and_secrets_are_looked_up() {
+fn reads_keys_of_config_maps_and_secrets() {
     let pod = pod(json!({"containers": [{"name": "c",
     "envFrom": [{"prefix": "P_", "configMapRef": {"name": "all"}}, {"secretRef": {"name": "gone", "optional": true}}],
     "env": [
@@ -141,7 +142,7 @@ fn keys_of_config_maps_and_secrets_are_looked_up() {
 }
 
 #[test]
-fn resources_are_numbers_by_their_divisor() {
+fn divides_resources_by_their_divisor() {
     let pod: Pod = serde_json::from_value(serde_json::json!({"spec": {"containers": [
         {"name": "a", "resources": {"limits": {"cpu": "1500m", "memory": "64Mi"}}}, {"name": "b"}]}}))
     .unwrap();

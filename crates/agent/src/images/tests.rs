@@ -12,7 +12,7 @@ fn table() -> Images {
 }
 
 #[test]
-fn the_whole_reference_goes_before_the_name() {
+fn full_reference_precedes_the_name() {
     let program = |image| match table().entrypoint(image) {
         Ok(Entrypoint::Command(command)) => command[0].clone(),
         other => panic!("{image}: {other:?}"),
@@ -25,7 +25,7 @@ fn the_whole_reference_goes_before_the_name() {
 }
 
 #[test]
-fn echo_always_works() {
+fn echo_image_needs_no_table_entry() {
     assert_eq!(
         Images::default().entrypoint("portolan.dev/echo"),
         Ok(Entrypoint::Echo)
@@ -37,7 +37,7 @@ fn echo_always_works() {
 }
 
 #[test]
-fn an_unknown_image_says_what_to_do() {
+fn unknown_image_error_names_the_remedy() {
     let message = table().entrypoint("redis:7").unwrap_err().to_string();
     assert!(message.contains("`redis: [program, argument, …]`"), "{message}");
     assert!(message.contains(ECHO_IMAGE));

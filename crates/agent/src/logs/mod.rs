@@ -1,8 +1,9 @@
-//! What containers have printed, as `kubectl logs` asks for it: the question ([`Options`]), where the answer is
-//! ([`find`]), and the answer ([`read`]).
+//! Logs of containers, as `kubectl logs` requests them (kubelet's `kuberuntime/logs`).
+//!
+//! [`Options`] are the parameters of the request, [`find`] locates the files, [`read`] returns the lines.
 
-mod follow;
-mod line;
+mod entry;
+mod reader;
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -11,65 +12,68 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::state_directory::{PodDirectory, StateDirectory};
 
-pub use follow::{Stop, read};
+pub use reader::{ClientGone, read};
 
 #[cfg(test)]
 mod tests;
 
-/// What is asked for: the parameters of upstream's `PodLogOptions`.
+/// Parameters of a request for a log (upstream's `PodLogOptions`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Go on with what is printed later.
+    /// Continue with later output.
     pub follow: bool,
-    /// The run before the present one.
+    /// Select the run before the present one.
     pub previous: bool,
-    /// Only so many lines, the last ones.
+    /// Select only this many lines from the end.
     pub tail_lines: Option<u64>,
-    /// Nothing older.
+    /// Select only lines that are not older.
     pub since: Option<Timestamp>,
-    /// Each line with its time.
+    /// Prefix each line with its timestamp.
     pub timestamps: bool,
-    /// No more bytes than that.
+    /// Return at most this many bytes.
     pub limit_bytes: Option<u64>,
 }
 
-/// Why there is no log. The messages are for people.
+/// Reason for which there is no log. Users see the messages.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// A parameter has no such value.
+    /// The value of a parameter is invalid.
     #[error("{name}: invalid value {value:?}")]
     Parameter {
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// What was given.
+        /// Value.
         value: String,
     },
-    /// The Pod is not on this node, or was never started.
+    /// The Pod is not on this node, or has not started.
     #[error("pod {pod:?} not found on this node, or not started yet")]
     Pod {
-        /// Name of the Pod.
+        /// Pod name.
         pod: String,
     },
-    /// The container was not started yet. It may be later.
+    /// The container has not started. A retry may succeed.
     #[error("container {container:?} in pod {pod:?} is waiting to start: ContainerCreating")]
     NotStarted {
-        /// The container.
+        /// Container name.
         container: String,
-        /// The Pod.
+        /// Pod name.
         pod: String,
     },
-    /// It was not started anew, or so often that the log is gone.
+    /// The container has no previous run, or its log was removed.
     #[error("previous terminated container {container:?} in pod {pod:?} not found")]
     NoPrevious {
-        /// The container.
+        /// Container name.
         container: String,
-        /// The Pod.
+        /// Pod name.
         pod: String,
     },
 }
 
 impl Options {
-    /// Reads the parameters of a query, at the time `now`.
+    /// Parses the parameters of a query at the time `now`.
+    ///
+    /// # Errors
+    /// [`LogError::Parameter`] for an invalid value.
     pub fn parse(query: &HashMap<String, String>, now: Timestamp) -> Result<Self, LogError> {
         let value = |name: &str| {
             query
@@ -77,18 +81,18 @@ impl Options {
                 .map(String::as_str)
                 .filter(|value| !value.is_empty())
         };
-        let wrong = |name: &'static str| LogError::Parameter {
+        let invalid = |name: &'static str| LogError::Parameter {
             name,
             value: value(name).unwrap_or_default().to_owned(),
         };
         let flag = |name: &'static str| match value(name) {
             None | Some("false" | "0") => Ok(false),
             Some("true" | "1") => Ok(true),
-            Some(_) => Err(wrong(name)),
+            Some(_) => Err(invalid(name)),
         };
         let number = |name: &'static str| -> Result<Option<u64>, LogError> {
             value(name)
-                .map(|text| text.parse().map_err(|_| wrong(name)))
+                .map(|text| text.parse().map_err(|_| invalid(name)))
                 .transpose()
         };
         let seconds = number("sinceSeconds")?.map(|seconds| i64::try_from(seconds).unwrap_or(i64::MAX));
@@ -96,7 +100,7 @@ impl Options {
             now.checked_sub(SignedDuration::from_secs(seconds))
                 .unwrap_or(Timestamp::UNIX_EPOCH)
         });
-        let since_time = value("sinceTime").map(|text| text.parse().map_err(|_| wrong("sinceTime")));
+        let since_time = value("sinceTime").map(|text| text.parse().map_err(|_| invalid("sinceTime")));
         let since_time: Option<Timestamp> = since_time.transpose()?;
         Ok(Self {
             follow: flag("follow")?,
@@ -109,40 +113,42 @@ impl Options {
     }
 }
 
-/// One run of a container whose log is there.
+/// Log of one run of a container.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct ContainerLog {
     directory: PodDirectory,
     container: String,
-    /// How often the container had been started anew at that run.
+    /// Restart count of the container at that run.
     run: u32,
-    /// Where its log is.
+    /// Path of the current file.
     pub path: PathBuf,
 }
 
-impl Found {
-    /// Whether more may be printed.
-    pub fn may_go_on(&self) -> bool {
-        let memory = self.directory.memory().unwrap_or_default();
-        memory
-            .get(&self.container)
-            .is_some_and(|known| known.restarts() == self.run && known.is_running())
+impl ContainerLog {
+    /// True if the container may write more.
+    pub fn may_grow(&self) -> bool {
+        let checkpoint = self.directory.read_checkpoint().unwrap_or_default();
+        let container = checkpoint.get(&self.container);
+        container.is_some_and(|container| container.restarts() == self.run && container.is_running())
     }
 }
 
-/// The log of a container of the Pod with that name.
+/// Finds the log of a container.
+///
+/// # Errors
+/// [`LogError`] if the Pod, the container or its previous run has none.
 pub fn find(
     state: &StateDirectory,
     namespace: &str,
     pod: &str,
     container: &str,
     previous: bool,
-) -> Result<Found, LogError> {
+) -> Result<ContainerLog, LogError> {
     let directory = state
-        .find(namespace, pod)
+        .find_pod(namespace, pod)
         .ok_or_else(|| LogError::Pod { pod: pod.to_owned() })?;
-    let memory = directory.memory().unwrap_or_default();
-    let restarts = memory.get(container).map_or(0, |known| known.restarts());
+    let checkpoint = directory.read_checkpoint().unwrap_or_default();
+    let restarts = checkpoint.get(container).map_or(0, |saved| saved.restarts());
     let missing = || {
         let (container, pod) = (container.to_owned(), pod.to_owned());
         if previous {
@@ -161,7 +167,7 @@ pub fn find(
     if !path.exists() {
         return Err(missing());
     }
-    Ok(Found {
+    Ok(ContainerLog {
         directory,
         container: container.to_owned(),
         run,

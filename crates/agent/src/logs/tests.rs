@@ -1,7 +1,7 @@
 use std::fs;
 
 use super::*;
-use crate::containers::{Containers, Slot};
+use crate::containers::{Containers, TrackedContainer};
 use crate::object::RestartPolicy;
 use crate::state_directory::Record;
 
@@ -9,8 +9,8 @@ fn at(second: i64) -> Timestamp {
     Timestamp::from_second(1_700_000_000 + second).unwrap()
 }
 
-/// A Pod `web` whose container `a` was started twice, and runs if `runs`.
-fn pod(root: &std::path::Path, runs: bool) -> (StateDirectory, PodDirectory) {
+/// Pod `web` whose container `a` has restarted once and may be running.
+fn pod(root: &std::path::Path, is_running: bool) -> (StateDirectory, PodDirectory) {
     let state = StateDirectory::open(root).unwrap();
     let directory = state.pod("u1").unwrap();
     let record = Record {
@@ -20,24 +20,27 @@ fn pod(root: &std::path::Path, runs: bool) -> (StateDirectory, PodDirectory) {
         ..Record::default()
     };
     directory.create(&record).unwrap();
-    let slots = vec![Slot::new("a", 1, at(0)), Slot::new("b", 0, at(0))];
-    let mut containers = Containers::new(String::new(), RestartPolicy::Always, vec![], slots);
-    if runs {
-        containers.started("a", at(0));
+    let tracked = vec![
+        TrackedContainer::new("a", 1, at(0)),
+        TrackedContainer::new("b", 0, at(0)),
+    ];
+    let mut containers = Containers::new(String::new(), RestartPolicy::Always, vec![], tracked);
+    if is_running {
+        containers.mark_started("a", at(0));
     }
-    directory.write_memory(&containers.remember()).unwrap();
+    directory.write_checkpoint(&containers.checkpoint()).unwrap();
     (state, directory)
 }
 
-fn answer(state: &StateDirectory, options: &Options) -> String {
-    let found = find(state, "shop", "web", "a", options.previous).unwrap();
-    let mut told = Vec::new();
-    read(&found, options, |line| {
-        told.extend(line);
+fn read_all(state: &StateDirectory, options: &Options) -> String {
+    let log = find(state, "shop", "web", "a", options.previous).unwrap();
+    let mut output = Vec::new();
+    read(&log, options, |line| {
+        output.extend(line);
         Ok(())
     })
     .unwrap();
-    String::from_utf8(told).unwrap()
+    String::from_utf8(output).unwrap()
 }
 
 fn entry(second: i64, tag: char, text: &str) -> String {
@@ -45,7 +48,7 @@ fn entry(second: i64, tag: char, text: &str) -> String {
 }
 
 #[test]
-fn parameters_are_read_or_refused() {
+fn parses_parameters_and_rejects_invalid_values() {
     let parse = |pairs: &[(&str, &str)]| {
         let query = pairs
             .iter()
@@ -85,7 +88,7 @@ fn parameters_are_read_or_refused() {
 }
 
 #[test]
-fn lines_come_from_all_files_in_order() {
+fn reads_rotated_files_in_order() {
     let root = tempfile::tempdir().unwrap();
     let (state, directory) = pod(root.path(), false);
     let path = directory.log("a", 1);
@@ -104,7 +107,7 @@ fn lines_come_from_all_files_in_order() {
     let with = |change: fn(&mut Options)| {
         let mut options = Options::default();
         change(&mut options);
-        answer(&state, &options)
+        read_all(&state, &options)
     };
     assert_eq!(with(|_| {}), "one\ntwo\n\nfour 4\n");
     assert_eq!(with(|o| o.previous = true), "before\n");
@@ -113,14 +116,14 @@ fn lines_come_from_all_files_in_order() {
     assert_eq!(with(|o| o.tail_lines = Some(99)), "one\ntwo\n\nfour 4\n");
     assert_eq!(with(|o| o.since = Some(at(3))), "\nfour 4\n");
     assert_eq!(with(|o| o.limit_bytes = Some(6)), "one\ntw");
-    // A container that does not run prints no more.
+    // Following ends at once for a container that does not run.
     assert_eq!(with(|o| (o.follow, o.tail_lines) = (true, Some(1))), "four 4\n");
     let stamped = with(|o| (o.timestamps, o.tail_lines) = (true, Some(3)));
     assert_eq!(stamped.lines().next(), Some("2023-11-14T22:13:22.000000000Z two"));
 }
 
 #[test]
-fn what_is_missing_is_said() {
+fn reports_missing_logs() {
     let root = tempfile::tempdir().unwrap();
     let (state, _) = pod(root.path(), true);
     let message = |pod: &str, container: &str, previous| {
@@ -140,40 +143,40 @@ fn what_is_missing_is_said() {
 }
 
 #[test]
-fn following_ends_with_the_container_and_sees_rotation() {
+fn following_survives_rotation_and_ends_with_the_container() {
     let root = tempfile::tempdir().unwrap();
     let (state, directory) = pod(root.path(), true);
     let path = directory.log("a", 1);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, entry(1, 'F', "one")).unwrap();
-    let found = find(&state, "shop", "web", "a", false).unwrap();
+    let log = find(&state, "shop", "web", "a", false).unwrap();
     let options = Options {
         follow: true,
         ..Options::default()
     };
-    let mut told = Vec::new();
-    read(&found, &options, |line| {
-        // Each line is the sign for the next step.
+    let mut output = Vec::new();
+    read(&log, &options, |line| {
+        // Each line triggers the next step.
         match line.as_slice() {
             b"one\n" => {
                 fs::rename(&path, crate::sandbox::older(&path, 1)).unwrap();
                 fs::write(&path, entry(2, 'F', "two")).unwrap();
             }
             b"two\n" => {
-                let ended = Containers::new(
+                let terminated = Containers::new(
                     String::new(),
                     RestartPolicy::Always,
                     vec![],
-                    vec![Slot::new("a", 2, at(0))],
+                    vec![TrackedContainer::new("a", 2, at(0))],
                 );
                 fs::write(&path, entry(2, 'F', "two") + &entry(3, 'F', "three")).unwrap();
-                directory.write_memory(&ended.remember()).unwrap();
+                directory.write_checkpoint(&terminated.checkpoint()).unwrap();
             }
             _ => {}
         }
-        told.extend(line);
+        output.extend(line);
         Ok(())
     })
     .unwrap();
-    assert_eq!(String::from_utf8(told).unwrap(), "one\ntwo\nthree\n");
+    assert_eq!(String::from_utf8(output).unwrap(), "one\ntwo\nthree\n");
 }

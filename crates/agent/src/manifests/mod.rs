@@ -1,10 +1,10 @@
-//! Manifests of static Pods: the files of a directory, read again and again.
+//! Manifests of static Pods: files that are scanned periodically.
 //!
-//! The rules are the kubelet's (`pkg/kubelet/config/file.go`): the Pod's name has the node's behind it, its UID is made
-//! of what the file says, so that a changed file is another Pod, and it refers to nothing that only the API has. Other
-//! than there, a file that cannot be understood does not end what it stood for before.
+//! The rules are the kubelet's (`pkg/kubelet/config/file.go`). The node name is appended to the Pod name. The UID is a
+//! hash of the manifest, so a changed file is another Pod. Static Pods refer to no objects of the API. Unlike with the
+//! kubelet, an invalid file keeps the Pods of its last valid content.
 
-mod read;
+mod parse;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,24 +18,24 @@ use tokio::sync::Notify;
 
 use crate::object::Pod;
 
-pub use read::{ManifestError, read};
+pub use parse::{ManifestError, parse};
 
 #[cfg(test)]
 mod tests;
 
-/// Largest file that is read: far more than any Pod that the API would take.
+/// Largest file that is read: far more than any Pod that the API accepts.
 const FILE_BYTES_MAX: u64 = 3 << 20;
-/// Files that are read: a node has some hundred Pods at most.
+/// Files that are read: a node has a few hundred Pods at most.
 const FILES_MAX: usize = 1_024;
 
-/// A Pod that a file asks for.
+/// Pod of a manifest.
 #[derive(Clone, Debug)]
 pub struct StaticPod {
-    /// The Pod as it is run.
+    /// Pod as the worker runs it.
     pub pod: Arc<Pod>,
-    /// What the API shows of it.
+    /// Object of its mirror Pod.
     pub mirror: Arc<Value>,
-    /// Told when the API's mirror may not be what it should be.
+    /// Signals that the mirror Pod in the API may differ from `mirror`.
     pub mirror_changed: Arc<Notify>,
 }
 
@@ -46,75 +46,75 @@ impl StaticPod {
     }
 }
 
-/// A file as it was read last.
+/// File as it was read last.
 struct File {
     content: Vec<u8>,
     pods: Vec<StaticPod>,
 }
 
-/// The manifests of one node.
+/// Manifests of one node.
 pub struct Manifests {
     path: PathBuf,
     node_name: String,
     files: BTreeMap<PathBuf, File>,
-    /// What was said of the directory itself.
-    complaint: Option<String>,
+    /// Last logged error of the directory.
+    logged_error: Option<String>,
 }
 
 impl Manifests {
-    /// Manifests at `path`, a file or a directory; nothing is read yet.
+    /// Returns the manifests at `path`, a file or a directory, without reading them.
     pub fn new(path: PathBuf, node_name: String) -> Self {
         Self {
             path,
             node_name,
             files: BTreeMap::new(),
-            complaint: None,
+            logged_error: None,
         }
     }
 
-    /// Reads what has changed; the Pods that are wanted now, by UID. What cannot be read or understood is logged, once
-    /// for each content.
+    /// Reads the files that have changed. Returns the Pods of all files by UID. Errors are logged once for each
+    /// content.
     pub fn scan(&mut self) -> BTreeMap<String, StaticPod> {
         match files(&self.path) {
-            Ok(found) => {
-                self.complaint = None;
-                self.files.retain(|path, _| found.contains(path));
-                for path in found {
-                    self.look_at(path);
+            Ok(paths) => {
+                self.logged_error = None;
+                self.files.retain(|path, _| paths.contains(path));
+                for path in paths {
+                    self.read(path);
                 }
             }
-            Err(error) => self.complain(&format!("{}: {error}", self.path.display())),
+            Err(error) => self.log_once(&format!("{}: {error}", self.path.display())),
         }
-        self.wanted()
+        self.pods()
     }
 
-    fn look_at(&mut self, path: PathBuf) {
+    fn read(&mut self, path: PathBuf) {
         let content = match read_file(&path) {
             Ok(content) => content,
-            // It may have been removed between the two looks.
+            // The file may have been removed since the directory was listed.
             Err(error) => {
-                return tracing::warn!(path = %path.display(), %error, "a manifest cannot be read");
+                return tracing::warn!(path = %path.display(), %error, "manifest not read");
             }
         };
-        let before = self.files.remove(&path);
-        if let Some(before) = before.as_ref().filter(|before| before.content == content) {
-            let (content, pods) = (before.content.clone(), before.pods.clone());
+        let previous = self.files.remove(&path);
+        if let Some(previous) = previous.as_ref().filter(|previous| previous.content == content) {
+            let pods = previous.pods.clone();
             self.files.insert(path, File { content, pods });
             return;
         }
-        let pods = match read(&content, &path, &self.node_name) {
+        let pods = match parse(&content, &path, &self.node_name) {
             Ok(pods) => pods,
             Err(error) => {
-                tracing::error!(%error, "a manifest is not understood; what it stood for before stays");
-                before.map(|before| before.pods).unwrap_or_default()
+                tracing::error!(%error, "invalid manifest, Pods of its last valid content stay");
+                previous.map(|previous| previous.pods).unwrap_or_default()
             }
         };
         self.files.insert(path, File { content, pods });
     }
 
-    /// The Pods of all files. Of two with the same name the first file's counts.
-    fn wanted(&self) -> BTreeMap<String, StaticPod> {
-        let mut wanted = BTreeMap::new();
+    /// Pods of all files. Of two Pods with the same name, that of the first file counts.
+    fn pods(&self) -> BTreeMap<String, StaticPod> {
+        let mut pods = BTreeMap::new();
         let mut sources: BTreeMap<ObjectKey, &Path> = BTreeMap::new();
         for (path, file) in &self.files {
             for pod in &file.pods {
@@ -122,29 +122,26 @@ impl Manifests {
                 if let Some(first) = sources.get(&key) {
                     tracing::warn!(
                         pod = %key, first = %first.display(), second = %path.display(),
-                        "two manifests of the same name; the first counts"
+                        "two manifests of the same Pod, the first is used"
                     );
                     continue;
                 }
                 sources.insert(key, path);
-                wanted.insert(pod.pod.metadata.uid.clone(), pod.clone());
+                pods.insert(pod.pod.metadata.uid.clone(), pod.clone());
             }
         }
-        wanted
+        pods
     }
 
-    fn complain(&mut self, complaint: &str) {
-        if self.complaint.as_deref() != Some(complaint) {
-            tracing::error!(
-                complaint,
-                "manifests of static Pods cannot be read; what runs stays"
-            );
-            self.complaint = Some(complaint.to_owned());
+    fn log_once(&mut self, error: &str) {
+        if self.logged_error.as_deref() != Some(error) {
+            tracing::error!(error, "manifests of static Pods not read, running Pods stay");
+            self.logged_error = Some(error.to_owned());
         }
     }
 }
 
-/// The files, in the order of their names; those whose names begin with a dot are somebody's unfinished ones.
+/// Files in the order of their names. Hidden files may be incomplete.
 fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
     if path.is_file() {
         return Ok(vec![path.to_owned()]);

@@ -9,11 +9,11 @@ spec:
 ";
 
 fn pods(text: &str) -> Result<Vec<StaticPod>, String> {
-    read(text.as_bytes(), Path::new("/etc/web.yaml"), "n1").map_err(|error| error.to_string())
+    parse(text.as_bytes(), Path::new("/etc/web.yaml"), "n1").map_err(|error| error.to_string())
 }
 
 #[test]
-fn a_static_pod_is_named_after_its_node_and_knows_its_file() {
+fn static_pod_has_name_and_annotations_of_its_node() {
     let pods = pods(WEB).unwrap();
     let pod = &pods[0].pod;
     assert_eq!(pod.metadata.key().to_string(), "default/web-n1");
@@ -27,7 +27,7 @@ fn a_static_pod_is_named_after_its_node_and_knows_its_file() {
 }
 
 #[test]
-fn files_have_several_documents_in_either_form() {
+fn parses_yaml_documents_json_and_lists() {
     let both = format!("{WEB}\n---\n{}\n---\n", WEB.replace("name: web,", "name: other,"));
     let names = |text: &str| -> Vec<String> {
         let pods = pods(text).unwrap();
@@ -44,32 +44,42 @@ fn files_have_several_documents_in_either_form() {
 }
 
 #[test]
-fn errors_name_the_file_the_document_and_the_field() {
-    let refused = |from: &str, to: &str| pods(&WEB.replace(from, to)).expect_err("refused");
-    let said = refused("image: shell", "image: shell, prots: []");
-    assert!(said.starts_with("/etc/web.yaml, document 1: "), "{said}");
-    assert!(said.contains("spec.containers[0].prots"), "{said}");
-    let said = refused("name: a,", "");
-    assert!(said.contains("spec.containers[0].name: Required value"), "{said}");
-    let said = refused("kind: Pod", "kind: Deployment");
-    assert!(said.contains("kind: \"Deployment\""), "{said}");
-    let said = refused("spec:", "spec:\n  serviceAccountName: x");
-    assert!(said.contains("spec.serviceAccountName: Forbidden"), "{said}");
-    let from = "image: shell, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]";
-    let said = refused("image: shell", from);
+fn errors_name_file_document_and_field() {
+    let error = |from: &str, to: &str| pods(&WEB.replace(from, to)).expect_err("an invalid manifest");
+    let message = error("image: shell", "image: shell, prots: []");
+    assert!(message.starts_with("/etc/web.yaml, document 1: "), "{message}");
+    assert!(message.contains("spec.containers[0].prots"), "{message}");
+    let message = error("name: a,", "");
     assert!(
-        said.contains("spec.containers[0].env[0].valueFrom.secretKeyRef"),
-        "{said}"
+        message.contains("spec.containers[0].name: Required value"),
+        "{message}"
     );
-    let said = refused("spec:", "spec:\n  volumes: [{name: v, configMap: {name: c}}]");
-    assert!(said.contains("spec.volumes[0].configMap"), "{said}");
-    assert!(pods("{").expect_err("no YAML").starts_with("/etc/web.yaml: "));
+    let message = error("kind: Pod", "kind: Deployment");
+    assert!(message.contains("kind: \"Deployment\""), "{message}");
+    let message = error("spec:", "spec:\n  serviceAccountName: x");
+    assert!(
+        message.contains("spec.serviceAccountName: Forbidden"),
+        "{message}"
+    );
+    let from = "image: shell, env: [{name: A, valueFrom: {secretKeyRef: {name: s, key: k}}}]";
+    let message = error("image: shell", from);
+    assert!(
+        message.contains("spec.containers[0].env[0].valueFrom.secretKeyRef"),
+        "{message}"
+    );
+    let message = error("spec:", "spec:\n  volumes: [{name: v, configMap: {name: c}}]");
+    assert!(message.contains("spec.volumes[0].configMap"), "{message}");
+    assert!(
+        pods("{")
+            .expect_err("invalid YAML")
+            .starts_with("/etc/web.yaml: ")
+    );
 }
 
 #[test]
-fn another_content_or_place_is_another_pod() {
+fn uid_depends_on_content_path_and_node() {
     let uid = |text: &str, path: &str, node: &str| {
-        let pods = read(text.as_bytes(), Path::new(path), node).unwrap();
+        let pods = parse(text.as_bytes(), Path::new(path), node).unwrap();
         pods[0].pod.metadata.uid.clone()
     };
     let first = uid(WEB, "/a", "n1");
@@ -81,25 +91,25 @@ fn another_content_or_place_is_another_pod() {
 }
 
 #[test]
-fn what_is_not_understood_ends_nothing() {
+fn invalid_content_keeps_previous_pods() {
     let directory = tempfile::tempdir().unwrap();
     let write = |name: &str, text: &str| fs::write(directory.path().join(name), text).unwrap();
     let mut manifests = Manifests::new(directory.path().to_owned(), "n1".into());
     let mut names = || -> Vec<String> {
-        let wanted = manifests.scan();
-        let mut names: Vec<String> = wanted.values().map(|pod| pod.pod.metadata.name.clone()).collect();
+        let pods = manifests.scan();
+        let mut names: Vec<String> = pods.values().map(|pod| pod.pod.metadata.name.clone()).collect();
         names.sort();
         names
     };
     assert!(names().is_empty());
     write("web.yaml", WEB);
-    write(".web.yaml.swp", "unfinished");
+    write(".web.yaml.swp", "incomplete");
     assert_eq!(names(), ["web-n1"]);
     write("web.yaml", "kind: Pod");
-    assert_eq!(names(), ["web-n1"], "the one of before");
+    assert_eq!(names(), ["web-n1"], "the previous content");
     write("web.yaml", &WEB.replace("name: web,", "name: new,"));
     assert_eq!(names(), ["new-n1"]);
-    // The same name in two files.
+    // Two files with the same Pod name.
     write("x.yaml", &WEB.replace("name: web,", "name: new,"));
     assert_eq!(names(), ["new-n1"]);
     fs::remove_file(directory.path().join("web.yaml")).unwrap();

@@ -1,4 +1,4 @@
-//! Which addresses of the node's Pod ranges are in use. Pure.
+//! Allocation of Pod addresses from the node's Pod ranges. Pure.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -8,42 +8,44 @@ use ipnet::IpNet;
 #[cfg(test)]
 mod tests;
 
-/// Place of the gateway in each range: the node's own address towards its Pods.
+/// Index of the gateway in each range: the address of the node towards its Pods.
 const GATEWAY: u32 = 1;
-/// Places that are handed out at most, however large the ranges are.
-const PLACES_MAX: u32 = 1 << 16;
+/// Indices that are allocated at most, however large the ranges are.
+const INDICES_MAX: u32 = 1 << 16;
 
-/// Why there is no address.
+/// Error of an allocation or of the ranges.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    /// All are in use; Pods that end make room.
+    /// All addresses are in use. Pods that end release theirs.
     #[error("no address is left in the node's Pod ranges {}", ranges.join(", "))]
     Exhausted {
-        /// The ranges.
+        /// Pod ranges of the node.
         ranges: Vec<String>,
     },
-    /// The ranges are not what a node can have. Another Node object or flag helps.
+    /// The ranges are invalid. Another Node object or flag helps.
     #[error("Pod ranges {}: one of each family at most, with room for a gateway and a Pod", ranges.join(", "))]
     Ranges {
-        /// The ranges.
+        /// Pod ranges of the node.
         ranges: Vec<String>,
     },
 }
 
-/// The addresses of one node's Pods: a place is the same in the ranges of both families, so that the addresses
-/// of a Pod resemble each other.
+/// Addresses of one node's Pods. A Pod has the same index in the ranges of both families.
 #[derive(Debug)]
 pub struct AddressPool {
     ranges: Vec<IpNet>,
-    /// First place that is not handed out any more.
+    /// First index beyond the ranges.
     end: u32,
     used: BTreeSet<u32>,
-    /// Where the search goes on: an address rests as long as possible before its next Pod.
+    /// Index at which the search continues, so that a released address is reused as late as possible.
     next: u32,
 }
 
 impl AddressPool {
-    /// A pool of which nothing is in use.
+    /// Returns a pool without allocations.
+    ///
+    /// # Errors
+    /// [`AddressError::Ranges`] unless there is one range for each family at most, with room for a gateway and a Pod.
     pub fn new(ranges: Vec<IpNet>) -> Result<Self, AddressError> {
         let families: BTreeSet<bool> = ranges.iter().map(|range| range.addr().is_ipv6()).collect();
         let end = ranges.iter().map(end).min().unwrap_or_default();
@@ -60,67 +62,70 @@ impl AddressPool {
         })
     }
 
-    /// The node's addresses towards its Pods, in the order of the ranges.
+    /// Addresses of the node towards its Pods, in the order of the ranges.
     pub fn gateways(&self) -> Vec<IpAddr> {
         self.at(GATEWAY)
     }
 
-    /// Addresses for one Pod, in the order of the ranges.
+    /// Allocates addresses for one Pod, in the order of the ranges.
+    ///
+    /// # Errors
+    /// [`AddressError::Exhausted`] if all are in use.
     pub fn allocate(&mut self) -> Result<Vec<IpAddr>, AddressError> {
         let first = GATEWAY + 1;
         let free = (self.next..self.end)
             .chain(first..self.next)
-            .find(|place| !self.used.contains(place));
-        let Some(place) = free else {
+            .find(|index| !self.used.contains(index));
+        let Some(index) = free else {
             return Err(AddressError::Exhausted {
                 ranges: texts(&self.ranges),
             });
         };
-        self.used.insert(place);
-        self.next = if place + 1 < self.end { place + 1 } else { first };
-        Ok(self.at(place))
+        self.used.insert(index);
+        self.next = if index + 1 < self.end { index + 1 } else { first };
+        Ok(self.at(index))
     }
 
-    /// Marks the addresses of a Pod that is there already; `false` if they are not of these ranges, or in use.
+    /// Reserves the addresses of an existing Pod. Returns false if they are outside of the ranges or in use.
     pub fn reserve(&mut self, addresses: &[IpAddr]) -> bool {
-        match self.place_of(addresses) {
-            Some(place) => self.used.insert(place),
+        match self.index_of(addresses) {
+            Some(index) => self.used.insert(index),
             None => false,
         }
     }
 
-    /// Gives the addresses of a Pod back.
+    /// Releases the addresses of a Pod.
     pub fn release(&mut self, addresses: &[IpAddr]) {
-        if let Some(place) = self.place_of(addresses) {
-            self.used.remove(&place);
+        if let Some(index) = self.index_of(addresses) {
+            self.used.remove(&index);
         }
     }
 
-    fn place_of(&self, addresses: &[IpAddr]) -> Option<u32> {
+    fn index_of(&self, addresses: &[IpAddr]) -> Option<u32> {
         let (first, range) = (addresses.first()?, self.ranges.first()?);
-        let place = offset(range, *first)?;
-        (place > GATEWAY && place < self.end && self.at(place) == addresses).then_some(place)
+        let index = offset(range, *first)?;
+        (index > GATEWAY && index < self.end && self.at(index) == addresses).then_some(index)
     }
 
-    fn at(&self, place: u32) -> Vec<IpAddr> {
-        self.ranges.iter().map(|range| nth(range, place)).collect()
+    fn at(&self, index: u32) -> Vec<IpAddr> {
+        self.ranges.iter().map(|range| nth(range, index)).collect()
     }
 }
 
-/// The first place that a range does not have; the last address of an IPv4 range is its broadcast address.
+/// First index beyond a range. The last address of an IPv4 range is its broadcast address.
 fn end(range: &IpNet) -> u32 {
     let (bits, reserved) = match range {
         IpNet::V4(net) => (32 - net.prefix_len(), 1),
         IpNet::V6(net) => (128 - net.prefix_len(), 0),
     };
     let size = 1u32.checked_shl(bits.into()).unwrap_or(u32::MAX);
-    (size - reserved).min(PLACES_MAX)
+    (size - reserved).min(INDICES_MAX)
 }
 
-fn nth(range: &IpNet, place: u32) -> IpAddr {
+fn nth(range: &IpNet, index: u32) -> IpAddr {
     match range.network() {
-        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(place)).into(),
-        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(place.into())).into(),
+        IpAddr::V4(first) => Ipv4Addr::from(u32::from(first).wrapping_add(index)).into(),
+        IpAddr::V6(first) => Ipv6Addr::from(u128::from(first).wrapping_add(index.into())).into(),
     }
 }
 

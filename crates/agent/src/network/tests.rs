@@ -10,7 +10,7 @@ fn pool() -> AddressPool {
     AddressPool::new(ranges.iter().map(|r| r.parse().unwrap()).collect()).unwrap()
 }
 
-/// Two Pods of a node, with their addresses.
+/// Node with two Pods.
 struct TwoPods {
     pool: AddressPool,
     gateways: Vec<IpAddr>,
@@ -20,14 +20,14 @@ struct TwoPods {
     pod_b: NetworkNamespace,
 }
 
-/// Makes the calling thread's namespace a node with two Pods.
+/// Prepares the calling thread's namespace as a node with two Pods.
 fn node_with_two_pods() -> TwoPods {
     prepare_node();
     let mut pool = pool();
     let gateways = pool.gateways();
     let (a, b) = (pool.allocate().unwrap(), pool.allocate().unwrap());
-    let pod_a = connect(&link_name("a").unwrap(), &a, &gateways).unwrap();
-    let pod_b = connect(&link_name("b").unwrap(), &b, &gateways).unwrap();
+    let pod_a = create_namespace(&link_name("a").unwrap(), &a, &gateways).unwrap();
+    let pod_b = create_namespace(&link_name("b").unwrap(), &b, &gateways).unwrap();
     TwoPods {
         pool,
         gateways,
@@ -38,8 +38,8 @@ fn node_with_two_pods() -> TwoPods {
     }
 }
 
-/// Connects from `from` to `to`, which answers with the client's address.
-fn seen_from(
+/// Connects with `from` to a listener in `to`. Returns the client address that the listener sees.
+fn source_seen_by(
     to: &NetworkNamespace,
     at: IpAddr,
     from: impl FnOnce(std::net::SocketAddr) -> TcpStream,
@@ -57,7 +57,7 @@ fn dial(to: std::net::SocketAddr) -> TcpStream {
 }
 
 #[test]
-fn links_are_named_by_their_pod() {
+fn link_names_are_derived_from_uids() {
     let name = link_name("9c8d-1").unwrap();
     assert_eq!(name, link_name("9c8d-1").unwrap());
     assert_ne!(name, link_name("9c8d-2").unwrap());
@@ -78,15 +78,15 @@ fn node_and_pods_reach_each_other_in_both_families() {
         } = node_with_two_pods();
         for family in 0..2 {
             assert_eq!(
-                seen_from(&pod_a, a[family], dial),
+                source_seen_by(&pod_a, a[family], dial),
                 gateways[family],
                 "node to pod"
             );
             let from_a = |to| pod_a.enter(|| dial(to)).unwrap();
-            assert_eq!(seen_from(&pod_b, b[family], from_a), a[family], "pod to pod");
+            assert_eq!(source_seen_by(&pod_b, b[family], from_a), a[family], "pod to pod");
             let node = NetworkNamespace::current().unwrap();
             assert_eq!(
-                seen_from(&node, gateways[family], from_a),
+                source_seen_by(&node, gateways[family], from_a),
                 a[family],
                 "pod to node"
             );
@@ -95,7 +95,7 @@ fn node_and_pods_reach_each_other_in_both_families() {
 }
 
 #[test]
-fn nothing_is_left_of_a_pod() {
+fn disconnect_removes_links_and_routes() {
     testbed::in_namespace(|| {
         let mut pool = pool();
         let gateways = pool.gateways();
@@ -103,9 +103,9 @@ fn nothing_is_left_of_a_pod() {
         let before = Connection::open().unwrap().links().unwrap();
         let routes = Connection::open().unwrap().routes().unwrap();
         let link = link_name("a").unwrap();
-        // The second time stands for an agent that was killed and begins anew.
-        drop(connect(&link, &addresses, &gateways).unwrap());
-        drop(connect(&link, &addresses, &gateways).unwrap());
+        // The second call simulates a restart after the agent was killed.
+        drop(create_namespace(&link, &addresses, &gateways).unwrap());
+        drop(create_namespace(&link, &addresses, &gateways).unwrap());
         disconnect(&link).unwrap();
         disconnect(&link).unwrap();
         assert_eq!(Connection::open().unwrap().links().unwrap(), before);
@@ -114,7 +114,7 @@ fn nothing_is_left_of_a_pod() {
 }
 
 #[test]
-fn unknown_pod_links_are_removed_and_others_kept() {
+fn deletes_only_orphaned_pod_links() {
     testbed::in_namespace(|| {
         let mut node = Connection::open().unwrap();
         let (known, unknown) = (link_name("known").unwrap(), link_name("unknown").unwrap());
@@ -122,15 +122,15 @@ fn unknown_pod_links_are_removed_and_others_kept() {
         node.add_veth(&known, &far("f1"), None).unwrap();
         node.add_veth(&unknown, &far("f2"), None).unwrap();
         node.add_veth(&far("podman0"), &far("f3"), None).unwrap();
-        let removed = remove_unknown(std::slice::from_ref(&known)).unwrap();
-        assert_eq!(removed, [unknown.to_string()]);
+        let deleted = delete_orphaned_links(std::slice::from_ref(&known)).unwrap();
+        assert_eq!(deleted, [unknown.to_string()]);
         assert!(node.link(&known).unwrap().is_some());
         assert!(node.link(&far("podman0")).unwrap().is_some());
     });
 }
 
 #[test]
-fn the_nodes_addresses_are_not_those_of_pod_links() {
+fn node_addresses_exclude_pod_links() {
     testbed::in_namespace(|| {
         let mut node = Connection::open().unwrap();
         for (index, name) in ["first", "second"].into_iter().enumerate() {
@@ -150,7 +150,7 @@ fn the_nodes_addresses_are_not_those_of_pod_links() {
             .unwrap();
         let mut pool = pool();
         let addresses = pool.allocate().unwrap();
-        let _pod = connect(&link_name("a").unwrap(), &addresses, &pool.gateways()).unwrap();
+        let _pod = create_namespace(&link_name("a").unwrap(), &addresses, &pool.gateways()).unwrap();
         let found: Vec<String> = node_addresses()
             .unwrap()
             .iter()
@@ -166,7 +166,7 @@ fn the_nodes_addresses_are_not_those_of_pod_links() {
     });
 }
 
-/// A datagram under a source that is not the socket's: `IP_TRANSPARENT` lets root bind any address.
+/// Sends a datagram with a forged source address: `IP_TRANSPARENT` lets root bind any address.
 fn send_as(from: IpAddr, to: std::net::SocketAddr) -> std::io::Result<()> {
     use std::os::fd::AsRawFd;
     let socket = rustix::net::socket(
@@ -200,7 +200,7 @@ fn send_as(from: IpAddr, to: std::net::SocketAddr) -> std::io::Result<()> {
 }
 
 #[test]
-fn pods_send_under_their_own_addresses_only() {
+fn forged_source_addresses_are_dropped() {
     testbed::in_namespace(|| {
         let mut node = node_with_two_pods();
         for family in 0..2 {
@@ -221,31 +221,34 @@ fn pods_send_under_their_own_addresses_only() {
             }
             pod.enter(|| send_as(node.a[family], to)).unwrap().unwrap();
             listener.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
-            // Links keep the order of packets: what came first would have been dropped or be heard first.
-            let mut said = [0; 16];
-            let (_, first) = listener.recv_from(&mut said).unwrap();
+            // Links keep the order of packets, so a forged one would arrive first.
+            let mut buffer = [0; 16];
+            let (_, first) = listener.recv_from(&mut buffer).unwrap();
             assert_eq!(first.ip(), node.a[family]);
         }
     });
 }
 
 #[test]
-fn links_of_an_older_agent_are_protected() {
+fn links_of_an_older_agent_get_validation() {
     testbed::in_namespace(|| {
         prepare_node();
         let mut pool = pool();
         let name = link_name("a").unwrap();
-        let _pod = connect(&name, &pool.allocate().unwrap(), &pool.gateways()).unwrap();
+        let _pod = create_namespace(&name, &pool.allocate().unwrap(), &pool.gateways()).unwrap();
         let mut node = Connection::open().unwrap();
         let link = node.link(&name).unwrap().unwrap();
-        assert_eq!(link.group, sources::LINK_GROUP);
+        assert_eq!(link.group, source_validation::LINK_GROUP);
         let change = LinkChange {
             group: Some(0),
             ..LinkChange::default()
         };
         node.change_link(link.index, &change).unwrap();
-        protect_links().unwrap();
-        assert_eq!(node.link(&name).unwrap().unwrap().group, sources::LINK_GROUP);
-        assert!(sources::remove().unwrap() && !sources::remove().unwrap());
+        validate_existing_links().unwrap();
+        assert_eq!(
+            node.link(&name).unwrap().unwrap().group,
+            source_validation::LINK_GROUP
+        );
+        assert!(source_validation::remove().unwrap() && !source_validation::remove().unwrap());
     });
 }

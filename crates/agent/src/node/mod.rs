@@ -1,40 +1,43 @@
-//! The Node object of this machine, and its heartbeats.
+//! Node object of this node: registration and heartbeats (kubelet's `kubelet_node_status.go`).
+
+mod lease;
+mod status;
 
 use std::net::IpAddr;
 use std::time::Duration;
 
 use api::object::{Node, Resource};
-use client::{Client, ClientError, Event, MERGE_PATCH, Query, STRATEGIC_PATCH};
+use client::{Client, ClientError, Event, MERGE_PATCH, Query};
 use http::Method;
 use ipnet::IpNet;
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::environment::Capacity;
 use crate::settings::Settings;
-use crate::status::seconds;
+
+use lease::renew_lease;
+use status::{architecture, write_status};
+
+pub use status::capacity;
 
 #[cfg(test)]
 mod tests;
 
-/// Where the leases of nodes are.
-const LEASE_NAMESPACE: &str = "kube-node-lease";
-/// Events of the one Node that wait while its lease is renewed.
+/// Events of the Node that wait while the Lease is renewed.
 const NODE_EVENTS_WAITING_MAX: usize = 16;
-/// How often the status is written though nothing changed (upstream's `nodeStatusReportFrequency`).
+/// Interval at which an unchanged status is written (upstream's `nodeStatusReportFrequency`).
 const STATUS_INTERVAL: Duration = Duration::from_secs(300);
-/// The pause after a failure; it doubles up to the maximum.
+/// Delay after the first failure; it doubles up to the maximum.
 const BACK_OFF_MIN: Duration = Duration::from_millis(200);
-/// The longest pause: a Node is heard again this soon after the API is.
+/// Longest delay: a Node is healthy again this soon after the API server is.
 const BACK_OFF_MAX: Duration = Duration::from_secs(2);
 
-/// Makes the Node exist, with its labels, Pod ranges and status; tries until that is so. Where the API lets no node choose
-/// its ranges, the Node is registered without them.
+/// Creates or updates the Node with its labels, Pod ranges and status. Retries until it succeeds. If the API server
+/// forbids the node to choose its Pod ranges, the Node is registered without them.
 pub async fn register(client: &Client, settings: &Settings, ips: &[IpAddr]) {
-    retry("registering the Node", || async {
+    retry("Node not registered", || async {
         match create_or_update(client, settings, &settings.pod_cidrs).await {
             Err(error) if error.is_forbidden() && !settings.pod_cidrs.is_empty() => {
-                tracing::info!(%error, "registering the Node without --pod-cidr");
+                tracing::info!(%error, "Node registered without --pod-cidr");
                 create_or_update(client, settings, &[]).await?;
             }
             other => other?,
@@ -56,8 +59,8 @@ async fn create_or_update(
     }
 }
 
-/// The Node's own Pod ranges, as soon as it has some. Malformed ones are logged and waited past.
-pub async fn pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
+/// Waits for the Pod ranges of the Node. Malformed ranges are logged and ignored.
+pub async fn wait_for_pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
     let query = Query {
         field_selector: format!("metadata.name={node_name}"),
         ..Query::default()
@@ -78,8 +81,8 @@ pub async fn pod_cidrs(client: &Client, node_name: &str) -> Vec<IpNet> {
     }
 }
 
-/// Renews the lease and the status for as long as it is polled. When somebody says of the Node that it is not
-/// ready, which this agent never does, the status is written at once: so it is back as soon as it is heard again.
+/// Renews the Lease and the status as long as it is polled. If another client marks the Node as not ready, which this
+/// agent never does, the status is written at once.
 pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
     let query = Query {
         field_selector: format!("metadata.name={}", settings.node_name),
@@ -88,7 +91,10 @@ pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
     let mut nodes = client::watch::<Node>(&client, query).into_channel(NODE_EVENTS_WAITING_MAX);
     let mut status_due = tokio::time::Instant::now() + STATUS_INTERVAL;
     loop {
-        retry("renewing the Node's lease", || renew_lease(&client, &settings)).await;
+        retry("Lease of the Node not renewed", || {
+            renew_lease(&client, &settings)
+        })
+        .await;
         let renewal = tokio::time::sleep(settings.node_lease_duration / 4);
         tokio::pin!(renewal);
         loop {
@@ -98,7 +104,7 @@ pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
                 Some(event) = nodes.recv() => matches!(event, Event::Applied(node) if !node.is_ready()),
             };
             if is_due {
-                retry("writing the Node's status", || {
+                retry("status of the Node not written", || {
                     write_status(&client, &settings, &ips)
                 })
                 .await;
@@ -108,7 +114,7 @@ pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
     }
 }
 
-/// The ranges that a Node gives its Pods.
+/// Pod ranges of a Node.
 fn ranges(node: &Node) -> Vec<IpNet> {
     let single = std::iter::once(&node.spec.pod_cidr).filter(|_| node.spec.pod_cidrs.is_empty());
     let texts = node
@@ -154,20 +160,19 @@ fn object(settings: &Settings, pod_cidrs: &[IpNet]) -> Value {
     node
 }
 
-/// Brings a Node that was there before up to date. Pod ranges are written only where it has none: Pods may
-/// have addresses of the old ones.
-async fn update(client: &Client, settings: &Settings, wanted: &Value) -> Result<(), ClientError> {
+/// Updates an existing Node. Its Pod ranges stay, because Pods may have addresses of them.
+async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result<(), ClientError> {
     let path = format!("/api/v1/nodes/{}", settings.node_name);
     let node: Node = client.get(&path).await?;
-    let mut patch = json!({"metadata": {"labels": wanted["metadata"]["labels"]}});
+    let mut patch = json!({"metadata": {"labels": desired["metadata"]["labels"]}});
     let present = ranges(&node);
     if present.is_empty() {
-        // Taints are for the Node's first registration.
-        if let Some(spec) = wanted.get("spec").filter(|spec| !spec["podCIDR"].is_null()) {
+        // Taints apply to the first registration only.
+        if let Some(spec) = desired.get("spec").filter(|spec| !spec["podCIDR"].is_null()) {
             patch["spec"] = json!({"podCIDR": spec["podCIDR"], "podCIDRs": spec["podCIDRs"]});
         }
     } else if !settings.pod_cidrs.is_empty() && present != settings.pod_cidrs {
-        tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "the Node keeps its podCIDRs");
+        tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "configured Pod ranges ignored, the Node keeps its podCIDRs");
     }
     client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
@@ -175,140 +180,13 @@ async fn update(client: &Client, settings: &Settings, wanted: &Value) -> Result<
         .map(drop)
 }
 
-async fn write_status(client: &Client, settings: &Settings, ips: &[IpAddr]) -> Result<(), ClientError> {
-    let path = format!("/api/v1/nodes/{}/status", settings.node_name);
-    let node: Node = client
-        .get(&format!("/api/v1/nodes/{}", settings.node_name))
-        .await?;
-    let was_ready = node.is_ready();
-    let patch = json!({"status": status(settings, ips, was_ready, Timestamp::now())});
-    client
-        .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&patch))
-        .await
-        .map(drop)
-}
-
-fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) -> Value {
-    let now = seconds(now);
-    let condition = |kind: &str, holds: bool, reason: &str, message: &str| {
-        let mut condition = json!({
-            "type": kind,
-            "status": if holds { "True" } else { "False" },
-            "reason": reason,
-            "message": message,
-            "lastHeartbeatTime": now,
-        });
-        // Left out of the patch, the time of the last change stays.
-        if !was_ready {
-            condition["lastTransitionTime"] = now.as_str().into();
-        }
-        condition
-    };
-    // Without the first entry the list would be merged, and addresses of before stay.
-    let mut addresses = vec![json!({"$patch": "replace"})];
-    addresses.extend(
-        ips.iter()
-            .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()})),
-    );
-    addresses.push(json!({"type": "Hostname", "address": settings.node_name}));
-    let Capacity { cpus, memory_bytes } = capacity();
-    let capacity = json!({
-        "pods": settings.pods_max.to_string(),
-        "cpu": cpus.to_string(),
-        "memory": format!("{}Ki", memory_bytes / 1024),
-    });
-    // Where the API server asks for logs; 0 stands for nowhere.
-    let port = settings
-        .serving
-        .as_ref()
-        .map_or(0, |serving| serving.listen.port());
-    json!({
-        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
-        "addresses": addresses,
-        "capacity": capacity,
-        "allocatable": capacity,
-        "conditions": [
-            condition("MemoryPressure", false, "KubeletHasSufficientMemory", "agent has sufficient memory available"),
-            condition("DiskPressure", false, "KubeletHasNoDiskPressure", "agent has no disk pressure"),
-            condition("PIDPressure", false, "KubeletHasSufficientPID", "agent has sufficient PID available"),
-            condition("Ready", true, "KubeletReady", "agent is posting ready status"),
-        ],
-        "nodeInfo": {
-            "operatingSystem": "linux",
-            "architecture": architecture(),
-            "kubeletVersion": concat!("portolan/", env!("CARGO_PKG_VERSION")),
-            "containerRuntimeVersion": "process://1",
-            "kernelVersion": rustix::system::uname().release().to_string_lossy(),
-        },
-    })
-}
-
-async fn renew_lease(client: &Client, settings: &Settings) -> Result<(), ClientError> {
-    let node_name = &settings.node_name;
-    let collection = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases");
-    let path = format!("{collection}/{node_name}");
-    let spec = json!({
-        "holderIdentity": node_name,
-        "leaseDurationSeconds": settings.node_lease_duration.as_secs().max(1),
-        "renewTime": microseconds(Timestamp::now()),
-    });
-    let patch = json!({"spec": spec});
-    match client
-        .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
-        .await
-    {
-        Err(error) if error.is_not_found() => {}
-        other => return other.map(drop),
-    }
-    let lease = json!({
-        "kind": "Lease",
-        "apiVersion": "coordination.k8s.io/v1",
-        "metadata": {"name": node_name, "namespace": LEASE_NAMESPACE},
-        "spec": spec,
-    });
-    match create(client, &collection, &lease).await {
-        Err(error) if error.is_not_found() => {}
-        other => return other.map(drop),
-    }
-    let namespace = json!({"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": LEASE_NAMESPACE}});
-    match create(client, "/api/v1/namespaces", &namespace).await {
-        Err(error) if !error.is_conflict() => return Err(error),
-        _ => {}
-    }
-    create(client, &collection, &lease).await.map(drop)
-}
-
-/// A time with six digits after the second, as `MicroTime` wants it.
-fn microseconds(time: Timestamp) -> String {
-    format!("{time:.6}")
-}
-
-/// What this machine has.
-pub fn capacity() -> Capacity {
-    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
-    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
-    Capacity {
-        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
-        memory_bytes: kib.unwrap_or(0) * 1024,
-    }
-}
-
-fn architecture() -> &'static str {
-    match std::env::consts::ARCH {
-        "x86_64" => "amd64",
-        "aarch64" => "arm64",
-        other => other,
-    }
-}
-
-/// Tries until it succeeds, with growing pauses.
-async fn retry<F: Future<Output = Result<(), ClientError>>>(what: &str, attempt: impl Fn() -> F) {
-    let mut pause = BACK_OFF_MIN;
+/// Retries with back-off until the attempt succeeds.
+async fn retry<F: Future<Output = Result<(), ClientError>>>(failure: &str, attempt: impl Fn() -> F) {
+    let mut delay = BACK_OFF_MIN;
     while let Err(error) = attempt().await {
-        tracing::warn!(%error, "{what}");
-        tokio::time::sleep(pause).await;
-        pause = (pause * 2).min(BACK_OFF_MAX);
+        tracing::warn!(%error, "{failure}");
+        tokio::time::sleep(delay).await;
+        delay = (delay * 2).min(BACK_OFF_MAX);
     }
 }
 

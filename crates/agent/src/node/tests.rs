@@ -1,3 +1,7 @@
+use jiff::Timestamp;
+
+use super::lease::microseconds;
+use super::status::status;
 use super::*;
 
 fn settings() -> Settings {
@@ -11,7 +15,7 @@ fn settings() -> Settings {
 }
 
 #[test]
-fn the_object_has_ranges_and_labels_only_if_there_are_some() {
+fn object_has_configured_ranges_labels_and_taints() {
     let settings = settings();
     let node = object(&settings, &settings.pod_cidrs);
     assert_eq!(node["spec"]["podCIDR"], "10.244.1.0/24");
@@ -29,7 +33,7 @@ fn the_object_has_ranges_and_labels_only_if_there_are_some() {
 }
 
 #[test]
-fn the_single_range_counts_where_the_list_is_missing() {
+fn single_range_stands_for_missing_list() {
     let node = |spec: Value| {
         serde_json::from_value::<Node>(json!({"metadata": {"name": "n"}, "spec": spec})).unwrap()
     };
@@ -49,7 +53,7 @@ fn the_single_range_counts_where_the_list_is_missing() {
 }
 
 #[test]
-fn a_ready_node_keeps_the_time_of_its_change() {
+fn ready_node_keeps_its_transition_time() {
     let ips = ["172.30.0.11".parse().unwrap()];
     let status = |was_ready| status(&settings(), &ips, was_ready, Timestamp::UNIX_EPOCH);
     let ready = |status: &Value| status["conditions"].as_array().unwrap().last().unwrap().clone();

@@ -1,4 +1,4 @@
-//! Containers and their environment, as Pods describe them.
+//! Containers and their environment in the Pod API.
 
 use api::object::{ContainerPort, null_as_default};
 use probe::Probes;
@@ -36,17 +36,17 @@ pub struct Container {
     pub security_context: SecurityContext,
     #[serde(deserialize_with = "null_as_default")]
     pub resources: Resources,
-    /// Of init containers: `Always` makes one run beside the others.
+    /// Set to `Always` for sidecars among the init containers.
     pub restart_policy: Option<RestartPolicy>,
 }
 
 impl Container {
-    /// Whether it is an init container that runs on beside the others (a sidecar).
+    /// True for an init container that keeps running beside the main containers (sidecar).
     pub fn is_restartable(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
     }
 
-    /// Its probes.
+    /// Probes of the container.
     pub fn probes(&self) -> Probes<'_> {
         Probes {
             startup: self.startup_probe.as_ref(),
@@ -56,7 +56,7 @@ impl Container {
     }
 }
 
-/// One of `env`.
+/// Entry of `env`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -66,7 +66,7 @@ pub struct EnvVar {
     pub value_from: Option<EnvSource>,
 }
 
-/// `valueFrom` of a variable.
+/// `valueFrom` of an environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -77,7 +77,7 @@ pub struct EnvSource {
     pub resource_field_ref: Option<ResourceFieldRef>,
 }
 
-/// A field of the Pod itself.
+/// Field of the Pod as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -85,7 +85,7 @@ pub struct FieldRef {
     pub field_path: String,
 }
 
-/// A key of a ConfigMap or Secret.
+/// Key of a ConfigMap or Secret as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -95,7 +95,7 @@ pub struct KeyRef {
     pub optional: Option<bool>,
 }
 
-/// One of `envFrom`.
+/// Entry of `envFrom`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names

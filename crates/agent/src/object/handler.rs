@@ -1,4 +1,4 @@
-//! Lifecycle handlers, as containers describe them.
+//! Lifecycle handlers in the Pod API.
 
 use probe::definition::{Exec, HttpGet};
 use serde::Deserialize;
@@ -12,7 +12,7 @@ pub struct Lifecycle {
     pub pre_stop: Option<LifecycleHandler>,
 }
 
-/// What to do after the start of a container, or before its end.
+/// Lifecycle handler of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names

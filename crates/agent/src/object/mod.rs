@@ -1,4 +1,4 @@
-//! Pods as the agent reads them: more of `spec` than other components need.
+//! Pod API as the agent reads it, with more fields than other components need.
 
 mod container;
 mod handler;
@@ -22,10 +22,10 @@ pub use volume::{
     TokenSource, Volume, VolumeMount,
 };
 
-/// Seconds between SIGTERM and SIGKILL where the Pod does not say (`terminationGracePeriodSeconds`).
+/// Default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS_DEFAULT: i64 = 30;
 
-/// A Pod.
+/// Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -40,17 +40,17 @@ pub struct Pod {
 api::resource!(Pod, "", "v1", "Pod", "pods");
 
 impl Pod {
-    /// Whether the deletion was asked for.
+    /// True if the Pod is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// Whether it has ended for good.
+    /// True if the phase is `Succeeded` or `Failed`.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
-    /// Seconds between SIGTERM and SIGKILL: the deletion's own word goes before the Pod's.
+    /// Grace period in seconds. That of the deletion takes precedence over that of the spec.
     pub fn grace_seconds(&self) -> u64 {
         let seconds = self
             .metadata
@@ -60,7 +60,7 @@ impl Pod {
         u64::try_from(seconds).unwrap_or(0)
     }
 
-    /// The host name inside (KDN-05): `spec.hostname`, or the Pod's name.
+    /// Host name (KDN-05): `spec.hostname`, or the name of the Pod.
     pub fn hostname(&self) -> &str {
         if self.spec.hostname.is_empty() {
             &self.metadata.name
@@ -106,12 +106,13 @@ pub struct PodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct PodOs {
-    /// The operating system that the containers are for; "" for any.
+    /// Operating system of the containers; "" for any.
     pub name: String,
 }
 
 impl PodOs {
-    /// Whether an agent on Linux may run the Pod. Pod Security asks less of Pods of Windows, so those must not run here.
+    /// True if an agent on Linux may run the Pod. Pod Security has weaker rules for Windows, so Windows Pods must not
+    /// run.
     pub fn is_supported(&self) -> bool {
         matches!(self.name.as_str(), "" | "linux")
     }
@@ -123,7 +124,7 @@ impl PodSpec {
         self.init_containers.iter().chain(&self.containers)
     }
 
-    /// Time between SIGTERM and SIGKILL, as long as nobody asked for the Pod's deletion.
+    /// Grace period of the spec, which applies unless the Pod is being deleted.
     pub fn termination_grace(&self) -> Duration {
         let seconds = self
             .termination_grace_period_seconds
@@ -132,29 +133,29 @@ impl PodSpec {
     }
 }
 
-/// When an ended container is started again.
+/// Restart policy of a Pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum RestartPolicy {
-    /// Always.
+    /// After every termination.
     #[default]
     Always,
-    /// When it failed.
+    /// After a failure.
     OnFailure,
     /// Never.
     Never,
 }
 
-/// Where a Pod's resolv.conf comes from (KDN-01, KDN-02).
+/// Source of a Pod's resolv.conf (KDN-01, KDN-02).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum DnsPolicy {
-    /// The cluster's DNS, unless the Pod uses the node's network.
+    /// Cluster DNS, except in the host network.
     #[default]
     ClusterFirst,
-    /// The cluster's DNS in any case.
+    /// Cluster DNS.
     ClusterFirstWithHostNet,
-    /// The node's.
+    /// resolv.conf of the node.
     Default,
-    /// `dnsConfig` only.
+    /// Only `dnsConfig`.
     None,
 }
 
@@ -171,7 +172,7 @@ pub struct DnsConfig {
     pub options: Vec<DnsOption>,
 }
 
-/// One of `dnsConfig.options`.
+/// Entry of `dnsConfig.options`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -180,7 +181,7 @@ pub struct DnsOption {
     pub value: Option<String>,
 }
 
-/// One of `readinessGates`.
+/// Entry of `readinessGates`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -188,7 +189,7 @@ pub struct ReadinessGate {
     pub condition_type: String,
 }
 
-/// `status` of a Pod, as far as a restarted agent goes on from it.
+/// Fields of `status` from which a restarted agent continues.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -203,13 +204,13 @@ pub struct PodStatus {
     pub container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "null_as_default")]
     pub init_container_statuses: Vec<ContainerStatus>,
-    /// All of it as it was read.
+    /// Whole status as read.
     #[serde(skip)]
     pub raw: Value,
 }
 
 impl PodStatus {
-    /// Whether a container was told to have started.
+    /// True if the status reports a container as started.
     pub fn was_started(&self, container: &str) -> bool {
         let mut all = self
             .init_container_statuses
@@ -219,7 +220,7 @@ impl PodStatus {
     }
 }
 
-/// What is read back of a container's status.
+/// Fields of a container's status from which a restarted agent continues.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -229,7 +230,7 @@ pub struct ContainerStatus {
     pub started: Option<bool>,
 }
 
-/// Reads a status, and keeps all of it beside what is understood.
+/// Deserializes a status and keeps all of its fields in `raw`.
 fn status_with_raw<'de, D: Deserializer<'de>>(deserializer: D) -> Result<PodStatus, D::Error> {
     let raw = Value::deserialize(deserializer)?;
     if raw.is_null() {

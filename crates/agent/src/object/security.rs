@@ -1,4 +1,4 @@
-//! Users, rights and resources, as Pods describe them.
+//! Security contexts and resources in the Pod API.
 
 use std::collections::BTreeMap;
 
@@ -67,7 +67,7 @@ pub struct Resources {
     pub requests: BTreeMap<String, String>,
 }
 
-/// A resource of a container, as a value.
+/// Resource of a container as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names

@@ -1,4 +1,4 @@
-//! Volumes and what they are filled with, as Pods describe them.
+//! Volumes and their sources in the Pod API.
 
 use api::object::null_as_default;
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use super::ResourceFieldRef;
 use super::container::FieldRef;
 
-/// One of `volumes`.
+/// Entry of `volumes`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -31,7 +31,7 @@ pub struct EmptyDir {
 }
 
 impl EmptyDir {
-    /// Whether its files are kept in memory (`medium: Memory`).
+    /// True if the files are in memory (`medium: Memory`).
     pub fn is_in_memory(&self) -> bool {
         self.medium == "Memory"
     }
@@ -47,7 +47,7 @@ pub struct HostPath {
     pub kind: String,
 }
 
-/// `configMap` or `secret`, of a volume or of a projected one. Secrets of plain volumes are named by `secretName`.
+/// `configMap` or `secret` of a volume or a projection. Plain Secret volumes have `secretName` instead of `name`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -60,7 +60,7 @@ pub struct FileSource {
     pub optional: Option<bool>,
 }
 
-/// One of `items`.
+/// Entry of `items`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -70,7 +70,7 @@ pub struct KeyToPath {
     pub mode: Option<u32>,
 }
 
-/// `downwardAPI` of a volume or of a projected one.
+/// `downwardAPI` of a volume or a projection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -80,7 +80,7 @@ pub struct DownwardSource {
     pub default_mode: Option<u32>,
 }
 
-/// One file of the downward API.
+/// File of the downward API.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -101,7 +101,7 @@ pub struct Projected {
     pub default_mode: Option<u32>,
 }
 
-/// One of `sources`.
+/// Entry of `sources`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
@@ -123,7 +123,7 @@ pub struct TokenSource {
     pub path: String,
 }
 
-/// One of a container's `volumeMounts`.
+/// Entry of a container's `volumeMounts`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 #[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names

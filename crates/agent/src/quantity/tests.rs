@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 #[test]
-fn suffixes_stand_for_powers() {
+fn parses_suffixes() {
     let thousandths = |text: &str| Quantity::parse(text).map(Quantity::thousandths);
     for (text, expected) in [
         ("1", 1000),
@@ -49,7 +49,7 @@ fn division_rounds_up() {
 
 proptest! {
     #[test]
-    fn any_text_is_read_or_refused(text in "[0-9.eEKMGimku+-]{0,30}") {
+    fn parses_any_text_without_panic(text in "[0-9.eEKMGimku+-]{0,30}") {
         prop_assert!(Quantity::parse(&text).is_none_or(|quantity| quantity.units() <= quantity.thousandths().max(1)));
     }
 }

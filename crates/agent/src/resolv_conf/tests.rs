@@ -18,7 +18,7 @@ fn host() -> ResolvConf {
 }
 
 #[test]
-fn cluster_first_asks_the_cluster_and_keeps_the_hosts_searches() {
+fn cluster_first_keeps_search_list_of_host() {
     let (conf, warnings) = for_pod(&pod(json!({})), &cluster(), &host());
     assert_eq!(
         conf.render(),
@@ -29,7 +29,7 @@ fn cluster_first_asks_the_cluster_and_keeps_the_hosts_searches() {
 }
 
 #[test]
-fn the_policy_decides_where_it_comes_from() {
+fn dns_policy_selects_source() {
     let servers = |spec| for_pod(&pod(spec), &cluster(), &host()).0.nameservers;
     assert_eq!(servers(json!({"hostNetwork": true})), ["192.0.2.1"]);
     assert_eq!(
@@ -41,13 +41,13 @@ fn the_policy_decides_where_it_comes_from() {
 }
 
 #[test]
-fn without_cluster_dns_the_hosts_counts() {
+fn host_resolv_conf_replaces_missing_cluster_dns() {
     let none = ClusterDns::default();
     assert_eq!(for_pod(&pod(json!({})), &none, &host()).0, host());
 }
 
 #[test]
-fn own_settings_are_added_and_options_override_by_name() {
+fn dns_config_appends_and_overrides_options() {
     let spec = json!({"dnsConfig": {
         "nameservers": ["10.96.0.10", "192.0.2.9"],
         "searches": ["svc.cluster.local", "own.example."],
@@ -61,7 +61,7 @@ fn own_settings_are_added_and_options_override_by_name() {
 }
 
 #[test]
-fn what_exceeds_the_limits_is_cut_and_said() {
+fn truncates_at_limits_with_warnings() {
     let searches: Vec<String> = (0..40).map(|i| format!("s{i}.example")).collect();
     let spec = json!({"dnsPolicy": "None", "dnsConfig": {
         "nameservers": ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"],
@@ -80,7 +80,7 @@ fn what_exceeds_the_limits_is_cut_and_said() {
 }
 
 #[test]
-fn the_kernel_knows_the_full_name_if_asked() {
+fn kernel_hostname_is_qualified_on_request() {
     let plain = pod(json!({"hostname": "a", "subdomain": "b"}));
     assert_eq!(kernel_hostname(&plain, &cluster()), "a");
     let full = pod(json!({"hostname": "a", "subdomain": "b", "setHostnameAsFQDN": true}));

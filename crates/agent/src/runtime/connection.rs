@@ -1,4 +1,4 @@
-//! The agent's side of a sandbox's socket: requests with their answers, and what happens by itself.
+//! Connection of the agent to a sandbox: requests with their responses, and events.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -8,81 +8,93 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::timeout;
 
 use super::RuntimeError;
 use crate::sandbox::protocol::{Action, ContainerState, Exit, LINE_BYTES_MAX, Message, Outcome, Request};
 
-/// Requests that wait to be written: a handful for each container at most.
+/// Requests that wait to be written: a few for each container.
 const REQUESTS_MAX: usize = 64;
-/// Ends of containers that wait to be seen.
-const HAPPENINGS_MAX: usize = 64;
+/// Events that wait for the Pod worker.
+const EVENTS_WAITING_MAX: usize = 64;
 
-/// What happens in a sandbox by itself.
+/// Event of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Happening {
-    /// A container has ended.
-    Ended {
-        /// Name.
+pub enum SandboxEvent {
+    /// A container has exited.
+    ContainerExited {
+        /// Container name.
         name: String,
-        /// How.
+        /// Exit of its first process.
         exit: Exit,
     },
-    /// The sandbox has ended, and everything in it.
-    Gone,
+    /// The sandbox process has exited, and with it all containers.
+    SandboxExited,
 }
 
-type Asked = (Action, oneshot::Sender<Outcome>);
+type PendingRequest = (Action, oneshot::Sender<Outcome>);
 
-/// The way to a sandbox. Clones share it.
+/// Client of a sandbox. Clones share the connection.
 #[derive(Clone, Debug)]
 pub(super) struct Connection {
-    requests: mpsc::Sender<Asked>,
+    requests: mpsc::Sender<PendingRequest>,
 }
 
 impl Connection {
-    /// Waits for the greeting, then keeps the connection in a task, which ends with it.
+    /// Reads the first message, then serves the connection in a task, which ends with it.
+    ///
+    /// # Errors
+    /// Errors of the socket, and `InvalidData` for another first message.
     pub async fn open(
         stream: UnixStream,
-    ) -> io::Result<(Self, BTreeMap<String, ContainerState>, mpsc::Receiver<Happening>)> {
+    ) -> io::Result<(
+        Self,
+        BTreeMap<String, ContainerState>,
+        mpsc::Receiver<SandboxEvent>,
+    )> {
         let (read, write) = stream.into_split();
         let mut lines = Lines::new(read);
         let Some(Message::Hello { containers }) = lines.next().await? else {
             return Err(io::Error::new(
                 io::ErrorKind::InvalidData,
-                "the sandbox does not greet",
+                "expected the message Hello from the sandbox",
             ));
         };
-        let (requests, asked) = mpsc::channel(REQUESTS_MAX);
-        let (told, happenings) = mpsc::channel(HAPPENINGS_MAX);
+        let (requests, pending) = mpsc::channel(REQUESTS_MAX);
+        let (event_sender, events) = mpsc::channel(EVENTS_WAITING_MAX);
         tokio::spawn(async move {
             let task = Task {
                 write,
                 waiting: HashMap::new(),
                 last_id: 0,
-                told,
+                events: event_sender,
             };
-            if let Err(error) = task.run(lines, asked).await {
-                tracing::debug!(%error, "a sandbox's connection ended");
+            if let Err(error) = task.run(lines, pending).await {
+                tracing::debug!(%error, "connection to a sandbox ended");
             }
         });
-        Ok((Self { requests }, containers, happenings))
+        Ok((Self { requests }, containers, events))
     }
 
-    /// Asks for something and waits for the outcome; never [`Outcome::Failed`].
-    pub async fn ask(&self, action: Action, limit: Duration) -> Result<Outcome, RuntimeError> {
-        let gone = |kind: io::ErrorKind| RuntimeError::Gone { source: kind.into() };
-        let (answer, answered) = oneshot::channel();
+    /// Sends a request and waits for the outcome, which is never [`Outcome::Failed`].
+    ///
+    /// # Errors
+    /// [`RuntimeError::Disconnected`] without a response within `timeout`, [`RuntimeError::Failed`] if the sandbox
+    /// reports a failure.
+    pub async fn request(&self, action: Action, timeout: Duration) -> Result<Outcome, RuntimeError> {
+        let disconnected = |kind: io::ErrorKind| RuntimeError::Disconnected { source: kind.into() };
+        let (sender, response) = oneshot::channel();
         let exchange = async {
             self.requests
-                .send((action, answer))
+                .send((action, sender))
                 .await
-                .map_err(|_| gone(io::ErrorKind::BrokenPipe))?;
-            answered.await.map_err(|_| gone(io::ErrorKind::BrokenPipe))
+                .map_err(|_| disconnected(io::ErrorKind::BrokenPipe))?;
+            response
+                .await
+                .map_err(|_| disconnected(io::ErrorKind::BrokenPipe))
         };
-        match timeout(limit, exchange).await {
-            Err(_) => Err(gone(io::ErrorKind::TimedOut)),
-            Ok(Ok(Outcome::Failed { message })) => Err(RuntimeError::Refused { message }),
+        match tokio::time::timeout(timeout, exchange).await {
+            Err(_) => Err(disconnected(io::ErrorKind::TimedOut)),
+            Ok(Ok(Outcome::Failed { message })) => Err(RuntimeError::Failed { message }),
             Ok(other) => other,
         }
     }
@@ -92,22 +104,22 @@ struct Task {
     write: OwnedWriteHalf,
     waiting: HashMap<u64, oneshot::Sender<Outcome>>,
     last_id: u64,
-    told: mpsc::Sender<Happening>,
+    events: mpsc::Sender<SandboxEvent>,
 }
 
 impl Task {
-    async fn run(mut self, lines: Lines, mut asked: mpsc::Receiver<Asked>) -> io::Result<()> {
-        // A line that is half read must not be lost to the other branch, so reading has a task of its own.
-        let (said, mut messages) = mpsc::channel(1);
-        let reader = tokio::spawn(read_all(lines, said));
+    async fn run(mut self, lines: Lines, mut pending: mpsc::Receiver<PendingRequest>) -> io::Result<()> {
+        // Reading has its own task, because the other branch would discard a partially read line.
+        let (sender, mut messages) = mpsc::channel(1);
+        let reader = tokio::spawn(read_all(lines, sender));
         let result = loop {
             tokio::select! {
-                request = asked.recv() => match request {
-                    Some(request) => if let Err(error) = self.ask(request).await { break Err(error) },
+                request = pending.recv() => match request {
+                    Some(request) => if let Err(error) = self.send(request).await { break Err(error) },
                     None => break Ok(()),
                 },
                 message = messages.recv() => match message {
-                    Some(message) => self.hear(message).await,
+                    Some(message) => self.handle(message).await,
                     None => break Ok(()),
                 },
             }
@@ -116,45 +128,50 @@ impl Task {
         result
     }
 
-    async fn ask(&mut self, (action, answer): Asked) -> io::Result<()> {
+    async fn send(&mut self, (action, response): PendingRequest) -> io::Result<()> {
         self.last_id += 1;
         let id = self.last_id;
         self.waiting.retain(|_, waiting| !waiting.is_closed());
-        self.waiting.insert(id, answer);
+        self.waiting.insert(id, response);
         let mut line = serde_json::to_vec(&Request { id, action })?;
         line.push(b'\n');
         self.write.write_all(&line).await
     }
 
-    async fn hear(&mut self, message: Message) {
+    async fn handle(&mut self, message: Message) {
         match message {
             Message::Hello { .. } => {}
             Message::Answer { id, outcome } => {
                 if let Some(waiting) = self.waiting.remove(&id) {
-                    // Whoever asked may have given up meanwhile.
+                    // The client may have timed out meanwhile.
                     drop(waiting.send(outcome));
                 }
             }
             Message::Ended { name, exit } => {
-                if self.told.send(Happening::Ended { name, exit }).await.is_err() {
-                    tracing::debug!("a container ended in a sandbox that nobody looks at");
+                if self
+                    .events
+                    .send(SandboxEvent::ContainerExited { name, exit })
+                    .await
+                    .is_err()
+                {
+                    tracing::debug!("exit of a container in a sandbox without a worker");
                 }
             }
         }
     }
 }
 
-async fn read_all(mut lines: Lines, said: mpsc::Sender<Message>) {
+async fn read_all(mut lines: Lines, sender: mpsc::Sender<Message>) {
     loop {
         match lines.next().await {
             Ok(Some(message)) => {
-                if said.send(message).await.is_err() {
+                if sender.send(message).await.is_err() {
                     return;
                 }
             }
             Ok(None) => return,
             Err(error) => {
-                tracing::warn!(%error, "a sandbox says what is not understood");
+                tracing::warn!(%error, "invalid message of a sandbox");
                 return;
             }
         }
@@ -172,7 +189,7 @@ impl Lines {
         }
     }
 
-    /// The next message; `None` at the end.
+    /// Reads the next message; `None` at the end of the stream.
     async fn next(&mut self) -> io::Result<Option<Message>> {
         let mut line = Vec::new();
         let mut limited = (&mut self.reader).take(LINE_BYTES_MAX as u64);

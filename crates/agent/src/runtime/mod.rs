@@ -1,4 +1,4 @@
-//! The process runtime: Pods as sandboxes (see [`crate::sandbox`]), containers as processes in them.
+//! Process runtime: Pods as sandboxes (see [`crate::sandbox`]), containers as processes in them.
 
 mod connection;
 
@@ -18,77 +18,80 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use crate::sandbox::protocol::{Action, ContainerState, Exit, Outcome, Program};
-use crate::sandbox::{self, OWN_PROGRAM, READY_LINE, SUBCOMMAND};
+use crate::sandbox::{self, READY_LINE, SELF_EXE, SUBCOMMAND};
 use crate::state_directory::PodDirectory;
 
 use connection::Connection;
-pub use connection::Happening;
+pub use connection::SandboxEvent;
 
-/// How long a sandbox may take to come up: two starts of a program on a busy machine.
+/// Longest start of a sandbox: two program starts on a busy host.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long a sandbox may take to greet and to answer: it does no more than a fork.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the kernel may take to end all processes of a killed sandbox.
+/// Longest wait for a response of a sandbox, which does at most a fork.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
+/// Longest wait until the kernel has ended all processes of a killed sandbox.
 const KILL_TIMEOUT: Duration = Duration::from_secs(10);
-/// What is read of the first line of a sandbox.
+/// Bytes read of the first line of a sandbox.
 const READY_BYTES_MAX: u64 = 64;
 
-/// Why a sandbox or container does not do what it should.
+/// Failure of a sandbox or a request to it.
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
-    /// The sandbox did not start. Its log says more; retrying may help.
+    /// The sandbox did not start. A retry may succeed.
     #[error("starting a sandbox: {source}{log}")]
     Start {
-        /// What failed.
+        /// Cause.
         source: io::Error,
-        /// The last words of its log, or "".
+        /// Last line of the sandbox's log in parentheses, or "".
         log: String,
     },
     /// The Pod's network namespace cannot be entered.
     #[error(transparent)]
     Namespace(#[from] RouteError),
-    /// The sandbox cannot be reached any more: it has ended, or is about to be ended.
-    #[error("the sandbox does not answer: {source}")]
-    Gone {
-        /// What failed.
+    /// The sandbox does not respond: it has ended, or is about to be killed.
+    #[error("the sandbox does not respond: {source}")]
+    Disconnected {
+        /// Cause.
         source: io::Error,
     },
-    /// The sandbox could not do what it was asked for: a program that is not there, most often.
+    /// The sandbox reports a failure, usually a missing program.
     #[error("{message}")]
-    Refused {
-        /// Why, in the sandbox's words.
+    Failed {
+        /// Message of the sandbox.
         message: String,
     },
-    /// All of its processes did not end in time: one of them hangs in the kernel.
+    /// The sandbox did not end after SIGKILL: a process hangs in the kernel.
     #[error("the sandbox did not end within {KILL_TIMEOUT:?}")]
-    Immortal,
+    KillTimeout,
 }
 
-/// A running sandbox. The processes in it do not end with this handle.
+/// Handle of a running sandbox, whose processes outlive the handle.
 #[derive(Debug)]
 pub struct Sandbox {
     connection: Connection,
     process: AsyncFd<OwnedFd>,
-    happenings: mpsc::Receiver<Happening>,
+    events: mpsc::Receiver<SandboxEvent>,
 }
 
-/// What a command that was executed in a container came to.
+/// Result of a command that was executed in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Execution {
-    /// How it ended; `None` if it took too long and was killed.
+    /// Exit of the command; `None` if it timed out and was killed.
     pub exit: Option<Exit>,
-    /// The beginning of what it printed.
+    /// Beginning of the output.
     pub output: String,
 }
 
-/// Signals containers and runs commands in them; for tasks, which outlive no sandbox.
+/// Sender of signals and commands to containers. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Executor {
     connection: Connection,
 }
 
 impl Sandbox {
-    /// Starts a sandbox in `namespace`, or in this process's own network.
+    /// Starts a sandbox in `namespace`, or in the network namespace of this process.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Start`] with the log of the sandbox, and errors of [`Sandbox::connect`].
     pub async fn start(
         directory: &PodDirectory,
         settings: &sandbox::Settings,
@@ -96,7 +99,7 @@ impl Sandbox {
     ) -> Result<Self, RuntimeError> {
         let failed = |source| RuntimeError::Start {
             source,
-            log: log_end(&directory.sandbox_log()),
+            log: last_log_line(&directory.sandbox_log()),
         };
         let mut child = spawn(directory, settings, namespace)?;
         let ready = async {
@@ -105,12 +108,12 @@ impl Sandbox {
             BufReader::new(stdout.take(READY_BYTES_MAX))
                 .read_line(&mut line)
                 .await?;
-            // The first step has ended by now; its status is of no interest but must be taken.
+            // The first process has exited by now and must be reaped.
             child.wait().await?;
             if line.trim_end() == READY_LINE {
                 Ok(())
             } else {
-                Err(io::Error::other("it ended at once"))
+                Err(io::Error::other("the process exited at once"))
             }
         };
         let ready = timeout(START_TIMEOUT, ready).await;
@@ -121,31 +124,43 @@ impl Sandbox {
         Ok(sandbox)
     }
 
-    /// Connects with a sandbox that runs already, and says what is in it.
+    /// Connects to a running sandbox. Returns its containers, too.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Disconnected`].
     pub async fn connect(
         directory: &PodDirectory,
     ) -> Result<(Self, BTreeMap<String, ContainerState>), RuntimeError> {
-        let gone = |source| RuntimeError::Gone { source };
-        let stream = UnixStream::connect(directory.socket()).await.map_err(gone)?;
-        // The listening socket was made by pid 1 of the sandbox, whose number the kernel translates for us.
-        let pid = stream.peer_cred().map_err(gone)?.pid().and_then(Pid::from_raw);
-        let pid = pid.ok_or_else(|| gone(io::ErrorKind::NotFound.into()))?;
-        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| gone(errno.into()))?;
-        let greeted = timeout(ANSWER_TIMEOUT, Connection::open(stream)).await;
-        let (connection, containers, happenings) = greeted
+        let disconnected = |source| RuntimeError::Disconnected { source };
+        let stream = UnixStream::connect(directory.socket())
+            .await
+            .map_err(disconnected)?;
+        // Process 1 of the sandbox created the listening socket. The kernel translates its PID into this namespace.
+        let pid = stream
+            .peer_cred()
+            .map_err(disconnected)?
+            .pid()
+            .and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| disconnected(io::ErrorKind::NotFound.into()))?;
+        let process = pidfd_open(pid, PidfdFlags::empty()).map_err(|errno| disconnected(errno.into()))?;
+        let opened = timeout(RESPONSE_TIMEOUT, Connection::open(stream)).await;
+        let (connection, containers, events) = opened
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
-            .map_err(gone)?;
+            .map_err(disconnected)?;
         // SAFETY: the descriptor is owned, so it stays open and the same for as long as it is registered.
         let process = unsafe { AsyncFd::register(process) };
         let sandbox = Self {
             connection,
-            process: process.map_err(|error| gone(error.into_parts().1))?,
-            happenings,
+            process: process.map_err(|error| disconnected(error.into_parts().1))?,
+            events,
         };
         Ok((sandbox, containers))
     }
 
     /// Starts a container.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Failed`] if the program cannot be executed, [`RuntimeError::Disconnected`].
     pub async fn start_container(
         &self,
         name: &str,
@@ -157,61 +172,71 @@ impl Sandbox {
             program: Box::new(program),
             log: log.to_owned(),
         };
-        self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)
+        self.connection.request(action, RESPONSE_TIMEOUT).await.map(drop)
     }
 
-    /// For tasks beside this value.
+    /// Returns an executor for tasks of the Pod worker.
     pub fn executor(&self) -> Executor {
         Executor {
             connection: self.connection.clone(),
         }
     }
 
-    /// What happens next. The last is [`Happening::Gone`], again and again.
-    pub async fn next(&mut self) -> Happening {
-        self.happenings.recv().await.unwrap_or(Happening::Gone)
+    /// Waits for the next event. After [`SandboxEvent::SandboxExited`] it returns the same event again.
+    pub async fn next_event(&mut self) -> SandboxEvent {
+        self.events.recv().await.unwrap_or(SandboxEvent::SandboxExited)
     }
 
-    /// Ends the sandbox with everything in it, and waits until the kernel has done so.
+    /// Kills the sandbox with all its processes and waits until the kernel has ended them.
+    ///
+    /// # Errors
+    /// [`RuntimeError::KillTimeout`], and [`RuntimeError::Disconnected`] if the signal cannot be sent.
     pub async fn kill(self) -> Result<(), RuntimeError> {
-        let gone = |source| RuntimeError::Gone { source };
+        let disconnected = |source| RuntimeError::Disconnected { source };
         match pidfd_send_signal(self.process.get_ref(), Signal::KILL) {
             Err(rustix::io::Errno::SRCH) | Ok(()) => {}
-            Err(errno) => return Err(gone(errno.into())),
+            Err(errno) => return Err(disconnected(errno.into())),
         }
-        // A descriptor of a process becomes readable when the process has ended.
+        // The pidfd becomes readable when the process has exited.
         match timeout(KILL_TIMEOUT, self.process.readable()).await {
-            Ok(ended) => ended.map(drop).map_err(gone),
-            Err(_) => Err(RuntimeError::Immortal),
+            Ok(ended) => ended.map(drop).map_err(disconnected),
+            Err(_) => Err(RuntimeError::KillTimeout),
         }
     }
 }
 
 impl Executor {
-    /// Sends a signal to a container's first process; done, too, if it has ended.
+    /// Sends a signal to the first process of a container. SIGKILL goes to the process group. Succeeds if the container
+    /// has exited.
+    ///
+    /// # Errors
+    /// Errors of the request.
     pub async fn signal(&self, container: &str, signal: Signal) -> Result<(), RuntimeError> {
         let action = Action::Signal {
             name: container.to_owned(),
             signal: signal.as_raw(),
             group: signal == Signal::KILL,
         };
-        self.connection.ask(action, ANSWER_TIMEOUT).await.map(drop)
+        self.connection.request(action, RESPONSE_TIMEOUT).await.map(drop)
     }
 
-    /// Runs a command in a running container until it ends, or for `limit`.
+    /// Runs a command in a running container until it exits, for `timeout` at most.
+    ///
+    /// # Errors
+    /// Errors of the request. [`RuntimeError::Failed`] if the container does not run.
     pub async fn execute(
         &self,
         container: &str,
         command: Vec<String>,
-        limit: Duration,
+        timeout: Duration,
     ) -> Result<Execution, RuntimeError> {
         let action = Action::Execute {
             container: container.to_owned(),
             command,
-            timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
+            timeout_ms: u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX),
         };
-        let patience = limit.saturating_add(ANSWER_TIMEOUT);
-        Ok(match self.connection.ask(action, patience).await? {
+        let response_timeout = timeout.saturating_add(RESPONSE_TIMEOUT);
+        Ok(match self.connection.request(action, response_timeout).await? {
             Outcome::Exited { exit, output } => Execution {
                 exit: Some(exit),
                 output,
@@ -225,7 +250,7 @@ impl Executor {
     }
 }
 
-/// Starts the sandbox's first step.
+/// Starts the first process of a sandbox.
 fn spawn(
     directory: &PodDirectory,
     settings: &sandbox::Settings,
@@ -237,7 +262,7 @@ fn spawn(
     };
     let log = std::fs::File::create(directory.sandbox_log()).map_err(failed)?;
     let argument = serde_json::to_string(settings).map_err(|error| failed(error.into()))?;
-    let mut command = std::process::Command::new(OWN_PROGRAM);
+    let mut command = std::process::Command::new(SELF_EXE);
     command
         .args([SUBCOMMAND, &argument])
         .stdin(Stdio::null())
@@ -249,8 +274,8 @@ fn spawn(
     tokio::process::Command::from(command).spawn().map_err(failed)
 }
 
-/// The last line of a sandbox's log, for the message of an error.
-fn log_end(path: &Path) -> String {
+/// Last line of a sandbox's log, for error messages.
+fn last_log_line(path: &Path) -> String {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.lines()
         .last()

@@ -1,4 +1,4 @@
-//! The user and the rights of a container's program.
+//! User, groups, capabilities and seccomp filters of a container's program.
 
 use std::io;
 
@@ -10,22 +10,22 @@ use rustix::thread::{
 
 use seccompiler::BpfProgram;
 
-use super::launch::in_words;
+use super::context::with_context;
 use super::protocol::Confinement;
 use crate::capabilities::CapabilityBits;
 use crate::seccomp;
 
-/// What a container's program is to be left with, made ready before the process has less than all.
-pub(super) struct Rights {
+/// Credentials of a container's program, prepared while the process still has all privileges.
+pub(super) struct Credentials {
     filters: Vec<BpfProgram>,
 }
 
-impl Rights {
-    /// Compiles the filters.
+impl Credentials {
+    /// Compiles the seccomp filters.
     ///
     /// # Errors
-    /// Filters of [`crate::seccomp::Seccomp::filters`].
-    pub fn of(confinement: &Confinement) -> io::Result<Self> {
+    /// Errors of [`crate::seccomp::Seccomp::filters`].
+    pub fn prepare(confinement: &Confinement) -> io::Result<Self> {
         let bits = confinement
             .capabilities
             .map_or(CapabilityBits::ALL, CapabilityBits);
@@ -34,16 +34,17 @@ impl Rights {
         Ok(Self { filters })
     }
 
-    /// Gives up what the container is not to have. To be called by a process with one thread, shortly before it
+    /// Drops all privileges that the container does not have. Call this in a process with one thread, just before it
     /// executes the program.
     ///
     /// # Errors
-    /// Errors of the kernel, with a remedy.
-    pub fn reduce(&self, confinement: &Confinement) -> io::Result<()> {
+    /// Errors of the kernel. The message names the field of the security context and a remedy.
+    pub fn apply(&self, confinement: &Confinement) -> io::Result<()> {
         if let Some(kept) = confinement.capabilities {
             keep_only(CapabilitySet::from_bits_retain(kept))?;
         }
-        // With no_new_privs anybody may install a filter. Without, it takes the rights that are given up below.
+        // With no_new_privs every user may install a filter; without it, the filter needs privileges that are dropped
+        // below.
         if !confinement.has_no_new_privileges {
             self.install()?;
         }
@@ -56,37 +57,38 @@ impl Rights {
     }
 
     fn install(&self) -> io::Result<()> {
-        seccomp::install(&self.filters).map_err(|error| in_words("seccompProfile", &error))
+        seccomp::install(&self.filters).map_err(|error| with_context("seccompProfile", &error))
     }
 }
 
 fn change_user(confinement: &Confinement) -> io::Result<()> {
-    let names_group = confinement.group.is_some() || confinement.user.is_some();
-    if names_group || !confinement.groups.is_empty() {
+    let changes_group = confinement.group.is_some() || confinement.user.is_some();
+    if changes_group || !confinement.groups.is_empty() {
         let groups: Vec<Gid> = confinement
             .groups
             .iter()
             .map(|group| Gid::from_raw(*group))
             .collect();
         match set_thread_groups(&groups) {
-            // An ordinary user may not, and has given up none by that.
+            // An unprivileged user may not change groups, and keeps no further groups by that.
             Err(Errno::PERM) if groups.is_empty() => {}
-            result => result.map_err(|errno| refused("supplementalGroups", None, errno))?,
+            result => result.map_err(|errno| field_error("supplementalGroups", None, errno))?,
         }
     }
-    if names_group {
+    if changes_group {
         let group = confinement.group.unwrap_or(0);
         let gid = Gid::from_raw(group);
-        set_thread_res_gid(gid, gid, gid).map_err(|errno| refused("runAsGroup", Some(group), errno))?;
+        set_thread_res_gid(gid, gid, gid).map_err(|errno| field_error("runAsGroup", Some(group), errno))?;
     }
     if let Some(user) = confinement.user {
         let uid = Uid::from_raw(user);
-        set_thread_res_uid(uid, uid, uid).map_err(|errno| refused("runAsUser", Some(user), errno))?;
+        set_thread_res_uid(uid, uid, uid).map_err(|errno| field_error("runAsUser", Some(user), errno))?;
     }
     Ok(())
 }
 
-/// What is not in the bounding set is not had after the next exec, by root neither.
+/// Removes all other capabilities from the bounding set, so that the next `execve` does not grant them, not even to
+/// root.
 fn keep_only(kept: CapabilitySet) -> io::Result<()> {
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
@@ -94,23 +96,23 @@ fn keep_only(kept: CapabilitySet) -> io::Result<()> {
             continue;
         }
         match remove_capability_from_bounding_set(capability) {
-            // The kernel has no such capability, nor any after it.
+            // The kernel has no capability with this or a higher number.
             Err(Errno::INVAL) => return Ok(()),
-            result => result.map_err(|errno| refused("capabilities", None, errno))?,
+            result => result.map_err(|errno| field_error("capabilities", None, errno))?,
         }
     }
     Ok(())
 }
 
-/// The usual reason is that this user may not: the message says what to do.
-fn refused(field: &str, number: Option<u32>, errno: Errno) -> io::Error {
+/// Error of a field of the security context. The usual cause is an agent that is not root.
+fn field_error(field: &str, number: Option<u32>, errno: Errno) -> io::Error {
     let number = number.map(|number| format!(" {number}")).unwrap_or_default();
-    let advice = match errno {
+    let remedy = match errno {
         Errno::INVAL | Errno::PERM => "; an agent that does not run as root can give its Pods no other users",
         _ => "",
     };
-    in_words(
-        &format!("securityContext {field}{number} cannot be applied{advice}"),
+    with_context(
+        &format!("securityContext {field}{number} cannot be applied{remedy}"),
         &errno.into(),
     )
 }

@@ -1,5 +1,5 @@
-//! Starting a program as a container: a further step of this same binary puts itself into the container's mounts,
-//! rights and limits, and then becomes the program. Why it did not is said over a socket, which is closed by success.
+//! Start of a program in a container: another process of this binary enters the mounts, credentials and limits of the
+//! container, then executes the program. It reports an error over a socket, which a successful `execve` closes.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -14,34 +14,39 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::thread::LinkNameSpaceType;
 use serde::{Deserialize, Serialize};
 
-use super::credentials::Rights;
-use super::pod_files::{Inherited, PodFiles};
+use super::context::with_context;
+use super::credentials::Credentials;
+use super::pod_directory::{InheritedDirectory, OpenPodDirectory};
 use super::protocol::Program;
-use super::users::UserNamespace;
-use super::{OWN_PROGRAM, mounts};
+use super::user_namespace::UserNamespace;
 
-/// Hidden subcommand of the further step.
+use super::{SELF_EXE, mounts};
+
+/// Hidden subcommand of that process.
 pub const SUBCOMMAND: &str = "internal-container";
-/// Files and connections that one process of a container may have open.
+/// Limit of open files of one process.
 const OPEN_FILES_MAX: u64 = 65_536;
-/// How long it may take until the program runs: some mounts on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(9);
+/// Longest time until the program is executed: some mounts on a busy host.
+const EXEC_TIMEOUT: Duration = Duration::from_secs(9);
 
-/// What the further step reads from its standard input.
+/// Input of the process on its standard input.
 #[derive(Serialize, Deserialize)]
 struct Launch {
     program: Program,
-    /// The process whose mounts the program shares; a container has its own.
-    joins: Option<i32>,
-    /// The Pod's directory.
-    files: Inherited,
+    /// Process whose mounts the program shares; `None` for mounts of its own.
+    mounts_of: Option<i32>,
+    /// Directory of the Pod.
+    directory: InheritedDirectory,
 }
 
-/// Starts a program with its output in `output`; its process number.
+/// Starts a program with its output in `output`. Returns its PID.
+///
+/// # Errors
+/// The error of the process before it executes the program, for example a missing program.
 pub(super) fn launch(
     program: &Program,
-    joins: Option<i32>,
-    files: &PodFiles,
+    mounts_of: Option<i32>,
+    directory: &OpenPodDirectory,
     output: io::PipeWriter,
 ) -> io::Result<i32> {
     if program.command.is_empty() {
@@ -52,31 +57,31 @@ pub(super) fn launch(
     }
     let launch = Launch {
         program: program.clone(),
-        joins,
-        files: files.to_child(),
+        mounts_of,
+        directory: directory.for_child(),
     };
-    let (mut ours, theirs) = UnixStream::pair()?;
-    ours.set_read_timeout(Some(PATIENCE))?;
-    ours.set_write_timeout(Some(PATIENCE))?;
-    let mut command = Command::new(OWN_PROGRAM);
+    let (mut socket, child_socket) = UnixStream::pair()?;
+    socket.set_read_timeout(Some(EXEC_TIMEOUT))?;
+    socket.set_write_timeout(Some(EXEC_TIMEOUT))?;
+    let mut command = Command::new(SELF_EXE);
     command
         .arg0("portolan-container")
         .arg(SUBCOMMAND)
-        .stdin(OwnedFd::from(theirs))
+        .stdin(OwnedFd::from(child_socket))
         .stdout(output.try_clone()?)
         .stderr(output);
     let pid = command.spawn()?.id().cast_signed();
-    // The command holds the other ends of pipe and socket.
+    // Closes the other ends of pipe and socket, which the command holds.
     drop(command);
-    let mut complaint = String::new();
-    let told = serde_json::to_vec(&launch)
+    let mut child_error = String::new();
+    let outcome = serde_json::to_vec(&launch)
         .map_err(io::Error::from)
-        .and_then(|json| ours.write_all(&json))
-        .and_then(|()| ours.shutdown(Shutdown::Write))
-        .and_then(|()| ours.read_to_string(&mut complaint));
-    match told {
-        Ok(_) if complaint.is_empty() => Ok(pid),
-        Ok(_) => Err(io::Error::other(complaint)),
+        .and_then(|json| socket.write_all(&json))
+        .and_then(|()| socket.shutdown(Shutdown::Write))
+        .and_then(|()| socket.read_to_string(&mut child_error));
+    match outcome {
+        Ok(_) if child_error.is_empty() => Ok(pid),
+        Ok(_) => Err(io::Error::other(child_error)),
         Err(error) => {
             // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock that we hold.
             unsafe { libc::kill(pid, libc::SIGKILL) };
@@ -85,10 +90,10 @@ pub(super) fn launch(
     }
 }
 
-/// The further step: becomes the program, or says why it cannot.
+/// Runs the hidden subcommand: executes the program, or reports an error.
 pub fn run() -> ExitCode {
-    match begin() {
-        // A failed step has been reported.
+    match execute_request() {
+        // The error has been reported over the socket.
         Ok(()) => ExitCode::FAILURE,
         Err(error) => {
             eprintln!("container: {error}");
@@ -97,8 +102,8 @@ pub fn run() -> ExitCode {
     }
 }
 
-fn begin() -> io::Result<()> {
-    // A copy that the program does not get.
+fn execute_request() -> io::Result<()> {
+    // This copy is closed on `execve`.
     let stdin = rustix::io::fcntl_dupfd_cloexec(io::stdin(), 3)?;
     let mut socket = UnixStream::from(stdin);
     let null = std::fs::File::open("/dev/null")?;
@@ -109,43 +114,43 @@ fn begin() -> io::Result<()> {
     let mut json = Vec::new();
     socket.read_to_end(&mut json)?;
     let launch: Launch = serde_json::from_slice(&json)?;
-    let error = become_program(&launch).map_or_else(|error| error.to_string(), |never| match never {});
+    let error = execute_program(&launch).map_or_else(|error| error.to_string(), |never| match never {});
     socket.write_all(error.as_bytes())
 }
 
-fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
-    let files = PodFiles::inherit(&launch.files)?;
+fn execute_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
+    let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;
     let confinement = &program.confinement;
-    let rights = Rights::of(confinement)?;
+    let credentials = Credentials::prepare(confinement)?;
     let users = confinement.users.map(UserNamespace::of_pod).transpose()?;
     rustix::process::setsid()?;
     for cgroup in &confinement.cgroups {
         let path = cgroup.join("cgroup.procs");
         std::fs::write(&path, "0")
-            .map_err(|error| in_words(&format!("joining {}", path.display()), &error))?;
+            .map_err(|error| with_context(&format!("joining {}", path.display()), &error))?;
     }
-    match launch.joins {
-        Some(pid) => join(pid)?,
-        None => mounts::build(confinement, &files, users.as_ref())?,
+    match launch.mounts_of {
+        Some(pid) => enter_mounts(pid)?,
+        None => mounts::build(confinement, &pod_directory, users.as_ref())?,
     }
-    // A working directory `/proc/self/fd/N` must not lead to the Pod's directory on the node.
-    drop(files);
-    hold_to_open_files()?;
+    // Closed before the working directory is set: `/proc/self/fd/N` must not lead to the Pod's directory on the node.
+    drop(pod_directory);
+    limit_open_files()?;
     if let Some(users) = users {
-        users.enter(launch.joins.is_none())?;
+        users.enter(launch.mounts_of.is_none())?;
     }
-    rights.reduce(confinement)?;
+    credentials.apply(confinement)?;
     let directory = if program.directory.is_empty() {
         "/"
     } else {
         &program.directory
     };
     std::env::set_current_dir(Path::new(directory))
-        .map_err(|error| in_words(&format!("working directory {directory:?}"), &error))?;
+        .map_err(|error| with_context(&format!("working directory {directory:?}"), &error))?;
     let (first, arguments) = program.command.split_first().ok_or(io::ErrorKind::InvalidInput)?;
     let mut command = Command::new(first);
-    if first == OWN_PROGRAM {
+    if first == SELF_EXE {
         command.arg0("portolan");
     }
     command
@@ -154,22 +159,22 @@ fn become_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
         .envs(&program.environment)
         .stdin(Stdio::inherit());
     let error = command.exec();
-    Err(in_words(&format!("exec: {first:?}"), &error))
+    Err(with_context(&format!("exec: {first:?}"), &error))
 }
 
-/// A program that opens more and more takes what it may have, not what the node has.
-fn hold_to_open_files() -> io::Result<()> {
+/// Limits open files, so that a program cannot exhaust those of the node.
+fn limit_open_files() -> io::Result<()> {
     let present = getrlimit(Resource::Nofile).maximum.unwrap_or(OPEN_FILES_MAX);
     let limit = Some(present.min(OPEN_FILES_MAX));
-    let held = Rlimit {
+    let limits = Rlimit {
         current: limit,
         maximum: limit,
     };
-    setrlimit(Resource::Nofile, held).map_err(|errno| in_words("limiting open files", &errno.into()))
+    setrlimit(Resource::Nofile, limits).map_err(|errno| with_context("limiting open files", &errno.into()))
 }
 
-/// Enters the mounts of a process.
-fn join(pid: i32) -> io::Result<()> {
+/// Enters the mount namespace of a process.
+fn enter_mounts(pid: i32) -> io::Result<()> {
     let namespace = std::fs::File::open(format!("/proc/{pid}/ns/mnt"))?;
     let own = std::fs::metadata("/proc/self/ns/mnt")?;
     let is_own = {
@@ -183,9 +188,4 @@ fn join(pid: i32) -> io::Result<()> {
         )?;
     }
     Ok(())
-}
-
-/// An error with what was being done.
-pub(super) fn in_words(what: &str, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{what}: {error}"))
 }

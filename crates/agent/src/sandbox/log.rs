@@ -1,5 +1,5 @@
-//! A container's output in files of bounded size, in the form that log collectors know: a time, the stream, `F` for a
-//! whole line or `P` for a part of one, and the text.
+//! Log of a container's output in files of bounded size, in the format of the CRI: time, stream, `F` for a full line or
+//! `P` for a part of one, text.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -7,24 +7,24 @@ use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 
-use super::complaints::complain;
+use super::error_log::log_error;
 
 /// Largest log file (upstream's `containerLogMaxSize`).
 pub(super) const LOG_BYTES_MAX: u64 = 10 << 20;
 /// Files that are kept of one run (upstream's `containerLogMaxFiles`).
 pub const LOG_FILES_MAX: usize = 5;
-/// A longer line is written in parts, as container runtimes do.
+/// Longest entry. Longer lines are split, as in container runtimes.
 const LINE_BYTES_MAX: usize = 16 << 10;
 
-/// The name of an older file of the log at `path`; the higher the number the older.
+/// Path of an older file of the log at `path`. Higher numbers are older.
 pub fn older(path: &Path, number: usize) -> PathBuf {
     let mut older = path.to_owned().into_os_string();
     older.push(format!(".{number}"));
     older.into()
 }
 
-/// Copies `from` into the file at `path` until it ends. What cannot be written is dropped: a full disk must not
-/// stop a container.
+/// Copies `from` into the file at `path` until it ends. Write errors are logged and the output is dropped, because a
+/// full disk must not stop a container.
 pub(super) fn copy(from: impl Read, path: &Path, bytes_max: u64) {
     let mut log = BoundedLog::open(path.to_owned(), bytes_max);
     let mut from = BufReader::with_capacity(LINE_BYTES_MAX, from);
@@ -37,7 +37,7 @@ pub(super) fn copy(from: impl Read, path: &Path, bytes_max: u64) {
             Ok(_) => log.append(&line),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
-                complain(format_args!("reading a container's output: {error}"));
+                log_error(format_args!("reading a container's output: {error}"));
                 return;
             }
         }
@@ -55,7 +55,7 @@ impl BoundedLog {
     fn open(path: PathBuf, bytes_max: u64) -> Self {
         let opened = File::options().append(true).create(true).open(&path);
         let file = opened
-            .inspect_err(|error| complain(format_args!("{}: {error}", path.display())))
+            .inspect_err(|error| log_error(format_args!("{}: {error}", path.display())))
             .ok();
         let bytes = file
             .as_ref()
@@ -85,7 +85,7 @@ impl BoundedLog {
         let Some(file) = &mut self.file else { return };
         match file.write_all(&entry) {
             Ok(()) => self.bytes += length,
-            Err(error) => complain(format_args!("{}: {error}", self.path.display())),
+            Err(error) => log_error(format_args!("{}: {error}", self.path.display())),
         }
     }
 
@@ -97,7 +97,7 @@ impl BoundedLog {
             };
             match fs::rename(&from, older(&self.path, number)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    complain(format_args!("{}: {error}", from.display()));
+                    log_error(format_args!("{}: {error}", from.display()));
                 }
                 _ => {}
             }

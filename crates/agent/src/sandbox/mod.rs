@@ -1,23 +1,23 @@
-//! Inside of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
+//! Sandbox of a Pod: the process that holds the Pod's namespaces, starts its containers and reaps them.
 //!
-//! It is pid 1 of the Pod's pid namespace, so that its death ends the Pod with nothing left, and it outlives the
-//! agent: a restarted agent connects to its socket again and hears what happened meanwhile. The agent starts it
-//! as a hidden subcommand of the same binary, in two steps, because a process enters a new pid namespace only
-//! by its children.
+//! It is process 1 of the Pod's PID namespace, so that its end ends all processes of the Pod. It outlives the agent: a
+//! restarted agent connects to its socket and receives the state of the containers. The agent starts it as a hidden
+//! subcommand of the same binary in two steps, because only child processes enter a new PID namespace.
 
-mod complaints;
+mod context;
 mod credentials;
-mod files;
+mod error_log;
+mod exec_output;
+mod executable;
 mod launch;
 mod log;
 mod mounts;
-mod output;
-mod own_program;
-mod pod_files;
-mod programs;
+mod pod_directory;
+mod pod_mounts;
+mod processes;
 pub mod protocol;
-mod serve;
-mod users;
+mod server;
+mod user_namespace;
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -30,7 +30,7 @@ use std::process::{Command, ExitCode, Stdio};
 use rustix::thread::{LinkNameSpaceType, UnshareFlags};
 use serde::{Deserialize, Serialize};
 
-use pod_files::PodFiles;
+use pod_directory::OpenPodDirectory;
 
 pub use launch::{SUBCOMMAND as CONTAINER_SUBCOMMAND, run as run_container};
 pub use log::{LOG_FILES_MAX, older};
@@ -38,40 +38,41 @@ pub use log::{LOG_FILES_MAX, older};
 #[cfg(test)]
 mod tests;
 
-/// This program, even if its file was replaced meanwhile.
-pub const OWN_PROGRAM: &str = "/proc/self/exe";
-/// Hidden subcommand of the first step.
+/// Executable of this process, even if the file was replaced since.
+pub const SELF_EXE: &str = "/proc/self/exe";
+/// Hidden subcommand of the first process.
 pub const SUBCOMMAND: &str = "internal-sandbox";
-/// Hidden subcommand of the second step: pid 1.
+/// Hidden subcommand of the second process, which is process 1.
 pub const INIT_SUBCOMMAND: &str = "internal-sandbox-init";
-/// What pid 1 prints once its socket is there.
+/// Line that process 1 prints once its socket exists.
 pub const READY_LINE: &str = "ready";
-/// What the processes of a sandbox are called in `ps`.
+/// Name of the sandbox processes in `ps`.
 const PROCESS_NAME: &str = "portolan-sandbox";
 
-/// What a sandbox needs to know.
+/// Settings of a sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settings {
-    /// Where the agent finds it.
+    /// Path of its socket.
     pub socket: PathBuf,
-    /// Host name inside; `None` leaves the node's, as for Pods in its network.
+    /// Host name; `None` for that of the node, as in the host network.
     pub hostname: Option<String>,
-    /// File to be mounted over `/etc/resolv.conf`.
+    /// File that is mounted over `/etc/resolv.conf`.
     pub resolv_conf: PathBuf,
-    /// Files and directories of the node that nothing in the Pod sees.
+    /// Paths of the node that the Pod does not see.
     #[serde(default)]
     pub hidden: Vec<PathBuf>,
-    /// Process that holds the namespaces of a Pod with a user namespace; `None` for a Pod that shares the users of the host.
+    /// Process that holds the namespaces of a Pod with a user namespace; `None` for a Pod that shares the users of the
+    /// host.
     #[serde(default)]
     pub namespaces_of: Option<u32>,
 }
 
-/// First step: leaves the agent's namespaces, starts pid 1, and ends.
+/// Runs the first process: leaves the agent's namespaces, starts process 1, and exits.
 pub fn run(settings: &str) -> ExitCode {
     report(enter_and_start(settings))
 }
 
-/// Second step: pid 1, until it is killed.
+/// Runs process 1 until it is killed.
 pub fn run_init(settings: &str) -> ExitCode {
     report(init(settings))
 }
@@ -87,10 +88,10 @@ fn report(result: io::Result<()>) -> ExitCode {
 }
 
 fn enter_and_start(settings: &str) -> io::Result<()> {
-    // A session of its own: Ctrl-C at the agent's terminal is not for Pods.
+    // A separate session: Ctrl-C in the agent's terminal must not reach Pods.
     rustix::process::setsid()?;
-    // Before this process leaves the mounts in which its program is.
-    let program = own_program::read_only();
+    // This must precede the change of the mount namespace in which the executable is.
+    let executable = executable::mount_read_only();
     let mut flags = UnshareFlags::NEWNS | UnshareFlags::NEWPID;
     match serde_json::from_str::<Settings>(settings)?.namespaces_of {
         Some(holder) => enter_namespaces(holder)?,
@@ -98,7 +99,7 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
     }
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     unsafe { rustix::thread::unshare_unsafe(flags) }?;
-    Command::new(program.path())
+    Command::new(executable.path())
         .arg0(PROCESS_NAME)
         .args([INIT_SUBCOMMAND, settings])
         .stdin(Stdio::null())
@@ -106,7 +107,7 @@ fn enter_and_start(settings: &str) -> io::Result<()> {
         .map(drop)
 }
 
-/// Enters the UTS and IPC namespaces of the holder. The network namespace was entered before.
+/// Enters the UTS and IPC namespaces of the holder. The process is in its network namespace already.
 fn enter_namespaces(holder: u32) -> io::Result<()> {
     let entered = [
         ("uts", LinkNameSpaceType::HostNameAndNISDomainName),
@@ -121,32 +122,32 @@ fn enter_namespaces(holder: u32) -> io::Result<()> {
 
 fn init(settings: &str) -> io::Result<()> {
     let settings: Settings = serde_json::from_str(settings)?;
-    programs::block_child_signal()?;
+    processes::block_child_signal()?;
     let directory = settings.socket.parent().unwrap_or(Path::new("/"));
-    let pod_files = PodFiles::open(directory)?;
-    remove_stale(&settings.socket)?;
+    let pod_directory = OpenPodDirectory::open(directory)?;
+    remove_stale_socket(&settings.socket)?;
     let listener = UnixListener::bind(&settings.socket)?;
-    files::prepare(&settings)?;
+    pod_mounts::prepare(&settings)?;
     if let Some(hostname) = &settings.hostname {
         rustix::system::sethostname(hostname.as_bytes())?;
     }
-    let programs = programs::Programs::new(pod_files);
-    serve::start(listener, programs.clone())?;
+    let processes = processes::Processes::new(pod_directory);
+    server::start(listener, processes.clone())?;
     let mut stdout = io::stdout();
     writeln!(stdout, "{READY_LINE}")?;
     stdout.flush()?;
     detach_stdout()?;
-    programs.reap_for_ever()
+    processes.reap_forever()
 }
 
-fn remove_stale(socket: &Path) -> io::Result<()> {
+fn remove_stale_socket(socket: &Path) -> io::Result<()> {
     match std::fs::remove_file(socket) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
         _ => Ok(()),
     }
 }
 
-/// The agent stops reading after the first line, so nothing must go there any more.
+/// Redirects the standard output, because the agent reads the first line only.
 fn detach_stdout() -> io::Result<()> {
     let null = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
     // SAFETY: dup2 takes numbers; both descriptors are open.

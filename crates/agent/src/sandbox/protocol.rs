@@ -1,6 +1,8 @@
-//! What agent and sandbox say to each other: one JSON value a line, over a Unix socket.
+//! Protocol between agent and sandbox: one JSON value for each line, over a Unix socket. A newer agent talks to
+//! sandboxes of an older one, so names on the wire stay.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
@@ -10,51 +12,51 @@ use crate::rfc3339;
 use crate::seccomp::Seccomp;
 use crate::user_namespaces::ranges::IdRange;
 
-/// Longest line: a container's whole environment and command, as large as the kernel takes them.
+/// Longest line: environment and command of a container at the limits of the kernel.
 pub const LINE_BYTES_MAX: usize = 4 << 20;
 
-/// A program to run.
+/// Program of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// All of its environment.
+    /// Whole environment.
     pub environment: BTreeMap<String, String>,
-    /// Where it starts; "" for the root directory.
+    /// Working directory; "" for the root directory.
     pub directory: String,
-    /// What it sees and may do.
+    /// Confinement of the program.
     #[serde(default)]
     pub confinement: Confinement,
 }
 
-/// What a program sees and may do, where that is not what all of its Pod do.
+/// Confinement of a container's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
     /// Volumes.
     pub mounts: Vec<Mount>,
-    /// An empty directory. Sandboxes of before 0.2 make a root of their own there.
+    /// Empty directory. Sandboxes before 0.2 create a root there.
     pub staging: PathBuf,
-    /// Whether it can write to volumes only.
+    /// Set if only volumes are writable.
     pub has_read_only_root: bool,
-    /// Its user.
+    /// User ID.
     pub user: Option<u32>,
-    /// Its group; 0 if only a user is given.
+    /// Group ID; 0 if only a user is set.
     pub group: Option<u32>,
-    /// Its further groups.
+    /// Supplementary group IDs.
     pub groups: Vec<u32>,
-    /// The capabilities that root keeps, by their bits; all if there are none here.
+    /// Capabilities as bits; `None` for all.
     pub capabilities: Option<u64>,
-    /// Whether programs with set-user-ID give it nothing.
+    /// Set if set-user-ID programs grant no privileges.
     pub has_no_new_privileges: bool,
-    /// The control groups that it joins, by their directories.
+    /// Directories of the control groups that the program joins.
     pub cgroups: Vec<PathBuf>,
-    /// Whether it has the node's devices and may change the node's files.
+    /// Set if the container has the devices of the node and may change its files.
     #[serde(default)]
     pub is_privileged: bool,
     /// Seccomp filter of the container.
     #[serde(default)]
     pub seccomp: Seccomp,
-    /// Whether it sees those files of `/proc` and `/sys` that tell about the machine.
+    /// Set if paths in `/proc` and `/sys` that describe the host are visible.
     #[serde(default)]
     pub has_unmasked_proc: bool,
     /// Host IDs of the Pod's user namespace; `None` for a Pod that shares the users of the host.
@@ -62,135 +64,147 @@ pub struct Confinement {
     pub users: Option<IdRange>,
 }
 
-/// A volume in a container.
+/// Mount of a volume in a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mount {
-    /// The volume's directory or file on the node.
+    /// Path of the volume on the node.
     pub source: PathBuf,
-    /// What of it; "" for all.
+    /// Path within the volume; "" for all of it.
     pub sub_path: PathBuf,
-    /// Where in the container.
+    /// Mount path in the container.
     pub target: PathBuf,
-    /// Whether the container can only read it.
+    /// Set if the container cannot write to the volume.
     pub is_read_only: bool,
-    /// True if the mount is ID-mapped by the Pod's user namespace.
+    /// Set if the mount is ID-mapped by the Pod's user namespace.
     #[serde(default)]
     pub is_id_mapped: bool,
 }
 
-/// From the agent.
+/// Request of the agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Request {
-    /// Comes back with the answer.
+    /// Number of the request, which its response repeats.
     pub id: u64,
     /// Action to take.
     pub action: Action,
 }
 
-/// What the agent asks for.
+/// Action of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Action {
-    /// Start a container. It must not run already.
+    /// Start a container, which must not run.
     Start {
-        /// Name.
+        /// Container name.
         name: String,
-        /// Its program.
+        /// Program of the container.
         program: Box<Program>,
-        /// Where its output goes.
+        /// Path of its log.
         log: PathBuf,
     },
-    /// Send a signal to a container's first process, or to its whole process group.
+    /// Send a signal to the first process of a container, or to its process group.
     Signal {
-        /// Name.
+        /// Container name.
         name: String,
-        /// The signal's number.
+        /// Number of the signal.
         signal: i32,
-        /// Whether to all of the group.
+        /// Set if the signal goes to the process group.
         group: bool,
     },
-    /// Run a command in a running container until it ends, and say how.
+    /// Execute a command in a running container until it exits.
     Execute {
-        /// Whose environment, directory and user the command has.
+        /// Container whose environment, directory and user the command has.
         container: String,
         /// The program and its arguments.
         command: Vec<String>,
-        /// After this many milliseconds it is killed.
+        /// Milliseconds after which the command is killed.
         timeout_ms: u64,
     },
 }
 
-/// From the sandbox.
+/// Message of the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Message {
-    /// The first message: what there is.
+    /// First message: the state of the sandbox.
     Hello {
-        /// All containers that were ever started, by name.
+        /// All containers that were started, by name.
         containers: BTreeMap<String, ContainerState>,
     },
-    /// The answer to a request.
+    /// Response to a request.
     Answer {
-        /// The request's id.
+        /// Number of the request.
         id: u64,
-        /// What came of it.
+        /// Outcome of the request.
         outcome: Outcome,
     },
-    /// A container has ended.
+    /// Exit of a container.
     Ended {
-        /// Name.
+        /// Container name.
         name: String,
-        /// How.
+        /// Exit of its first process.
         exit: Exit,
     },
 }
 
-/// A container as the sandbox knows it.
+impl Message {
+    /// Encodes the message as one line.
+    ///
+    /// # Errors
+    /// Errors of the encoding.
+    pub fn encode(&self) -> io::Result<Vec<u8>> {
+        let mut line = serde_json::to_vec(self)?;
+        line.push(b'\n');
+        Ok(line)
+    }
+}
+
+/// State of a container in the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ContainerState {
-    /// It runs.
+    /// The container runs.
     Running {
-        /// Since when.
+        /// Start time.
         #[serde(with = "rfc3339")]
         started_at: Timestamp,
     },
-    /// It has ended.
+    /// The container has exited.
     Ended(Exit),
 }
 
-/// How a program ended.
+/// Exit of a process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exit {
-    /// Exit status, or 128 plus the signal.
+    /// Exit status, or 128 plus the number of the signal.
     pub code: i32,
-    /// The signal that ended it.
+    /// Signal that killed the process.
     pub signal: Option<i32>,
-    /// When it was started.
+    /// Start time.
     #[serde(with = "rfc3339")]
     pub started_at: Timestamp,
-    /// When it ended.
+    /// Exit time.
     #[serde(with = "rfc3339")]
     pub finished_at: Timestamp,
 }
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Outcome {
-    /// It was done.
+    /// The action is done.
     Done,
-    /// The command that was executed has ended.
+    /// The executed command has exited.
     Exited {
-        /// How.
+        /// Exit of the command.
         exit: Exit,
-        /// The beginning of what it printed.
+        /// Beginning of its output.
         output: String,
     },
-    /// It took too long and was killed.
+    /// The executed command timed out and was killed.
     TimedOut {
-        /// The beginning of what it printed.
+        /// Beginning of its output.
         output: String,
     },
-    /// It was not done.
+    /// The action failed.
     Failed {
-        /// Why.
+        /// Cause.
         message: String,
     },
 }

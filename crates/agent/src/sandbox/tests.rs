@@ -5,7 +5,7 @@ use super::log;
 use super::protocol::{Action, Message, Outcome, Program, Request};
 
 #[test]
-fn requests_and_messages_survive_their_lines() {
+fn requests_and_messages_round_trip() {
     let request = Request {
         id: 7,
         action: Action::Start {
@@ -27,12 +27,12 @@ fn requests_and_messages_survive_their_lines() {
             output: "a\nb".to_owned(),
         },
     };
-    let line = super::serve::line(&message).unwrap();
+    let line = message.encode().unwrap();
     assert_eq!(serde_json::from_slice::<Message>(&line).unwrap(), message);
 }
 
 #[test]
-fn logs_keep_the_end_and_stay_small() {
+fn rotation_keeps_the_end_within_bounds() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.log");
     let output: Vec<u8> = (0..100_000u32)
@@ -52,7 +52,7 @@ fn logs_keep_the_end_and_stay_small() {
 }
 
 #[test]
-fn lines_are_whole_or_in_parts() {
+fn splits_long_lines() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("a.log");
     let long = "x".repeat(20_000);

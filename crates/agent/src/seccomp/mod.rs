@@ -1,8 +1,8 @@
-//! Filters of system calls.
+//! Seccomp filters of containers.
 
-mod numbers;
 mod profile;
 mod runtime_default;
+mod syscall_numbers;
 #[cfg(test)]
 mod tests;
 
@@ -15,20 +15,20 @@ use crate::capabilities::CapabilityBits;
 pub use profile::{Action, Comparison, Condition, Profile, ProfileError, Rule};
 pub use runtime_default::runtime_default;
 
-/// Seccomp filters of containers.
+/// Seccomp filter of a container.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Seccomp {
-    /// All.
+    /// No filter.
     Unconfined,
     /// Rules of [`runtime_default`].
     #[default]
     RuntimeDefault,
-    /// Rules of a profile of the node's administrator.
+    /// Rules of a profile of the administrator.
     Localhost(Profile),
 }
 
 impl Seccomp {
-    /// The filters for a container that has these capabilities at most.
+    /// Returns the filters for a container with at most these capabilities.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -41,7 +41,7 @@ impl Seccomp {
     }
 }
 
-/// Puts filters in force for this process and all that it starts. It needs `no_new_privs` or CAP_SYS_ADMIN.
+/// Installs filters for this process and its children. It needs `no_new_privs` or CAP_SYS_ADMIN.
 ///
 /// # Errors
 /// Errors of `seccomp(2)`.
@@ -50,7 +50,7 @@ pub fn install(filters: &[BpfProgram]) -> io::Result<()> {
         let length = filter.len().try_into().map_err(|_| io::ErrorKind::InvalidInput)?;
         let program = libc::sock_fprog {
             len: length,
-            // The two structures are the same `struct sock_filter`; the kernel only reads it.
+            // Both structures are the kernel's `struct sock_filter`, which the kernel only reads.
             filter: filter.as_ptr().cast_mut().cast(),
         };
         // SAFETY: the program, and the filter of the length that it says, live through the call.

@@ -1,4 +1,5 @@
-//! Profiles as containers' runtimes read them (`LinuxSeccomp` of the OCI runtime specification), and the filters of them.
+//! Seccomp profiles as container runtimes read them (`LinuxSeccomp` of the OCI runtime specification), and their
+//! filters.
 
 use std::collections::BTreeMap;
 
@@ -8,32 +9,32 @@ use seccompiler::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::numbers::number;
+use super::syscall_numbers::number;
 
-/// Largest argument that is compared as 32 bits, for calls whose argument is one.
+/// Largest value that is compared as 32 bits, for arguments of 32 bits.
 const DWORD_MAX: u64 = u32::MAX as u64;
 
-/// Reason for which a profile yields no filter.
+/// Reason for which a profile has no filter.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The file is no profile.
-    #[error("it is no seccomp profile: {0}")]
+    /// The file is no valid profile.
+    #[error("not a seccomp profile: {0}")]
     Json(#[from] serde_json::Error),
-    /// The filter is longer than the kernel takes, or contradicts itself.
-    #[error("no filter can be made of it: {0}")]
+    /// The filter is longer than the kernel accepts, or contradicts itself.
+    #[error("no filter can be built from it: {0}")]
     Filter(#[from] seccompiler::BackendError),
 }
 
-/// A profile.
+/// Profile.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
-    /// For calls that no rule is about.
+    /// Action for calls without a rule.
     pub default_action: Action,
-    /// The error with [`Action::Errno`]; `EPERM` if not given.
+    /// Error number of [`Action::Errno`]; `EPERM` by default.
     #[serde(default)]
     pub default_errno_ret: Option<u32>,
-    /// The rules.
+    /// Rules.
     #[serde(default)]
     pub syscalls: Vec<Rule>,
 }
@@ -42,20 +43,20 @@ pub struct Profile {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Rule {
-    /// The calls' names. Those that this architecture does not have count for nothing, as with runc.
+    /// Names of the calls. Names that this architecture does not have are ignored, as in runc.
     pub names: Vec<String>,
-    /// Action.
+    /// Action for these calls.
     pub action: Action,
-    /// The error with [`Action::Errno`]; `EPERM` if not given.
+    /// Error number of [`Action::Errno`]; `EPERM` by default.
     #[serde(default)]
     pub errno_ret: Option<u32>,
-    /// Only if all of this holds of the arguments.
+    /// Conditions on the arguments, all of which must hold.
     #[serde(default)]
     pub args: Vec<Condition>,
 }
 
 impl Rule {
-    /// Allows some calls.
+    /// Returns a rule that allows calls.
     pub fn allow(names: Vec<String>) -> Self {
         Self {
             names,
@@ -78,13 +79,13 @@ pub enum Action {
     /// The call fails.
     #[serde(rename = "SCMP_ACT_ERRNO")]
     Errno,
-    /// The process is sent SIGSYS.
+    /// The process receives SIGSYS.
     #[serde(rename = "SCMP_ACT_TRAP")]
     Trap,
-    /// The thread ends.
+    /// The kernel kills the thread.
     #[serde(rename = "SCMP_ACT_KILL_THREAD", alias = "SCMP_ACT_KILL")]
     KillThread,
-    /// The process ends.
+    /// The kernel kills the process.
     #[serde(rename = "SCMP_ACT_KILL_PROCESS")]
     KillProcess,
 }
@@ -95,19 +96,19 @@ pub enum Action {
 pub struct Condition {
     /// Index of the argument, from 0.
     pub index: u8,
-    /// What it is compared with; with [`Comparison::MaskedEqual`] the mask.
+    /// Operand; the mask of [`Comparison::MaskedEqual`].
     pub value: u64,
-    /// With [`Comparison::MaskedEqual`] what the masked argument is compared with.
+    /// Operand of [`Comparison::MaskedEqual`].
     #[serde(default)]
     pub value_two: u64,
-    /// How.
+    /// Operator.
     #[serde(rename = "op")]
     pub comparison: Comparison,
 }
 
 /// Comparison of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // each is what its name says
+#[allow(missing_docs)] // the names are those of the operators
 pub enum Comparison {
     #[serde(rename = "SCMP_CMP_NE")]
     NotEqual,
@@ -126,7 +127,7 @@ pub enum Comparison {
 }
 
 impl Profile {
-    /// Reads a file.
+    /// Parses a profile.
     ///
     /// # Errors
     /// [`ProfileError::Json`].
@@ -134,8 +135,8 @@ impl Profile {
         Ok(serde_json::from_slice(json)?)
     }
 
-    /// The filters that together do what the profile says, in the order in which they are installed. One filter knows
-    /// one action for calls that it is about; of several, the kernel takes the strictest action.
+    /// Returns the filters of the profile in the order of their installation. A filter has one action for the calls of
+    /// its rules; of several filters, the kernel takes the strictest action.
     ///
     /// # Errors
     /// See [`ProfileError`].
@@ -153,18 +154,21 @@ impl Profile {
         }
         let default = action(self.default_action, self.default_errno_ret);
         if default != SeccompAction::Allow {
-            // It leaves what another rule is about to that rule's filter. It is the last, because it may forbid to
-            // install one more.
+            // Leaves the calls of other rules to their filters. It is the last one, because it may forbid to install
+            // another.
             let rules = self.rules(|_| true)?;
             programs.push(program(rules, default, SeccompAction::Allow)?);
         }
         Ok(programs)
     }
 
-    fn rules(&self, takes: impl Fn(&Rule) -> bool) -> Result<BTreeMap<i64, Vec<SeccompRule>>, ProfileError> {
+    fn rules(
+        &self,
+        selects: impl Fn(&Rule) -> bool,
+    ) -> Result<BTreeMap<i64, Vec<SeccompRule>>, ProfileError> {
         let mut conditional: BTreeMap<i64, Vec<SeccompRule>> = BTreeMap::new();
         let mut unconditional = Vec::new();
-        for rule in self.syscalls.iter().filter(|rule| takes(rule)) {
+        for rule in self.syscalls.iter().filter(|rule| selects(rule)) {
             let numbers = rule.names.iter().filter_map(|name| number(name));
             for number in numbers {
                 if rule.args.is_empty() {
@@ -176,7 +180,7 @@ impl Profile {
                 conditional.entry(number).or_default().push(rule);
             }
         }
-        // An empty list of rules holds always.
+        // An empty list of rules always matches.
         conditional.extend(unconditional.into_iter().map(|number| (number, Vec::new())));
         Ok(conditional)
     }
@@ -217,7 +221,7 @@ fn condition(condition: &Condition) -> Result<SeccompCondition, ProfileError> {
         Comparison::MaskedEqual => condition.value_two,
         _ => condition.value,
     };
-    // The kernel looks at 32 bits of most arguments: "not 40" must not hold of 40 with a bit above those.
+    // The kernel uses 32 bits of most arguments: "not 40" must not match 40 with a higher bit.
     let length = match condition.comparison {
         Comparison::NotEqual if value <= DWORD_MAX => SeccompCmpArgLen::Dword,
         _ => SeccompCmpArgLen::Qword,

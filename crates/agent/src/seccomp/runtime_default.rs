@@ -1,10 +1,11 @@
-//! The profile `RuntimeDefault`: the rules of containerd's and moby's default profile (`seccomp_default.go`,
-//! `default.json`), for system calls of 64-bit programs. As in theirs, some calls come with a capability.
+//! Profile `RuntimeDefault`: the rules of containerd's and moby's default profile (`seccomp_default.go`,
+//! `default.json`) for system calls of 64-bit programs. As there, some calls need a capability.
 
 use super::profile::{Action, Comparison, Condition, Profile, Rule};
 use crate::capabilities::CapabilityBits;
 
-/// Allowed to everybody. `ptrace` and its kin are: the kernel lets a process trace only those with no more rights.
+/// Calls that are always allowed. `ptrace` is among them: the kernel lets a process trace only those without more
+/// privileges.
 const ALLOWED: &str = "accept accept4 access adjtimex alarm bind brk cachestat capget capset chdir chmod chown \
      clock_adjtime clock_getres clock_gettime clock_nanosleep close close_range connect copy_file_range \
      creat dup dup2 dup3 epoll_create epoll_create1 epoll_ctl epoll_ctl_old epoll_pwait epoll_pwait2 \
@@ -36,9 +37,9 @@ const ALLOWED: &str = "accept accept4 access adjtimex alarm bind brk cachestat c
      sync_file_range syncfs sysinfo tee tgkill time timer_create timer_delete timer_getoverrun \
      timer_gettime timer_settime timerfd_create timerfd_gettime timerfd_settime times tkill truncate \
      umask uname unlink unlinkat utime utimensat utimes vfork vmsplice wait4 waitid write writev";
-/// Allowed besides where the architecture has them.
-const OF_ARCHITECTURE: &str = "arch_prctl modify_ldt";
-/// Allowed to those with a capability.
+/// Further allowed calls, which only some architectures have.
+const ARCHITECTURE: &str = "arch_prctl modify_ldt";
+/// Calls that are allowed with a capability.
 const BY_CAPABILITY: &[(&str, &str)] = &[
     ("DAC_READ_SEARCH", "open_by_handle_at"),
     (
@@ -63,12 +64,11 @@ const BY_CAPABILITY: &[(&str, &str)] = &[
     ("BPF", "bpf"),
     ("PERFMON", "perf_event_open"),
 ];
-/// `personality` may be asked for (0xffffffff) and set to these: Linux and Linux of 32 bits, also with the name of an
-/// old kernel (`UNAME26`).
+/// Arguments of `personality`: 0xffffffff (query), and Linux or 32-bit Linux with or without `UNAME26`.
 const PERSONALITIES: [u64; 5] = [0, 0x8, 0x20000, 0x20008, 0xffff_ffff];
-/// `AF_VSOCK` of `socket.h`: it leads to the machine that hosts this one.
-const SOCKETS_TO_HYPERVISOR: u64 = 40;
-/// The flags of `clone` that make namespaces (`CLONE_NEW*` of `sched.h`), but for that of time, which `clone` has not.
+/// `AF_VSOCK` of `socket.h`: sockets to the hypervisor.
+const HYPERVISOR_SOCKETS: u64 = 40;
+/// Flags of `clone` that create namespaces (`CLONE_NEW*` of `sched.h`). `clone` has no flag for time namespaces.
 const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWIPC
@@ -77,9 +77,9 @@ const NAMESPACES: u64 = (libc::CLONE_NEWNS
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWCGROUP) as u64;
 
-/// The profile for a container that has these capabilities at most.
+/// Returns the profile for a container with at most these capabilities.
 pub fn runtime_default(capabilities: CapabilityBits) -> Profile {
-    let mut allowed: Vec<String> = words(ALLOWED).chain(words(OF_ARCHITECTURE)).collect();
+    let mut allowed: Vec<String> = words(ALLOWED).chain(words(ARCHITECTURE)).collect();
     for (capability, calls) in BY_CAPABILITY {
         if capabilities.has(capability) {
             allowed.extend(words(calls));
@@ -98,12 +98,13 @@ pub fn runtime_default(capabilities: CapabilityBits) -> Profile {
     };
     rules.push(allow_if(
         "socket",
-        condition(Comparison::NotEqual, SOCKETS_TO_HYPERVISOR),
+        condition(Comparison::NotEqual, HYPERVISOR_SOCKETS),
     ));
     rules.extend(PERSONALITIES.map(|value| allow_if("personality", condition(Comparison::Equal, value))));
     if !capabilities.has("SYS_ADMIN") {
         rules.push(allow_if("clone", condition(Comparison::MaskedEqual, NAMESPACES)));
-        // Its flags lie in memory, where a filter does not see them. Libraries fall back to `clone` for this error.
+        // The flags of `clone3` are in memory, which a filter cannot read. Libraries fall back to `clone` on this
+        // error.
         rules.push(Rule {
             action: Action::Errno,
             errno_ret: Some(libc::ENOSYS.cast_unsigned()),

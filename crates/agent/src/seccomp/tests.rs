@@ -62,18 +62,18 @@ fn default_profile_allows_by_capability() {
 }
 
 #[test]
-fn every_name_of_the_default_profile_is_known() {
-    // Those that an architecture does not have are few; a misspelt name would be one more.
-    let unknown = |name: &String| numbers::number(name).is_none();
+fn all_names_of_default_profile_exist() {
+    // An architecture lacks only a few of the calls; a misspelt name would be one more.
+    let unknown = |name: &String| syscall_numbers::number(name).is_none();
     let unknown: Vec<String> = allowed(CapabilityBits::ALL).into_iter().filter(unknown).collect();
     if cfg!(target_arch = "x86_64") {
         assert_eq!(unknown, Vec::<String>::new());
     }
-    assert_eq!(numbers::number("read"), Some(libc::SYS_read));
+    assert_eq!(syscall_numbers::number("read"), Some(libc::SYS_read));
 }
 
 #[test]
-fn default_profile_becomes_filters_that_the_kernel_takes() {
+fn kernel_accepts_filters_of_default_profile() {
     let programs = Seccomp::RuntimeDefault.filters(CapabilityBits(0)).unwrap();
     assert_eq!(
         programs.len(),
@@ -85,7 +85,7 @@ fn default_profile_becomes_filters_that_the_kernel_takes() {
 }
 
 #[test]
-fn profiles_are_read_as_the_runtime_specification_writes_them() {
+fn parses_profiles_of_the_runtime_specification() {
     let text = json!({"defaultAction": "SCMP_ACT_ALLOW", "architectures": ["SCMP_ARCH_X86_64"], "syscalls": [
         {"names": ["mkdir", "mkdirat", "no_such_call"], "action": "SCMP_ACT_ERRNO", "errnoRet": 30},
         {"names": ["socket"], "action": "SCMP_ACT_KILL",

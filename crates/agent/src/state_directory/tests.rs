@@ -12,30 +12,30 @@ fn record(uid: &str) -> Record {
 }
 
 #[test]
-fn records_are_found_again_and_broken_ones_told() {
+fn lists_records_and_unreadable_directories() {
     let root = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(&root.path().join("deep/down")).unwrap();
     let pod = state.pod("a-1").unwrap();
     pod.create(&record("a-1")).unwrap();
     pod.write("resolv.conf", "nameserver 10.0.0.1\n").unwrap();
-    // A record that a crash cut short, and one that was copied to another place.
+    // A truncated record, and a record in the directory of another Pod.
     state.pod("b-2").unwrap().create(&record("b-2")).unwrap();
     state.pod("b-2").unwrap().write(RECORD, "{\"name\"").unwrap();
     state.pod("c-3").unwrap().create(&record("a-1")).unwrap();
-    let (records, broken) = state.records().unwrap();
+    let (records, unreadable) = state.records().unwrap();
     assert_eq!(records, [record("a-1")]);
-    assert_eq!(broken.len(), 2);
+    assert_eq!(unreadable.len(), 2);
     pod.remove().unwrap();
     pod.remove().unwrap();
     assert!(state.records().unwrap().0.is_empty());
 }
 
 #[test]
-fn no_uid_leads_out_of_the_directory() {
+fn rejects_uids_that_leave_the_directory() {
     let root = tempfile::tempdir().unwrap();
     let state = StateDirectory::open(root.path()).unwrap();
-    for bad in ["", "..", "a/b", "a b", &"x".repeat(65)] {
-        assert!(matches!(state.pod(bad), Err(StateError::Uid { .. })), "{bad}");
+    for uid in ["", "..", "a/b", "a b", &"x".repeat(65)] {
+        assert!(matches!(state.pod(uid), Err(StateError::Uid { .. })), "{uid}");
     }
     let log = state.pod("a").unwrap().log("../../x", 0);
     assert!(log.starts_with(root.path()) && !log.components().any(|c| c.as_os_str() == ".."));

@@ -15,24 +15,24 @@ fn pod(status: Value) -> Pod {
 }
 
 fn containers() -> Containers {
-    let slots = ["a", "b"].map(|name| Slot::new(name, 0, at(0)));
-    Containers::new(String::new(), RestartPolicy::Always, vec![], slots.into())
+    let tracked = ["a", "b"].map(|name| TrackedContainer::new(name, 0, at(0)));
+    Containers::new(String::new(), RestartPolicy::Always, vec![], tracked.into())
 }
 
 fn status(pod: &Pod, containers: &Containers, ready: &[(&str, bool)]) -> Value {
     let mut containers = containers.clone();
     for (name, is_ready) in ready {
-        containers.probed(name, true, *is_ready);
+        containers.set_probe_results(name, true, *is_ready);
     }
     let ips = ["10.0.0.2".parse().unwrap(), "fd00::2".parse().unwrap()];
-    let observed = Observed {
+    let observation = Observation {
         containers: &containers,
         pod_ips: &ips,
         host_ips: &["172.30.0.11".parse().unwrap()],
         start_time: at(0),
-        told: &pod.status.conditions,
+        last_conditions: &pod.status.conditions,
     };
-    build(pod, &observed, at(9))
+    generate(pod, &observation, at(9))
 }
 
 fn condition_of<'a>(status: &'a Value, kind: &str) -> &'a Value {
@@ -41,7 +41,7 @@ fn condition_of<'a>(status: &'a Value, kind: &str) -> &'a Value {
 }
 
 #[test]
-fn a_starting_pod_is_pending_and_not_ready() {
+fn starting_pod_is_pending_and_not_ready() {
     let status = status(&pod(json!({})), &containers(), &[]);
     assert_eq!(status["phase"], "Pending");
     assert_eq!(
@@ -62,26 +62,26 @@ fn a_starting_pod_is_pending_and_not_ready() {
 }
 
 #[test]
-fn ready_is_when_all_containers_are() {
+fn pod_is_ready_when_all_containers_are() {
     let mut running = containers();
-    running.started("a", at(1));
-    running.started("b", at(2));
-    let half = status(&pod(json!({})), &running, &[("a", true), ("b", false)]);
+    running.mark_started("a", at(1));
+    running.mark_started("b", at(2));
+    let partly = status(&pod(json!({})), &running, &[("a", true), ("b", false)]);
     assert_eq!(
-        (&half["phase"], &condition_of(&half, "Ready")["status"]),
+        (&partly["phase"], &condition_of(&partly, "Ready")["status"]),
         (&json!("Running"), &json!("False"))
     );
-    let whole = status(&pod(json!({})), &running, &[("a", true), ("b", true)]);
-    assert_eq!(condition_of(&whole, "Ready")["status"], "True");
-    assert_eq!(condition_of(&whole, "Ready")["reason"], Value::Null);
+    let all_ready = status(&pod(json!({})), &running, &[("a", true), ("b", true)]);
+    assert_eq!(condition_of(&all_ready, "Ready")["status"], "True");
+    assert_eq!(condition_of(&all_ready, "Ready")["reason"], Value::Null);
     assert_eq!(
-        whole["containerStatuses"][1]["state"]["running"]["startedAt"],
+        all_ready["containerStatuses"][1]["state"]["running"]["startedAt"],
         "2023-11-14T22:13:22Z"
     );
 }
 
 #[test]
-fn the_time_of_a_condition_is_that_of_its_change() {
+fn unchanged_condition_keeps_its_transition_time() {
     let old = json!({"conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": "2020-01-01T00:00:00Z"}]});
     let same = status(&pod(old.clone()), &containers(), &[]);
     assert_eq!(
@@ -89,24 +89,24 @@ fn the_time_of_a_condition_is_that_of_its_change() {
         "2020-01-01T00:00:00Z"
     );
     let mut running = containers();
-    running.started("a", at(1));
-    running.started("b", at(1));
+    running.mark_started("a", at(1));
+    running.mark_started("b", at(1));
     let changed = status(&pod(old), &running, &[("a", true), ("b", true)]);
     assert_eq!(
         condition_of(&changed, "Ready")["lastTransitionTime"],
-        seconds(at(9))
+        whole_seconds(at(9))
     );
 }
 
 #[test]
-fn readiness_gates_hold_ready_back() {
+fn readiness_gates_delay_ready() {
     let mut gated = pod(json!({}));
     gated.spec.readiness_gates = vec![crate::object::ReadinessGate {
         condition_type: "lb".to_owned(),
     }];
     let mut running = containers();
-    running.started("a", at(1));
-    running.started("b", at(1));
+    running.mark_started("a", at(1));
+    running.mark_started("b", at(1));
     let ready = [("a", true), ("b", true)];
     let before = status(&gated, &running, &ready);
     assert_eq!(condition_of(&before, "ContainersReady")["status"], "True");
@@ -119,12 +119,12 @@ fn readiness_gates_hold_ready_back() {
 }
 
 #[test]
-fn ends_are_told_with_code_signal_and_times() {
+fn terminated_state_has_code_signal_and_times() {
     let mut containers = containers();
-    containers.started("a", at(1));
-    containers.ended(
+    containers.mark_started("a", at(1));
+    containers.mark_terminated(
         "a",
-        Ended {
+        Terminated {
             exit_code: 137,
             signal: Some(9),
             reason: "Error".into(),
@@ -139,53 +139,53 @@ fn ends_are_told_with_code_signal_and_times() {
     assert_eq!((&last["exitCode"], &last["signal"]), (&json!(137), &json!(9)));
     assert_eq!(
         (&last["startedAt"], &last["finishedAt"]),
-        (&json!(seconds(at(1))), &json!(seconds(at(4))))
+        (&json!(whole_seconds(at(1))), &json!(whole_seconds(at(4))))
     );
 }
 
 #[test]
-fn what_was_told_goes_before_what_is_watched() {
-    // The watched Pod lags behind: it does not know yet that Ready was told to be false since second 3.
+fn last_conditions_override_watched_conditions() {
+    // The watched Pod does not have yet that Ready is false since second 3.
     let watched = pod(json!({}));
-    let told = [PodCondition {
+    let last_conditions = [PodCondition {
         kind: "Ready".to_owned(),
         status: "False".to_owned(),
-        last_transition_time: Some(seconds(at(3))),
+        last_transition_time: Some(whole_seconds(at(3))),
     }];
-    let observed = Observed {
+    let observation = Observation {
         containers: &containers(),
         pod_ips: &[],
         host_ips: &[],
         start_time: at(0),
-        told: &told,
+        last_conditions: &last_conditions,
     };
-    let status = build(&watched, &observed, at(9));
+    let status = generate(&watched, &observation, at(9));
     assert_eq!(
         condition_of(&status, "Ready")["lastTransitionTime"],
-        seconds(at(3))
+        whole_seconds(at(3))
     );
     assert_eq!(
         condition_of(&status, "Initialized")["lastTransitionTime"],
-        seconds(at(9))
+        whole_seconds(at(9))
     );
 }
 
 #[test]
-fn what_was_told_is_recognized_whatever_others_add() {
-    let told = status(&pod(json!({})), &containers(), &[("a", true)]);
-    let mut present = told.clone();
-    assert!(has_all(&present, &told));
+fn written_status_is_recognized_despite_foreign_additions() {
+    let written = status(&pod(json!({})), &containers(), &[("a", true)]);
+    let mut present = written.clone();
+    assert!(contains(&present, &written));
     present["qosClass"] = "BestEffort".into();
     let conditions = present["conditions"].as_array_mut().unwrap();
     conditions.insert(0, json!({"type": "example.com/gate", "status": "True"}));
-    // As the server keeps it: what is null is not there.
+    // The server does not store nulls.
     for condition in conditions.iter_mut() {
         condition
             .as_object_mut()
             .unwrap()
             .retain(|_, value| !value.is_null());
     }
-    assert!(has_all(&present, &told));
+    assert!(contains(&present, &written));
     for (pointer, foreign) in [
         ("/conditions/3/status", json!("True")),
         ("/conditions/3/reason", json!("Somebody")),
@@ -196,6 +196,6 @@ fn what_was_told_is_recognized_whatever_others_add() {
     ] {
         let mut changed = present.clone();
         *changed.pointer_mut(pointer).unwrap() = foreign;
-        assert!(!has_all(&changed, &told), "{pointer}");
+        assert!(!contains(&changed, &written), "{pointer}");
     }
 }

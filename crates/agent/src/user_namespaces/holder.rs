@@ -1,5 +1,4 @@
-//! Process that creates the user namespace of a Pod and the namespaces that it owns. The process holds them until the
-//! sandbox of the Pod has entered them.
+//! Process that holds the user namespace of a Pod and the namespaces that it owns, until the sandbox has entered them.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +13,7 @@ use rustix::thread::UnshareFlags;
 use super::owners::VolumeOwners;
 use super::ranges::{IDS_PER_POD, IdRange};
 use super::{UserNamespaceError, id_mapped_mounts};
-use crate::sandbox::OWN_PROGRAM;
+use crate::sandbox::SELF_EXE;
 
 /// Hidden subcommand of the process.
 pub const SUBCOMMAND: &str = "internal-user-namespace";
@@ -38,7 +37,7 @@ impl Holder {
     /// See [`UserNamespaceError`].
     pub fn start(range: IdRange) -> Result<Self, UserNamespaceError> {
         let failed = |source| UserNamespaceError::Holder { source };
-        let mut command = Command::new(OWN_PROGRAM);
+        let mut command = Command::new(SELF_EXE);
         command
             .arg0("portolan-users")
             .arg(SUBCOMMAND)
@@ -136,7 +135,7 @@ pub fn hold() -> ExitCode {
 
 fn create() -> io::Result<()> {
     unshare(UnshareFlags::NEWUSER, "a user namespace")?;
-    say(CREATED)?;
+    print_line(CREATED)?;
     let mut input = io::stdin().lock();
     let mut line = String::new();
     // The agent ended before it wrote the ID maps.
@@ -145,7 +144,7 @@ fn create() -> io::Result<()> {
     }
     let owned = UnshareFlags::NEWNET | UnshareFlags::NEWUTS | UnshareFlags::NEWIPC;
     unshare(owned, "network, UTS and IPC namespaces")?;
-    say(READY)?;
+    print_line(READY)?;
     io::copy(&mut input, &mut io::sink()).map(drop)
 }
 
@@ -158,7 +157,7 @@ fn unshare(flags: UnshareFlags, what: &str) -> io::Result<()> {
     })
 }
 
-fn say(line: &str) -> io::Result<()> {
+fn print_line(line: &str) -> io::Result<()> {
     let mut output = io::stdout().lock();
     writeln!(output, "{line}")?;
     output.flush()

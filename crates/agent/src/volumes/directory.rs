@@ -1,7 +1,7 @@
-//! A directory by its descriptor: operations on names in it that follow no link and never leave it.
+//! Directory by its descriptor. Operations on names in it follow no symbolic link and never leave it.
 //!
 //! A container may have written to a volume (through `hostPath`, or under an agent that left such volumes writable).
-//! The agent is root on the node, so a link of the container must not choose where the agent writes or deletes.
+//! The agent is root on the node, so a symbolic link of a container must not choose where the agent writes or deletes.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,32 +15,32 @@ use rustix::io::Errno;
 
 use crate::user_namespaces::owners::Owners;
 
-/// Levels of directories that are entered for reading or deletion; each holds a descriptor open.
+/// Depth of directories for reading or deletion. Each level holds a descriptor.
 const DEPTH_MAX: usize = 64;
-/// No link is followed, and the result lies below the directory.
+/// Follow no symbolic link and stay below the directory.
 const BENEATH: ResolveFlags = ResolveFlags::BENEATH.union(ResolveFlags::NO_SYMLINKS);
 const READ_DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::CLOEXEC)
     .union(OFlags::NOFOLLOW);
 
-/// An open directory.
+/// Open directory.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
 }
 
 impl Directory {
-    /// Opens the directory at `path`, whose last part must not be a link.
+    /// Opens the directory at `path`, which must not be a symbolic link.
     ///
     /// # Errors
-    /// `ENOTDIR` or `ELOOP` for a link, and those of `open(2)`.
+    /// `ENOTDIR` or `ELOOP` for a symbolic link, and those of `open(2)`.
     pub fn open(path: &Path) -> io::Result<Self> {
         let descriptor = rustix::fs::open(path, READ_DIRECTORY, Mode::empty())?;
         Ok(Self { descriptor })
     }
 
-    /// Opens for reading and writing the directory that a descriptor, perhaps with `O_PATH`, leads to.
+    /// Opens a directory for reading and writing from a descriptor, which may have `O_PATH`.
     ///
     /// # Errors
     /// `ENOTDIR`, and those of `openat(2)`.
@@ -52,27 +52,27 @@ impl Directory {
     /// Opens a directory below this one.
     ///
     /// # Errors
-    /// `ELOOP` where a part of the path is a link, and those of `openat2(2)`.
+    /// `ELOOP` if a part of the path is a symbolic link, and those of `openat2(2)`.
     pub fn open_directory(&self, path: &Path) -> io::Result<Self> {
         let opened = rustix::fs::openat2(&self.descriptor, path, READ_DIRECTORY, Mode::empty(), BENEATH);
         Ok(Self { descriptor: opened? })
     }
 
-    /// Makes a directory that is not there yet, and opens it.
+    /// Creates a directory and opens it.
     ///
     /// # Errors
     /// `EEXIST`, and those of `mkdirat(2)`.
     pub fn create_directory(&self, name: &Path, mode: u32) -> io::Result<Self> {
         rustix::fs::mkdirat(&self.descriptor, name, Mode::from_raw_mode(0o700))?;
-        let made = self.open_directory(name)?;
-        made.set_mode(mode)?;
-        Ok(made)
+        let created = self.open_directory(name)?;
+        created.set_mode(mode)?;
+        Ok(created)
     }
 
-    /// Opens the directory at a relative path, and makes those parts of it that are not there.
+    /// Opens the directory at a relative path, and creates missing parts of it.
     ///
     /// # Errors
-    /// `EINVAL` for a path with other parts than plain names; `ELOOP` or `ENOTDIR` for a link.
+    /// `EINVAL` for a path with other parts than names; `ELOOP` or `ENOTDIR` for a symbolic link.
     pub fn ensure_directory(&self, path: &Path, mode: u32) -> io::Result<Self> {
         let mut directory = self.clone_descriptor()?;
         for part in path.components() {
@@ -84,16 +84,16 @@ impl Directory {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                     directory.open_directory(name)?
                 }
-                made => made?,
+                created => created?,
             };
         }
         Ok(directory)
     }
 
-    /// Writes a new file, with its mode and owners.
+    /// Creates a file with its content, mode and owners.
     ///
     /// # Errors
-    /// `EEXIST` where something has that name, a link included.
+    /// `EEXIST` if the name exists, even as a symbolic link.
     pub fn write_new(&self, name: &Path, content: &[u8], mode: u32, owners: Owners) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let private = Mode::from_raw_mode(0o600);
@@ -104,10 +104,10 @@ impl Directory {
         Ok(rustix::fs::fchmod(&file, Mode::from_raw_mode(mode))?)
     }
 
-    /// Makes an empty file unless there is one.
+    /// Creates an empty file unless it exists.
     ///
     /// # Errors
-    /// `ELOOP` for a link.
+    /// `ELOOP` for a symbolic link.
     pub fn ensure_file(&self, name: &Path) -> io::Result<()> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let mode = Mode::from_raw_mode(0o644);
@@ -115,12 +115,12 @@ impl Directory {
         Ok(())
     }
 
-    /// Reads a regular file of up to `bytes_max`; an error for one that is longer.
+    /// Reads a regular file of at most `bytes_max`.
     ///
     /// # Errors
-    /// `ELOOP` for a link, `InvalidData` for what is no regular file of that size.
+    /// `ELOOP` for a symbolic link, `InvalidData` for another kind of file or a larger one.
     pub fn read(&self, path: &Path, bytes_max: usize) -> io::Result<Vec<u8>> {
-        // A named pipe must not make the reader wait.
+        // Opening a named pipe must not block.
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let opened = rustix::fs::openat2(&self.descriptor, path, flags, Mode::empty(), BENEATH)?;
         let file = fs::File::from(opened);
@@ -135,24 +135,24 @@ impl Directory {
         Ok(content)
     }
 
-    /// The target of a link.
+    /// Target of a symbolic link.
     ///
     /// # Errors
-    /// `EINVAL` for what is no link.
+    /// `EINVAL` for another kind of file.
     pub fn read_link(&self, name: &Path) -> io::Result<PathBuf> {
         let target = rustix::fs::readlinkat(&self.descriptor, name, Vec::new())?;
         Ok(PathBuf::from(OsString::from_vec(target.into_bytes())))
     }
 
-    /// Makes a link.
+    /// Creates a symbolic link.
     ///
     /// # Errors
-    /// `EEXIST` where something has that name.
+    /// `EEXIST` if the name exists.
     pub fn link(&self, target: &Path, name: &Path) -> io::Result<()> {
         Ok(rustix::fs::symlinkat(target, &self.descriptor, name)?)
     }
 
-    /// Renames within the directory; neither name is followed.
+    /// Renames within the directory. Neither name is followed as a symbolic link.
     ///
     /// # Errors
     /// Errors of `renameat(2)`.
@@ -165,7 +165,7 @@ impl Directory {
         )?)
     }
 
-    /// The names in it, with their types.
+    /// Names in the directory with their types.
     ///
     /// # Errors
     /// Errors of `getdents(2)`.
@@ -189,10 +189,10 @@ impl Directory {
         Ok(entries)
     }
 
-    /// Removes a name with all that is below it; a link is removed itself. Fine if it is gone.
+    /// Removes a name with everything below it. A symbolic link is removed itself. Succeeds if the name is gone.
     ///
     /// # Errors
-    /// `InvalidData` for a tree that is deeper than the agent makes any, and those of `unlinkat(2)`.
+    /// `InvalidData` for a tree that is deeper than the agent creates, and those of `unlinkat(2)`.
     pub fn remove(&self, name: &Path) -> io::Result<()> {
         self.remove_to_depth(name, DEPTH_MAX)
     }
@@ -216,10 +216,10 @@ impl Directory {
         }
     }
 
-    /// The paths of all below it that is no directory.
+    /// Paths of all non-directories below the directory.
     ///
     /// # Errors
-    /// `InvalidData` for a tree that is deeper than the agent makes any.
+    /// `InvalidData` for a tree that is deeper than the agent creates.
     pub fn files(&self) -> io::Result<Vec<PathBuf>> {
         let mut found = Vec::new();
         self.collect(Path::new(""), DEPTH_MAX, &mut found)?;
@@ -240,7 +240,7 @@ impl Directory {
         Ok(())
     }
 
-    /// Sets the permissions of the directory itself.
+    /// Sets the mode of the directory.
     ///
     /// # Errors
     /// Errors of `fchmod(2)`.
@@ -248,7 +248,7 @@ impl Directory {
         Ok(rustix::fs::fchmod(&self.descriptor, Mode::from_raw_mode(mode))?)
     }
 
-    /// Changes the owner of the directory itself.
+    /// Sets the owners of the directory.
     ///
     /// # Errors
     /// Errors of [`Owners::apply`].

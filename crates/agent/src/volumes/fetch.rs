@@ -1,4 +1,4 @@
-//! What volumes are filled with, from the API.
+//! Sources of volumes from the API: ConfigMaps, Secrets and ServiceAccount tokens.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::VolumeError;
+use super::error::VolumeError;
 use super::payload::{Objects, Tokens, referenced};
 use crate::environment::SourceKind;
 use crate::object::{Pod, Projection, TokenSource};
 
-/// How long a token lasts where the Pod does not say.
+/// Default lifetime of a token in seconds.
 const TOKEN_SECONDS_DEFAULT: u64 = 3600;
-/// A token is renewed when this part of its time is over (upstream's rule) …
+/// Share of a token's lifetime after which it is renewed (upstream's rule) …
 const RENEWED_AFTER_PERCENT: i64 = 80;
-/// … or after a day.
+/// … but after a day at the latest.
 const RENEWED_AFTER_SECONDS: i64 = 24 * 3600;
 
-/// What was read, and when tokens are to be renewed.
+/// Sources as they were read last.
 #[derive(Default)]
-pub struct Fetched {
-    /// ConfigMaps and Secrets.
+pub struct FetchedSources {
+    /// ConfigMaps and Secrets by kind and name.
     pub objects: Objects,
     tokens: BTreeMap<String, Token>,
 }
@@ -34,15 +34,18 @@ struct Token {
     renewed_at: Timestamp,
 }
 
-impl Fetched {
-    /// The tokens as they are now.
+impl FetchedSources {
+    /// Present tokens by audience.
     pub fn tokens(&self) -> Tokens {
         let all = self.tokens.iter();
         all.map(|(audience, token)| (audience.clone(), token.text.clone()))
             .collect()
     }
 
-    /// Reads anew what the sources name.
+    /// Reads the sources again, and renews tokens that are due.
+    ///
+    /// # Errors
+    /// Errors of the API server. Missing objects are no error here.
     pub async fn update(
         &mut self,
         client: &Client,
@@ -61,9 +64,9 @@ impl Fetched {
             .iter()
             .filter_map(|p| p.service_account_token.as_ref())
         {
-            let held = self.tokens.get(&source.audience);
-            if held.is_none_or(|token| token.renewed_at <= Timestamp::now()) {
-                let token = issue(client, pod, source).await?;
+            let present = self.tokens.get(&source.audience);
+            if present.is_none_or(|token| token.renewed_at <= Timestamp::now()) {
+                let token = request_token(client, pod, source).await?;
                 self.tokens.insert(source.audience.clone(), token);
             }
         }
@@ -71,7 +74,10 @@ impl Fetched {
     }
 }
 
-/// The keys of a ConfigMap or Secret with their bytes.
+/// Reads the keys of a ConfigMap or Secret with their bytes.
+///
+/// # Errors
+/// Errors of the API server.
 pub async fn read(
     client: &Client,
     namespace: &str,
@@ -94,8 +100,8 @@ pub async fn read(
     Ok(plain.chain(binary).collect())
 }
 
-/// A token of the Pod's ServiceAccount that is good for as long as the Pod is there.
-async fn issue(client: &Client, pod: &Pod, source: &TokenSource) -> Result<Token, VolumeError> {
+/// Requests a token of the Pod's ServiceAccount that is bound to the Pod.
+async fn request_token(client: &Client, pod: &Pod, source: &TokenSource) -> Result<Token, VolumeError> {
     let meta = &pod.metadata;
     let audiences: Vec<&String> = Some(&source.audience)
         .filter(|a| !a.is_empty())
@@ -113,20 +119,20 @@ async fn issue(client: &Client, pod: &Pod, source: &TokenSource) -> Result<Token
         "/api/v1/namespaces/{}/serviceaccounts/{}/token",
         meta.namespace, pod.spec.service_account_name
     );
-    let answer = client
+    let response = client
         .request(Method::POST, &path, client::JSON, Some(&request))
         .await?;
-    let odd = || VolumeError::Token {
-        why: "the API server's answer has no token or no end of it".to_owned(),
+    let incomplete = || VolumeError::Token {
+        cause: "the API server's response has no token or no expiration time".to_owned(),
     };
-    let status = &answer["status"];
-    let text = status["token"].as_str().ok_or_else(odd)?;
+    let status = &response["status"];
+    let text = status["token"].as_str().ok_or_else(incomplete)?;
     let end = status["expirationTimestamp"]
         .as_str()
         .and_then(|time| time.parse().ok());
-    let (now, end): (Timestamp, Timestamp) = (Timestamp::now(), end.ok_or_else(odd)?);
-    let lasts = end.duration_since(now).as_secs();
-    let after = (lasts * RENEWED_AFTER_PERCENT / 100).min(RENEWED_AFTER_SECONDS);
+    let (now, end): (Timestamp, Timestamp) = (Timestamp::now(), end.ok_or_else(incomplete)?);
+    let lifetime = end.duration_since(now).as_secs();
+    let after = (lifetime * RENEWED_AFTER_PERCENT / 100).min(RENEWED_AFTER_SECONDS);
     Ok(Token {
         text: text.to_owned(),
         renewed_at: Timestamp::from_second(now.as_second() + after).unwrap_or(end),

@@ -1,35 +1,35 @@
-//! The files of a volume, from the objects that it names. Pure.
+//! Files of a volume, from its sources. Pure.
 
 use std::collections::BTreeMap;
 
 use crate::environment::{PodFacts, SourceKind, field, resource_field};
 use crate::object::{DownwardSource, FileSource, KeyToPath, Pod, Projection, TokenSource, Volume};
 
-use super::VolumeError;
-use super::atomic::{File, Files, is_valid_path};
+use super::atomic_writer::{File, Files, is_valid_path};
+use super::error::VolumeError;
 
-/// The permissions of files where the Pod does not say.
+/// Default mode of files.
 const MODE_DEFAULT: u32 = 0o644;
 
 /// ConfigMaps and Secrets by kind and name, with the bytes of their keys.
 pub type Objects = BTreeMap<(SourceKind, String), BTreeMap<String, Vec<u8>>>;
 
-/// Tokens of the Pod's ServiceAccount, by audience.
+/// Tokens of the Pod's ServiceAccount by audience.
 pub type Tokens = BTreeMap<String, String>;
 
-/// What volumes are filled from.
+/// Sources of a volume's files.
 pub struct Sources<'a> {
-    /// The Pod.
+    /// Pod of the volume.
     pub pod: &'a Pod,
-    /// Its addresses.
+    /// Addresses of the Pod, and capacity of the node.
     pub facts: &'a PodFacts,
-    /// What was read from the API.
+    /// ConfigMaps and Secrets.
     pub objects: &'a Objects,
-    /// What the API has issued.
+    /// Tokens.
     pub tokens: &'a Tokens,
 }
 
-/// The sources of a volume that is filled with files, with the permissions of those that say none; `None` for others.
+/// Projections of a volume with files, and the default mode of the files; `None` for other volumes.
 pub fn projections(volume: &Volume) -> Option<(Vec<Projection>, u32)> {
     let one = |projection: Projection, mode: Option<u32>| (vec![projection], mode.unwrap_or(MODE_DEFAULT));
     if let Some(projected) = &volume.projected {
@@ -58,7 +58,7 @@ pub fn projections(volume: &Volume) -> Option<(Vec<Projection>, u32)> {
     Some(one(projection, source.default_mode))
 }
 
-/// The ConfigMaps and Secrets that a source names.
+/// ConfigMaps and Secrets of a projection.
 pub fn referenced(projection: &Projection) -> impl Iterator<Item = (SourceKind, &str)> {
     let config_map = projection
         .config_map
@@ -72,7 +72,10 @@ pub fn referenced(projection: &Projection) -> impl Iterator<Item = (SourceKind, 
     )
 }
 
-/// The files of a volume with these sources. Of two for one path the later counts.
+/// Returns the files of a volume. Of two files with the same path, the later one counts.
+///
+/// # Errors
+/// [`VolumeError`] for a missing object, key, field or token, and for an invalid path.
 pub fn files(projections: &[Projection], mode: u32, sources: &Sources<'_>) -> Result<Files, VolumeError> {
     let mut files = Files::new();
     for projection in projections {
@@ -122,7 +125,9 @@ fn add_object(
     }
     for KeyToPath { key, path, mode: own } in &source.items {
         match keys.get(key) {
-            Some(content) => drop(files.insert(path.clone(), file(content, own.unwrap_or(mode)))),
+            Some(content) => {
+                files.insert(path.clone(), file(content, own.unwrap_or(mode)));
+            }
             None if is_optional => {}
             None => {
                 return Err(VolumeError::Key {
@@ -144,7 +149,7 @@ fn add_fields(
 ) -> Result<(), VolumeError> {
     for item in &source.items {
         let value = match (&item.field_ref, &item.resource_field_ref) {
-            (Some(reference), _) => map_of(&reference.field_path, sources.pod)
+            (Some(reference), _) => whole_map(&reference.field_path, sources.pod)
                 .or_else(|| field(&reference.field_path, sources.pod, sources.facts)),
             (None, Some(reference)) => resource_field(reference, sources.pod, None, sources.facts),
             (None, None) => None,
@@ -160,8 +165,8 @@ fn add_fields(
     Ok(())
 }
 
-/// Whole maps, which only volumes can have: a line for each entry, in their order.
-fn map_of(path: &str, pod: &Pod) -> Option<String> {
+/// Labels or annotations as a whole, which only volumes support: a line for each entry, sorted by key.
+fn whole_map(path: &str, pod: &Pod) -> Option<String> {
     let lines = |entries: &mut dyn Iterator<Item = (&String, &String)>| {
         let lines: Vec<String> = entries.map(|(key, value)| format!("{key}={value:?}")).collect();
         lines.join("\n")
@@ -187,7 +192,7 @@ fn add_token(
 ) -> Result<(), VolumeError> {
     let token = sources.tokens.get(&source.audience);
     let token = token.ok_or_else(|| VolumeError::Token {
-        why: "none was issued".to_owned(),
+        cause: "none was issued".to_owned(),
     })?;
     files.insert(source.path.clone(), file(token.as_bytes(), mode));
     Ok(())

@@ -1,9 +1,13 @@
+use std::fs;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 use serde_json::json;
 
-use super::atomic::{File, Files};
+use super::atomic_writer::{File, Files};
 use super::*;
+use crate::environment::SourceKind;
+use crate::object::HostPath;
 
 fn pod(volumes: serde_json::Value) -> Pod {
     serde_json::from_value(json!({
@@ -35,7 +39,7 @@ fn texts(files: &Files) -> Vec<(&str, &str, u32)> {
 }
 
 #[test]
-fn keys_become_files() {
+fn files_have_keys_and_items() {
     let all = files(json!({"configMap": {"name": "c"}})).unwrap();
     assert_eq!(texts(&all), [("k", "v", 0o644), ("l", "w", 0o644)]);
     let some = json!({"configMap": {"name": "c", "defaultMode": 0o400, "items": [{"key": "l", "path": "x/y", "mode": 0o600}]}});
@@ -70,7 +74,7 @@ fn keys_become_files() {
 }
 
 #[test]
-fn projected_volumes_have_all_sources() {
+fn projected_volume_merges_sources() {
     let volume = json!({"projected": {"defaultMode": 0o440, "sources": [
         {"configMap": {"name": "c", "items": [{"key": "k", "path": "ca.crt"}]}},
         {"serviceAccountToken": {"path": "token"}},
@@ -91,37 +95,37 @@ fn projected_volumes_have_all_sources() {
 }
 
 #[test]
-fn content_changes_all_at_once() {
+fn update_is_atomic() {
     let directory = tempfile::tempdir().unwrap();
-    let place = directory.path().join("v");
+    let path = directory.path().join("v");
     let file = |text: &str| File {
         content: text.into(),
         mode: 0o640,
     };
     let first = Files::from([("a".to_owned(), file("1")), ("d/b".to_owned(), file("2"))]);
-    assert!(atomic::write(&place, &first, Owners::default()).unwrap());
+    assert!(atomic_writer::write(&path, &first, Owners::default()).unwrap());
     assert!(
-        !atomic::write(&place, &first, Owners::default()).unwrap(),
+        !atomic_writer::write(&path, &first, Owners::default()).unwrap(),
         "nothing has changed"
     );
-    let before = fs::read_link(place.join("..data")).unwrap();
-    assert_eq!(fs::read_link(place.join("a")).unwrap(), Path::new("..data/a"));
-    assert_eq!(fs::read(place.join("d/b")).unwrap(), b"2");
-    assert_eq!(fs::metadata(place.join("a")).unwrap().mode() & 0o777, 0o640);
+    let before = fs::read_link(path.join("..data")).unwrap();
+    assert_eq!(fs::read_link(path.join("a")).unwrap(), Path::new("..data/a"));
+    assert_eq!(fs::read(path.join("d/b")).unwrap(), b"2");
+    assert_eq!(fs::metadata(path.join("a")).unwrap().mode() & 0o777, 0o640);
     let second = Files::from([("a".to_owned(), file("3")), ("c".to_owned(), file("4"))]);
-    assert!(atomic::write(&place, &second, Owners::default()).unwrap());
-    assert_ne!(fs::read_link(place.join("..data")).unwrap(), before);
-    assert_eq!(fs::read(place.join("a")).unwrap(), b"3");
-    assert!(!place.join("d").exists() && !place.join(before).exists());
-    let names = fs::read_dir(&place).unwrap().count();
-    assert_eq!(names, 4, "two links, ..data and what it leads to");
+    assert!(atomic_writer::write(&path, &second, Owners::default()).unwrap());
+    assert_ne!(fs::read_link(path.join("..data")).unwrap(), before);
+    assert_eq!(fs::read(path.join("a")).unwrap(), b"3");
+    assert!(!path.join("d").exists() && !path.join(before).exists());
+    let names = fs::read_dir(&path).unwrap().count();
+    assert_eq!(names, 4, "two links, ..data and its target");
 }
 
 #[test]
-fn host_paths_are_checked() {
+fn checks_host_path_type_and_location() {
     let directory = tempfile::tempdir().unwrap();
     let check = |name: &str, kind: &str| {
-        check_host_path(
+        host_path::set_up(
             &HostPath {
                 path: directory.path().join(name).display().to_string(),
                 kind: kind.to_owned(),
@@ -151,14 +155,14 @@ fn host_paths_are_checked() {
     assert!(!directory.path().join("cluster/new").exists());
 }
 
-/// A link that a container can make, as the target of `..data`: an absolute path, and one that leads upwards.
+/// A container can make `..data` a symbolic link to an absolute path or upwards.
 #[test]
-fn writer_leaves_targets_of_foreign_links_alone() {
+fn writer_ignores_targets_of_foreign_links() {
     let directory = tempfile::tempdir().unwrap();
     let victim = directory.path().join("victim");
     fs::create_dir_all(&victim).unwrap();
     fs::write(victim.join("precious"), "kept").unwrap();
-    let place = directory.path().join("v");
+    let path = directory.path().join("v");
     let content = |text: &str| {
         let file = File {
             content: text.into(),
@@ -166,28 +170,30 @@ fn writer_leaves_targets_of_foreign_links_alone() {
         };
         Files::from([("a".to_owned(), file.clone()), ("d/b".to_owned(), file)])
     };
-    atomic::write(&place, &content("1"), Owners::default()).unwrap();
+    atomic_writer::write(&path, &content("1"), Owners::default()).unwrap();
     let foreign = [victim.clone(), PathBuf::from("../victim"), PathBuf::from("..")];
     for (number, target) in foreign.iter().enumerate() {
-        fs::remove_file(place.join("..data")).unwrap();
-        std::os::unix::fs::symlink(target, place.join("..data")).unwrap();
-        assert!(atomic::write(&place, &content(&format!("after {number}")), Owners::default()).unwrap());
+        fs::remove_file(path.join("..data")).unwrap();
+        std::os::unix::fs::symlink(target, path.join("..data")).unwrap();
+        assert!(
+            atomic_writer::write(&path, &content(&format!("after {number}")), Owners::default()).unwrap()
+        );
         assert_eq!(fs::read(victim.join("precious")).unwrap(), b"kept", "{target:?}");
         assert_eq!(
-            fs::read(place.join("d/b")).unwrap(),
+            fs::read(path.join("d/b")).unwrap(),
             format!("after {number}").as_bytes()
         );
     }
-    // A name of a file is a link to elsewhere.
-    fs::remove_file(place.join("d")).unwrap();
-    std::os::unix::fs::symlink(&victim, place.join("d")).unwrap();
-    atomic::write(&place, &content("last"), Owners::default()).unwrap();
-    assert_eq!(fs::read(place.join("d/b")).unwrap(), b"last");
+    // The name of a file is a symbolic link to another directory.
+    fs::remove_file(path.join("d")).unwrap();
+    std::os::unix::fs::symlink(&victim, path.join("d")).unwrap();
+    atomic_writer::write(&path, &content("last"), Owners::default()).unwrap();
+    assert_eq!(fs::read(path.join("d/b")).unwrap(), b"last");
     assert_eq!(fs::read_dir(&victim).unwrap().count(), 1);
 }
 
 #[test]
-fn directory_follows_no_link() {
+fn directory_follows_no_symbolic_link() {
     let root = tempfile::tempdir().unwrap();
     let outside = root.path().join("outside");
     fs::create_dir_all(outside.join("x")).unwrap();

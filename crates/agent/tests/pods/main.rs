@@ -1,43 +1,43 @@
-//! Pods as `kubectl` sees them: an API server in this process, an agent in another, which can be killed. The binary
-//! is its own agent and sandbox program, so it has no test harness.
+//! Pods through the API: an API server in this process, and an agent in another process, which tests can kill. The
+//! binary is its own agent and sandbox program, so it has no test harness.
 
-mod ending;
+mod cluster;
 mod limits;
 mod logs;
 mod probes;
+mod restarts;
 mod static_pods;
-mod taking_over;
-mod users;
+mod termination;
+mod user_namespaces;
 mod volumes;
-mod world;
 
 use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use world::World;
+use cluster::Cluster;
 
 pub(crate) type Outcome = Result<(), Box<dyn Error>>;
 
-/// How long one test may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// Timeout of one test on a busy host.
+const TIMEOUT: Duration = Duration::from_secs(240);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(code) = agent::internal_command(&arguments) {
         return code;
     }
-    if let Some((world::AGENT_SUBCOMMAND, rest)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
-        return finish(world::run_agent(rest));
+    if let Some((cluster::AGENT_SUBCOMMAND, rest)) = arguments.split_first().map(|(a, b)| (a.as_str(), b)) {
+        return finish(cluster::run_agent(rest));
     }
-    // Asked by `cargo test -- --list` and by tools that look for tests.
-    if arguments.iter().any(|a| a == "--list") {
+    // `cargo test -- --list` and tools that list tests.
+    if arguments.iter().any(|argument| argument == "--list") {
         return ExitCode::SUCCESS;
     }
     match testbed::enclose(None) {
         Ok(Some(status)) if status.success() => ExitCode::SUCCESS,
         Ok(Some(_)) => ExitCode::FAILURE,
-        Ok(None) => finish(inside(arguments.first().map(String::as_str))),
+        Ok(None) => finish(run_all(arguments.first().map(String::as_str))),
         Err(error) => {
             eprintln!("skipped: pods: {error}");
             ExitCode::SUCCESS
@@ -56,7 +56,7 @@ fn finish(outcome: Outcome) -> ExitCode {
 }
 
 /// Runs the tests whose names contain `filter`.
-fn inside(filter: Option<&str>) -> Outcome {
+fn run_all(filter: Option<&str>) -> Outcome {
     testbed::settle()?;
     agent::network::prepare_node();
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -64,43 +64,43 @@ fn inside(filter: Option<&str>) -> Outcome {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut world = World::start().await?;
+        let mut cluster = Cluster::start().await?;
         macro_rules! run {
             ($($module:ident::$name:ident),* $(,)?) => {$(
                 let name = concat!(stringify!($module), "::", stringify!($name));
                 if filter.is_none_or(|filter| name.contains(filter)) {
-                    match tokio::time::timeout(PATIENCE, $module::$name(&mut world)).await {
+                    match tokio::time::timeout(TIMEOUT, $module::$name(&mut cluster)).await {
                         Ok(Ok(())) => println!("test {name} ... ok"),
-                        Ok(Err(error)) => return Err(format!("{name}: {error}\n{}", world.log_end()).into()),
-                        Err(_) => return Err(format!("{name}: not done within {PATIENCE:?}\n{}", world.log_end()).into()),
+                        Ok(Err(error)) => return Err(format!("{name}: {error}\n{}", cluster.log_end()).into()),
+                        Err(_) => return Err(format!("{name}: not done within {TIMEOUT:?}\n{}", cluster.log_end()).into()),
                     }
                 }
             )*};
         }
         run!(
             probes::readiness_follows_its_probe,
-            probes::liveness_restarts_the_container,
-            probes::grpc_and_http_are_asked_over_the_network,
-            ending::the_hook_comes_before_the_signal,
-            ending::sidecars_start_first_and_end_last,
-            ending::a_pod_that_has_done_its_work_stays_so,
-            taking_over::a_killed_agent_leaves_its_pods_running,
-            taking_over::a_reboot_brings_them_back,
-            limits::too_much_memory_ends_the_container,
-            limits::a_fork_bomb_is_held,
-            logs::logs_are_passed_on,
+            probes::failed_liveness_probe_restarts_the_container,
+            probes::network_probes_reach_the_pod,
+            termination::pre_stop_precedes_sigterm,
+            termination::sidecars_start_first_and_terminate_last,
+            termination::completed_pod_keeps_its_phase,
+            restarts::pods_survive_a_killed_agent,
+            restarts::pods_restart_after_a_reboot,
+            limits::exceeding_memory_kills_the_container,
+            limits::fork_bomb_is_contained,
+            logs::api_server_returns_logs,
             logs::following_ends_with_the_container,
-            logs::nobody_else_is_answered,
+            logs::rejects_clients_without_certificate,
             volumes::volumes_are_filled_shared_and_refreshed,
-            volumes::a_volume_that_is_not_there_is_waited_for,
-            volumes::rights_are_given_up,
-            volumes::memory_is_a_volume_of_its_size,
-            volumes::a_token_is_there_unasked,
-            users::every_pod_has_ids_of_its_own,
-            users::the_built_in_image_has_users_of_its_own,
-            static_pods::foreign_words_about_a_pod_are_put_right,
-            static_pods::a_file_is_a_pod_until_it_goes,
-            static_pods::a_file_is_a_pod_without_the_api,
+            volumes::pod_waits_for_missing_source,
+            volumes::security_context_applies,
+            volumes::memory_volume_has_its_size_limit,
+            volumes::token_is_mounted_by_default,
+            user_namespaces::pods_have_distinct_ids,
+            user_namespaces::echo_image_runs_in_a_user_namespace,
+            static_pods::overwritten_status_is_repaired,
+            static_pods::manifest_controls_its_pod,
+            static_pods::manifest_starts_a_pod_without_the_api,
         );
         Ok(())
     })

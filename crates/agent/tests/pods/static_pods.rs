@@ -1,4 +1,4 @@
-//! Pods that files ask for, and what the API shows of them.
+//! Static Pods and their mirror Pods.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::Outcome;
-use crate::world::{NODE, PODS, World, check, container, is_ready};
+use crate::cluster::{Cluster, NODE, PODS, check, container, is_ready};
 
 const MIRROR: &str = "kubernetes.io/config.mirror";
 
@@ -18,113 +18,113 @@ fn manifest(name: &str, script: &str) -> Value {
            "spec": {"terminationGracePeriodSeconds": 1, "containers": [container("a", script, json!({}))]}})
 }
 
-fn write(world: &World, file: &str, manifest: &Value) -> std::io::Result<PathBuf> {
-    let path = world.path("manifests").join(file);
+fn write(cluster: &Cluster, file: &str, manifest: &Value) -> std::io::Result<PathBuf> {
+    let path = cluster.path("manifests").join(file);
     let mut manifest = manifest.clone();
-    world.share(&mut manifest["spec"]);
+    cluster.share(&mut manifest["spec"]);
     fs::write(&path, manifest.to_string())?;
     Ok(path)
 }
 
-/// Waits until a file says something.
-async fn until_says(path: &PathBuf, what: &str) -> Outcome {
+/// Waits until a file has the content.
+async fn wait_for_content(path: &PathBuf, content: &str) -> Outcome {
     loop {
-        if fs::read_to_string(path).is_ok_and(|text| text == what) {
+        if fs::read_to_string(path).is_ok_and(|text| text == content) {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 
-pub async fn a_file_is_a_pod_until_it_goes(world: &mut World) -> Outcome {
-    let out = world.path("static-out");
+pub async fn manifest_controls_its_pod(cluster: &mut Cluster) -> Outcome {
+    let out = cluster.path("static-out");
     let script = format!("echo first >>{}; sleep 1000", out.display());
-    let path = write(world, "web.json", &manifest("web", &script))?;
+    let path = write(cluster, "web.json", &manifest("web", &script))?;
     let name = format!("web-{NODE}");
-    until_says(&out, "first\n").await?;
-    let mirror = world.pod_when_there(&name, is_ready).await?;
+    wait_for_content(&out, "first\n").await?;
+    let mirror = cluster.wait_for_existing_pod(&name, is_ready).await?;
     let annotations = &mirror["metadata"]["annotations"];
     check(annotations["kubernetes.io/config.source"] == "file", &mirror)?;
     check(
         annotations[MIRROR] == annotations["kubernetes.io/config.hash"],
         &mirror,
     )?;
-    check(world.log(&name, "").await?.is_empty(), "the log")?;
+    check(cluster.log(&name, "").await?.is_empty(), "the log")?;
 
-    // Deleting the mirror deletes the mirror.
-    world.delete_pod(&name).await?;
+    // The deletion of the mirror Pod does not affect the static Pod.
+    cluster.delete_pod(&name).await?;
     let is_another = |pod: &Value| pod["metadata"]["uid"] != mirror["metadata"]["uid"] && is_ready(pod);
-    world.pod_when_there(&name, is_another).await?;
-    // Nor does changing it change anything.
+    cluster.wait_for_existing_pod(&name, is_another).await?;
+    // Neither does a change of its status.
     let foreign = json!({"status": {"phase": "Failed"}});
-    world.write_status(&name, &foreign).await?;
-    world
-        .pod_when_there(&name, |pod| pod["status"]["phase"] == "Running")
+    cluster.write_status(&name, &foreign).await?;
+    cluster
+        .wait_for_existing_pod(&name, |pod| pod["status"]["phase"] == "Running")
         .await?;
     check(fs::read_to_string(&out)? == "first\n", "it was started again")?;
 
-    // A changed file is another Pod.
+    // A changed manifest is another Pod.
     let script = format!("echo second >>{}; sleep 1000", out.display());
-    write(world, "web.json", &manifest("web", &script))?;
-    until_says(&out, "first\nsecond\n").await?;
+    write(cluster, "web.json", &manifest("web", &script))?;
+    wait_for_content(&out, "first\nsecond\n").await?;
     let hash = annotations[MIRROR].clone();
     let is_new = |pod: &Value| pod["metadata"]["annotations"][MIRROR] != hash && is_ready(pod);
-    world.pod_when_there(&name, is_new).await?;
-    // One that is not understood ends nothing.
+    cluster.wait_for_existing_pod(&name, is_new).await?;
+    // An invalid manifest keeps the Pod.
     fs::write(&path, "kind: Pod")?;
-    world.pod_when_there(&name, is_new).await?;
+    cluster.wait_for_existing_pod(&name, is_new).await?;
     fs::remove_file(&path)?;
-    world.until_gone(&name).await
+    cluster.wait_until_gone(&name).await
 }
 
-pub async fn a_file_is_a_pod_without_the_api(world: &mut World) -> Outcome {
-    let out = world.path("alone");
-    world.kill_agent()?;
-    let (kubeconfig, aside) = (world.path("node.conf"), world.path("node.conf.aside"));
+pub async fn manifest_starts_a_pod_without_the_api(cluster: &mut Cluster) -> Outcome {
+    let out = cluster.path("alone");
+    cluster.kill_agent()?;
+    let (kubeconfig, aside) = (cluster.path("node.conf"), cluster.path("node.conf.aside"));
     fs::rename(&kubeconfig, &aside)?;
     let text = fs::read_to_string(&aside)?;
-    let nobody = text.lines().map(|line| match line.split_once("server: ") {
+    let unreachable = text.lines().map(|line| match line.split_once("server: ") {
         Some((indent, _)) => format!("{indent}server: https://127.0.0.1:9\n"),
         None => format!("{line}\n"),
     });
-    fs::write(&kubeconfig, nobody.collect::<String>())?;
-    world.start_agent()?;
+    fs::write(&kubeconfig, unreachable.collect::<String>())?;
+    cluster.start_agent()?;
     let script = format!("echo started >>{}; sleep 1000", out.display());
-    let path = write(world, "alone.json", &manifest("alone", &script))?;
-    until_says(&out, "started\n").await?;
-    // The next agent takes it over, and shows it.
-    world.kill_agent()?;
+    let path = write(cluster, "alone.json", &manifest("alone", &script))?;
+    wait_for_content(&out, "started\n").await?;
+    // The next agent adopts the Pod and creates its mirror Pod.
+    cluster.kill_agent()?;
     fs::rename(&aside, &kubeconfig)?;
-    world.start_agent()?;
+    cluster.start_agent()?;
     let name = format!("alone-{NODE}");
-    let mirror = world.pod_when_there(&name, is_ready).await?;
+    let mirror = cluster.wait_for_existing_pod(&name, is_ready).await?;
     check(
         mirror["status"]["containerStatuses"][0]["restartCount"] == 0,
         &mirror,
     )?;
     check(fs::read_to_string(&out)? == "started\n", "it was started again")?;
-    // A file that goes while no agent is there ends its Pod, too.
-    world.kill_agent()?;
+    // A manifest that is removed while no agent runs ends its Pod, too.
+    cluster.kill_agent()?;
     fs::remove_file(&path)?;
-    world.start_agent()?;
-    world.until_gone(&name).await
+    cluster.start_agent()?;
+    cluster.wait_until_gone(&name).await
 }
 
-pub async fn foreign_words_about_a_pod_are_put_right(world: &mut World) -> Outcome {
+pub async fn overwritten_status_is_repaired(cluster: &mut Cluster) -> Outcome {
     let main = container("a", "sleep 1000", json!({}));
     let spec = json!({"terminationGracePeriodSeconds": 1, "containers": [main]});
-    world.create_pod("true", spec).await?;
-    let before = world.pod_when("true", is_ready).await?;
+    cluster.create_pod("true", spec).await?;
+    let before = cluster.wait_for_pod("true", is_ready).await?;
     for foreign in [
         json!({"phase": "Failed"}),
         json!({"podIP": "10.244.1.200", "podIPs": [{"ip": "10.244.1.200"}]}),
         json!({"conditions": [{"type": "Ready", "status": "False"}, {"type": "example.com/mine", "status": "True"}]}),
         json!({"containerStatuses": []}),
     ] {
-        let written = world.write_status("true", &json!({"status": &foreign})).await?;
+        let written = cluster.write_status("true", &json!({"status": &foreign})).await?;
         let version = written["metadata"]["resourceVersion"].clone();
-        println!("  put right: {foreign}");
-        let is_right = |pod: &Value| {
+        println!("  repaired: {foreign}");
+        let is_repaired = |pod: &Value| {
             let status = &pod["status"];
             pod["metadata"]["resourceVersion"] != version
                 && is_ready(pod)
@@ -132,16 +132,19 @@ pub async fn foreign_words_about_a_pod_are_put_right(world: &mut World) -> Outco
                 && status["podIP"] == before["status"]["podIP"]
                 && status["containerStatuses"][0]["ready"] == true
         };
-        world.pod_when("true", is_right).await?;
+        cluster.wait_for_pod("true", is_repaired).await?;
     }
-    let pod = world.pod_when("true", |_| true).await?;
-    check(crate::world::condition(&pod, "example.com/mine") == "True", &pod)?;
-    world.delete_pod("true").await?;
-    world.until_gone("true").await
+    let pod = cluster.wait_for_pod("true", |_| true).await?;
+    check(
+        crate::cluster::condition(&pod, "example.com/mine") == "True",
+        &pod,
+    )?;
+    cluster.delete_pod("true").await?;
+    cluster.wait_until_gone("true").await
 }
 
-impl World {
-    /// Writes over the status of a Pod; what is there then.
+impl Cluster {
+    /// Overwrites the status of a Pod and returns the result.
     async fn write_status(&self, pod: &str, patch: &Value) -> Result<Value, Box<dyn std::error::Error>> {
         let path = format!("{PODS}/{pod}/status");
         Ok(self
@@ -150,8 +153,8 @@ impl World {
             .await?)
     }
 
-    /// Waits until a Pod is there and as it should be.
-    async fn pod_when_there(
+    /// Waits until a Pod exists and meets a condition.
+    async fn wait_for_existing_pod(
         &self,
         name: &str,
         holds: impl Fn(&Value) -> bool,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::images::Images;
-use agent::settings::Serving;
-use agent::{AtEnd, PODS_MAX_DEFAULT, Settings, StaticPods};
+use agent::settings::ServerSettings;
+use agent::{PODS_MAX_DEFAULT, Settings, ShutdownPolicy, StaticPods};
 use clap::Args;
 use client::CertificateFiles;
 use ipnet::IpNet;
@@ -59,7 +59,7 @@ pub const AGENT_PORT: u16 = 10250;
 
 impl ServingFlags {
     /// What the agent is told; nothing without a certificate.
-    fn serving(&self, node_ips: &[IpAddr]) -> Result<Option<Serving>, Failure> {
+    fn serving(&self, node_ips: &[IpAddr]) -> Result<Option<ServerSettings>, Failure> {
         let files = (
             &self.tls_cert_file,
             &self.tls_private_key_file,
@@ -74,7 +74,7 @@ impl ServingFlags {
         let files = CertificateFiles::new(certificate.clone(), key.clone());
         // What cannot be used now is most likely a mistake.
         files.load()?;
-        Ok(Some(Serving {
+        Ok(Some(ServerSettings {
             listen: SocketAddr::new(address, self.port),
             certificate: Arc::new(files),
             client_authority: read(authority)?,
@@ -162,7 +162,7 @@ impl PodFlags {
         let lease_seconds = self.node_lease_duration_seconds.unwrap_or(lease_seconds);
         settings.node_lease_duration = Duration::from_secs(lease_seconds.into());
         if self.end_pods {
-            settings.at_end = AtEnd::EndPods {
+            settings.shutdown = ShutdownPolicy::TerminatePods {
                 grace: END_PODS_GRACE,
             };
         }
@@ -180,7 +180,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         "cluster.local",
         NODE_LEASE_DURATION_SECONDS,
     )?;
-    settings.serving = flags.serving.serving(&settings.node_ips)?;
+    settings.server = flags.serving.serving(&settings.node_ips)?;
     settings.hidden.extend(flags.client.kubeconfig.clone());
     settings.hidden.extend(flags.serving.tls_private_key_file.clone());
     let runtime = runtime(2)?;

@@ -87,8 +87,8 @@ impl Leaving<'_> {
         for what in routes::remove_all()? {
             crate::cli::say(&format!("removed: {what}\n"));
         }
-        if agent::network::sources::remove()? {
-            crate::cli::say(&format!("removed: table {}\n", agent::network::sources::TABLE));
+        if agent::network::source_validation::remove()? {
+            crate::cli::say(&format!("removed: table {}\n", agent::network::source_validation::TABLE));
         }
         forget(&self.flags.data_dir)?;
         crate::cli::say(&format!(

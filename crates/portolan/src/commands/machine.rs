@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
-use agent::settings::Serving;
+use agent::settings::ServerSettings;
 use clap::Args;
 use client::Client;
 use dataplane::nftables::{NftablesDataplane, Options};
@@ -186,7 +186,7 @@ impl Machine {
         parts: &mut JoinSet<()>,
         board: &Arc<Board>,
         clients: Clients,
-        serving: Serving,
+        serving: ServerSettings,
         assigner: Option<Arc<balancer::Metrics>>,
         ended: &watch::Receiver<bool>,
     ) {
@@ -213,7 +213,7 @@ impl Machine {
         parts.spawn(supervise(Arc::clone(board), "routes", ended.clone(), routes));
         let (client, until_end) = (clients.agent, ended.clone());
         let settings = agent::Settings {
-            serving: Some(serving),
+            server: Some(serving),
             ..self.agent
         };
         let agent = move || {

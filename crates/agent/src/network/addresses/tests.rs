@@ -11,7 +11,7 @@ fn texts_of(addresses: &[IpAddr]) -> Vec<String> {
 }
 
 #[test]
-fn both_families_have_the_same_place() {
+fn both_families_have_the_same_index() {
     let mut pool = pool(&["10.244.1.0/24", "fd00:244:1::/64"]);
     assert_eq!(texts_of(&pool.gateways()), ["10.244.1.1", "fd00:244:1::1"]);
     assert_eq!(
@@ -25,7 +25,7 @@ fn both_families_have_the_same_place() {
 }
 
 #[test]
-fn small_ranges_end_and_begin_again() {
+fn small_range_is_exhausted_and_reused() {
     let mut pool = pool(&["10.0.0.0/29"]);
     let all: Vec<_> = (0..5).map(|_| pool.allocate().unwrap()).collect();
     assert_eq!(texts_of(&all[4]), ["10.0.0.6"]);
@@ -36,7 +36,7 @@ fn small_ranges_end_and_begin_again() {
 }
 
 #[test]
-fn a_given_back_address_rests() {
+fn released_address_is_reused_late() {
     let mut pool = pool(&["10.0.0.0/24"]);
     let first = pool.allocate().unwrap();
     pool.release(&first);
@@ -44,7 +44,7 @@ fn a_given_back_address_rests() {
 }
 
 #[test]
-fn only_own_and_free_addresses_are_reserved() {
+fn reserves_only_free_addresses_of_the_ranges() {
     let mut pool = pool(&["10.0.0.0/24", "fd00::/64"]);
     let ips = |list: &[&str]| list.iter().map(|t| t.parse().unwrap()).collect::<Vec<IpAddr>>();
     assert!(pool.reserve(&ips(&["10.0.0.2", "fd00::2"])));
@@ -62,7 +62,7 @@ fn only_own_and_free_addresses_are_reserved() {
 }
 
 #[test]
-fn ranges_that_no_node_can_have_are_refused() {
+fn rejects_invalid_ranges() {
     for bad in [
         &[][..],
         &["10.0.0.0/24", "10.0.1.0/24"],
@@ -78,7 +78,7 @@ fn ranges_that_no_node_can_have_are_refused() {
 }
 
 proptest! {
-    /// No address is in use twice, none lies outside, and what was given back can be had again.
+    /// Two Pods never share an address, all addresses are in the ranges, and released ones are reused.
     #[test]
     fn addresses_are_unique(steps in proptest::collection::vec(any::<Option<u8>>(), 1..300)) {
         let mut pool = pool(&["10.0.0.0/26", "fd00::/64"]);

@@ -1,5 +1,5 @@
-//! A `/dev` of the container's own, with the devices that every program may use (those of the OCI runtime
-//! specification). All other mounts forbid devices, so that a node which the container makes itself opens none.
+//! `/dev` of a container with the default devices of the OCI runtime specification. All other mounts have `nodev`, so
+//! that device nodes which a container creates cannot be opened.
 
 use std::ffi::CString;
 use std::fs;
@@ -12,12 +12,12 @@ use rustix::fs::CWD;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, OpenTreeFlags, mount, open_tree};
 
-use super::put;
+use super::attach_at;
 use crate::user_namespaces::ranges::IdRange;
 
-/// The devices.
+/// Default devices.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
-/// The links.
+/// Default links.
 const LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
@@ -25,65 +25,71 @@ const LINKS: [(&str, &str); 5] = [
     ("stderr", "/proc/self/fd/2"),
     ("ptmx", "pts/ptmx"),
 ];
-/// Terminals belong to the group `tty`, which has this number everywhere; not in every user namespace.
+/// Group `tty`, which owns terminals. A user namespace may not map it.
 const TERMINAL_GROUP: u32 = 5;
-/// Options of the file system of terminals.
+/// Options of the file system for terminals.
 const TERMINALS: &str = "newinstance,ptmxmode=0666";
 
-/// The node's devices, taken out of their place.
+/// Devices of the node as detached mounts.
 pub(super) struct Devices {
-    taken: Vec<(&'static str, OwnedFd)>,
+    detached: Vec<(&'static str, OwnedFd)>,
 }
 
 impl Devices {
-    /// Takes those that the node has.
-    pub fn take() -> io::Result<Self> {
-        let mut taken = Vec::new();
+    /// Detaches the devices that the node has.
+    ///
+    /// # Errors
+    /// Errors of `open_tree(2)`.
+    pub fn detach() -> io::Result<Self> {
+        let mut detached = Vec::new();
         let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
         for name in DEVICES {
             match open_tree(CWD, Path::new("/dev").join(name), flags) {
-                Ok(tree) => taken.push((name, tree)),
+                Ok(tree) => detached.push((name, tree)),
                 Err(Errno::NOENT) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
-        Ok(Self { taken })
+        Ok(Self { detached })
     }
 
-    /// Mounts a `/dev` with these devices. Root of the Pod owns it.
+    /// Mounts a `/dev` with these devices, owned by the root user of the Pod.
+    ///
+    /// # Errors
+    /// Errors of `mount(2)` and `chown(2)`.
     pub fn mount(self, owner: Option<IdRange>) -> io::Result<()> {
-        let own = Path::new("/dev");
+        let dev = Path::new("/dev");
         let set_owner = |place: &Path| match owner {
             Some(range) => chown(place, Some(range.first()), Some(range.first())),
             None => Ok(()),
         };
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
         let flags = MountFlags::NOSUID | MountFlags::NODEV;
-        mount("portolan", own, "tmpfs", flags, Some(c"mode=0755,size=64k"))?;
-        set_owner(own)?;
-        for (name, tree) in &self.taken {
-            let place = own.join(name);
+        mount("portolan", dev, "tmpfs", flags, Some(c"mode=0755,size=64k"))?;
+        set_owner(dev)?;
+        for (name, tree) in &self.detached {
+            let place = dev.join(name);
             fs::File::create(&place)?;
-            put(tree, &place)?;
+            attach_at(tree, &place)?;
         }
         for (name, target) in LINKS {
-            symlink(target, own.join(name))?;
+            symlink(target, dev.join(name))?;
         }
-        let shared = own.join("shm");
+        let shared = dev.join("shm");
         fs::create_dir(&shared)?;
         let options = Some(c"mode=1777,size=64m");
         mount("shm", &shared, "tmpfs", quiet | MountFlags::NODEV, options)?;
         set_owner(&shared)?;
-        let queues = own.join("mqueue");
+        let queues = dev.join("mqueue");
         fs::create_dir(&queues)?;
-        // A kernel without them, or a machine that forbids it: programs find no queues.
+        // A kernel without message queues, or a host that forbids the mount: programs then have none.
         let has_queues = mount("mqueue", &queues, "mqueue", quiet | MountFlags::NODEV, None).is_ok();
         if has_queues {
             set_owner(&queues)?;
         }
-        let terminals = own.join("pts");
+        let terminals = dev.join("pts");
         fs::create_dir(&terminals)?;
-        // Likewise, programs find no terminals.
+        // Likewise, programs then have no terminals.
         let group = match owner {
             Some(range) => range.host_id(TERMINAL_GROUP),
             None => Some(TERMINAL_GROUP),

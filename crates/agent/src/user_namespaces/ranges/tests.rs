@@ -56,7 +56,7 @@ fn skips_ranges_that_the_agent_does_not_have() {
 }
 
 #[test]
-fn rejects_numbers_that_start_no_range() {
+fn rejects_ids_that_start_no_range() {
     for first in [0, 1, 65_535, 65_537, 4_294_901_760, u32::MAX] {
         assert_eq!(IdRange::try_from(first), Err(NotARange { first }));
     }
@@ -78,7 +78,7 @@ fn pool_ends_with_the_last_valid_id() {
 enum Step {
     Allocate,
     Release(u8),
-    /// Restart of the agent with another number of Pods; the ranges are read from its records.
+    /// Restart of the agent with another Pod limit; the ranges come from its records.
     Restart(u8),
 }
 

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::settings::Serving;
+use agent::settings::ServerSettings;
 use api::certificates::NodePart;
 use clap::Args;
 use client::{CertificateFiles, Client, ClientError, Config};
@@ -276,7 +276,7 @@ impl Joined {
             edge: self.client(&edge)?,
         };
         let path = serving.path(&self.directory);
-        let endpoint = Serving {
+        let endpoint = ServerSettings {
             listen: machine.agent_endpoint,
             certificate: Arc::new(CertificateFiles::new(path.clone(), path)),
             client_authority: authority.into_bytes(),

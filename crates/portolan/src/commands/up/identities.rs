@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use agent::settings::Serving;
+use agent::settings::ServerSettings;
 use api::certificates::NodePart;
 use client::{CertificateFiles, Client, Config};
 
@@ -51,10 +51,10 @@ impl Identities {
     }
 
     /// What the agent of a node serves the API server with.
-    pub fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<Serving, Failure> {
+    pub fn agent_serving(&self, node_name: &str, listen: SocketAddr) -> Result<ServerSettings, Failure> {
         let issued = apiserver::pki::node_serving(&self.directory, node_name, &[listen.ip()])?;
         let file = |extension: &str| self.directory.join(format!("serving-{node_name}.{extension}"));
-        Ok(Serving {
+        Ok(ServerSettings {
             listen,
             certificate: Arc::new(CertificateFiles::new(file("crt"), file("key"))),
             client_authority: issued.authority.into_bytes(),

@@ -1,0 +1,71 @@
+//! State that the workers of all Pods share.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use client::Client;
+
+use crate::cgroups::{CgroupError, Cgroups};
+use crate::environment::Capacity;
+use crate::events::EventRecorder;
+use crate::network::addresses::AddressPool;
+use crate::resolv_conf::ResolvConf;
+use crate::services::Services;
+use crate::settings::Settings;
+use crate::state_directory::StateDirectory;
+use crate::user_namespaces::ranges::{IdRange, RangePool};
+
+/// State that the workers of all Pods share.
+pub(crate) struct Context {
+    /// Client of the API server, with the identity of the node.
+    pub client: Client,
+    /// Settings of the agent.
+    pub settings: Settings,
+    /// Addresses of the node, the primary one first.
+    pub host_ips: Vec<IpAddr>,
+    /// resolv.conf of the node.
+    pub host_resolv_conf: ResolvConf,
+    /// Addresses of Pods.
+    pub addresses: Mutex<AddressPool>,
+    /// Host IDs of Pods with user namespaces.
+    pub id_ranges: Mutex<RangePool>,
+    /// Services of the cluster.
+    pub services: Services,
+    /// State directory.
+    pub state: StateDirectory,
+    /// Recorder of Events.
+    pub events: EventRecorder,
+    /// Control groups of Pods. Without them, limits are not enforced.
+    pub cgroups: Result<Cgroups, CgroupError>,
+    /// Capacity of the node.
+    pub capacity: Capacity,
+    /// TLS configuration of HTTPS probes, which do not verify certificates.
+    pub probe_tls: Arc<rustls::ClientConfig>,
+}
+
+impl Context {
+    /// Locks the addresses of Pods.
+    pub fn addresses(&self) -> MutexGuard<'_, AddressPool> {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Locks the host IDs of Pods.
+    pub fn id_ranges(&self) -> MutexGuard<'_, RangePool> {
+        self.id_ranges.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the addresses and host IDs of a Pod to their pools.
+    pub fn release(&self, addresses: &[IpAddr], ids: Option<IdRange>) {
+        self.addresses().release(addresses);
+        if let Some(ids) = ids {
+            self.id_ranges().release(ids);
+        }
+    }
+
+    /// Removes the control groups of a Pod, in which nothing runs any more.
+    pub fn remove_cgroups(&self, uid: &str) {
+        if let Ok(cgroups) = &self.cgroups {
+            cgroups.remove_pod(uid);
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Pods that an earlier agent left on the node: found at start, then adopted by a worker or removed.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+
+use crate::context::Context;
+use crate::network;
+use crate::runtime::Sandbox;
+use crate::sandbox::protocol::ContainerState;
+use crate::state_directory::{Record, StateError};
+use crate::user_namespaces::owners::PodUsers;
+
+/// Records and leftovers of Pods by UID.
+pub(crate) type Leftovers = HashMap<String, (Record, Leftover)>;
+
+/// Resources of a Pod that an earlier agent started.
+pub(crate) struct Leftover {
+    /// Sandbox and its containers; `None` if the sandbox does not run any more.
+    pub sandbox: Option<(Sandbox, BTreeMap<String, ContainerState>)>,
+    /// Reserved addresses of the Pod.
+    pub addresses: Vec<IpAddr>,
+    /// User namespace of the Pod; its host IDs are reserved.
+    pub users: Option<PodUsers>,
+}
+
+/// Finds the Pods of earlier agents and reserves their addresses and host IDs.
+///
+/// # Errors
+/// [`StateError`] if the records cannot be listed, or if a directory without a readable record cannot be removed.
+pub(crate) async fn find(context: &Context) -> Result<Leftovers, StateError> {
+    let (records, unreadable) = context.state.records()?;
+    for directory in unreadable {
+        tracing::warn!(?directory, "unreadable record of a Pod, directory removed");
+        directory.remove()?;
+    }
+    let mut leftovers = Leftovers::new();
+    for record in records {
+        let directory = context.state.pod(&record.uid)?;
+        let sandbox = Sandbox::connect(&directory).await.ok();
+        let mut addresses = record.addresses.clone();
+        if !addresses.is_empty() && !context.addresses().reserve(&addresses) {
+            tracing::warn!(
+                uid = record.uid,
+                ?addresses,
+                "addresses of a Pod outside of the node's Pod ranges"
+            );
+            if sandbox.is_none() {
+                addresses.clear();
+            }
+        }
+        let mut leftover = Leftover {
+            sandbox,
+            addresses,
+            users: record.users,
+        };
+        reserve_ids(context, &record, &mut leftover).await;
+        leftovers.insert(record.uid.clone(), (record, leftover));
+    }
+    Ok(leftovers)
+}
+
+/// Reserves the host IDs of a Pod. A Pod whose record names the IDs of another Pod restarts with new ones.
+async fn reserve_ids(context: &Context, record: &Record, leftover: &mut Leftover) {
+    let is_in_use = |users: &mut PodUsers| !context.id_ranges().reserve(users.ids);
+    let Some(users) = leftover.users.take_if(is_in_use) else {
+        return;
+    };
+    tracing::error!(
+        uid = record.uid,
+        first = users.ids.first(),
+        "host IDs of a Pod belong to another Pod"
+    );
+    if let Some((sandbox, _)) = leftover.sandbox.take()
+        && let Err(error) = sandbox.kill().await
+    {
+        tracing::error!(uid = record.uid, %error, "sandbox not killed");
+    }
+}
+
+/// Removes everything that an earlier agent left of a Pod.
+pub(crate) async fn remove(context: &Context, record: &Record, leftover: Leftover) {
+    let is_running = leftover.sandbox.is_some();
+    tracing::info!(pod = %record.name, uid = %record.uid, is_running, "leftover Pod removed");
+    if let Some((sandbox, _)) = leftover.sandbox
+        && let Err(error) = sandbox.kill().await
+    {
+        tracing::error!(uid = %record.uid, %error, "leftover sandbox not killed");
+    }
+    context.release(&leftover.addresses, leftover.users.map(|users| users.ids));
+    context.remove_cgroups(&record.uid);
+    let disconnected = network::link_name(&record.uid).and_then(|link| network::disconnect(&link));
+    if let Err(error) = disconnected {
+        tracing::error!(uid = %record.uid, %error, "leftover link not deleted");
+    }
+    let directory = context.state.pod(&record.uid);
+    if let Err(error) = directory.and_then(|directory| directory.remove()) {
+        tracing::error!(uid = %record.uid, %error, "leftover directory not removed");
+    }
+}

@@ -1,0 +1,38 @@
+//! Entry of a log file in the format of the CRI. Pure.
+
+use jiff::Timestamp;
+
+/// Entry: a line, or a part of a long line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// Timestamp as written.
+    pub time: &'a str,
+    /// Output of the container.
+    pub text: &'a [u8],
+    /// Set if the entry is the end of a line.
+    pub is_end: bool,
+}
+
+impl<'a> Entry<'a> {
+    /// Parses an entry without its newline; `None` for an entry that a crash cut off, or of another format.
+    pub fn parse(bytes: &'a [u8]) -> Option<Self> {
+        let mut parts = bytes.splitn(4, |byte| *byte == b' ');
+        let time = std::str::from_utf8(parts.next()?).ok()?;
+        let _stream = parts.next()?;
+        let is_end = match parts.next()? {
+            b"F" => true,
+            b"P" => false,
+            _ => return None,
+        };
+        Some(Self {
+            time,
+            text: parts.next()?,
+            is_end,
+        })
+    }
+
+    /// True if the entry is not older than `since`.
+    pub fn is_since(&self, since: Timestamp) -> bool {
+        self.time.parse().is_ok_and(|time: Timestamp| time >= since)
+    }
+}

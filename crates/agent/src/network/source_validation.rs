@@ -1,0 +1,100 @@
+//! Source address validation: packets of Pods leave with addresses of the Pod only. An nftables table of the agent.
+//!
+//! The node's ends of Pod links belong to a link group. A packet from a link of the group is dropped unless the route
+//! to its source address uses the same link, which holds only for addresses of the Pod (strict reverse path filtering,
+//! RFC 3704). Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not forwarded. The table
+//! does not depend on single Pods, so it stays correct without an agent.
+//!
+//! Forged ARP and neighbour discovery messages have no effect, because each Pod has a link of its own and the node
+//! sends by its routes.
+
+use netlink::nftables::{
+    BaseChain, Batch, Chain, ChainKind, Change, CommitError, Comparison, Expression, FibAddress, Hook,
+    MetaKey, Nftables, Register, Rule, Table, TableFamily, Verdict,
+};
+
+/// Name of the table.
+pub const TABLE: &str = "portolan-agent";
+/// Link group of Pod links ("pod" in ASCII), a number that other programs are unlikely to use.
+pub const LINK_GROUP: u32 = 0x0070_6f64;
+/// Priority `raw` of `netfilter_ipv4.h`: before connection tracking.
+const PRIORITY: i32 = -300;
+const FIRST: Register = Register::at(0);
+
+/// Error of installing or removing the table.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceValidationError {
+    /// The kernel has no nftables.
+    #[error("nftables: {0}")]
+    Open(std::io::Error),
+    /// The kernel rejects the table.
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Installs the table in the network namespace of the calling thread, in place of an existing one.
+///
+/// # Errors
+/// See [`SourceValidationError`].
+pub fn install() -> Result<(), SourceValidationError> {
+    let mut nftables = Nftables::open().map_err(SourceValidationError::Open)?;
+    Ok(nftables.commit(table())?)
+}
+
+/// Removes the table. Returns false if there was none.
+///
+/// # Errors
+/// See [`SourceValidationError`].
+pub fn remove() -> Result<bool, SourceValidationError> {
+    let mut nftables = Nftables::open().map_err(SourceValidationError::Open)?;
+    Ok(nftables.delete_table(TableFamily::Inet, TABLE)?)
+}
+
+fn table() -> Batch {
+    let mut batch = Batch::new(TABLE, None);
+    let table = Table {
+        name: TABLE.to_owned(),
+        comment: "Pods send under their own addresses only".to_owned(),
+        is_dormant: false,
+    };
+    // The first addition makes the deletion succeed without an existing table.
+    for change in [Change::Add, Change::Delete, Change::Add] {
+        batch.table(change, &table, 0);
+    }
+    let chain = Chain {
+        name: "sources".to_owned(),
+        base: Some(BaseChain {
+            kind: ChainKind::Filter,
+            hook: Hook::Prerouting,
+            priority: PRIORITY,
+        }),
+        comment: String::new(),
+    };
+    batch.chain(Change::Add, &chain, 0);
+    let rule = Rule {
+        expressions: vec![
+            Expression::Meta {
+                key: MetaKey::InputGroup,
+                into: FIRST,
+            },
+            equal(LINK_GROUP),
+            Expression::FibInput {
+                address: FibAddress::Source,
+                into: FIRST,
+            },
+            equal(0),
+            Expression::Verdict(Verdict::Drop),
+        ],
+        comment: "a source that is not the Pod's".to_owned(),
+    };
+    batch.rule(&chain.name, &rule, 0);
+    batch
+}
+
+fn equal(number: u32) -> Expression {
+    Expression::Compare {
+        register: FIRST,
+        comparison: Comparison::Equal,
+        value: number.to_ne_bytes().to_vec(),
+    }
+}

@@ -1,0 +1,105 @@
+//! Status of the Node: addresses, capacity, conditions (kubelet's `pkg/kubelet/nodestatus`).
+
+use std::net::IpAddr;
+
+use api::object::Node;
+use client::{Client, ClientError, STRATEGIC_PATCH};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::environment::Capacity;
+use crate::rfc3339::whole_seconds;
+use crate::settings::Settings;
+
+/// Writes the status of the Node.
+///
+/// # Errors
+/// Errors of the requests.
+pub(super) async fn write_status(
+    client: &Client,
+    settings: &Settings,
+    ips: &[IpAddr],
+) -> Result<(), ClientError> {
+    let path = format!("/api/v1/nodes/{}/status", settings.node_name);
+    let node: Node = client
+        .get(&format!("/api/v1/nodes/{}", settings.node_name))
+        .await?;
+    let was_ready = node.is_ready();
+    let patch = json!({"status": status(settings, ips, was_ready, Timestamp::now())});
+    client
+        .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&patch))
+        .await
+        .map(drop)
+}
+
+pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) -> Value {
+    let now = whole_seconds(now);
+    let condition = |kind: &str, is_true: bool, reason: &str, message: &str| {
+        let mut condition = json!({
+            "type": kind,
+            "status": if is_true { "True" } else { "False" },
+            "reason": reason,
+            "message": message,
+            "lastHeartbeatTime": now,
+        });
+        // Without the field in the patch, the present transition time stays.
+        if !was_ready {
+            condition["lastTransitionTime"] = now.as_str().into();
+        }
+        condition
+    };
+    // By default a strategic merge patch would keep earlier addresses.
+    let mut addresses = vec![json!({"$patch": "replace"})];
+    addresses.extend(
+        ips.iter()
+            .map(|ip| json!({"type": "InternalIP", "address": ip.to_string()})),
+    );
+    addresses.push(json!({"type": "Hostname", "address": settings.node_name}));
+    let Capacity { cpus, memory_bytes } = capacity();
+    let capacity = json!({
+        "pods": settings.pods_max.to_string(),
+        "cpu": cpus.to_string(),
+        "memory": format!("{}Ki", memory_bytes / 1024),
+    });
+    // Port of the endpoint for the API server; 0 without an endpoint.
+    let port = settings.server.as_ref().map_or(0, |server| server.listen.port());
+    json!({
+        "daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
+        "addresses": addresses,
+        "capacity": capacity,
+        "allocatable": capacity,
+        "conditions": [
+            condition("MemoryPressure", false, "KubeletHasSufficientMemory", "agent has sufficient memory available"),
+            condition("DiskPressure", false, "KubeletHasNoDiskPressure", "agent has no disk pressure"),
+            condition("PIDPressure", false, "KubeletHasSufficientPID", "agent has sufficient PID available"),
+            condition("Ready", true, "KubeletReady", "agent is posting ready status"),
+        ],
+        "nodeInfo": {
+            "operatingSystem": "linux",
+            "architecture": architecture(),
+            "kubeletVersion": concat!("portolan/", env!("CARGO_PKG_VERSION")),
+            "containerRuntimeVersion": "process://1",
+            "kernelVersion": rustix::system::uname().release().to_string_lossy(),
+        },
+    })
+}
+
+/// Capacity of this host.
+pub fn capacity() -> Capacity {
+    let meminfo = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let total = meminfo.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = total.and_then(|rest| rest.split_whitespace().next()?.parse::<u64>().ok());
+    Capacity {
+        cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u64),
+        memory_bytes: kib.unwrap_or(0) * 1024,
+    }
+}
+
+pub(super) fn architecture() -> &'static str {
+    match std::env::consts::ARCH {
+        "x86_64" => "amd64",
+        "aarch64" => "arm64",
+        other => other,
+    }
+}

@@ -1,0 +1,94 @@
+//! Probes and lifecycle handlers of one container (kubelet's `prober.go` and `lifecycle/handlers.go`).
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use probe::definition::{Exec, Probe};
+use probe::{Answer, ProbeReport, Target};
+use rustls::ClientConfig;
+
+use crate::object::{Container, LifecycleHandler};
+use crate::runtime::Executor;
+
+/// Runner of the probes and lifecycle handlers of one container.
+#[derive(Clone)]
+pub(super) struct HandlerRunner {
+    pub container: Arc<Container>,
+    /// Primary address of the Pod.
+    pub address: Option<IpAddr>,
+    pub executor: Executor,
+    /// TLS configuration of HTTPS requests.
+    pub tls: Arc<ClientConfig>,
+}
+
+/// Failure of a lifecycle handler.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum HandlerError {
+    /// The handler has no action.
+    #[error("the handler has none of exec, httpGet and sleep")]
+    NoAction,
+    /// The command or the request failed.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl HandlerRunner {
+    /// Runs a probe once.
+    pub async fn run_probe(&self, probe: &Probe) -> ProbeReport {
+        let timeout = probe::timeout(probe);
+        match &probe.exec {
+            Some(exec) => self.execute(exec, timeout).await,
+            None => probe::execute(probe, self.target(), &self.tls).await,
+        }
+    }
+
+    /// Runs a lifecycle handler.
+    ///
+    /// # Errors
+    /// See [`HandlerError`].
+    pub async fn run_handler(
+        &self,
+        handler: &LifecycleHandler,
+        timeout: Duration,
+    ) -> Result<(), HandlerError> {
+        if let Some(sleep) = &handler.sleep {
+            tokio::time::sleep(Duration::from_secs(sleep.seconds).min(timeout)).await;
+            return Ok(());
+        }
+        let result = match (&handler.exec, &handler.http_get) {
+            (Some(exec), _) => self.execute(exec, timeout).await,
+            (_, Some(get)) => probe::get(get, self.target(), &self.tls, timeout).await,
+            (None, None) => return Err(HandlerError::NoAction),
+        };
+        match result.answer {
+            Answer::Success => Ok(()),
+            _ => Err(HandlerError::Failed(result.message)),
+        }
+    }
+
+    async fn execute(&self, exec: &Exec, timeout: Duration) -> ProbeReport {
+        let name = &self.container.name;
+        let executed = self.executor.execute(name, exec.command.clone(), timeout).await;
+        match executed {
+            Err(error) => ProbeReport::new(Answer::Unknown, error),
+            Ok(execution) => match execution.exit {
+                Some(exit) if exit.code == 0 => ProbeReport::new(Answer::Success, ""),
+                Some(_) => ProbeReport::new(Answer::Failure, execution.output),
+                None => {
+                    let command = exec.command.join(" ");
+                    let message = format!("command timed out: {command:?} timed out after {timeout:?}");
+                    ProbeReport::new(Answer::Failure, message)
+                }
+            },
+        }
+    }
+
+    /// Address and named ports for requests that name no host.
+    fn target(&self) -> Target<'_> {
+        Target {
+            address: self.address,
+            ports: &self.container.ports,
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Sandbox of a Pod with its network: addresses, link, namespaces.
+
+use std::net::IpAddr;
+
+use netlink::route::{LinkName, NetworkNamespace, RouteError};
+
+use super::PodContext;
+use crate::network;
+use crate::network::addresses::AddressError;
+use crate::resolv_conf::{for_pod, kernel_hostname};
+use crate::runtime::{Executor, RuntimeError, Sandbox, SandboxEvent};
+use crate::sandbox;
+use crate::state_directory::{Record, StateError};
+use crate::user_namespaces::owners::PodUsers;
+use crate::user_namespaces::{Holder, UserNamespaceError};
+
+/// Reason for which a Pod has no sandbox. The worker retries.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SandboxError {
+    /// All addresses are in use.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// The state directory is full or read-only.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The kernel rejects the link, an address or a route.
+    #[error("network: {0}")]
+    Network(#[from] RouteError),
+    /// The sandbox process does not start.
+    #[error(transparent)]
+    Runtime(#[from] RuntimeError),
+    /// The user namespace cannot be created.
+    #[error(transparent)]
+    Users(#[from] UserNamespaceError),
+    /// The agent shuts down.
+    #[error("this process is ending")]
+    Shutdown,
+}
+
+/// Sandbox and network of one Pod.
+pub(super) struct PodSandbox {
+    link: LinkName,
+    /// Addresses of the Pod, from the first start of its sandbox to its end.
+    pub(super) addresses: Vec<IpAddr>,
+    /// User namespace of the Pod, from the first start of its sandbox to its end.
+    pub(super) users: Option<PodUsers>,
+    running: Option<Sandbox>,
+}
+
+impl PodSandbox {
+    /// Returns the sandbox of a Pod before its first start.
+    ///
+    /// # Errors
+    /// [`RouteError`] if the name of the link is invalid.
+    pub fn new(uid: &str) -> Result<Self, RouteError> {
+        Ok(Self {
+            link: network::link_name(uid)?,
+            addresses: Vec::new(),
+            users: None,
+            running: None,
+        })
+    }
+
+    /// Takes over the sandbox, addresses and host IDs of an earlier agent.
+    pub fn adopt(&mut self, sandbox: Option<Sandbox>, addresses: Vec<IpAddr>, users: Option<PodUsers>) {
+        self.running = sandbox;
+        self.addresses = addresses;
+        self.users = users;
+    }
+
+    /// True if the sandbox process runs.
+    pub fn is_running(&self) -> bool {
+        self.running.is_some()
+    }
+
+    /// Handle of the sandbox process.
+    pub fn process(&self) -> Option<&Sandbox> {
+        self.running.as_ref()
+    }
+
+    /// Executor of commands in the containers.
+    pub fn executor(&self) -> Option<Executor> {
+        self.running.as_ref().map(Sandbox::executor)
+    }
+
+    /// Waits for the next event; without a sandbox process, for ever.
+    pub async fn next_event(&mut self) -> SandboxEvent {
+        match &mut self.running {
+            Some(sandbox) => sandbox.next_event().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Addresses in the Pod's status. A Pod in the host network has the addresses of the node.
+    pub fn pod_ips(&self, context: &PodContext) -> Vec<IpAddr> {
+        match context.pod.spec.host_network {
+            true => context.agent.host_ips.clone(),
+            false => self.addresses.clone(),
+        }
+    }
+
+    /// Record of the Pod for the next agent.
+    pub fn record(&self, context: &PodContext) -> Record {
+        let meta = &context.pod.metadata;
+        Record {
+            namespace: meta.namespace.clone(),
+            name: meta.name.clone(),
+            uid: meta.uid.clone(),
+            addresses: self.addresses.clone(),
+            is_static: context.is_static,
+            users: self.users,
+        }
+    }
+
+    /// Creates the network and starts the sandbox process, in the namespaces of `holder` if the Pod has a user namespace.
+    ///
+    /// # Errors
+    /// See [`SandboxError`]. Call [`PodSandbox::remove`] afterwards, because the network may exist.
+    pub async fn start(&mut self, context: &PodContext, holder: Option<Holder>) -> Result<(), SandboxError> {
+        let (agent, pod) = (&context.agent, &context.pod);
+        if !pod.spec.host_network && self.addresses.is_empty() {
+            self.addresses = agent.addresses().allocate()?;
+        }
+        context.directory.create(&self.record(context))?;
+        let cluster_dns = &agent.settings.cluster_dns;
+        let (resolv_conf, warnings) = for_pod(pod, cluster_dns, &agent.host_resolv_conf);
+        for message in warnings {
+            context.events.warning("DNSConfigForming", message);
+        }
+        let namespace = match pod.spec.host_network {
+            true => None,
+            false => Some(self.create_network(context, holder.as_ref()).await?),
+        };
+        let settings = sandbox::Settings {
+            socket: context.directory.socket(),
+            hostname: (!pod.spec.host_network).then(|| kernel_hostname(pod, cluster_dns)),
+            resolv_conf: context.directory.write("resolv.conf", &resolv_conf.render())?,
+            hidden: agent.settings.hidden_paths(),
+            namespaces_of: holder.as_ref().map(Holder::pid),
+        };
+        let started = Sandbox::start(&context.directory, &settings, namespace.as_ref()).await?;
+        self.running = Some(started);
+        Ok(())
+    }
+
+    /// Creates the network namespace, unless the holder has one, and connects it with the node.
+    async fn create_network(
+        &self,
+        context: &PodContext,
+        holder: Option<&Holder>,
+    ) -> Result<NetworkNamespace, SandboxError> {
+        let gateways = context.agent.addresses().gateways();
+        let (link, addresses) = (self.link.clone(), self.addresses.clone());
+        let held = holder.map(Holder::network).transpose()?;
+        let connect = move || match held {
+            Some(held) => network::connect_namespace(&held, &link, &addresses, &gateways).map(|()| held),
+            None => network::create_namespace(&link, &addresses, &gateways),
+        };
+        let connected = tokio::task::spawn_blocking(connect).await;
+        Ok(connected.map_err(|_| SandboxError::Shutdown)??)
+    }
+
+    /// Kills the sandbox process, if it runs, and deletes the network. The Pod keeps its addresses.
+    pub async fn remove(&mut self, context: &PodContext) {
+        if let Some(sandbox) = self.running.take()
+            && let Err(error) = sandbox.kill().await
+        {
+            tracing::error!(pod = %context.key, %error, "sandbox not killed");
+        }
+        let link = self.link.clone();
+        match tokio::task::spawn_blocking(move || network::disconnect(&link)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::error!(pod = %context.key, %error, "link of a Pod not deleted"),
+            Err(error) => tracing::error!(pod = %context.key, %error, "link of a Pod not deleted"),
+        }
+    }
+}

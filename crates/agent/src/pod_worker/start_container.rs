@@ -1,0 +1,186 @@
+//! Program of a container: entrypoint, environment, confinement and limits (kubelet's `kuberuntime_container.go`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use client::ClientError;
+
+use super::PodContext;
+use crate::cgroups::{CgroupError, Limits};
+use crate::confinement::{ConfinementError, confinement};
+use crate::echo;
+use crate::environment::{
+    EnvironmentError, PodFacts, SourceKind, Sources, Variables, container_variables, expand, referenced,
+};
+use crate::images::{Entrypoint, ImageUser, UnknownImage};
+use crate::object::Container;
+use crate::runtime::RuntimeError;
+use crate::sandbox::SELF_EXE;
+use crate::sandbox::protocol::Program;
+use crate::state_directory::StateError;
+use crate::user_namespaces::owners::PodUsers;
+use crate::volumes::read_object;
+
+/// Reason for which a container does not start. The message goes into its status; the worker retries with back-off.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ContainerStartError {
+    #[error("the Pod has no container {name} any more")]
+    Missing { name: String },
+    #[error(transparent)]
+    Image(#[from] UnknownImage),
+    #[error(transparent)]
+    Environment(#[from] EnvironmentError),
+    #[error(transparent)]
+    Confinement(#[from] ConfinementError),
+    #[error(transparent)]
+    State(#[from] StateError),
+    #[error(transparent)]
+    Cgroups(#[from] CgroupError),
+    #[error("failed to start container {name:?}: {source}")]
+    Runtime { name: String, source: RuntimeError },
+}
+
+impl ContainerStartError {
+    /// Reason of the container's `waiting` state, as the kubelet writes it.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Image(_) => "ErrImagePull",
+            Self::Environment(_) | Self::Confinement(_) => "CreateContainerConfigError",
+            Self::Missing { .. } | Self::State(_) | Self::Cgroups(_) => "CreateContainerError",
+            Self::Runtime { .. } => "RunContainerError",
+        }
+    }
+}
+
+/// Inputs of a container's program.
+pub(super) struct ContainerStart<'a> {
+    pub context: &'a PodContext,
+    pub container: &'a Container,
+    pub facts: PodFacts,
+    pub users: Option<PodUsers>,
+    /// Paths of the Pod's volumes by name.
+    pub volumes: BTreeMap<String, PathBuf>,
+}
+
+impl ContainerStart<'_> {
+    /// Returns the program of the container, and creates its control groups.
+    ///
+    /// # Errors
+    /// See [`ContainerStartError`].
+    pub async fn program(&self) -> Result<Program, ContainerStartError> {
+        let agent = &self.context.agent;
+        let entrypoint = agent.settings.images.entrypoint(&self.container.image)?;
+        let environment = self.environment().await?;
+        // A `command` of the Pod replaces the program of the image.
+        let image_user = match self.container.command.is_empty() {
+            true => entrypoint.user(self.context.pod.spec.host_network),
+            false => ImageUser::Root,
+        };
+        let mut confinement = confinement(
+            &self.context.pod,
+            self.container,
+            &self.volumes,
+            &environment,
+            image_user,
+            &agent.state.seccomp_profiles(),
+            self.users,
+        )?;
+        confinement.staging = self.context.directory.staging()?;
+        confinement.cgroups = self.create_cgroups()?;
+        Ok(Program {
+            command: self.command(entrypoint, &environment),
+            environment,
+            directory: self.container.working_dir.clone(),
+            confinement,
+        })
+    }
+
+    /// Creates the control groups of the container. On a node without control groups, an Event reports that limits are
+    /// not enforced.
+    fn create_cgroups(&self) -> Result<Vec<PathBuf>, CgroupError> {
+        let (agent, name) = (&self.context.agent, &self.container.name);
+        let limits = Limits::of(self.container, agent.settings.pids_max);
+        match &agent.cgroups {
+            Ok(cgroups) => cgroups.prepare(&self.context.pod.metadata.uid, name, &limits),
+            Err(error) => {
+                if limits.are_set() {
+                    let message = format!("the limits of container {name} are not enforced: {error}");
+                    let events = self.context.events.for_container(name);
+                    events.warning("LimitsNotEnforced", message);
+                }
+                Ok(Vec::new())
+            }
+        }
+    }
+
+    /// `command` replaces the image's command, `args` are appended. Both have `$(VAR)` expanded.
+    fn command(&self, entrypoint: Entrypoint, environment: &Variables) -> Vec<String> {
+        let expand_all = |words: &[String]| -> Vec<String> {
+            let variable = |name: &str| environment.get(name).map(String::as_str);
+            words.iter().map(|word| expand(word, variable)).collect()
+        };
+        let mut command = match entrypoint {
+            _ if !self.container.command.is_empty() => expand_all(&self.container.command),
+            Entrypoint::Command(command) => command,
+            // The echo server takes no arguments of the Pod.
+            Entrypoint::Echo => return self.echo_command(),
+        };
+        command.extend(expand_all(&self.container.args));
+        command
+    }
+
+    fn echo_command(&self) -> Vec<String> {
+        let meta = &self.context.pod.metadata;
+        let ports = self.container.ports.iter();
+        let settings = echo::Settings {
+            pod: meta.name.clone(),
+            namespace: meta.namespace.clone(),
+            node: self.context.agent.settings.node_name.clone(),
+            ports: ports.map(|port| (port.protocol, port.container_port)).collect(),
+        };
+        let mut command = vec![SELF_EXE.to_owned(), echo::SUBCOMMAND.to_owned()];
+        command.extend(settings.arguments());
+        command
+    }
+
+    async fn environment(&self) -> Result<Variables, EnvironmentError> {
+        let pod = &self.context.pod;
+        let has_links = pod.spec.enable_service_links.unwrap_or(true);
+        let services = &self.context.agent.services;
+        let service_variables = services.variables(&pod.metadata.namespace, has_links);
+        let sources = self.sources().await;
+        container_variables(pod, self.container, &self.facts, &service_variables, &sources)
+    }
+
+    /// Reads the ConfigMaps and Secrets to which the container refers. Sources that cannot be read are left out: a
+    /// container that needs one waits.
+    async fn sources(&self) -> Sources {
+        let mut sources = Sources::new();
+        for (kind, name) in referenced(self.container) {
+            let key = (kind, name.to_owned());
+            if sources.contains_key(&key) {
+                continue;
+            }
+            match self.source(kind, name).await {
+                Ok(values) => {
+                    sources.insert(key, values);
+                }
+                Err(error) if error.is_not_found() => {}
+                Err(error) => {
+                    tracing::warn!(pod = %self.context.key, name, %error, "source of the environment not read")
+                }
+            }
+        }
+        sources
+    }
+
+    async fn source(&self, kind: SourceKind, name: &str) -> Result<Variables, ClientError> {
+        let namespace = &self.context.pod.metadata.namespace;
+        let values = read_object(&self.context.agent.client, namespace, kind, name).await?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(values
+            .into_iter()
+            .map(|(key, value)| (key, text(value)))
+            .collect())
+    }
+}

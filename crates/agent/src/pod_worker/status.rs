@@ -1,0 +1,69 @@
+//! Status of a Pod: computed from its containers, written to the API, repaired if another client overwrites it.
+
+use std::net::IpAddr;
+
+use api::object::{ObjectKey, PodCondition};
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use super::PodContext;
+use crate::containers::Containers;
+use crate::mirror_pod::MirrorPod;
+use crate::object::Pod;
+use crate::status::{self, Observation};
+use crate::status_writer::StatusWriter;
+
+/// Status of one Pod.
+pub(super) struct PodStatus {
+    pub writer: StatusWriter,
+    start_time: Timestamp,
+    /// Conditions of the last status.
+    conditions: Vec<PodCondition>,
+}
+
+impl PodStatus {
+    /// Starts the writer. Times come from the present status of the Pod, if it has one.
+    pub fn new(context: &PodContext, mirror: Option<MirrorPod>, now: Timestamp) -> Self {
+        let (client, pod) = (context.agent.client.clone(), &context.pod);
+        let start_time = pod.status.start_time.as_ref();
+        Self {
+            writer: match mirror {
+                Some(mirror) => mirror.start(client, &context.key),
+                None => StatusWriter::start(client, &context.key, &pod.metadata.uid),
+            },
+            start_time: start_time.and_then(|time| time.parse().ok()).unwrap_or(now),
+            conditions: pod.status.conditions.clone(),
+        }
+    }
+
+    /// Computes the status and passes it to the writer.
+    pub fn update(&mut self, context: &PodContext, containers: &Containers, pod_ips: &[IpAddr]) {
+        let observation = Observation {
+            containers,
+            pod_ips,
+            host_ips: &context.agent.host_ips,
+            start_time: self.start_time,
+            last_conditions: &self.conditions,
+        };
+        let status = status::generate(&context.pod, &observation, Timestamp::now());
+        // `generate` writes a valid list of conditions.
+        self.conditions = Vec::deserialize(&status["conditions"]).unwrap_or_default();
+        self.writer.set(status);
+    }
+
+    /// Writes the status again if another client has overwritten it, for example the node lifecycle controller, which
+    /// marks the Pods of an unreachable node as not ready.
+    pub fn repair(&mut self, pod: &Pod, key: &ObjectKey) {
+        if self.writer.repair(pod) {
+            tracing::info!(pod = %key, "status overwritten by another client, written again");
+            // An overwritten condition gets a new transition time.
+            self.conditions.clone_from(&pod.status.conditions);
+        }
+    }
+
+    /// True if the last status has the condition Ready.
+    pub fn is_ready(&self) -> bool {
+        let mut conditions = self.conditions.iter();
+        conditions.any(|condition| condition.kind == "Ready" && condition.status == "True")
+    }
+}

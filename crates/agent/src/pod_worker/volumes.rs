@@ -1,0 +1,67 @@
+//! Volumes of a Pod: set up before its containers start, then refreshed by a task.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::task::AbortHandle;
+
+use super::PodContext;
+use crate::environment::PodFacts;
+use crate::user_namespaces::owners::PodUsers;
+use crate::volumes::{VolumeSetUpError, Volumes};
+
+/// Volumes of one Pod.
+#[derive(Default)]
+pub(super) struct PodVolumes {
+    /// Paths by volume name, once the volumes are set up.
+    paths: Option<BTreeMap<String, PathBuf>>,
+    refresh: Option<RefreshTask>,
+}
+
+/// Task that refreshes volumes until it is dropped.
+struct RefreshTask(AbortHandle);
+
+impl Drop for RefreshTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl PodVolumes {
+    /// Sets the volumes up unless they are, and starts the refresh if their content can change.
+    ///
+    /// # Errors
+    /// [`VolumeSetUpError`] for the first volume that cannot be set up.
+    pub async fn set_up(
+        &mut self,
+        context: &PodContext,
+        facts: PodFacts,
+        users: Option<PodUsers>,
+    ) -> Result<(), VolumeSetUpError> {
+        if self.paths.is_some() {
+            return Ok(());
+        }
+        let directory = context.directory.volumes();
+        let client = context.agent.client.clone();
+        let hidden = context.agent.settings.hidden_paths();
+        let pod = Arc::clone(&context.pod);
+        let mut volumes = Volumes::new(directory, client, pod, facts, hidden, users);
+        self.paths = Some(volumes.set_up().await?);
+        if volumes.needs_refresh() {
+            let task = tokio::spawn(volumes.refresh_until_aborted());
+            self.refresh = Some(RefreshTask(task.abort_handle()));
+        }
+        Ok(())
+    }
+
+    /// Path of a volume by name; empty before the set-up.
+    pub fn paths(&self) -> BTreeMap<String, PathBuf> {
+        self.paths.clone().unwrap_or_default()
+    }
+
+    /// Stops the refresh.
+    pub fn stop_refresh(&mut self) {
+        self.refresh = None;
+    }
+}

@@ -1,0 +1,134 @@
+//! Mount points that the node does not have.
+//!
+//! The node stays unchanged: the directory in which a mount point is missing is covered, in this container, by a
+//! directory in memory with the same entries and the mount point.
+
+use std::collections::BTreeSet;
+use std::fs::{self, Metadata};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::CWD;
+use rustix::mount::{MountFlags, OpenTreeFlags, UnmountFlags, mount, open_tree, unmount};
+
+use super::Volume;
+use crate::sandbox::context::with_context;
+
+/// Entries of a covered directory. Each is a mount of its own.
+const COVERED_ENTRIES_MAX: usize = 512;
+/// Mount point of a new root during its creation: a directory that every host has.
+const STAGING: &str = "/proc";
+
+/// Ensures that the mount path of a volume exists.
+///
+/// # Errors
+/// Errors of the kernel, and for a directory with too many entries.
+pub(super) fn ensure(volume: &Volume<'_>, covered: &mut BTreeSet<PathBuf>) -> io::Result<()> {
+    let target = &volume.mount.target;
+    if target.exists() {
+        return Ok(());
+    }
+    let existing = target.ancestors().find(|ancestor| ancestor.exists());
+    let existing = fs::canonicalize(existing.unwrap_or(Path::new("/")))?;
+    if covered.iter().all(|directory| !existing.starts_with(directory)) || !is_cover(&existing, covered) {
+        cover(&existing).map_err(|error| {
+            with_context(
+                &format!("covering {} for a mount point", existing.display()),
+                &error,
+            )
+        })?;
+        covered.insert(existing);
+    }
+    create(volume)
+}
+
+/// True if a directory is itself a cover, and not a mount in one.
+fn is_cover(directory: &Path, covered: &BTreeSet<PathBuf>) -> bool {
+    covered.contains(directory)
+}
+
+/// Creates a mount point in a covered directory.
+pub(super) fn create(volume: &Volume<'_>) -> io::Result<()> {
+    let target = &volume.mount.target;
+    if volume.is_directory {
+        return fs::create_dir_all(target);
+    }
+    if let Some(parent) = target.parent() {
+        fs::create_dir_all(parent)?;
+    }
+    fs::File::create(target).map(drop)
+}
+
+/// Entry of a covered directory.
+enum Entry {
+    Link(PathBuf),
+    Tree { tree: OwnedFd, is_directory: bool },
+}
+
+fn cover(directory: &Path) -> io::Result<()> {
+    let metadata = fs::metadata(directory)?;
+    let entries = entries(directory)?;
+    let is_root = directory == Path::new("/");
+    let place = if is_root { Path::new(STAGING) } else { directory };
+    mount("portolan", place, "tmpfs", MountFlags::empty(), None)?;
+    fill(place, &metadata, entries)?;
+    if is_root {
+        // The old root is detached; the staging directory becomes the new one.
+        std::env::set_current_dir(STAGING)?;
+        rustix::process::pivot_root(".", ".")?;
+        unmount(".", UnmountFlags::DETACH)?;
+        std::env::set_current_dir("/")?;
+    }
+    Ok(())
+}
+
+fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, Entry)>> {
+    let mut entries = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entries.len() >= COVERED_ENTRIES_MAX {
+            return Err(io::Error::other(format!(
+                "it has more than {COVERED_ENTRIES_MAX} entries; create the mount point on the node"
+            )));
+        }
+        let kind = entry.file_type()?;
+        let copy = if kind.is_symlink() {
+            Entry::Link(fs::read_link(entry.path())?)
+        } else {
+            let flags = OpenTreeFlags::OPEN_TREE_CLONE
+                | OpenTreeFlags::OPEN_TREE_CLOEXEC
+                | OpenTreeFlags::AT_RECURSIVE;
+            Entry::Tree {
+                tree: open_tree(CWD, entry.path(), flags)?,
+                is_directory: kind.is_dir(),
+            }
+        };
+        entries.push((entry.file_name(), copy));
+    }
+    Ok(entries)
+}
+
+fn fill(place: &Path, like: &Metadata, entries: Vec<(std::ffi::OsString, Entry)>) -> io::Result<()> {
+    for (name, entry) in entries {
+        let target = place.join(name);
+        match entry {
+            Entry::Link(to) => symlink(to, &target)?,
+            Entry::Tree { tree, is_directory } => {
+                if is_directory {
+                    fs::create_dir(&target)?;
+                } else {
+                    fs::File::create(&target)?;
+                }
+                super::attach_at(&tree, &target)?;
+            }
+        }
+    }
+    fs::set_permissions(place, fs::Permissions::from_mode(like.mode() & 0o7777))?;
+    // The user namespace of an unprivileged agent does not map all owners.
+    match chown(place, Some(like.uid()), Some(like.gid())) {
+        Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
+        _ => Ok(()),
+    }
+}

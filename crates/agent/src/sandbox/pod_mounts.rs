@@ -1,0 +1,87 @@
+//! Mounts that all containers of a Pod share: the node's files, with the Pod's own `/proc`, `/sys` and
+//! `/etc/resolv.conf`, and without hidden paths.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountFlags, MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount, mount_bind, mount_change,
+    move_mount, open_tree,
+};
+
+use super::Settings;
+use super::context::with_context;
+use super::error_log::log_error;
+use super::mounts::cover;
+
+/// Mount point of the control groups.
+const CGROUPS: &str = "/sys/fs/cgroup";
+
+/// Creates the mounts of the Pod. If a host forbids to mount `/proc`, `/sys` or `/etc/resolv.conf`, the error is logged
+/// and the Pod runs with those of the node. A hidden path must be covered, because it may contain credentials of the
+/// cluster.
+///
+/// # Errors
+/// Errors of `mount(2)`.
+pub(super) fn prepare(settings: &Settings) -> io::Result<()> {
+    let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    // Otherwise the mounts below would propagate to the node.
+    mount_change("/", propagation)
+        .map_err(|errno| with_context("making the mounts private", &errno.into()))?;
+    let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    if let Err(error) = mount("proc", "/proc", "proc", flags, None) {
+        log_error(format_args!("mounting /proc: {error}"));
+    }
+    if let Err(error) = mount_sys(flags) {
+        log_error(format_args!("mounting /sys: {error}"));
+    }
+    if let Err(error) = mount_bind(&settings.resolv_conf, "/etc/resolv.conf") {
+        log_error(format_args!("mounting /etc/resolv.conf: {error}"));
+    }
+    settings.hidden.iter().try_for_each(|path| {
+        hide(path, settings).map_err(|error| with_context(&format!("hiding {}", path.display()), &error))
+    })
+}
+
+/// Mounts a `/sys` that shows the links of the Pod, with the control groups of the node.
+fn mount_sys(flags: MountFlags) -> io::Result<()> {
+    let clone =
+        OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC | OpenTreeFlags::AT_RECURSIVE;
+    let cgroups = open_tree(CWD, CGROUPS, clone);
+    mount("sysfs", "/sys", "sysfs", flags, None)?;
+    if let Ok(cgroups) = cgroups {
+        move_mount(
+            &cgroups,
+            "",
+            CWD,
+            CGROUPS,
+            MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH,
+        )?;
+    }
+    Ok(())
+}
+
+/// Covers a directory with an empty one, and a file with an empty one. A missing path needs no cover.
+fn hide(path: &Path, settings: &Settings) -> io::Result<()> {
+    let path = match fs::canonicalize(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        path => path?,
+    };
+    if path == Path::new("/") {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "the root directory cannot be hidden; give the data a directory of its own",
+        ));
+    }
+    if fs::metadata(&path)?.is_dir() {
+        return cover(&path);
+    }
+    let empty = settings.socket.with_file_name("empty");
+    if empty.exists() || fs::File::create(&empty).is_ok() {
+        return Ok(mount_bind(&empty, &path)?);
+    }
+    // The Pod's directory is already hidden at this point.
+    Ok(mount_bind("/dev/null", &path)?)
+}

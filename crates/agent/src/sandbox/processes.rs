@@ -1,0 +1,272 @@
+//! Processes of a sandbox: start, signals, reaping.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+
+use super::error_log::log_error;
+use super::launch::launch;
+use super::pod_directory::OpenPodDirectory;
+use super::protocol::{ContainerState, Exit, Message, Outcome, Program};
+use super::{exec_output, log};
+
+/// Added to the number of the signal that killed a process, as in shells.
+const SIGNAL_BASE: i32 = 128;
+/// Concurrent executions of commands: one probe for each container, with a margin.
+const EXECUTIONS_MAX: usize = 64;
+
+/// Processes of the sandbox. Clones share them.
+#[derive(Clone)]
+pub(super) struct Processes {
+    shared: Arc<Mutex<Shared>>,
+    directory: Arc<OpenPodDirectory>,
+}
+
+#[derive(Default)]
+struct Shared {
+    /// Containers by name.
+    containers: BTreeMap<String, ContainerState>,
+    /// Programs of the containers. Commands that are executed in them have the same environment and confinement.
+    programs: BTreeMap<String, Program>,
+    /// Processes that will be reaped, by PID.
+    processes: HashMap<i32, Process>,
+    /// Connection to the agent, if any.
+    agent: Option<UnixStream>,
+}
+
+struct Process {
+    role: Role,
+    started_at: Timestamp,
+}
+
+enum Role {
+    Container(String),
+    Execution(SyncSender<Exit>),
+}
+
+/// Blocks SIGCHLD, which `reap_forever` waits for. Call this before any thread starts. Children start with an empty
+/// mask, which the standard library sets.
+///
+/// # Errors
+/// Errors of `pthread_sigmask(3)`.
+pub(super) fn block_child_signal() -> io::Result<()> {
+    let set = child_signal_set();
+    // SAFETY: `set` is initialised; the old mask is not asked for.
+    match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn child_signal_set() -> libc::sigset_t {
+    // SAFETY: a signal set is plain bits, and sigemptyset initialises them.
+    unsafe {
+        let mut set = std::mem::zeroed();
+        libc::sigemptyset(&raw mut set);
+        libc::sigaddset(&raw mut set, libc::SIGCHLD);
+        set
+    }
+}
+
+impl Processes {
+    /// Returns a sandbox without containers, of a Pod with this directory.
+    pub fn new(directory: OpenPodDirectory) -> Self {
+        Self {
+            shared: Arc::default(),
+            directory: Arc::new(directory),
+        }
+    }
+
+    /// Sends the state of the containers to a new agent, which receives all later messages.
+    pub fn attach(&self, agent: UnixStream) {
+        let mut shared = self.lock();
+        let hello = Message::Hello {
+            containers: shared.containers.clone(),
+        };
+        shared.agent = Some(agent);
+        shared.send(&hello);
+    }
+
+    /// Sends a message to the agent, if any.
+    pub fn send(&self, message: &Message) {
+        self.lock().send(message);
+    }
+
+    /// Starts a container.
+    ///
+    /// # Errors
+    /// Errors of the program's start. The container must not run.
+    pub fn start(&self, name: &str, program: &Program, log_file: &Path) -> io::Result<()> {
+        let mut shared = self.lock();
+        if matches!(shared.containers.get(name), Some(ContainerState::Running { .. })) {
+            return Err(io::Error::other(format!("container {name} is running")));
+        }
+        let (output, input) = io::pipe()?;
+        let pid = launch(program, None, &self.directory, input)?;
+        let started_at = Timestamp::now();
+        let role = Role::Container(name.to_owned());
+        shared.processes.insert(pid, Process { role, started_at });
+        shared
+            .containers
+            .insert(name.to_owned(), ContainerState::Running { started_at });
+        shared.programs.insert(name.to_owned(), program.clone());
+        let path = self.directory.reachable_path(log_file);
+        thread::Builder::new()
+            .name("log".to_owned())
+            .spawn(move || log::copy(output, &path, log::LOG_BYTES_MAX))
+            .map(drop)
+    }
+
+    /// Sends a signal to a container. Succeeds if it has exited.
+    ///
+    /// # Errors
+    /// Errors of `kill(2)`.
+    pub fn signal(&self, name: &str, signal: i32, group: bool) -> io::Result<()> {
+        let shared = self.lock();
+        let Some(pid) = shared.pid_of(name) else {
+            return Ok(());
+        };
+        // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
+        let sent = unsafe { libc::kill(if group { -pid } else { pid }, signal) };
+        if sent == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
+        }
+    }
+
+    /// Executes a command in a running container until it exits, or until the timeout.
+    ///
+    /// # Errors
+    /// Errors of the command's start. The container must run.
+    pub fn execute(&self, container: &str, command: Vec<String>, timeout: Duration) -> io::Result<Outcome> {
+        let deadline = Instant::now() + timeout;
+        let (ended, end) = sync_channel(1);
+        let mut shared = self.lock();
+        let program = shared.program_of(container, command)?;
+        let executions = shared
+            .processes
+            .values()
+            .filter(|p| matches!(p.role, Role::Execution(_)));
+        if executions.count() >= EXECUTIONS_MAX {
+            return Err(io::Error::other("too many programs are being executed"));
+        }
+        let (reading, writing) = io::pipe()?;
+        let pid = launch(&program, shared.pid_of(container), &self.directory, writing)?;
+        let role = Role::Execution(ended);
+        let started_at = Timestamp::now();
+        shared.processes.insert(pid, Process { role, started_at });
+        drop(shared);
+        let (exit, output) = exec_output::collect(reading, &end, deadline)?;
+        if let Some(exit) = exit {
+            return Ok(Outcome::Exited { exit, output });
+        }
+        let shared = self.lock();
+        if shared.processes.contains_key(&pid) {
+            // SAFETY: kill takes numbers; the process was not reaped, because that takes the lock.
+            unsafe { libc::kill(-pid, libc::SIGKILL) };
+        }
+        Ok(Outcome::TimedOut { output })
+    }
+
+    /// Reaps children and orphans as long as the sandbox lives.
+    ///
+    /// # Errors
+    /// Errors of `sigwait(3)`.
+    pub fn reap_forever(&self) -> io::Result<()> {
+        let set = child_signal_set();
+        loop {
+            let mut signal = 0;
+            // SAFETY: both live through the call, and the signal is blocked.
+            let errno = unsafe { libc::sigwait(&raw const set, &raw mut signal) };
+            if errno != 0 && errno != libc::EINTR {
+                return Err(io::Error::from_raw_os_error(errno));
+            }
+            self.reap();
+        }
+    }
+
+    fn reap(&self) {
+        let mut shared = self.lock();
+        loop {
+            let mut status = 0;
+            // SAFETY: `status` lives through the call.
+            let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+            if pid <= 0 {
+                return;
+            }
+            if let Some(process) = shared.processes.remove(&pid) {
+                let exit = exit(status, process.started_at);
+                shared.ended(process.role, exit);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// PID of the first process of a running container.
+    fn pid_of(&self, container: &str) -> Option<i32> {
+        let is_first =
+            |process: &Process| matches!(&process.role, Role::Container(name) if name == container);
+        let mut all = self.processes.iter();
+        all.find(|(_, process)| is_first(process)).map(|(pid, _)| *pid)
+    }
+
+    /// Program that runs `command` in the environment of a running container.
+    fn program_of(&self, container: &str, command: Vec<String>) -> io::Result<Program> {
+        let is_running = matches!(
+            self.containers.get(container),
+            Some(ContainerState::Running { .. })
+        );
+        let program = self.programs.get(container).filter(|_| is_running);
+        let program =
+            program.ok_or_else(|| io::Error::other(format!("container {container} is not running")))?;
+        Ok(Program {
+            command,
+            ..program.clone()
+        })
+    }
+
+    fn ended(&mut self, role: Role, exit: Exit) {
+        match role {
+            Role::Container(name) => {
+                self.containers
+                    .insert(name.clone(), ContainerState::Ended(exit.clone()));
+                self.send(&Message::Ended { name, exit });
+            }
+            // The client may have timed out.
+            Role::Execution(waiting) => drop(waiting.try_send(exit)),
+        }
+    }
+
+    /// Sends a message. After a write error the agent counts as gone; the next one receives the state first.
+    fn send(&mut self, message: &Message) {
+        let Some(agent) = &mut self.agent else { return };
+        let sent = message.encode().and_then(|line| agent.write_all(&line));
+        if let Err(error) = sent {
+            log_error(format_args!("message to the agent: {error}"));
+            self.agent = None;
+        }
+    }
+}
+
+fn exit(status: i32, started_at: Timestamp) -> Exit {
+    let signal = libc::WIFSIGNALED(status).then(|| libc::WTERMSIG(status));
+    Exit {
+        code: signal.map_or(libc::WEXITSTATUS(status), |signal| SIGNAL_BASE + signal),
+        signal,
+        started_at,
+        finished_at: Timestamp::now(),
+    }
+}

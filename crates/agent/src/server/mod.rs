@@ -1,0 +1,230 @@
+//! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers.
+//!
+//! Clients must present the API server's client certificate, signed by the cluster CA. Others get 403.
+
+mod connection_permits;
+mod tls;
+
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Method, Request, Response, StatusCode};
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use jiff::Timestamp;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+
+use connection_permits::{ConnectionPermit, ConnectionPermits};
+
+use crate::logs::{self, ClientGone, LogError, Options};
+use crate::settings::ServerSettings;
+use crate::state_directory::StateDirectory;
+
+/// Concurrent connections of API servers. Each may follow several logs.
+const CONNECTIONS_MAX: usize = 256;
+/// Concurrent connections that are not authenticated yet, or whose client is no API server.
+const UNAUTHENTICATED_MAX: usize = 128;
+/// The same for one client address: more than an API server opens at once, too few to exhaust the others.
+const UNAUTHENTICATED_PER_ADDRESS_MAX: usize = 32;
+/// Timeout of the TLS handshake and of a request head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(5);
+/// Lines that wait to be sent. A slow client delays only the reading of its own log.
+const LINES_WAITING_MAX: usize = 64;
+/// Delay after a failed accept, usually for lack of file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Reason for which the endpoint cannot be served. The settings must be corrected.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    /// The address cannot be bound.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// Address.
+        address: SocketAddr,
+        /// Cause.
+        source: io::Error,
+    },
+    /// A certificate or key is not PEM.
+    #[error("a certificate or key cannot be read: {0}")]
+    Pem(#[from] rustls::pki_types::pem::Error),
+    /// Certificates or keys are not usable for TLS.
+    #[error("TLS cannot be set up: {0}")]
+    Tls(#[from] rustls::Error),
+    /// The client CA is not usable for authentication.
+    #[error("clients' certificates cannot be checked: {0}")]
+    Verifier(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// Listening endpoint.
+pub struct Server {
+    listener: TcpListener,
+    acceptor: TlsAcceptor,
+    state: StateDirectory,
+}
+
+type ServerResponse = Response<BoxBody<Bytes, Infallible>>;
+
+impl Server {
+    /// Binds the address.
+    ///
+    /// # Errors
+    /// See [`ServerError`].
+    pub async fn start(settings: &ServerSettings, state: StateDirectory) -> Result<Self, ServerError> {
+        let address = settings.listen;
+        let acceptor = TlsAcceptor::from(Arc::new(tls::config(settings)?));
+        let listener = TcpListener::bind(address)
+            .await
+            .map_err(|source| ServerError::Listen { address, source })?;
+        Ok(Self {
+            listener,
+            acceptor,
+            state,
+        })
+    }
+
+    /// Serves as long as it is polled.
+    pub async fn serve(self) {
+        let authenticated = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let unauthenticated = ConnectionPermits::new(UNAUTHENTICATED_MAX, UNAUTHENTICATED_PER_ADDRESS_MAX);
+        loop {
+            let (stream, source) = match self.listener.accept().await {
+                Ok(accepted) => accepted,
+                Err(error) => {
+                    tracing::warn!(%error, "connection to the agent's endpoint not accepted");
+                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    continue;
+                }
+            };
+            // Connections beyond the limit are closed at once and do not wait in the queue.
+            let Some(permit) = unauthenticated.acquire(source.ip()) else {
+                tracing::debug!(%source, "too many connections to the agent's endpoint, connection closed");
+                continue;
+            };
+            let connection = Connection {
+                acceptor: self.acceptor.clone(),
+                state: self.state.clone(),
+                authenticated: Arc::clone(&authenticated),
+            };
+            tokio::spawn(async move {
+                if let Err(error) = connection.serve(stream, permit).await {
+                    tracing::debug!(%error, "connection to the agent's endpoint failed");
+                }
+            });
+        }
+    }
+}
+
+/// Connection before its authentication.
+struct Connection {
+    acceptor: TlsAcceptor,
+    state: StateDirectory,
+    authenticated: Arc<Semaphore>,
+}
+
+impl Connection {
+    /// Serves a connection to its end. After authentication, an API server exchanges its permit for one of API servers.
+    async fn serve(
+        self,
+        stream: TcpStream,
+        permit: ConnectionPermit,
+    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+        let stream = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await??;
+        let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
+        let (_authenticated, _unauthenticated) = match is_api_server {
+            true => (Some(self.authenticated.try_acquire_owned()?), None),
+            false => (None, Some(permit)),
+        };
+        let state = self.state;
+        let service = service_fn(move |request: Request<Incoming>| {
+            let state = state.clone();
+            async move {
+                Ok::<_, Infallible>(if is_api_server {
+                    respond(&state, &request)
+                } else {
+                    text(
+                        StatusCode::FORBIDDEN,
+                        "expected the client certificate of the API server",
+                    )
+                })
+            }
+        });
+        hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .serve_connection(TokioIo::new(stream), service)
+            .await?;
+        Ok(())
+    }
+}
+
+fn respond(state: &StateDirectory, request: &Request<Incoming>) -> ServerResponse {
+    if request.method() != Method::GET {
+        return text(StatusCode::METHOD_NOT_ALLOWED, "expected GET");
+    }
+    let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
+    let ["containerLogs", namespace, pod, container] = parts.as_slice() else {
+        return text(StatusCode::NOT_FOUND, "404 page not found");
+    };
+    let query = parameters(request.uri().query().unwrap_or_default());
+    let log = Options::parse(&query, Timestamp::now()).and_then(|options| {
+        let log = logs::find(state, namespace, pod, container, options.previous)?;
+        Ok((options, log))
+    });
+    match log {
+        Ok((options, log)) => stream(log, options),
+        Err(error @ LogError::Pod { .. }) => text(StatusCode::NOT_FOUND, &error.to_string()),
+        Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
+    }
+}
+
+/// Response with a log, which a thread reads: file I/O blocks.
+fn stream(log: logs::ContainerLog, options: Options) -> ServerResponse {
+    let (lines, mut waiting) = mpsc::channel::<Vec<u8>>(LINES_WAITING_MAX);
+    tokio::task::spawn_blocking(move || {
+        let sink = |line: Vec<u8>| match line.is_empty() {
+            // An empty line checks if the client still reads.
+            true if lines.is_closed() => Err(ClientGone),
+            true => Ok(()),
+            false => lines.blocking_send(line).map_err(|_| ClientGone),
+        };
+        if let Err(error) = logs::read(&log, &options, sink) {
+            tracing::warn!(path = %log.path.display(), %error, "log not read");
+        }
+    });
+    let frames = futures_util::stream::poll_fn(move |context| {
+        waiting
+            .poll_recv(context)
+            .map(|line| line.map(|line| Ok(Frame::data(Bytes::from(line)))))
+    });
+    let mut response = Response::new(StreamBody::new(frames).boxed());
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("text/plain"),
+    );
+    response
+}
+
+/// Parses a query. The API server escapes only characters of timestamps.
+fn parameters(query: &str) -> HashMap<String, String> {
+    let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+    pairs
+        .map(|(name, value)| (name.to_owned(), value.replace("%3A", ":").replace("%2B", "+")))
+        .collect()
+}
+
+fn text(status: StatusCode, text: &str) -> ServerResponse {
+    let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed());
+    *response.status_mut() = status;
+    response
+}

@@ -1,0 +1,125 @@
+//! Conditions of a Pod (kubelet's `pkg/kubelet/status/generate.go`). Pure.
+
+use api::object::PodCondition;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::Observation;
+use crate::containers::{Containers, Phase};
+use crate::object::Pod;
+use crate::rfc3339::whole_seconds;
+
+/// State of one condition.
+struct Condition {
+    kind: &'static str,
+    /// Reason and message of a false condition; `None` for a true one.
+    falsehood: Option<Falsehood>,
+}
+
+/// Reason and message of a false condition. An empty reason or message is left out.
+#[derive(Clone)]
+struct Falsehood {
+    reason: &'static str,
+    message: String,
+}
+
+/// Returns the conditions of a Pod. The transition time of an unchanged condition stays.
+pub(super) fn conditions(
+    pod: &Pod,
+    observation: &Observation<'_>,
+    phase: Phase,
+    now: Timestamp,
+) -> Vec<Value> {
+    let containers = observation.containers;
+    let network = observation
+        .pod_ips
+        .is_empty()
+        .then(|| falsehood("", String::new()));
+    let containers_ready = containers_ready(containers, phase);
+    let all = [
+        ("PodReadyToStartContainers", network),
+        ("Initialized", initialized(containers)),
+        ("Ready", ready(pod, containers_ready.clone())),
+        ("ContainersReady", containers_ready),
+        // The scheduler sets it; a Pod that was created with a node name has no other writer.
+        ("PodScheduled", None),
+    ];
+    all.into_iter()
+        .map(|(kind, falsehood)| Condition { kind, falsehood }.to_json(observation.last_conditions, now))
+        .collect()
+}
+
+fn falsehood(reason: &'static str, message: String) -> Falsehood {
+    Falsehood { reason, message }
+}
+
+fn initialized(containers: &Containers) -> Option<Falsehood> {
+    if containers.is_initialized() {
+        return None;
+    }
+    let incomplete = containers
+        .init
+        .iter()
+        .filter(|container| !container.is_init_complete());
+    let names: Vec<&str> = incomplete.map(|container| container.name.as_str()).collect();
+    let message = format!("containers with incomplete status: [{}]", names.join(" "));
+    Some(falsehood("ContainersNotInitialized", message))
+}
+
+/// Main containers and sidecars count.
+fn containers_ready(containers: &Containers, phase: Phase) -> Option<Falsehood> {
+    match phase {
+        Phase::Succeeded => return Some(falsehood("PodCompleted", String::new())),
+        Phase::Failed => return Some(falsehood("PodFailed", String::new())),
+        Phase::Pending | Phase::Running => {}
+    }
+    let is_main = |name: &str| containers.main.iter().any(|main| main.name == name);
+    let unready: Vec<&str> = containers
+        .iter()
+        .filter(|container| container.is_restartable || is_main(&container.name))
+        .filter(|container| !container.is_ready)
+        .map(|container| container.name.as_str())
+        .collect();
+    if containers.is_initialized() && unready.is_empty() {
+        return None;
+    }
+    let message = format!("containers with unready status: [{}]", unready.join(" "));
+    Some(falsehood("ContainersNotReady", message))
+}
+
+/// Readiness of the Pod: of its containers, then of its readiness gates.
+fn ready(pod: &Pod, containers_ready: Option<Falsehood>) -> Option<Falsehood> {
+    if containers_ready.is_some() {
+        return containers_ready;
+    }
+    let is_true = |kind: &str| {
+        let mut conditions = pod.status.conditions.iter();
+        conditions.any(|condition| condition.kind == kind && condition.status == "True")
+    };
+    let mut gates = pod.spec.readiness_gates.iter();
+    let missing = gates.find(|gate| !is_true(&gate.condition_type))?;
+    let message = format!(
+        "corresponding condition of pod readiness gate \"{}\" does not exist or is not True.",
+        missing.condition_type
+    );
+    Some(falsehood("ReadinessGatesNotReady", message))
+}
+
+impl Condition {
+    fn to_json(&self, last_conditions: &[PodCondition], now: Timestamp) -> Value {
+        let status = if self.falsehood.is_none() { "True" } else { "False" };
+        let mut last = last_conditions.iter();
+        let unchanged = last.find(|last| last.kind == self.kind && last.status == status);
+        let since = unchanged.and_then(|last| last.last_transition_time.clone());
+        let text = |text: &str| Some(text.to_owned()).filter(|text| !text.is_empty());
+        let falsehood = self.falsehood.as_ref();
+        json!({
+            "type": self.kind,
+            "status": status,
+            "lastTransitionTime": since.unwrap_or_else(|| whole_seconds(now)),
+            // Explicit nulls remove the reason and message of an earlier state in the merge.
+            "reason": falsehood.and_then(|falsehood| text(falsehood.reason)),
+            "message": falsehood.and_then(|falsehood| text(&falsehood.message)),
+        })
+    }
+}

@@ -1,0 +1,270 @@
+//! Sync loop (kubelet's `syncLoop`): dispatches the Pods of the API and of manifests to their workers.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::object::{ObjectKey, Resource};
+use client::{Event, Query, STRATEGIC_PATCH};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::json;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{JoinError, JoinSet};
+use tokio::time::Instant;
+
+use crate::context::Context;
+use crate::leftovers::{self, Leftovers};
+use crate::mirror_pod::{self, MirrorPod};
+use crate::object::Pod;
+use crate::pod_worker::{self, DesiredState};
+use crate::rfc3339::whole_seconds;
+use crate::settings::ShutdownPolicy;
+use crate::state_directory::Record;
+use crate::static_pods::StaticPods;
+use crate::{network, pod_api, status};
+
+/// Events of the Pod watch that wait for dispatch.
+const EVENTS_WAITING_MAX: usize = 256;
+/// Time that all workers together have for the shutdown, on top of the grace period of their Pods.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Workers of the Pods of this node.
+pub(crate) struct SyncLoop {
+    context: Arc<Context>,
+    /// Pods of earlier agents that no worker has adopted yet.
+    leftovers: Leftovers,
+    /// Key and desired state of each Pod with a worker, by UID.
+    workers: HashMap<String, (ObjectKey, watch::Sender<DesiredState>)>,
+    /// Tasks of the workers; each returns the UID of its Pod.
+    tasks: JoinSet<String>,
+    static_pods: StaticPods,
+    /// Deletions of orphaned mirror Pods.
+    deletions: JoinSet<()>,
+}
+
+impl SyncLoop {
+    /// Returns a sync loop without workers.
+    pub fn new(context: Arc<Context>, leftovers: Leftovers) -> Self {
+        let settings = &context.settings;
+        Self {
+            static_pods: StaticPods::new(settings.static_pods.as_ref(), &settings.node_name),
+            leftovers,
+            context,
+            workers: HashMap::new(),
+            tasks: JoinSet::new(),
+            deletions: JoinSet::new(),
+        }
+    }
+
+    /// Dispatches changes until `shutdown` completes.
+    pub async fn run(&mut self, shutdown: &mut (impl Future<Output = ()> + Unpin)) {
+        let query = Query {
+            field_selector: format!("spec.nodeName={}", self.context.settings.node_name),
+            ..Query::default()
+        };
+        let mut events = client::watch::<Pod>(&self.context.client, query).into_channel(EVENTS_WAITING_MAX);
+        loop {
+            tokio::select! {
+                event = events.recv() => match event {
+                    Some(event) => self.handle(event).await,
+                    None => return,
+                },
+                Some(ended) = self.tasks.join_next() => self.worker_ended(ended, &mut events),
+                () = sleep_until(self.static_pods.next_scan()) => {
+                    self.static_pods.scan();
+                    self.sync_static_pods();
+                }
+                Some(_) = self.deletions.join_next() => {}
+                () = &mut *shutdown => return,
+            }
+        }
+    }
+
+    /// Starts the static Pods, and removes leftovers of those without a manifest. Needs no API server.
+    pub async fn start_static_pods(&mut self) {
+        self.static_pods.scan();
+        let static_pods = &self.static_pods;
+        let is_orphan = |uid: &String, record: &Record| record.is_static && !static_pods.contains(uid);
+        let orphans = self
+            .leftovers
+            .extract_if(|uid, (record, _)| is_orphan(uid, record));
+        for (_, (record, leftover)) in orphans.collect::<Vec<_>>() {
+            leftovers::remove(&self.context, &record, leftover).await;
+        }
+        self.sync_static_pods();
+    }
+
+    /// Starts and ends static Pods as their manifests require, and deletes orphaned mirror Pods.
+    fn sync_static_pods(&mut self) {
+        for ending in self.static_pods.take_removed() {
+            if let Some((_, worker)) = self.workers.get(&ending.pod.metadata.uid) {
+                let mut pod = (*ending.pod).clone();
+                pod.metadata.deletion_timestamp = Some(whole_seconds(Timestamp::now()));
+                worker.send_replace(DesiredState::Present(Arc::new(pod)));
+            }
+        }
+        for pod in self.static_pods.startable() {
+            let pods_max = self.context.settings.pods_max;
+            if self.workers.len() >= pods_max {
+                tracing::warn!(pod = %pod.key(), pods_max, "static Pod not started, the node is full");
+                continue;
+            }
+            self.static_pods.mark_started(pod.clone());
+            let mirror = MirrorPod::new(&pod, Timestamp::now());
+            self.start_worker(Arc::clone(&pod.pod), Some(mirror));
+        }
+        // Orphans of a deletion that is under way are examined again after it.
+        if self.deletions.is_empty() {
+            for (key, uid) in self.static_pods.orphaned_mirrors() {
+                let client = self.context.client.clone();
+                self.deletions.spawn(async move {
+                    if let Err(error) = mirror_pod::delete_orphan(&client, &key, &uid).await {
+                        tracing::debug!(pod = %key, %error, "orphaned mirror Pod not deleted");
+                    }
+                });
+            }
+        }
+    }
+
+    fn start_worker(&mut self, pod: Arc<Pod>, mirror: Option<MirrorPod>) {
+        let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
+        let leftover = self.leftovers.remove(&uid).map(|(_, leftover)| leftover);
+        let (sender, receiver) = watch::channel(DesiredState::Present(pod));
+        let context = Arc::clone(&self.context);
+        self.workers.insert(uid.clone(), (key, sender));
+        self.tasks.spawn(async move {
+            pod_worker::run(context, receiver, leftover, mirror).await;
+            uid
+        });
+    }
+
+    async fn handle(&mut self, event: Event<Pod>) {
+        match event {
+            Event::Applied(pod) => self.handle_pod(pod).await,
+            Event::Deleted(key) => {
+                self.static_pods.mirror_deleted(&key);
+                self.remove_pods(&key, None);
+            }
+            Event::Malformed { key, error } => tracing::warn!(pod = %key, error, "unreadable Pod"),
+            Event::Synced => {
+                // The watch has delivered all Pods of the node, so the API has none for the other leftovers.
+                for (_, (record, leftover)) in std::mem::take(&mut self.leftovers) {
+                    leftovers::remove(&self.context, &record, leftover).await;
+                }
+            }
+        }
+    }
+
+    async fn handle_pod(&mut self, pod: Pod) {
+        // A server without the field selector must not make two nodes run the same Pod.
+        if pod.spec.node_name != self.context.settings.node_name {
+            return;
+        }
+        let (key, uid) = (pod.metadata().key(), pod.metadata.uid.clone());
+        if let Some(mirrored) = mirror_pod::mirrored_uid_of(&pod) {
+            self.static_pods.mirror_seen(key, mirrored);
+            return self.sync_static_pods();
+        }
+        // The watch may have missed the deletion of an earlier Pod of that name.
+        self.remove_pods(&key, Some(&uid));
+        let pod = Arc::new(pod);
+        if let Some((_, worker)) = self.workers.get(&uid) {
+            worker.send_replace(DesiredState::Present(pod));
+            return;
+        }
+        if pod.is_finished() && !pod.is_terminating() && !self.leftovers.contains_key(&uid) {
+            return;
+        }
+        if !pod.spec.os.is_supported() && !pod.is_terminating() {
+            let message = "Failed to admit pod as the OS field doesn't match node OS";
+            return self.reject(&key, &pod, "PodOSNotSupported", message).await;
+        }
+        let pods_max = self.context.settings.pods_max;
+        if self.workers.len() >= pods_max {
+            let message = format!(
+                "Node didn't have enough resource: pods, requested: 1, used: {pods_max}, capacity: {pods_max}"
+            );
+            return self.reject(&key, &pod, "OutOfpods", &message).await;
+        }
+        self.start_worker(pod, None);
+    }
+
+    /// Removes the Pods of the API with that name, except the one with the UID `except`.
+    fn remove_pods(&self, key: &ObjectKey, except: Option<&str>) {
+        for (uid, (worker_key, worker)) in &self.workers {
+            if worker_key == key && Some(uid.as_str()) != except && !self.static_pods.contains(uid) {
+                worker.send_replace(DesiredState::Removed);
+            }
+        }
+    }
+
+    fn worker_ended(&mut self, ended: Result<String, JoinError>, events: &mut mpsc::Receiver<Event<Pod>>) {
+        match ended {
+            Ok(uid) => {
+                self.workers.remove(&uid);
+                if self.static_pods.mark_ended(&uid) {
+                    self.sync_static_pods();
+                }
+            }
+            // A panic of one worker does not affect the others. The next change of its Pod starts another worker.
+            Err(error) => {
+                tracing::error!(%error, waiting = events.len(), "worker of a Pod panicked");
+                let panicked = self.workers.extract_if(|_, (_, worker)| worker.is_closed());
+                for (uid, _) in panicked.collect::<Vec<_>>() {
+                    self.static_pods.mark_ended(&uid);
+                }
+            }
+        }
+    }
+
+    /// Fails a Pod that this node does not admit (kubelet's `rejectPod`).
+    async fn reject(&self, key: &ObjectKey, pod: &Pod, reason: &str, message: &str) {
+        let path = format!("{}/status", pod_api::path(key));
+        let body =
+            json!({"metadata": {"uid": pod.metadata.uid}, "status": status::rejected(reason, message)});
+        let client = &self.context.client;
+        let patched = client
+            .request(Method::PATCH, &path, STRATEGIC_PATCH, Some(&body))
+            .await;
+        if let Err(error) = patched {
+            tracing::warn!(pod = %key, %error, "status of a rejected Pod not written");
+        }
+    }
+
+    /// Deletes the links of Pods without a record.
+    pub fn delete_orphaned_links(&self) {
+        let known: Vec<_> = self
+            .leftovers
+            .keys()
+            .filter_map(|uid| network::link_name(uid).ok())
+            .collect();
+        match network::delete_orphaned_links(&known) {
+            Ok(deleted) if deleted.is_empty() => {}
+            Ok(deleted) => tracing::info!(?deleted, "links of Pods without a record deleted"),
+            Err(error) => tracing::warn!(%error, "links of Pods without a record not deleted"),
+        }
+    }
+
+    /// Shuts all workers down.
+    pub async fn shut_down(mut self) {
+        for (_, worker) in self.workers.values() {
+            worker.send_replace(DesiredState::AgentShutdown);
+        }
+        let grace = match self.context.settings.shutdown {
+            ShutdownPolicy::TerminatePods { grace } => grace,
+            ShutdownPolicy::KeepPods => Duration::ZERO,
+        };
+        let all = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(grace + SHUTDOWN_TIMEOUT, all).await.is_err() {
+            tracing::warn!("some Pods did not end within the shutdown timeout");
+        }
+    }
+}
+
+async fn sleep_until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,96 @@
+//! Termination of Pods.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::Outcome;
+use crate::cluster::{Cluster, check, container, is_ready};
+
+/// Script that writes its start and its signals into a file.
+fn recording_script(name: &str, file: &std::path::Path) -> String {
+    let file = file.display();
+    format!(
+        "trap 'echo {name} TERM >>{file}; exit 0' TERM; echo {name} start >>{file}; while :; do sleep 0.1; done"
+    )
+}
+
+pub async fn pre_stop_precedes_sigterm(cluster: &mut Cluster) -> Outcome {
+    let file = cluster.path("hook");
+    let hook = format!("sleep 1; echo $WORD >>{}", file.display());
+    let fields = json!({"env": [{"name": "WORD", "value": "hook"}],
+                      "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", hook]}}}});
+    let main = container("a", &recording_script("a", &file), more);
+    cluster
+        .create_pod("hooked", json!({"containers": [main]}))
+        .await?;
+    cluster
+        .wait_for_pod("hooked", |pod| is_ready(pod) && file.exists())
+        .await?;
+    cluster.delete_pod("hooked").await?;
+    cluster.wait_until_gone("hooked").await?;
+    let text = fs::read_to_string(&file)?;
+    check(text == "a start\nhook\na TERM\n", &text)?;
+    let message = cluster.event("hooked", "Killing").await?;
+    check(message == "Stopping container a", &message)
+}
+
+pub async fn sidecars_start_first_and_terminate_last(cluster: &mut Cluster) -> Outcome {
+    let file = cluster.path("sidecar");
+    let sidecar = container(
+        "side",
+        &recording_script("side", &file),
+        json!({"restartPolicy": "Always",
+        "startupProbe": {"exec": {"command": ["/bin/grep", "-q", "side start", file]}, "periodSeconds": 1, "timeoutSeconds": 30}}),
+    );
+    let first = container("first", &format!("echo first >>{}", file.display()), json!({}));
+    let main = container("a", &recording_script("a", &file), json!({}));
+    cluster
+        .create_pod(
+            "sided",
+            json!({"initContainers": [sidecar, first], "containers": [main]}),
+        )
+        .await?;
+    let written = || fs::read_to_string(&file).unwrap_or_default();
+    let pod = cluster
+        .wait_for_pod("sided", |pod| is_ready(pod) && written().contains("a start"))
+        .await?;
+    let init = &pod["status"]["initContainerStatuses"];
+    check(init[0]["ready"] == true && init[0]["started"] == true, &pod)?;
+    check(
+        init[1]["state"]["terminated"]["reason"] == "Completed" && init[1]["ready"] == true,
+        &pod,
+    )?;
+    cluster.delete_pod("sided").await?;
+    cluster.wait_until_gone("sided").await?;
+    check(
+        written() == "side start\nfirst\na start\na TERM\nside TERM\n",
+        written(),
+    )
+}
+
+pub async fn completed_pod_keeps_its_phase(cluster: &mut Cluster) -> Outcome {
+    for (name, policy, script, phase, code) in [
+        ("succeeding", "OnFailure", "exit 0", "Succeeded", 0),
+        ("failing", "Never", "exit 4", "Failed", 4),
+    ] {
+        let sidecar = container("side", "sleep 1000", json!({"restartPolicy": "Always"}));
+        let spec = json!({"restartPolicy": policy, "terminationGracePeriodSeconds": 1,
+                          "initContainers": [sidecar], "containers": [container("a", script, json!({}))]});
+        cluster.create_pod(name, spec).await?;
+        let pod = cluster
+            .wait_for_pod(name, |pod| pod["status"]["phase"] == phase)
+            .await?;
+        let state = &pod["status"]["containerStatuses"][0]["state"]["terminated"];
+        check(state["exitCode"] == code, &pod)?;
+        let ready = pod["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .find(|c| c["type"] == "Ready");
+        check(ready.is_some_and(|c: &Value| c["status"] == "False"), &pod)?;
+        cluster.delete_pod(name).await?;
+        cluster.wait_until_gone(name).await?;
+    }
+    Ok(())
+}

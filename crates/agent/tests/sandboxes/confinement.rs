@@ -1,0 +1,225 @@
+//! Confinement of containers towards their node.
+
+use std::fs;
+
+use agent::sandbox::SELF_EXE;
+use agent::sandbox::protocol::{Confinement, Mount, Program};
+use agent::seccomp::Seccomp;
+
+use crate::fixture::{Outcome, Pod, SLEEP, check, default_confinement, shell};
+
+/// Hidden subcommand that attempts system calls.
+pub const CALLS_SUBCOMMAND: &str = "attempt-calls";
+/// Attempts system calls that the filter rejects, and prints the error of each.
+pub fn attempt_calls() {
+    let pid_1 = 1;
+    let attach = libc::PTRACE_ATTACH;
+    let none = 0usize;
+    let calls: [(&str, libc::c_long, [usize; 4]); 12] = [
+        ("kexec_load", libc::SYS_kexec_load, [0; 4]),
+        ("bpf", libc::SYS_bpf, [0; 4]),
+        ("mount", libc::SYS_mount, [none; 4]),
+        (
+            "unshare",
+            libc::SYS_unshare,
+            [libc::CLONE_NEWUSER as usize, 0, 0, 0],
+        ),
+        ("keyctl", libc::SYS_keyctl, [0; 4]),
+        ("add_key", libc::SYS_add_key, [0; 4]),
+        ("ptrace", libc::SYS_ptrace, [attach as usize, pid_1, 0, 0]),
+        ("init_module", libc::SYS_init_module, [0; 4]),
+        ("open_by_handle_at", libc::SYS_open_by_handle_at, [0; 4]),
+        (
+            "socket",
+            libc::SYS_socket,
+            [libc::AF_VSOCK as usize, libc::SOCK_STREAM as usize, 0, 0],
+        ),
+        ("clone", libc::SYS_clone, [libc::CLONE_NEWUSER as usize, 0, 0, 0]),
+        ("clone3", libc::SYS_clone3, [0; 4]),
+    ];
+    for (name, number, [a, b, c, d]) in calls {
+        // SAFETY: none of the calls gets an address of this process; those that need one fail.
+        let result = unsafe { libc::syscall(number, a, b, c, d) };
+        let error = std::io::Error::last_os_error().raw_os_error();
+        println!("{name} {}", if result < 0 { error.unwrap_or(0) } else { 0 });
+    }
+    // /proc/PID/exe leads to the mount from which the program was executed.
+    let mount = rustix::fs::statvfs(SELF_EXE);
+    let is_read_only = mount.is_ok_and(|mount| mount.f_flag.contains(rustix::fs::StatVfsMountFlags::RDONLY));
+    println!("program {}", if is_read_only { "read-only" } else { "writable" });
+}
+
+pub async fn node_credentials_are_hidden() -> Outcome {
+    let pod = Pod::start().await?;
+    let root = pod.root.path().to_owned();
+    fs::write(root.join("ca.key"), "the cluster's key")?;
+    let secret = root.join("ca.key").display().to_string();
+    pod.confined("main", SLEEP, default_confinement()).await?;
+    pod.confined("other", SLEEP, default_confinement()).await?;
+    for path in [
+        secret.clone(),
+        format!("/proc/1/root{secret}"),
+        format!("/proc/1/cwd{secret}"),
+    ] {
+        let output = pod.output("main", &format!("cat {path} 2>&1")).await?;
+        check(!output.contains("the cluster's key"), format!("{path}: {output}"))?;
+    }
+    let all_processes = format!("cat /proc/[0-9]*/root{secret} /proc/[0-9]*/fd/*/ca.key 2>&1");
+    let output = pod.output("main", &all_processes).await?;
+    check(!output.contains("the cluster's key"), output)?;
+    // The sandbox still writes the log of the container.
+    check(pod.directory.log("main", 0).exists(), "no log")?;
+    pod.end().await
+}
+
+pub async fn node_files_and_devices_are_protected() -> Outcome {
+    let pod = Pod::start().await?;
+    pod.confined("main", SLEEP, default_confinement()).await?;
+    for (what, script) in [
+        ("a file", "echo x >/etc/portolan-probe"),
+        ("a program", ": >>/bin/sh"),
+        (
+            "a program by its process",
+            "for p in /proc/[0-9]*/exe; do (: >>$p) && exit 0; done; exit 1",
+        ),
+        ("a device", "mknod /tmp/disk b 7 0 && head -c 1 /tmp/disk"),
+        ("the disks", "ls /dev | grep -E 'loop|vd|sd|nvme|mem|kmsg'"),
+        ("a mount", "mount -t tmpfs none /mnt"),
+        ("a cover", "umount -l /proc/kcore"),
+        ("a namespace", "unshare -U true"),
+        ("a setting", "echo 1 >/proc/sys/vm/drop_caches"),
+        ("magic keys", "echo h >/proc/sysrq-trigger"),
+        ("the kernel's memory", "test -s /proc/kcore"),
+        ("a control group", "mkdir /sys/fs/cgroup/portolan-probe"),
+    ] {
+        pod.check_failure("main", what, script).await?;
+    }
+    let status = pod
+        .output(
+            "main",
+            "grep -E 'CapBnd|CapEff|NoNewPrivs|Seccomp:' /proc/self/status",
+        )
+        .await?;
+    for line in [
+        "CapEff:\t00000000a80425fb",
+        "CapBnd:\t00000000a80425fb",
+        "NoNewPrivs:\t1",
+        "Seccomp:\t2",
+    ] {
+        check(status.contains(line), &status)?;
+    }
+    for script in [
+        "echo x >/tmp/a && cat /tmp/a",
+        "echo x >/run/a",
+        "echo x >/dev/shm/a",
+        "echo x >/dev/null",
+        "head -c 1 /dev/urandom",
+        "echo x | cat /dev/stdin",
+        "bash -c 'cat <(echo x)'",
+        "ls /sys/class/net/eth0",
+        "test -r /sys/fs/cgroup/cgroup.controllers || ls /sys/fs/cgroup",
+        "chown 1234 /tmp/a && setpriv --reuid=65534 --clear-groups true",
+        "echo 5 >/proc/self/oom_score_adj",
+    ] {
+        pod.check_success("main", script).await?;
+    }
+    pod.end().await
+}
+
+pub async fn system_calls_are_filtered() -> Outcome {
+    let mut pod = Pod::start().await?;
+    let program = |confinement| Program {
+        command: vec![SELF_EXE.to_owned(), CALLS_SUBCOMMAND.to_owned()],
+        confinement,
+        ..Program::default()
+    };
+    pod.start_container("calls", program(default_confinement()))
+        .await?;
+    pod.sandbox.next_event().await;
+    let output = pod.log_when("calls", "program ").await?;
+    check(output.ends_with("program read-only\n"), &output)?;
+    let output: String = output.lines().take(12).map(|line| format!("{line}\n")).collect();
+    let rejected = output.lines().filter(|line| line.contains(" F ")).count();
+    check(rejected == 12, &output)?;
+    for line in output.lines() {
+        let is_expected = line.ends_with("clone3 38") || (line.ends_with(" 1") && !line.contains("clone3"));
+        check(is_expected, format!("{line}\n{output}"))?;
+    }
+    // Without the filter, the call itself fails, with another error.
+    let unconfined = Confinement {
+        seccomp: Seccomp::Unconfined,
+        ..default_confinement()
+    };
+    pod.start_container("free", program(unconfined)).await?;
+    pod.sandbox.next_event().await;
+    let output = pod.log_when("free", "clone3 ").await?;
+    check(output.contains("clone3 22"), output)?;
+    pod.end().await
+}
+
+pub async fn privileged_container_can_change_the_node() -> Outcome {
+    let pod = Pod::start().await?;
+    let confinement = Confinement {
+        is_privileged: true,
+        has_unmasked_proc: true,
+        seccomp: Seccomp::Unconfined,
+        ..Confinement::default()
+    };
+    pod.confined("main", SLEEP, confinement).await?;
+    let path = format!("{}/portolan-probe", testbed::RUN_DIRECTORY);
+    let script = format!("mount -t tmpfs none /mnt && umount /mnt && echo x >{path} && unshare -m true");
+    pod.check_success("main", &script).await?;
+    check(fs::read_to_string(&path)? == "x\n", "the file on the node")?;
+    fs::remove_file(&path)?;
+    pod.end().await
+}
+
+/// A container may create symbolic links in a volume, in which root of the node later creates mount points.
+pub async fn nested_mount_points_follow_no_symbolic_link() -> Outcome {
+    let pod = Pod::start().await?;
+    let outside = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let volumes = tempfile::tempdir_in(testbed::RUN_DIRECTORY)?;
+    let (outer, inner) = (volumes.path().join("outer"), volumes.path().join("inner"));
+    fs::create_dir_all(&outer)?;
+    fs::create_dir_all(&inner)?;
+    std::os::unix::fs::symlink(outside.path(), outer.join("link"))?;
+    let mount = |source: &std::path::Path, target: &str| Mount {
+        source: source.to_owned(),
+        target: target.into(),
+        ..Mount::default()
+    };
+    let nested = |target: &str| Confinement {
+        mounts: vec![mount(&outer, "/mnt"), mount(&inner, target)],
+        ..default_confinement()
+    };
+    let linked = pod.confined("linked", SLEEP, nested("/mnt/link/made")).await;
+    check(linked.is_err(), "a mount point behind a symbolic link")?;
+    check(
+        fs::read_dir(outside.path())?.count() == 0,
+        "a directory was created behind the symbolic link",
+    )?;
+    pod.confined("plain", SLEEP, nested("/mnt/plain/made")).await?;
+    pod.check_success("plain", "echo x >/mnt/plain/made/y").await?;
+    check(inner.join("y").exists(), "the file is not in the inner volume")?;
+    pod.end().await
+}
+
+/// A working directory may be any path in the container, and `/proc/self/fd` has descriptors of the starting process.
+pub async fn working_directory_reaches_no_agent_file() -> Outcome {
+    let pod = Pod::start().await?;
+    fs::write(pod.root.path().join("pods/secret"), "another Pod's secret")?;
+    for descriptor in 0..32 {
+        let program = Program {
+            directory: format!("/proc/self/fd/{descriptor}"),
+            confinement: default_confinement(),
+            ..shell("cat ../secret")
+        };
+        let name = format!("fd-{descriptor}");
+        let started = pod.start_container(&name, program).await;
+        check(
+            started.is_err(),
+            format!("descriptor {descriptor} is a directory"),
+        )?;
+    }
+    pod.end().await
+}
