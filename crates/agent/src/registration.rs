@@ -1,4 +1,4 @@
-//! Registration of the Node, and the Pod pod_cidrs of the node. An agent that knows its Pod pod_cidrs starts its Pods before
+//! Registration of the Node, and the Pod ranges of the node. An agent that knows its Pod ranges starts its Pods before
 //! it reaches the API server.
 
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use crate::node;
 use crate::settings::Settings;
 use crate::state_directory::StateDirectory;
 
-/// Pod pod_cidrs that may be used before the registration: those of the last run, or, so that static Pods need not wait,
+/// Pod ranges that may be used before the registration: those of the last run, or, so that static Pods need not wait,
 /// the configured ones.
 pub fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet> {
     let stored = state.pod_cidrs();
@@ -21,7 +21,7 @@ pub fn known_pod_cidrs(settings: &Settings, state: &StateDirectory) -> Vec<IpNet
     stored
 }
 
-/// Registers the Node and waits for its Pod pod_cidrs. Stores them for the next agent.
+/// Registers the Node and waits for its Pod ranges. Stores them for the next agent.
 pub async fn register(
     client: &Client,
     settings: &Settings,
@@ -37,7 +37,7 @@ pub async fn register(
     pod_cidrs
 }
 
-/// Registers the Node of an agent that already uses the Pod pod_cidrs `used`, and reports the pod_cidrs of the Node if they
+/// Registers the Node of an agent that already uses the Pod ranges `used`, and reports the ranges of the Node if they
 /// differ. Then renews the Lease as long as it is polled.
 pub async fn register_in_background(
     client: Client,

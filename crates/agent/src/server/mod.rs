@@ -21,7 +21,8 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use jiff::Timestamp;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, TryAcquireError, mpsc};
+use tokio::time::error::Elapsed;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 
@@ -64,6 +65,19 @@ pub enum ServerError {
     /// The client CA is not usable for authentication.
     #[error("clients' certificates cannot be checked: {0}")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
+}
+
+/// Reason for which a connection ends early.
+#[derive(Debug, thiserror::Error)]
+enum ConnectionError {
+    #[error("no TLS handshake within {HEAD_TIMEOUT:?}")]
+    Timeout(#[from] Elapsed),
+    #[error("TLS handshake: {0}")]
+    Handshake(io::Error),
+    #[error("too many connections of API servers")]
+    Limit(#[from] TryAcquireError),
+    #[error(transparent)]
+    Http(#[from] hyper::Error),
 }
 
 /// Listening endpoint.
@@ -138,8 +152,9 @@ impl Connection {
         self,
         stream: TcpStream,
         permit: ConnectionPermit,
-    ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
-        let stream = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await??;
+    ) -> Result<(), ConnectionError> {
+        let accepted = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await?;
+        let stream = accepted.map_err(ConnectionError::Handshake)?;
         let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
         let (_authenticated, _unauthenticated) = match is_api_server {
             true => (Some(self.authenticated.try_acquire_owned()?), None),

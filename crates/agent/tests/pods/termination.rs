@@ -20,7 +20,7 @@ pub async fn pre_stop_precedes_sigterm(cluster: &mut Cluster) -> Outcome {
     let hook = format!("sleep 1; echo $WORD >>{}", file.display());
     let fields = json!({"env": [{"name": "WORD", "value": "hook"}],
                       "lifecycle": {"preStop": {"exec": {"command": ["/bin/sh", "-c", hook]}}}});
-    let main = container("a", &recording_script("a", &file), more);
+    let main = container("a", &recording_script("a", &file), fields);
     cluster
         .create_pod("hooked", json!({"containers": [main]}))
         .await?;
