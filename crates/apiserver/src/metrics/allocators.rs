@@ -3,7 +3,7 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::registry::service::{DURATION_BOUNDS_US, Registry, Repairs, Taken, Usage};
+use crate::registry::service::{AllocationCounts, DURATION_BOUNDS_US, Registry, RepairCounts, Usage};
 
 pub(super) fn render(services: &Registry, out: &mut MetricsText) {
     let usage = services.usage();
@@ -26,7 +26,7 @@ pub(super) fn render(services: &Registry, out: &mut MetricsText) {
     );
 }
 
-fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &Repairs, out: &mut MetricsText) {
+fn render_repairs(pool: &str, unit: &str, errors: &str, repairs: &RepairCounts, out: &mut MetricsText) {
     let name = format!("kube_apiserver_{pool}_repair_{unit}_errors_total");
     let help = format!("Number of errors detected on {errors}");
     out.family(&name, MetricType::Counter, &help);
@@ -59,7 +59,7 @@ fn render_addresses(usage: &Usage, out: &mut MetricsText) {
     for range in &usage.ranges {
         out.sample(&name, &format!("cidr=\"{}\"", range.net), range.available);
     }
-    let counters: [(&str, &str, fn(&Taken) -> u64); 2] = [
+    let counters: [(&str, &str, fn(&AllocationCounts) -> u64); 2] = [
         ("allocation_total", "Number of Cluster IPs allocations", |taken| {
             taken.allocations
         }),
@@ -109,7 +109,7 @@ fn render_ports(usage: &Usage, out: &mut MetricsText) {
         "Gauge measuring the number of available NodePorts for Services",
     );
     out.sample(&name, "", usage.available_ports);
-    let counters: [(&str, &str, fn(&Taken) -> u64); 2] = [
+    let counters: [(&str, &str, fn(&AllocationCounts) -> u64); 2] = [
         ("allocation_total", "Number of NodePort allocations", |taken| {
             taken.allocations
         }),

@@ -54,10 +54,10 @@ fn watches_are_counted_by_kind() {
     let counts = watches::WatchCounts::default();
     let services = kind::find("", "v1", "services").unwrap();
     counts.watches(services, 1);
-    counts.told(services, 3);
+    counts.add_events(services, 3);
     let mut text = MetricsText::default();
     counts.render(&mut text);
     let text = text.finish();
-    let told = "apiserver_watch_events_total{group=\"\",resource=\"services\",version=\"v1\"} 3\n";
-    assert!(text.contains(told), "{text}");
+    let expected = "apiserver_watch_events_total{group=\"\",resource=\"services\",version=\"v1\"} 3\n";
+    assert!(text.contains(expected), "{text}");
 }

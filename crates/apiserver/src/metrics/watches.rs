@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use api::kind::{self, Kind};
 use telemetry::{MetricType, MetricsText};
 
-/// What watches are doing, by kind.
+/// Open watches and sent events by kind.
 pub(crate) struct WatchCounts {
     by_kind: Vec<WatchCount>,
 }
@@ -25,14 +25,14 @@ impl Default for WatchCounts {
 }
 
 impl WatchCounts {
-    /// A watch of a kind began (1) or ended (-1).
+    /// Counts a watch that began (`change` 1) or ended (-1).
     pub(crate) fn watches(&self, kind: &'static Kind, change: i64) {
         if let Some(count) = self.of(kind) {
             count.watches.fetch_add(change, Ordering::Relaxed);
         }
     }
 
-    /// Watches of a kind that are open.
+    /// Returns the number of open watches of a kind.
     pub(crate) fn open(&self, kind: &'static Kind) -> u32 {
         let open = self
             .of(kind)
@@ -40,8 +40,8 @@ impl WatchCounts {
         u32::try_from(open).unwrap_or_default()
     }
 
-    /// A watch of a kind was told this many events.
-    pub(crate) fn told(&self, kind: &'static Kind, events: u64) {
+    /// Counts events that a watch has sent.
+    pub(crate) fn add_events(&self, kind: &'static Kind, events: u64) {
         if let Some(count) = self.of(kind) {
             count.events.fetch_add(events, Ordering::Relaxed);
         }

@@ -1,4 +1,4 @@
-//! Server-side apply, and the records of who owns which field that it rests on.
+//! Server-side apply and the managed fields that it depends on.
 
 use api::apply::{ApplyError, Author, apply, read_configuration, record_creation, record_update};
 use api::decode::{DecodeError, Format, conform, decode};
@@ -11,17 +11,17 @@ use crate::failure::Failure;
 use crate::request::query::{FieldValidation, WriteOptions};
 use crate::request::route::Target;
 
-/// The name under which the server itself owns fields.
+/// The field manager of the server's own writes.
 pub(super) const SERVER: Ownership<'_> = Ownership::Updated("portolan");
 
 const RECORDS: &str = "managedFields";
 
-/// How a write shows in the records of who owns which field.
+/// The way in which a write is recorded in `metadata.managedFields`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership<'a> {
-    /// What it changes is owned by this manager.
+    /// An update: this manager owns the fields that the write changes.
     Updated(&'a str),
-    /// The object that is written says so itself.
+    /// Server-side apply: the object carries its managed fields already.
     Applied,
 }
 
@@ -35,7 +35,7 @@ impl Resources {
     ) -> Result<Outcome, Failure> {
         let configuration = read_configuration(body, target.sent_kind()).map_err(refusal)?;
         let configuration = scale::configuration(configuration, target)?;
-        // Merged in the form in which it is stored, as are the records of who owns what.
+        // The stored version is merged; managed fields are recorded in that version too.
         let kind = target.kind.stored();
         let mut configuration = target.kind.into_stored(configuration);
         settle_name(&mut configuration, target)?;
@@ -47,7 +47,7 @@ impl Resources {
             let author = author(target, options.manager, time);
             let live = stored.as_ref().map(|stored| &stored.object);
             let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
-            // Conflicts are told before.
+            // Conflicts are reported before duplicate fields.
             let warnings = said_of(faults, options.field_validation)?;
             let object = conform(applied, kind)
                 .map_err(|error| match error {
@@ -71,12 +71,12 @@ impl Resources {
 }
 
 impl Ownership<'_> {
-    /// Takes the records that came with an object out of it.
+    /// Removes the managed fields from an object and returns them.
     pub(super) fn take(object: &mut Value) -> Option<Value> {
         metadata_mut(object).as_object_mut()?.shift_remove(RECORDS)
     }
 
-    /// The records of a new object, as the client sent it with defaults filled in; `given` came with it.
+    /// Returns the managed fields of a new object with its defaults. `given` are those that the client sent.
     pub(super) fn records_of_new(
         self,
         object: &Value,
@@ -91,7 +91,7 @@ impl Ownership<'_> {
         }
     }
 
-    /// The records of a changed object, as the client sent it with defaults filled in; `given` came with it.
+    /// Returns the managed fields of a changed object with its defaults. `given` are those that the client sent.
     pub(super) fn records_of_changed(
         self,
         new: &Value,
@@ -108,7 +108,7 @@ impl Ownership<'_> {
     }
 }
 
-/// Gives an object its records.
+/// Sets or clears the managed fields of an object.
 pub(super) fn set_records(object: &mut Value, records: Option<Value>) {
     set_or_clear(metadata_mut(object), RECORDS, records);
 }
@@ -122,16 +122,17 @@ fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a>
     }
 }
 
-/// Keys that come twice are no fault of the fields; they are looked for as in every other body.
+/// Returns the strict decoding errors of a body. Apply itself accepts duplicate keys, so they are looked for
+/// separately.
 fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<String> {
     if validation == FieldValidation::Ignore {
         return Vec::new();
     }
-    // What else there is to say of the body has been said or is said later.
+    // Other errors of the body are reported by `read_configuration`.
     decode(body, Format::Yaml, target.sent_kind()).map_or(Vec::new(), |decoded| decoded.strict_errors)
 }
 
-/// What the client hears about faults: warnings, or that they are refused.
+/// Returns decoding errors as warnings, or as a refusal if the validation is strict.
 fn said_of(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
     if validation == FieldValidation::Strict && !faults.is_empty() {
         let message = format!("error strict decoding YAML: {}", faults.join(", "));
@@ -140,7 +141,7 @@ fn said_of(faults: &[String], validation: FieldValidation) -> Result<Vec<String>
     Ok(faults.to_vec())
 }
 
-/// What has a uid exists already, so it is not created.
+/// Refuses a configuration with a UID: it refers to an object that exists, so none is created.
 fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure> {
     match text(child(configuration, "metadata"), "uid") {
         "" => Ok(()),

@@ -1,4 +1,4 @@
-//! What the server gives to a new object: identity and time, and a name if the client wants one made.
+//! Metadata that the server sets in a new object: UID, creation time, and a generated name.
 
 use api::kind::Kind;
 use api::tree::{clear, set, text};
@@ -7,13 +7,14 @@ use serde_json::Value;
 
 use super::metadata_mut;
 
-/// Letters of generated names: no vowels, so that no words come about.
+/// Letters of generated names. There are no vowels, so that no words are generated.
 const LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 const GENERATED_LETTERS: usize = 5;
-/// The prefix is cut so that the name stays a DNS label.
+/// Prefixes are cut to this length, so that the name stays a DNS label.
 const PREFIX_BYTES_MAX: usize = 63 - GENERATED_LETTERS;
 
-/// Sets what is the server's to set, and removes what a client may have copied from another object.
+/// Sets the metadata that belongs to the server, and clears fields that a client may have copied from another
+/// object.
 pub(super) fn bear(object: &mut Value, kind: &Kind) {
     let metadata = metadata_mut(object);
     for field in [
@@ -39,18 +40,18 @@ pub(super) fn bear(object: &mut Value, kind: &Kind) {
     }
 }
 
-/// A new object that the server makes of its own accord, complete.
+/// Returns an object of the server's own with complete metadata.
 pub(crate) fn newborn(kind: &Kind, mut object: Value) -> Value {
     bear(&mut object, kind);
     object
 }
 
-/// The time, as Kubernetes writes it: RFC 3339, whole seconds, UTC.
+/// Returns the current time as Kubernetes writes it: RFC 3339, whole seconds, UTC.
 pub(super) fn now() -> String {
     at(Timestamp::now())
 }
 
-/// A time that lies some seconds ahead.
+/// Returns the time that is `seconds` in the future.
 pub(super) fn seconds_ahead(seconds: i64) -> String {
     let now = Timestamp::now();
     at(Timestamp::from_second(now.as_second().saturating_add(seconds)).unwrap_or(now))
@@ -62,7 +63,7 @@ fn at(time: Timestamp) -> String {
         .to_string()
 }
 
-/// A name that begins with a prefix and that nobody has, most likely.
+/// Appends random letters to a prefix, as `metadata.generateName` requires. Names are not guaranteed to be unique.
 pub(crate) fn generated_name(prefix: &str) -> String {
     let cut = (0..=PREFIX_BYTES_MAX.min(prefix.len()))
         .rev()

@@ -1,4 +1,4 @@
-//! Deletecollection: a list, and a delete of each.
+//! Implements `deletecollection`: lists the objects and deletes each.
 
 use super::Resources;
 use crate::access::authentication::Identity;
@@ -8,8 +8,8 @@ use crate::request::route::Target;
 use crate::verbs::page::Page;
 
 impl Resources {
-    /// Deletes the selected objects, and gives them as they were. Those that somebody else removes meanwhile do not
-    /// count as errors. Without a requester the server deletes of its own accord.
+    /// Deletes the selected objects and returns them as they were. Objects that were deleted concurrently are
+    /// skipped. Admission is skipped without a requester, which means the server itself.
     pub(crate) async fn delete_collection(
         &self,
         target: &Target,

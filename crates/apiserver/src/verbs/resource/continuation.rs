@@ -1,4 +1,4 @@
-//! The token with which a client gets the next page of a list: opaque to it, checked when it comes back.
+//! Continue tokens of paginated lists. Clients treat them as opaque; the server checks them.
 
 use api::kind::Kind;
 use base64::Engine;
@@ -8,21 +8,21 @@ use store::Revision;
 
 use crate::failure::Failure;
 
-/// The revision in a token that goes on with what is there now.
+/// The revision in a token that continues at the newest revision.
 const NEWEST: i64 = -1;
 
-/// Where a list is to go on.
+/// The position at which a list continues.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Continuation {
-    /// The revision of the whole list, or [`NEWEST`].
+    /// The revision of the list, or [`NEWEST`].
     #[serde(rename = "rv")]
     revision: i64,
-    /// The last key of the page before.
+    /// The last key of the previous page.
     after: String,
 }
 
 impl Continuation {
-    /// After a key, at a revision.
+    /// Continues behind a key, at a revision.
     pub(super) fn new(revision: Revision, after: &str) -> Continuation {
         Continuation {
             revision: i64::try_from(revision.0).unwrap_or(i64::MAX),
@@ -30,8 +30,8 @@ impl Continuation {
         }
     }
 
-    /// The same place in the collection as it is now: for a client that comes too late for the revision, and takes a
-    /// list that is of no one moment.
+    /// The same position at the newest revision. It is for clients whose revision is compacted and that accept an
+    /// inconsistent list.
     pub(super) fn at_newest(self) -> Continuation {
         Continuation {
             revision: NEWEST,
@@ -39,31 +39,31 @@ impl Continuation {
         }
     }
 
-    /// The revision of the whole list; `None` for the newest.
+    /// The revision of the list; `None` for the newest one.
     pub(super) fn revision(&self) -> Option<Revision> {
         u64::try_from(self.revision).ok().map(Revision)
     }
 
-    /// The last key of the page before.
+    /// The last key of the previous page.
     pub(super) fn after(&self) -> &str {
         &self.after
     }
 
-    /// The token.
+    /// Encodes the continuation as a token.
     pub(super) fn token(&self) -> String {
         let text = serde_json::to_string(self).unwrap_or_default();
         URL_SAFE_NO_PAD.encode(text)
     }
 
-    /// Reads a token for a list of `kind`.
+    /// Parses a token for a list of `kind`.
     pub(super) fn parse(token: &str, kind: &Kind) -> Result<Continuation, Failure> {
-        let read = || {
+        let decode = || {
             let bytes = URL_SAFE_NO_PAD.decode(token).ok()?;
-            let this: Continuation = serde_json::from_slice(&bytes).ok()?;
-            let is_ours = this.after.starts_with(&kind.store_prefix(None)) && this.revision >= NEWEST;
-            is_ours.then_some(this)
+            let parsed: Continuation = serde_json::from_slice(&bytes).ok()?;
+            let is_of_kind = parsed.after.starts_with(&kind.store_prefix(None)) && parsed.revision >= NEWEST;
+            is_of_kind.then_some(parsed)
         };
-        read().ok_or_else(|| {
+        decode().ok_or_else(|| {
             Failure::bad_request("continue key is not valid: it is not one that this server gave out")
         })
     }

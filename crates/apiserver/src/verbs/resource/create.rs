@@ -1,4 +1,4 @@
-//! Create.
+//! Implements `create`.
 
 use api::decode::Format;
 use api::metadata::drop_duplicate_owners;
@@ -17,7 +17,7 @@ use crate::request::query::WriteOptions;
 use crate::request::route::Target;
 
 impl Resources {
-    /// Creates the object in a body.
+    /// Creates the object in a request body.
     pub(crate) async fn create(
         &self,
         target: &Target,
@@ -32,7 +32,7 @@ impl Resources {
                 .await
         };
         match decided(target, create).await {
-            // The refusal may rest on what another server has changed meanwhile.
+            // Another server may have changed the state that the refusal depends on.
             Err(failure) if self.store.is_shared() && failure.code().is_client_error() => {
                 self.catch_up().await?;
                 decided(target, create).await
@@ -41,7 +41,8 @@ impl Resources {
         }
     }
 
-    /// Creates an object in the namespace of `target`. Its name is its own. `warnings` is what was said of it before.
+    /// Creates an object in the namespace of `target`, under the name in its metadata. The result has `warnings`
+    /// and those of the creation.
     pub(crate) async fn create_object(
         &self,
         target: &Target,

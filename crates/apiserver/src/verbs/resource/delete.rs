@@ -1,4 +1,4 @@
-//! Delete: at once, or by marking the object as being deleted as long as somebody has to agree.
+//! Implements `delete`: removes an object, or marks it while finalizers or a grace period remain.
 
 use api::tree::text;
 use bytes::Bytes;
@@ -6,25 +6,25 @@ use http::StatusCode;
 use serde_json::{Value, json};
 use store::{Expectation, Transaction, Write};
 
-use super::delete_rules::{Verdict, judge};
+use super::delete_rules::{Decision, decide};
 use super::{Interruption, Outcome, Resources, Stored, Strategy, decided, encoded, inscribed, rendered};
 use crate::failure::Failure;
 use crate::registry::namespace;
 use crate::request::query::DeleteOptions;
 use crate::request::route::Target;
 
-/// What became of an object.
+/// The result of a deletion.
 pub(crate) struct Deleted {
-    /// The object, as last stored or as it is marked now.
+    /// The object: its last state, or its state with the deletion mark.
     pub(crate) object: Bytes,
-    /// Whether it is gone.
+    /// Set if the object was removed from the store.
     pub(crate) is_gone: bool,
     uid: String,
 }
 
 impl Resources {
-    /// Deletes an object. The answer is the object if it is not gone yet or the kind wants it so (API-09), a
-    /// `Status` otherwise.
+    /// Deletes an object. The response is the object if it still exists or if the kind requires it (API-09),
+    /// otherwise a `Status`.
     pub(crate) async fn delete(&self, target: &Target, options: &DeleteOptions) -> Result<Outcome, Failure> {
         namespace::guard_delete(target)?;
         let deleted = self.delete_object(target, options).await?;
@@ -45,7 +45,7 @@ impl Resources {
         })
     }
 
-    /// Deletes an object.
+    /// Deletes an object without building a response.
     pub(crate) async fn delete_object(
         &self,
         target: &Target,
@@ -69,18 +69,18 @@ impl Resources {
         options: &DeleteOptions,
     ) -> Result<Deleted, Interruption> {
         let uid = text(stored.metadata(), "uid").to_owned();
-        match judge(target.kind, &stored.object, options) {
-            Verdict::Pending => Ok(Deleted {
+        match decide(target.kind, &stored.object, options) {
+            Decision::Pending => Ok(Deleted {
                 object: stored.entry.value,
                 is_gone: false,
                 uid,
             }),
-            Verdict::Mark(marked) if options.dry_run => Ok(Deleted {
+            Decision::Mark(marked) if options.dry_run => Ok(Deleted {
                 object: rendered(&marked),
                 is_gone: false,
                 uid,
             }),
-            Verdict::Mark(marked) => {
+            Decision::Mark(marked) => {
                 let value = encoded(&marked);
                 let transaction = Transaction {
                     expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
@@ -94,12 +94,12 @@ impl Resources {
                     uid,
                 })
             }
-            Verdict::Remove if options.dry_run => Ok(Deleted {
+            Decision::Remove if options.dry_run => Ok(Deleted {
                 object: stored.entry.value,
                 is_gone: true,
                 uid,
             }),
-            Verdict::Remove => {
+            Decision::Remove => {
                 let object = self.remove(target, &stored, &stored.object).await?;
                 Ok(Deleted {
                     object,
@@ -110,8 +110,8 @@ impl Resources {
         }
     }
 
-    /// Removes an object from the store, with all that was allocated for it; gives its last state, which carries
-    /// the revision of the removal.
+    /// Removes an object from the store and releases its allocations. Returns its last state with the revision of
+    /// the removal.
     pub(super) async fn remove(
         &self,
         target: &Target,
@@ -139,7 +139,7 @@ impl Resources {
 
 fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions) -> Result<(), Failure> {
     let metadata = stored.metadata();
-    for (what, wanted, found) in [
+    for (field, expected, found) in [
         ("UID", &options.uid, text(metadata, "uid").to_owned()),
         (
             "ResourceVersion",
@@ -147,11 +147,11 @@ fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions
             stored.entry.modified.to_string(),
         ),
     ] {
-        if let Some(wanted) = wanted
-            && *wanted != found
+        if let Some(expected) = expected
+            && *expected != found
         {
             let why = format!(
-                "the {what} in the precondition ({wanted}) does not match the {what} in record ({found}). \
+                "the {field} in the precondition ({expected}) does not match the {field} in record ({found}). \
                  The object might have been deleted and then recreated"
             );
             return Err(Failure::precondition(target.kind, target.name(), &why));
@@ -160,7 +160,7 @@ fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions
     Ok(())
 }
 
-/// The `Status` of a delete that went through.
+/// Returns the `Status` of a successful deletion.
 fn success(target: &Target, uid: &str) -> Value {
     let mut details = json!({ "name": target.name() });
     if !target.kind.group.is_empty() {

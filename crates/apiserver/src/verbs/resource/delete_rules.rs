@@ -1,4 +1,4 @@
-//! Whether a delete removes an object now, marks it, or changes nothing. Pure but for the time of the mark.
+//! Decides whether a delete removes an object, marks it, or changes nothing. Pure except for the time of the mark.
 
 use api::kind::Kind;
 use api::object::is_final_phase;
@@ -8,37 +8,37 @@ use serde_json::Value;
 use super::{birth, metadata_mut};
 use crate::request::query::{DeleteOptions, Propagation};
 
-/// Time that a Pod gets which does not say how much it needs.
+/// Grace period of a Pod without `terminationGracePeriodSeconds`.
 const POD_GRACE_SECONDS_DEFAULT: i64 = 30;
 
-/// What a delete does.
+/// The effect of a delete.
 #[derive(Debug, PartialEq)]
-pub(super) enum Verdict {
-    /// The object goes.
+pub(super) enum Decision {
+    /// The object is removed.
     Remove,
-    /// It stays, marked as being deleted.
+    /// The object is stored with this deletion mark.
     Mark(Value),
-    /// It is marked already; nothing changes.
+    /// The object is marked already and does not change.
     Pending,
 }
 
-/// Judges a delete of `object`.
-pub(super) fn judge(kind: &Kind, object: &Value, options: &DeleteOptions) -> Verdict {
+/// Decides about a delete of `object`.
+pub(super) fn decide(kind: &Kind, object: &Value, options: &DeleteOptions) -> Decision {
     let metadata = child(object, "metadata");
     let grace_seconds = grace_seconds(kind, object, options);
     let finalizers = finalizers_for(metadata, options.propagation);
-    let held_back = !finalizers.is_empty() || !items(child(object, "spec"), "finalizers").is_empty();
-    if grace_seconds == 0 && !held_back {
-        return Verdict::Remove;
+    let has_finalizers = !finalizers.is_empty() || !items(child(object, "spec"), "finalizers").is_empty();
+    if grace_seconds == 0 && !has_finalizers {
+        return Decision::Remove;
     }
     if is_set(metadata, "deletionTimestamp") {
-        // A delete that goes on can only be shortened.
+        // A further delete can only shorten the grace period.
         let is_shorter = grace_seconds < number(metadata, "deletionGracePeriodSeconds");
         if !is_shorter && finalizers == items(metadata, "finalizers") {
-            return Verdict::Pending;
+            return Decision::Pending;
         }
     }
-    Verdict::Mark(marked(kind, object, grace_seconds, finalizers))
+    Decision::Mark(marked(kind, object, grace_seconds, finalizers))
 }
 
 fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value>) -> Value {
@@ -62,7 +62,7 @@ fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value
     marked
 }
 
-/// The time that the object gets: only Pods that run somewhere need any.
+/// Returns the grace period. Only Pods that were scheduled and have not finished have one.
 fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
     if kind.kind != "Pod" {
         return 0;
@@ -79,17 +79,17 @@ fn grace_seconds(kind: &Kind, object: &Value, options: &DeleteOptions) -> i64 {
         .max(0)
 }
 
-/// The finalizers with those that the propagation asks for.
+/// Returns the finalizers, including the one that the propagation policy requires.
 fn finalizers_for(metadata: &Value, propagation: Option<Propagation>) -> Vec<Value> {
     let mut finalizers = items(metadata, "finalizers").to_vec();
-    let wanted = match propagation {
+    let policy_finalizer = match propagation {
         None => return finalizers,
         Some(Propagation::Background) => None,
         Some(Propagation::Orphan) => Some("orphan"),
         Some(Propagation::Foreground) => Some("foregroundDeletion"),
     };
     finalizers.retain(|finalizer| finalizer != "orphan" && finalizer != "foregroundDeletion");
-    finalizers.extend(wanted.map(Value::from));
+    finalizers.extend(policy_finalizer.map(Value::from));
     finalizers
 }
 

@@ -1,4 +1,4 @@
-//! List, in pages if the client wants them.
+//! Implements `list`, with pagination.
 
 use store::{Entry, Revision};
 
@@ -11,7 +11,7 @@ use crate::request::route::Target;
 use crate::verbs::page::Page;
 
 impl Resources {
-    /// The objects of a collection that are selected.
+    /// Lists the selected objects of a collection.
     pub(crate) async fn list(&self, target: &Target, options: &ListOptions) -> Result<Page, Failure> {
         let selection = Selection::read(target, options)?;
         if !options.continue_token.is_empty() {
@@ -33,12 +33,12 @@ impl Resources {
         self.page(&selection, at, None, options.limit)
     }
 
-    /// The revision that a list is read at: the newest one unless an exact one is wanted.
+    /// Returns the revision at which a list is read; `None` for the newest one.
     async fn revision_to_list(&self, options: &ListOptions) -> Result<Option<Revision>, Failure> {
         let is_exact = match (options.version, options.version_match) {
             (None | Some(Revision(0)), _) | (_, Some(VersionMatch::NotOlderThan)) => false,
             (_, Some(VersionMatch::Exact)) => true,
-            // Kubernetes reads an exact version for pages, and a not older one otherwise.
+            // As upstream: a version without `resourceVersionMatch` is exact for pages, otherwise a minimum.
             (Some(_), None) => options.limit.is_some(),
         };
         self.wait_for(options.version).await?;
@@ -57,7 +57,8 @@ impl Resources {
             let listing = index
                 .list(&selection.prefix, at, after, limit)
                 .map_err(|error| Failure::of_read(&error))?;
-            // As upstream: a list with an object that cannot be read fails; leaving it out would look like a deletion.
+            // As upstream: a list with an undecryptable object fails, because omitting the object would look like
+            // a deletion.
             listing.entries.iter().try_for_each(check_readable)?;
             Ok::<_, Failure>(listing)
         };
@@ -84,7 +85,7 @@ impl Resources {
                 .peekable();
             entries.extend(selected.by_ref().take(room));
             let is_full = limit.is_some_and(|limit| entries.len() >= limit);
-            // What is left over of this page is found again from the last one taken.
+            // A selected entry that no longer fits is read again by the next page.
             let left_over = usize::from(selected.peek().is_some());
             match read_up_to {
                 Some(last) if remaining > 0 && !is_full => listing = read(Some(revision), Some(&last))?,

@@ -1,7 +1,7 @@
-//! The verbs on objects, for every kind alike; what is particular to a kind is in [`strategy`].
+//! Implements the verbs on objects of all kinds; [`strategy`] has the rules of each kind.
 //!
-//! A write reads, decides and commits with the expectation that what it read is still so. If it is not, the
-//! decision is made anew, a bounded number of times.
+//! A write reads the stored object, decides, and commits on condition that the object has not changed. After a
+//! conflict it decides again, up to [`ATTEMPTS_MAX`] times.
 
 mod apply;
 mod birth;
@@ -53,46 +53,46 @@ use crate::request::query::{FieldValidation, WriteOptions};
 use crate::request::route::Target;
 use crate::shutdown::Shutdown;
 
-/// How often a write is decided anew because what it rests on has changed meanwhile. Each time somebody else's
-/// write succeeded, so this many in a row mean a hot object, and its writers should slow down.
+/// Attempts of a write before it fails with a conflict. Each conflict means that another writer succeeded, so this
+/// many in a row mean that the object is contended and its writers should slow down.
 const DECISIONS_MAX: usize = 16;
 
-/// Largest object that is stored, as etcd has it by default: every watcher gets every version of it.
+/// Size limit of stored objects, as etcd's default: every watcher receives every version of an object.
 const OBJECT_BYTES_MAX: usize = 3 << 19;
 
-/// The objects of all kinds, and what is done with them.
+/// The store and everything that verbs need to read and write objects.
 pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) services: service::Registry,
     pub(crate) admission: Admission,
-    /// The certificate of the cluster's authority, PEM, which every namespace has a copy of.
+    /// The cluster CA certificate in PEM, which every namespace has a copy of.
     pub(crate) authority: String,
     pub(crate) shutdown: Shutdown,
-    /// What watches have written already.
+    /// Watch events that were encoded for other watches.
     pub(crate) rendered: Arc<RenderedEvents>,
-    /// What watches that tell the same have told already.
+    /// Frames that were written for equal watches.
     pub(crate) frames: Arc<SharedFrames>,
-    /// What watches are doing, for metrics.
+    /// Counters of watches, for metrics.
     pub(crate) watch_counts: Arc<WatchCounts>,
-    /// Encryption of the store; `None` without a configuration.
+    /// Encryption at rest; `None` if it is not configured.
     pub(crate) encryption: Option<Arc<Encryption>>,
 }
 
-/// How a write is meant.
+/// The parameters of a write besides the object.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Intent<'a> {
-    /// Nothing is stored.
+    /// Set for a dry run: nothing is stored.
     pub(crate) dry_run: bool,
-    /// Who owns the fields that it changes.
+    /// Owner of the fields that the write changes.
     pub(crate) ownership: Ownership<'a>,
-    /// Who asks for it. Nobody: the server does it of its own accord, and is admitted to everything.
+    /// The client; `None` for writes of the server itself, which admission accepts.
     pub(crate) requester: Option<&'a Identity>,
-    /// Recorder of the decisions about the request.
+    /// Recorder of admission decisions.
     pub(crate) recorder: Recorder<'a>,
 }
 
 impl Intent<'static> {
-    /// Of the server itself.
+    /// The parameters of the server's own writes.
     pub(crate) const SERVER: Intent<'static> = Intent {
         dry_run: false,
         ownership: SERVER,
@@ -102,7 +102,7 @@ impl Intent<'static> {
 }
 
 impl<'a> Intent<'a> {
-    /// As a request has it.
+    /// The parameters of a client's write.
     fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> Intent<'a> {
         Intent {
             dry_run: options.dry_run,
@@ -113,21 +113,21 @@ impl<'a> Intent<'a> {
     }
 }
 
-/// What a verb that names one object comes to.
+/// The result of a verb on one object.
 #[derive(Debug)]
 pub(crate) struct Outcome {
-    /// 200 or 201.
+    /// Status code: 200, 201 or 202.
     pub(crate) code: StatusCode,
     /// The object as clients see it.
     pub(crate) object: Bytes,
-    /// Whether `object` is a `Status` in the place of an object.
+    /// Set if `object` is a `Status`.
     pub(crate) is_status: bool,
-    /// Texts for `Warning` headers.
+    /// Texts of the `Warning` headers.
     pub(crate) warnings: Vec<String>,
 }
 
 impl Outcome {
-    /// An object that was there before.
+    /// An object that existed before.
     fn ok(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::OK,
@@ -137,7 +137,7 @@ impl Outcome {
         }
     }
 
-    /// An object that came into being.
+    /// An object that was created.
     fn created(object: Bytes) -> Outcome {
         Outcome {
             code: StatusCode::CREATED,
@@ -146,12 +146,12 @@ impl Outcome {
     }
 }
 
-/// Why a decision did not become a change.
+/// An unsuccessful attempt to write.
 #[derive(Debug)]
 pub(crate) enum Interruption {
-    /// It is refused or failed.
+    /// The write is refused or failed.
     Failed(Failure),
-    /// What it rests on has changed meanwhile; deciding anew helps.
+    /// The stored state changed since it was read; another attempt may succeed.
     Overtaken,
 }
 
@@ -161,7 +161,7 @@ impl From<Failure> for Interruption {
     }
 }
 
-/// Adds what was said of a write on the way. The client hears it whatever came of the write.
+/// Adds warnings to a result. Failures carry them too.
 fn told(written: Result<Outcome, Interruption>, mut warnings: Vec<String>) -> Result<Outcome, Interruption> {
     match written {
         Ok(mut outcome) => {
@@ -173,7 +173,7 @@ fn told(written: Result<Outcome, Interruption>, mut warnings: Vec<String>) -> Re
     }
 }
 
-/// Refuses an entry whose value no key opened.
+/// Refuses an entry whose value cannot be decrypted.
 fn check_readable(entry: &Entry) -> Result<(), Failure> {
     match store::is_sealed(&entry.value) {
         true => Err(Failure::internal(format!(
@@ -184,14 +184,14 @@ fn check_readable(entry: &Entry) -> Result<(), Failure> {
     }
 }
 
-/// An object in the store and what it says.
+/// A stored object, decoded.
 pub(crate) struct Stored {
     pub(crate) entry: Entry,
     pub(crate) object: Value,
 }
 
 impl Resources {
-    /// The object that a path names, as it is now.
+    /// Reads the object of a path at the newest revision.
     pub(crate) async fn stored(&self, target: &Target) -> Result<Option<Stored>, Failure> {
         self.catch_up().await?;
         self.store
@@ -201,21 +201,21 @@ impl Resources {
             .transpose()
     }
 
-    /// Whether an object is stored in another form than a write would give it now: with an older key, for example.
+    /// Reports if the stored form of an object is outdated, for example encrypted with an older key.
     fn is_stored_stale(&self, key: &str) -> bool {
         let encryption = self.encryption.as_ref();
         encryption.is_some_and(|encryption| encryption.is_stale(key))
     }
 
-    /// Brings the index and the allocators to everything that was acknowledged, by any server, before now.
+    /// Waits until the index and the allocators reflect all writes that any server acknowledged before the call.
     pub(crate) async fn catch_up(&self) -> Result<(), Failure> {
-        let reached = self.store.read_barrier().await;
-        reached.map_err(|error| Failure::of_read(&error))?;
+        let barrier = self.store.read_barrier().await;
+        barrier.map_err(|error| Failure::of_read(&error))?;
         self.services.catch_up(self.store.index());
         Ok(())
     }
 
-    /// Commits; a conflict means that the decision is outdated.
+    /// Commits a transaction; a conflict means that the decision is outdated.
     pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, Interruption> {
         self.store.commit(transaction).await.map_err(|error| match error {
             CommitError::Conflict { .. } => Interruption::Overtaken,
@@ -223,7 +223,7 @@ impl Resources {
         })
     }
 
-    /// Commits a transaction that carries an allocation of the Service registry: it counts only if the commit does.
+    /// Commits a transaction together with an allocation, which takes effect only if the commit succeeds.
     pub(crate) async fn commit_allocated(
         &self,
         mut transaction: Transaction,
@@ -236,11 +236,11 @@ impl Resources {
         transaction.writes.append(&mut allocation.writes);
         match self.store.commit(transaction).await {
             Ok(revision) => {
-                allocation.committed();
+                allocation.commit();
                 Ok(revision)
             }
             Err(CommitError::Conflict { key, .. }) => {
-                allocation.conflicted(&key);
+                allocation.resolve_conflict(&key);
                 Err(Interruption::Overtaken)
             }
             Err(other) => Err(Interruption::Failed(Failure::of_commit(&other))),
@@ -249,23 +249,24 @@ impl Resources {
 }
 
 impl Stored {
-    /// Reads an entry's object. What is in the store has been written by this server, so an error is ours.
+    /// Decodes an entry. The server wrote the entry itself, so failures are internal errors.
     pub(crate) fn read(entry: Entry) -> Result<Stored, Failure> {
         check_readable(&entry)?;
         let object = serde_json::from_slice(&entry.value).map_err(|error| {
-            tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
+            tracing::error!(key = %entry.key, %error, "stored object is not valid JSON");
             Failure::internal("a stored object cannot be read")
         })?;
         Ok(Stored { entry, object })
     }
 
-    /// Its metadata.
+    /// Returns the object's metadata.
     pub(crate) fn metadata(&self) -> &Value {
         child(&self.object, "metadata")
     }
 }
 
-/// Makes the decision of `decide` anew as long as it is overtaken, a bounded number of times.
+/// Runs an attempt to write until it succeeds or fails for another reason than a conflict, at most
+/// [`ATTEMPTS_MAX`] times.
 pub(crate) async fn decided<T, F, Fut>(target: &Target, mut decide: F) -> Result<T, Failure>
 where
     F: FnMut() -> Fut,
@@ -281,7 +282,7 @@ where
     Err(Failure::modified(target.kind, target.name()))
 }
 
-/// What a decoded body comes to under a field validation: the object in the form in which it is stored, and warnings.
+/// Applies `fieldValidation` to a decoded body. Returns the object in the stored version, and warnings.
 pub(crate) fn admitted(
     decoded: Result<Decoded, DecodeError>,
     kind: &Kind,
@@ -297,7 +298,7 @@ pub(crate) fn admitted(
     Ok((kind.into_stored(object), warnings))
 }
 
-/// Reads a body as an object of `kind`.
+/// Decodes a body as an object of `kind`. Returns the object in the stored version, and warnings.
 pub(crate) fn decode_body(
     body: &[u8],
     format: Format,
@@ -307,7 +308,7 @@ pub(crate) fn decode_body(
     admitted(api::decode::decode(body, format, kind), kind, validation)
 }
 
-/// An object as the store takes it.
+/// Encodes an object for the store.
 pub(crate) fn encoded(object: &Value) -> store::Value {
     let (bytes, revision_at) = api::encode::encode(object);
     store::Value {
@@ -316,7 +317,7 @@ pub(crate) fn encoded(object: &Value) -> store::Value {
     }
 }
 
-/// Refuses an object that is larger than any may be.
+/// Refuses objects above the size limit.
 fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
     match value.bytes.len() <= OBJECT_BYTES_MAX {
         true => Ok(value),
@@ -324,19 +325,19 @@ fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
     }
 }
 
-/// An object as clients see it that was written at `revision`.
+/// Returns the bytes of an object that was stored at `revision`, as clients see it.
 pub(crate) fn inscribed(value: &store::Value, revision: Revision) -> Result<Bytes, Failure> {
     value
         .with_revision(revision)
         .ok_or_else(|| Failure::internal("the object could not be encoded"))
 }
 
-/// An object as clients see it that was not stored.
+/// Returns the bytes of an object that is not stored.
 pub(crate) fn rendered(object: &Value) -> Bytes {
     Bytes::from(object.to_string())
 }
 
-/// The object's namespace must be the path's; it may be left out.
+/// Sets the namespace of an object to that of the path; refuses a different one.
 pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
     let given = text(metadata, "namespace");
@@ -354,7 +355,7 @@ pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<()
     Ok(())
 }
 
-/// The object's name must be the path's; it may be left out.
+/// Sets the name of an object to that of the path; refuses a different one.
 pub(crate) fn settle_name(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
     let given = text(metadata, "name");
@@ -372,7 +373,7 @@ pub(crate) fn settle_name(object: &mut Value, target: &Target) -> Result<(), Fai
     Ok(())
 }
 
-/// The object's metadata for changing.
+/// Returns the object's metadata, which is created if missing.
 pub(crate) fn metadata_mut(object: &mut Value) -> &mut Value {
     api::tree::as_object_mut(object)
         .entry("metadata")

@@ -1,4 +1,4 @@
-//! Patch: JSON patch, merge patch and strategic merge patch.
+//! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
 use api::decode::conform;
 use api::patch::{PatchFormat, apply};
@@ -10,8 +10,8 @@ use crate::request::query::WriteOptions;
 use crate::request::route::Target;
 
 impl Resources {
-    /// Applies a patch to an object. If somebody else changes it meanwhile, the patch is applied to what is there
-    /// then, unless it says which version it is for.
+    /// Applies a patch to an object. After a conflict the patch is applied to the newer object, unless it names a
+    /// `resourceVersion`.
     pub(crate) async fn patch(
         &self,
         target: &Target,
@@ -25,7 +25,7 @@ impl Resources {
                 .await?
                 .ok_or_else(|| Failure::not_found(target.kind, target.name()))?;
             let kind = target.sent_kind();
-            let shown = kind.of_stored(scale::shown(stored.object.clone(), target));
+            let shown = kind.of_stored(scale::to_representation(stored.object.clone(), target));
             let patched = apply(&shown, body, format, kind).map_err(|error| {
                 match StatusCode::from_u16(error.status_code()) {
                     Ok(StatusCode::UNPROCESSABLE_ENTITY) => Failure::unprocessable(error.to_string()),
@@ -41,7 +41,7 @@ impl Resources {
             let (mut object, warnings) = admitted(decoded, kind, options.field_validation)?;
             let settled = settle_name(&mut object, target)
                 .and_then(|()| settle_namespace(&mut object, target))
-                .and_then(|()| scale::taken(object, &stored.object, target));
+                .and_then(|()| scale::from_representation(object, &stored.object, target));
             let object = match settled {
                 Ok(object) => object,
                 Err(failure) => return Err(failure.warned(warnings).into()),

@@ -1,4 +1,4 @@
-//! Get.
+//! Implements `get`.
 
 use bytes::Bytes;
 use store::Revision;
@@ -9,7 +9,7 @@ use crate::request::query::{Query, parse_version};
 use crate::request::route::Target;
 
 impl Resources {
-    /// The object that a path names, as it is in the store.
+    /// Reads the object of a path; returns its stored bytes.
     pub(crate) async fn get(&self, target: &Target, query: &Query<'_>) -> Result<Bytes, Failure> {
         let oldest = match query.text("resourceVersion") {
             "" => None,
@@ -22,8 +22,8 @@ impl Resources {
         Ok(entry.value)
     }
 
-    /// Makes sure that the index is as new as the client wants it: as everything acknowledged so far if it does
-    /// not say, as anything at all if it says 0.
+    /// Waits until the index has the requested `resourceVersion`. Without one, waits for all acknowledged writes;
+    /// with 0, does not wait.
     pub(super) async fn wait_for(&self, oldest: Option<Revision>) -> Result<(), Failure> {
         let index = self.store.index();
         match oldest {

@@ -1,6 +1,7 @@
-//! Events in the forms that are not the store's own, written once for all watches that want them so.
+//! A cache of encoded watch events.
 //!
-//! Watches of one kind go through the same events at about the same time, so the last few are enough.
+//! Watches of one kind send the same events at about the same time, so it encodes each event once per form and
+//! keeps the latest.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -11,24 +12,24 @@ use store::{Key, Revision};
 use crate::request::negotiation::Form;
 use crate::verbs::printing::IncludeObject;
 
-/// Lines that are kept: a transaction has a handful of events, and watches are some transactions apart.
+/// Cached events. A transaction has few events, and watches are at most some transactions apart.
 const LINES_MAX: usize = 64;
-/// Bytes that are kept: some of the largest objects, or all lines of usual ones.
+/// Cached bytes: some of the largest objects, or all cached events of common size.
 const LINES_BYTES_MAX: usize = 8 << 20;
 
-/// Which line it is.
+/// The identity of an encoded event.
 #[derive(Clone, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct EventKey {
     pub(super) revision: Revision,
     pub(super) key: Key,
-    /// The group that the watch is of: Events are of two.
+    /// API group of the watch: Events are served from two groups.
     pub(super) group: &'static str,
     pub(super) change: &'static str,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
 }
 
-/// The last lines.
+/// The latest encoded events.
 #[derive(Default)]
 pub(crate) struct RenderedEvents {
     lines: Mutex<Lines>,
@@ -36,22 +37,22 @@ pub(crate) struct RenderedEvents {
 
 #[derive(Default)]
 struct Lines {
-    newest_last: VecDeque<(Place, Bytes)>,
+    newest_last: VecDeque<(EventKey, Bytes)>,
     bytes: usize,
 }
 
 impl RenderedEvents {
-    /// The line of a place, which `write` writes if nobody has yet.
-    pub(super) fn get_or_write(&self, place: Place, write: impl FnOnce() -> Bytes) -> Bytes {
-        // Held while the line is written: that is what spares the others the work.
+    /// Returns the encoded event of `key`, and encodes it with `write` if it is not cached.
+    pub(super) fn get_or_write(&self, key: EventKey, write: impl FnOnce() -> Bytes) -> Bytes {
+        // The lock is held during encoding, so that concurrent watches do not encode the same event.
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = lines.newest_last.iter().rev().find(|(known, _)| *known == place);
+        let known = lines.newest_last.iter().rev().find(|(known, _)| *known == key);
         if let Some((_, line)) = known {
             return line.clone();
         }
         let line = write();
         lines.bytes += line.len();
-        lines.newest_last.push_back((place, line.clone()));
+        lines.newest_last.push_back((key, line.clone()));
         while lines.newest_last.len() > LINES_MAX || lines.bytes > LINES_BYTES_MAX {
             let Some((_, oldest)) = lines.newest_last.pop_front() else {
                 break;

@@ -1,5 +1,5 @@
-//! The `scale` subresource: the object is read and written in another form, in which it is nothing but its replicas.
-//! On every other path all of this leaves things as they are.
+//! The `scale` subresource, which represents an object by its replica count. On other paths, these functions
+//! return their input.
 
 use api::kind::{SCALE, SCALE_KIND};
 use api::scale;
@@ -15,32 +15,32 @@ fn is_scale(target: &Target) -> bool {
     target.subresource == Some(SCALE)
 }
 
-/// What a client is shown of a stored object.
-pub(super) fn shown(object: Value, target: &Target) -> Value {
+/// Converts a stored object to the representation of the path.
+pub(super) fn to_representation(object: Value, target: &Target) -> Value {
     match is_scale(target) {
         true => scale::scale_of(&object),
         false => object,
     }
 }
 
-/// The object that a client means by what it sent.
-pub(super) fn taken(sent: Value, stored: &Value, target: &Target) -> Result<Value, Failure> {
+/// Converts a request body to the object that it changes.
+pub(super) fn from_representation(body: Value, stored: &Value, target: &Target) -> Result<Value, Failure> {
     if !is_scale(target) {
-        return Ok(sent);
+        return Ok(body);
     }
-    let errors = scale::validate(&sent);
+    let errors = scale::validate(&body);
     match errors.is_empty() {
-        true => Ok(scale::with_scale(stored, &sent)),
+        true => Ok(scale::with_scale(stored, &body)),
         false => Err(Failure::invalid(&SCALE_KIND, target.name(), &errors)),
     }
 }
 
-/// The configuration of the object that a client applies by the one that it sent.
-pub(super) fn configuration(sent: Value, target: &Target) -> Result<Value, Failure> {
+/// Converts an apply configuration to one of the scaled object.
+pub(super) fn configuration(body: Value, target: &Target) -> Result<Value, Failure> {
     if !is_scale(target) {
-        return Ok(sent);
+        return Ok(body);
     }
-    let mut metadata = child(&sent, "metadata").clone();
+    let mut metadata = child(&body, "metadata").clone();
     for field in ["labels", "annotations", "ownerReferences", "finalizers"] {
         clear(&mut metadata, field);
     }
@@ -49,9 +49,9 @@ pub(super) fn configuration(sent: Value, target: &Target) -> Result<Value, Failu
         "kind": target.kind.kind,
         "metadata": metadata,
     });
-    if let Some(replicas) = child(&sent, "spec").get("replicas").and_then(Value::as_i64) {
+    if let Some(replicas) = child(&body, "spec").get("replicas").and_then(Value::as_i64) {
         if replicas < 0 {
-            let errors = scale::validate(&sent);
+            let errors = scale::validate(&body);
             return Err(Failure::invalid(&SCALE_KIND, target.name(), &errors));
         }
         configuration["spec"] = json!({ "replicas": replicas });
@@ -59,13 +59,13 @@ pub(super) fn configuration(sent: Value, target: &Target) -> Result<Value, Failu
     Ok(configuration)
 }
 
-/// An answer in the form that its path has.
+/// Converts a response body to the representation of the path.
 pub(crate) fn shown_as_scale(object: Bytes, target: &Target) -> Result<Bytes, Failure> {
     if !is_scale(target) {
         return Ok(object);
     }
     let object: Value = serde_json::from_slice(&object).map_err(|error| {
-        tracing::error!(%error, "a stored object is not JSON");
+        tracing::error!(%error, "stored object is not valid JSON");
         Failure::internal("a stored object cannot be read")
     })?;
     Ok(rendered(&scale::scale_of(&object)))

@@ -1,4 +1,4 @@
-//! What of a collection a client wants: its keys, and label and field selectors.
+//! Label and field selectors of lists and watches.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -13,15 +13,15 @@ use crate::request::route::Target;
 
 /// A selection of objects of one kind.
 pub(super) struct Selection {
-    /// The start of all keys that can be meant.
+    /// The prefix of all keys that can match.
     pub(super) prefix: String,
     labels: LabelSelector,
     fields: FieldSelector,
-    /// The only name that is meant.
+    /// The only name that matches, if the path or a field selector names one.
     name: Option<String>,
 }
 
-/// Labels alone, which is much faster to read than the whole object.
+/// Labels of an object. Decoding only them is much faster than decoding the object.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Labelled<'a> {
@@ -37,7 +37,7 @@ struct LabelledMetadata<'a> {
 }
 
 impl Selection {
-    /// Reads the selectors of a list or watch.
+    /// Parses the selectors of a list or watch.
     pub(super) fn read(target: &Target, options: &ListOptions) -> Result<Selection, Failure> {
         let refused = |error: SelectorError| Failure::bad_request(error.to_string());
         let labels = LabelSelector::parse(&options.label_selector).map_err(refused)?;
@@ -60,12 +60,12 @@ impl Selection {
         })
     }
 
-    /// Whether all objects under the prefix are selected.
+    /// True if all objects below the prefix match.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }
 
-    /// Whether an object is selected, by its key and its bytes.
+    /// Matches an object by its key and its bytes.
     pub(super) fn matches(&self, key: &str, bytes: &[u8]) -> bool {
         if let Some(name) = &self.name
             && key.rsplit('/').next() != Some(name)

@@ -1,8 +1,8 @@
-//! The lines that many watches tell, put together once.
+//! A cache of watch frames.
 //!
-//! Watches of one collection with the same selectors, in the same form, tell the same. Those that have read to the same
-//! place in the log have the same lines to tell next, so the first of them to look writes these, and the others send the
-//! same bytes: a change costs them a look into a small table, however their selectors look.
+//! Watches of one collection with equal selectors and form send equal lines. Watches at the same position in the
+//! log need the same next frame. The first of them writes it, and the others send the same bytes. So the cost of
+//! an event does not grow with the number of equal watches.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -10,26 +10,26 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Parts of the table, each with a lock of its own: more than there are threads that look at it.
+/// Shards, each with its own lock: more than the threads that use the cache.
 const SHARDS: usize = 16;
-/// Frames that a shard keeps: watches that tell the same are a few frames apart, and some kinds are watched in several
-/// ways.
+/// Cached frames of a shard: equal watches are few frames apart, and some kinds have several groups of equal
+/// watches.
 const FRAMES_MAX: usize = 32;
-/// Bytes that a shard keeps: some frames of usual size, or one of the largest objects.
+/// Cached bytes of a shard: some frames of common size, or one of the largest objects.
 const BYTES_MAX: usize = 1 << 20;
 
-/// Lines, and how far they go.
+/// Encoded lines and their end position in the log.
 #[derive(Clone)]
 pub(super) struct Frame {
-    /// The lines; none if nothing of what was read is selected.
+    /// The encoded lines; empty if no event matches.
     pub(super) bytes: Bytes,
-    /// Events that they tell.
-    pub(super) told: u64,
-    /// The position in the log behind the last event that was read.
+    /// Number of events.
+    pub(super) event_count: u64,
+    /// Position in the log behind the last event that was read.
     pub(super) next: u64,
 }
 
-/// What watches tell: those with equal streams tell the same.
+/// The identity of a watch. Watches with equal identities send equal lines.
 #[derive(Clone)]
 pub(super) struct StreamName {
     name: Arc<str>,
@@ -42,7 +42,7 @@ impl StreamName {
     }
 }
 
-/// The last frames.
+/// The latest frames.
 #[derive(Default)]
 pub(crate) struct SharedFrames {
     shards: [Mutex<Shard>; SHARDS],
@@ -51,18 +51,18 @@ pub(crate) struct SharedFrames {
 
 #[derive(Default)]
 struct Shard {
-    newest_last: VecDeque<Kept>,
+    newest_last: VecDeque<CachedFrame>,
     bytes: usize,
 }
 
-struct Kept {
+struct CachedFrame {
     stream: Arc<str>,
     position: u64,
     frame: Frame,
 }
 
 impl SharedFrames {
-    /// The stream of watches that all of `name` is equal for.
+    /// Returns the identity of watches with this description.
     pub(super) fn stream(&self, name: &str) -> StreamName {
         let hash = self.hasher.hash_one(name);
         StreamName {
@@ -71,14 +71,14 @@ impl SharedFrames {
         }
     }
 
-    /// The frame of a stream from a position on, which `write` writes if nobody has yet.
+    /// Returns the frame of a stream at a position, and writes it with `write` if it is not cached.
     pub(super) fn get_or_write<E>(
         &self,
         stream: &mut StreamName,
         position: u64,
         write: impl FnOnce() -> Result<Frame, E>,
     ) -> Result<Frame, E> {
-        // Held while the frame is written: that is what spares the others the work.
+        // The lock is held during writing, so that concurrent watches do not write the same frame.
         let mut shard = self.shards[stream.shard]
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
@@ -86,15 +86,15 @@ impl SharedFrames {
             .newest_last
             .iter()
             .rev()
-            .find(|kept| kept.position == position && stream.is(&kept.stream));
-        if let Some(kept) = known {
-            // One name for all: from now on it is found equal without being read.
-            stream.name.clone_from(&kept.stream);
-            return Ok(kept.frame.clone());
+            .find(|cached| cached.position == position && stream.is(&cached.stream));
+        if let Some(cached) = known {
+            // Equal streams share one name, so that later comparisons are of pointers.
+            stream.name.clone_from(&cached.stream);
+            return Ok(cached.frame.clone());
         }
         let frame = write()?;
         shard.bytes += frame.bytes.len();
-        shard.newest_last.push_back(Kept {
+        shard.newest_last.push_back(CachedFrame {
             stream: stream.name.clone(),
             position,
             frame: frame.clone(),

@@ -1,4 +1,4 @@
-//! What is particular to a kind, as one row of functions each; the rules themselves are in [`api`].
+//! The rules of each kind, as one table of functions a kind. The rules themselves are in [`api`].
 
 use api::address_pool;
 use api::apps;
@@ -20,40 +20,40 @@ use serde_json::Value;
 use crate::registry::namespace;
 use crate::registry::service::Registry;
 
-/// The particulars of one kind, in the order in which a write goes through them.
+/// The rules of one kind, in the order in which a write applies them.
 pub(crate) struct Strategy {
-    /// Completes what a client left out, and leaves out what is empty.
+    /// Sets defaults and removes empty fields.
     pub(crate) default_on_write: fn(&mut Value),
-    /// Whether the Service registry has to give it something.
+    /// Set if the Service registry allocates for this kind.
     pub(crate) allocates: bool,
-    /// Sets what a client may not choose in a new object.
+    /// Sets fields that a client may not choose in a new object.
     pub(crate) prepare_create: fn(&mut Value),
-    /// Sets what an update may not change; gets the new object and the old one.
+    /// Restores fields that an update may not change; takes the new object and the old one.
     pub(crate) prepare_update: fn(&mut Value, &Value),
-    /// The same for an update of the status.
+    /// Restores fields that an update of the status may not change.
     pub(crate) prepare_status_update: fn(&mut Value, &Value),
-    /// The same for an update of what is decided about the object (`/approval`).
+    /// Restores fields that an update of the approval (`/approval`) may not change.
     pub(crate) prepare_approval_update: fn(&mut Value, &Value),
-    /// The rules for a new object.
+    /// Validates a new object.
     pub(crate) validate: fn(&Value) -> FieldErrors,
-    /// The rules for a changed object; gets the new one and the old one.
+    /// Validates an update; takes the new object and the old one.
     pub(crate) validate_update: fn(&Value, &Value) -> FieldErrors,
-    /// The same for an update of the status.
+    /// Validates an update of the status.
     pub(crate) validate_status_update: fn(&Value, &Value) -> FieldErrors,
-    /// The same for an update of what is decided about the object.
+    /// Validates an update of the approval.
     pub(crate) validate_approval_update: fn(&Value, &Value) -> FieldErrors,
-    /// Completes an object as readers expect it; gets the primary family of the cluster.
+    /// Sets the defaults that readers see; takes the primary IP family of the cluster.
     pub(crate) default_on_read: fn(&mut Value, Family),
-    /// What the client is told about an accepted object.
+    /// Returns the warnings about a valid object.
     pub(crate) warnings: fn(&Value) -> Vec<String>,
-    /// The same for an update of the status.
+    /// Returns the warnings about an update of the status.
     pub(crate) status_warnings: fn(&Value) -> Vec<String>,
-    /// Tells the Service registry what has been written under a name, or that it was removed.
+    /// Updates the Service registry after a commit; takes the name and the object, or `None` if it was deleted.
     pub(crate) committed: fn(&Registry, &str, Option<&Value>),
 }
 
 impl Strategy {
-    /// The row of a kind.
+    /// Returns the rules of a kind.
     pub(crate) fn of(kind: &Kind) -> &'static Strategy {
         match kind.kind {
             "Service" => &SERVICE,
@@ -82,7 +82,7 @@ impl Strategy {
     }
 }
 
-/// A namespaced kind without rules of its own.
+/// The rules of a namespaced kind without rules of its own.
 const PLAIN: Strategy = Strategy {
     default_on_write: metadata::omit_empty,
     allocates: false,
@@ -100,7 +100,7 @@ const PLAIN: Strategy = Strategy {
     committed: |_, _, _| {},
 };
 
-/// The same for a kind without namespaces.
+/// The rules of a cluster-scoped kind without rules of its own.
 const PLAIN_OF_CLUSTER: Strategy = Strategy {
     validate: |object| metadata::validate(object, NameForm::DnsSubdomain, false),
     ..PLAIN
@@ -176,11 +176,11 @@ static IP_ADDRESS: Strategy = Strategy {
     validate: network::validate_ip_address,
     validate_update: network::validate_ip_address_update,
     committed: |registry, name, object| {
-        // The name has been checked to be an address.
+        // The name was validated to be an address.
         if let Ok(address) = name.parse() {
             match object {
-                Some(_) => registry.address_written(address),
-                None => registry.address_removed(address),
+                Some(_) => registry.mark_address_taken(address),
+                None => registry.mark_address_free(address),
             }
         }
     },
@@ -203,8 +203,8 @@ static SERVICE_CIDR: Strategy = Strategy {
     validate: network::validate_service_cidr,
     validate_update: network::validate_service_cidr_update,
     committed: |registry, name, object| match object {
-        Some(cidr) => registry.range_written(cidr),
-        None => registry.range_removed(name),
+        Some(cidr) => registry.apply_service_cidr(cidr),
+        None => registry.remove_service_cidr(name),
     },
     ..PLAIN_OF_CLUSTER
 };
@@ -291,7 +291,7 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
 };
 
 static NODE: Strategy = Strategy {
-    // A Node registers itself with its status, so a new one keeps it.
+    // A kubelet registers its Node with a status, so a new Node keeps it.
     prepare_update: keep_status,
     ..PLAIN_OF_CLUSTER
 };

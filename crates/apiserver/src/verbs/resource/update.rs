@@ -1,4 +1,4 @@
-//! Update: of an object, and of its status.
+//! Implements `update` of objects and their subresources.
 
 use api::apply::is_same_except_times;
 use api::decode::Format;
@@ -18,7 +18,7 @@ use crate::request::query::{WriteOptions, parse_version};
 use crate::request::route::Target;
 
 impl Resources {
-    /// Replaces an object by the one in a body; creates it if the kind allows that (API-06).
+    /// Replaces an object by that of a request body. Creates it if the kind allows creation on update (API-06).
     pub(crate) async fn update(
         &self,
         target: &Target,
@@ -45,7 +45,7 @@ impl Resources {
         settle_namespace(&mut object, target)?;
         match self.stored(target).await? {
             Some(stored) => {
-                let object = scale::taken(object, &stored.object, target)?;
+                let object = scale::from_representation(object, &stored.object, target)?;
                 self.replace(target, stored, object, Vec::new(), intent).await
             }
             None if target.kind.create_on_update && target.subresource.is_none() => {
@@ -56,7 +56,7 @@ impl Resources {
         }
     }
 
-    /// Replaces what is stored by a new version of it. `warnings` is what was said of that before.
+    /// Replaces a stored object by a new version. The result has `warnings` and those of the update.
     pub(crate) async fn replace(
         &self,
         target: &Target,
@@ -91,7 +91,7 @@ impl Resources {
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let mut allocation = None;
         let errors = match target.subresource {
-            // A scale is a way to write the object itself.
+            // A scale is written as a change of the object itself.
             None | Some(SCALE) => {
                 if strategy.allocates {
                     let allocated = self.services.update(self.store.index(), old, &mut new, dry_run);
@@ -124,7 +124,8 @@ impl Resources {
         warnings.extend(self.admission.validate(self.store.index(), attempt, &new)?);
         (strategy.default_on_read)(&mut new, self.services.families().primary);
         set_records(&mut new, records);
-        // A value that is stored with an older key, or plain, is written with the present one, as upstream does.
+        // As upstream: an unchanged object is written if its stored form is outdated, to encrypt it with the
+        // current key.
         if is_same_except_times(&new, old) && !self.is_stored_stale(&stored.entry.key) {
             return Ok(Outcome::ok(stored.entry.value));
         }
@@ -144,7 +145,7 @@ impl Resources {
         Ok(Outcome::ok(inscribed(&value, revision)?))
     }
 
-    /// Removes an object whose last finalizer is gone; the answer shows it as it would have been stored.
+    /// Removes an object whose last finalizer was removed; returns it as it would have been stored.
     async fn finish(
         &self,
         target: &Target,
@@ -160,7 +161,7 @@ impl Resources {
     }
 }
 
-/// Checks that the new object means the stored one, in the version that the client has seen.
+/// Checks the UID and the `resourceVersion` of a new object against the stored one.
 fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
     let (kind, name) = (target.kind, target.name());
     let (given, current) = (child(new, "metadata"), stored.metadata());
@@ -182,7 +183,7 @@ fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), F
     Ok(())
 }
 
-/// What an update cannot change, or may leave out.
+/// Copies metadata that an update cannot change, or may omit, from the stored object.
 fn carry_over(new: &mut Value, old: &Value) {
     let before = child(old, "metadata");
     let metadata = metadata_mut(new);
@@ -206,7 +207,7 @@ fn carry_over(new: &mut Value, old: &Value) {
     clear(metadata, "selfLink");
 }
 
-/// `finalize` changes the finalizers in the spec of a Namespace, nothing else.
+/// Restores everything except `spec.finalizers`, the only field that `finalize` of a Namespace changes.
 fn keep_but_finalizers(new: &mut Value, old: &Value) {
     let finalizers = child(new, "spec").get("finalizers").cloned();
     let mut kept = old.clone();
@@ -218,7 +219,7 @@ fn keep_but_finalizers(new: &mut Value, old: &Value) {
     *new = kept;
 }
 
-/// Whether nothing holds a deleted object back any more.
+/// True if a deleted object has neither finalizers nor a grace period left.
 fn is_finished(object: &Value) -> bool {
     let metadata = child(object, "metadata");
     is_set(metadata, "deletionTimestamp")

@@ -1,4 +1,4 @@
-//! Watch: the changes of a collection as a stream of lines.
+//! Implements `watch`: the changes of a collection as a stream of lines.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -22,20 +22,21 @@ use crate::shutdown::Shutdown;
 use crate::transport::response::FRAME_BYTES;
 use crate::verbs::printing::IncludeObject;
 
-/// How often a client that takes bookmarks gets one while nothing else happens, as upstream does.
+/// Interval of bookmarks for clients that request them, as upstream's.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
-/// A watch without `timeoutSeconds` ends between this and twice this, so that not all come back at once.
+/// Lower bound of the random timeout of watches without `timeoutSeconds`. The upper bound is twice this, so that
+/// clients do not reconnect all at once.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1800);
-/// No watch lasts longer, whatever the client asks for.
+/// Upper bound of `timeoutSeconds`.
 const TIMEOUT_MAX: Duration = Duration::from_secs(24 * 3600);
-/// What it takes to tell one watch of a change, together with its share of what happens in the kernel.
-const REST_PER_WATCH: Duration = Duration::from_micros(10);
-/// Timers are not finer than this.
-const REST_MIN: Duration = Duration::from_millis(1);
-/// No change waits longer for others, however many watches there are.
-const REST_MAX: Duration = Duration::from_millis(20);
+/// Cost of sending an event to one watch, including its share of kernel work.
+const BATCH_DELAY_PER_WATCH: Duration = Duration::from_micros(10);
+/// Shortest batch delay: timers have no finer resolution.
+const BATCH_DELAY_MIN: Duration = Duration::from_millis(1);
+/// Longest batch delay, independent of the number of watches.
+const BATCH_DELAY_MAX: Duration = Duration::from_millis(20);
 
-/// The lines of a watch.
+/// The lines of a watch response.
 pub(crate) type LineStream = Pin<Box<dyn Stream<Item = Bytes> + Send>>;
 
 impl Resources {
@@ -58,13 +59,13 @@ impl Resources {
             selection,
             form,
             include,
-            told_columns: false,
-            told: 0,
+            has_sent_columns: false,
+            event_count: 0,
             rendered: self.rendered.clone(),
         };
         let start = match self.start(&lines.selection, options) {
             Ok(start) => start,
-            Err(StoreError::Compacted { requested, oldest }) => return Ok(too_old(requested, oldest, form)),
+            Err(StoreError::Compacted { requested, oldest }) => return Ok(compacted(requested, oldest, form)),
             Err(other) => return Err(Failure::of_read(&other)),
         };
         start.initial.iter().try_for_each(check_readable)?;
@@ -72,7 +73,7 @@ impl Resources {
         period.set_missed_tick_behavior(MissedTickBehavior::Delay);
         period.reset();
         self.watch_counts.watches(target.kind, 1);
-        let telling = Telling {
+        let stream = WatchStream {
             counts: self.watch_counts.clone(),
             lines,
             stream,
@@ -80,17 +81,20 @@ impl Resources {
             initial: start.initial.into_iter(),
             initial_ends_at: start.bookmark_at,
             watch: start.watch,
-            bookmarks: options.bookmarks,
+            sends_bookmarks: options.bookmarks,
             period,
-            rest: Rest::default(),
-            end: Box::pin(end(self.shutdown.clone(), timeout(options.timeout_seconds))),
+            batch_delay: BatchDelay::default(),
+            end: Box::pin(timeout_or_shutdown(
+                self.shutdown.clone(),
+                timeout(options.timeout_seconds),
+            )),
             is_over: false,
         };
         Ok(Box::pin(futures_util::stream::unfold(
-            telling,
-            |mut telling| async move {
-                let frame = telling.next_frame().await?;
-                Some((frame, telling))
+            stream,
+            |mut stream| async move {
+                let frame = stream.next_frame().await?;
+                Some((frame, stream))
             },
         )))
     }
@@ -118,46 +122,46 @@ impl Resources {
     }
 }
 
-/// Where a watch begins.
+/// The initial state of a watch.
 struct Start {
     initial: Vec<Entry>,
     bookmark_at: Option<Revision>,
     watch: Watch,
 }
 
-/// A watch that goes on.
-struct Telling {
+/// A watch in progress.
+struct WatchStream {
     counts: Arc<WatchCounts>,
     lines: Lines,
     stream: StreamName,
     frames: Arc<SharedFrames>,
     initial: std::vec::IntoIter<Entry>,
-    /// The revision of the bookmark behind the initial objects, until it was told.
+    /// Revision of the bookmark that follows the initial objects; `None` once it is sent.
     initial_ends_at: Option<Revision>,
     watch: Watch,
-    bookmarks: bool,
+    sends_bookmarks: bool,
     period: Interval,
-    rest: Rest,
-    /// Resolves when the watch is to end.
+    batch_delay: BatchDelay,
+    /// Resolves at the timeout or at shutdown.
     end: Pin<Box<dyn Future<Output = ()> + Send>>,
     is_over: bool,
 }
 
-/// What a watch waits for.
-enum Happening {
+/// The next input of a watch.
+enum Input {
     Events(Result<(), StoreError>),
     Bookmark,
     End,
 }
 
-impl Drop for Telling {
+impl Drop for WatchStream {
     fn drop(&mut self) {
         self.counts.watches(self.lines.kind, -1);
     }
 }
 
-impl Telling {
-    /// The next lines, as many as there are up to a frame's worth; `None` when the watch is over.
+impl WatchStream {
+    /// Returns the next lines, up to a frame's worth; `None` at the end of the watch.
     async fn next_frame(&mut self) -> Option<Bytes> {
         loop {
             if self.is_over {
@@ -165,12 +169,12 @@ impl Telling {
             }
             let frame = match self.initial_frame() {
                 Some(frame) => frame,
-                None => match self.happening().await {
-                    Happening::Events(ready) => self.events_frame(ready),
-                    Happening::Bookmark => self.progress_frame(),
-                    Happening::End => {
+                None => match self.next_input().await {
+                    Input::Events(ready) => self.events_frame(ready),
+                    Input::Bookmark => self.progress_frame(),
+                    Input::End => {
                         self.is_over = true;
-                        match self.bookmarks {
+                        match self.sends_bookmarks {
                             true => self.progress_frame(),
                             false => Bytes::new(),
                         }
@@ -178,13 +182,14 @@ impl Telling {
                 },
             };
             if !frame.is_empty() {
-                self.counts.told(self.lines.kind, self.lines.take_told());
+                self.counts
+                    .add_events(self.lines.kind, self.lines.take_event_count());
                 return Some(frame);
             }
         }
     }
 
-    /// Initial objects, perhaps none of which is selected; `None` when all were told before.
+    /// Returns initial objects; the frame is empty if none matches. `None` once all are sent.
     fn initial_frame(&mut self) -> Option<Bytes> {
         if self.initial.len() == 0 && self.initial_ends_at.is_none() {
             return None;
@@ -203,40 +208,40 @@ impl Telling {
         Some(out.freeze())
     }
 
-    async fn happening(&mut self) -> Happening {
+    async fn next_input(&mut self) -> Input {
         let ready = async {
-            self.rest.over().await;
+            self.batch_delay.elapsed().await;
             self.watch.ready().await
         };
         tokio::select! {
             biased;
-            () = self.end.as_mut() => Happening::End,
-            ready = ready => Happening::Events(ready),
-            _ = self.period.tick(), if self.bookmarks => Happening::Bookmark,
+            () = self.end.as_mut() => Input::End,
+            ready = ready => Input::Events(ready),
+            _ = self.period.tick(), if self.sends_bookmarks => Input::Bookmark,
         }
     }
 
-    /// The events that wait.
+    /// Returns the pending events as a frame.
     fn events_frame(&mut self, ready: Result<(), StoreError>) -> Bytes {
         let (lines, watch) = (&mut self.lines, &mut self.watch);
         let position = watch.position();
-        let written = ready.and_then(|()| match lines.is_stateless() {
+        let result = ready.and_then(|()| match lines.is_stateless() {
             true => self
                 .frames
-                .get_or_write(&mut self.stream, position, || written(lines, watch)),
-            false => written(lines, watch),
+                .get_or_write(&mut self.stream, position, || write_events(lines, watch)),
+            false => write_events(lines, watch),
         });
-        match written {
+        match result {
             Ok(frame) => {
-                self.lines.told += frame.told;
+                self.lines.event_count += frame.event_count;
                 self.watch.skip_to(frame.next);
                 if !self.watch.has_more() {
-                    self.rest.begin(self.counts.open(self.lines.kind));
+                    self.batch_delay.start(self.counts.open(self.lines.kind));
                 }
                 frame.bytes
             }
             Err(error) => {
-                tracing::info!(prefix = %self.lines.selection.prefix, %error, "a watch was cut");
+                tracing::info!(prefix = %self.lines.selection.prefix, %error, "watch ended: events were lost");
                 let failure = Failure::expired("too old resource version: the watch did not keep up");
                 let mut out = BytesMut::new();
                 watch_events::error(&failure, self.lines.form.encoding, &mut out);
@@ -256,47 +261,48 @@ impl Telling {
     }
 }
 
-/// Writes what waits, up to a frame's worth.
-fn written(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
-    let told_before = lines.take_told();
+/// Writes pending events, up to a frame's worth.
+fn write_events(lines: &mut Lines, watch: &mut Watch) -> Result<Frame, StoreError> {
+    let earlier_count = lines.take_event_count();
     let mut out = BytesMut::new();
     while out.len() < FRAME_BYTES {
         match watch.try_next() {
-            // The client lists anew, which says what is wrong.
+            // The client lists again, and the list reports the error.
             Ok(Some(event)) if store::is_sealed(&event.value) => {
                 let reason = format!("the new value of {} cannot be decrypted", event.key);
                 return Err(StoreError::Corrupt { reason });
             }
             Ok(Some(event)) => lines.event(&event, &mut out),
             Ok(None) => break,
-            // What was read before is told first; the error comes again.
+            // Events that were read before are sent first; the next call returns the error again.
             Err(_) if !out.is_empty() => break,
             Err(error) => return Err(error),
         }
     }
-    let told = lines.take_told();
-    lines.told = told_before;
+    let event_count = lines.take_event_count();
+    lines.event_count = earlier_count;
     Ok(Frame {
         bytes: out.freeze(),
-        told,
+        event_count,
         next: watch.position(),
     })
 }
 
-/// The pause between two looks into the log: a watch that was told everything takes what comes shortly after it in one
-/// go. Waking many watches takes time, of which each change in a rapid sequence would need as much as the first.
+/// The delay in which events are batched once a watch has sent all events. Waking all watches of a kind costs CPU
+/// time; without batching, every change in a rapid sequence would cost as much as the first.
 #[derive(Default)]
-struct Rest {
+struct BatchDelay {
     timer: Option<Pin<Box<Sleep>>>,
-    is_over: bool,
+    has_elapsed: bool,
 }
 
-impl Rest {
-    /// Begins one, as long as it takes to tell all watches of the kind, if that is long enough to be worth a timer.
-    fn begin(&mut self, watches: u32) {
-        let length = (REST_PER_WATCH * watches).min(REST_MAX);
-        self.is_over = length < REST_MIN;
-        if self.is_over {
+impl BatchDelay {
+    /// Starts a delay proportional to the number of watches of the kind, or none if it would be shorter than a
+    /// timer's resolution.
+    fn start(&mut self, watches: u32) {
+        let length = (BATCH_DELAY_PER_WATCH * watches).min(BATCH_DELAY_MAX);
+        self.has_elapsed = length < BATCH_DELAY_MIN;
+        if self.has_elapsed {
             return;
         }
         let end = Instant::now() + length;
@@ -306,19 +312,19 @@ impl Rest {
         }
     }
 
-    /// Resolves when it is over. Dropping the future loses nothing.
-    async fn over(&mut self) {
+    /// Resolves at the end of the delay. Cancel-safe.
+    async fn elapsed(&mut self) {
         if let Some(timer) = &mut self.timer
-            && !self.is_over
+            && !self.has_elapsed
         {
             timer.as_mut().await;
-            self.is_over = true;
+            self.has_elapsed = true;
         }
     }
 }
 
-/// Resolves when a watch is to end: after its time, or with the server.
-async fn end(mut shutdown: Shutdown, timeout: Duration) {
+/// Resolves at the timeout or at shutdown.
+async fn timeout_or_shutdown(mut shutdown: Shutdown, timeout: Duration) {
     tokio::select! {
         biased;
         () = shutdown.requested() => {}
@@ -326,16 +332,16 @@ async fn end(mut shutdown: Shutdown, timeout: Duration) {
     }
 }
 
-fn timeout(asked_seconds: Option<u64>) -> Duration {
-    match asked_seconds {
+fn timeout(requested_seconds: Option<u64>) -> Duration {
+    match requested_seconds {
         Some(seconds) if seconds > 0 => Duration::from_secs(seconds).min(TIMEOUT_MAX),
         _ => TIMEOUT_MIN.mul_f64(1.0 + fastrand::f64()),
     }
 }
 
-/// A watch from before the history: it says so and ends.
-fn too_old(asked: Revision, oldest: Revision, form: Form) -> LineStream {
-    let failure = Failure::expired(format!("too old resource version: {asked} ({oldest})"));
+/// Returns a watch that reports a compacted revision and ends.
+fn compacted(requested: Revision, oldest: Revision, form: Form) -> LineStream {
+    let failure = Failure::expired(format!("too old resource version: {requested} ({oldest})"));
     let mut out = BytesMut::new();
     watch_events::error(&failure, form.encoding, &mut out);
     Box::pin(futures_util::stream::once(async move { out.freeze() }))

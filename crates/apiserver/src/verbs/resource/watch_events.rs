@@ -1,4 +1,4 @@
-//! From a change in the store to the line that a watcher gets. Pure.
+//! Encoding of store events as watch events. Pure.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use serde_json::{Value, json};
 use store::{Event, EventKind, Revision};
 
 use super::metadata_mut;
-use super::rendered_events::{Place, RenderedEvents};
+use super::rendered_events::{EventKey, RenderedEvents};
 use super::selection::Selection;
 use crate::failure::Failure;
 use crate::request::negotiation::{Encoding, Form, Representation};
 use crate::verbs::printing::{IncludeObject, STATUS_DEFINITION, metadata_only, row, table_of};
 
-/// The annotation of the bookmark behind the initial events.
+/// Annotation of the bookmark that follows the initial objects.
 const INITIAL_EVENTS_END: &str = "k8s.io/initial-events-end";
 
-/// What a watch line says has happened.
+/// The type of a watch event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Change {
     Added,
@@ -37,40 +37,40 @@ impl Change {
     }
 }
 
-/// Writes the lines of one watch.
+/// Writes the events of one watch.
 pub(super) struct Lines {
     pub(super) kind: &'static Kind,
     pub(super) selection: Selection,
     pub(super) form: Form,
     pub(super) include: IncludeObject,
-    /// A table's columns are told with the first line only.
-    pub(super) told_columns: bool,
-    /// Events told since that was asked for.
-    pub(super) told: u64,
-    /// What other watches have written already.
+    /// Set once the columns of a table were sent; they are sent with the first row only.
+    pub(super) has_sent_columns: bool,
+    /// Events that were written since the last [`Lines::take_event_count`].
+    pub(super) event_count: u64,
+    /// Events that were encoded for other watches.
     pub(super) rendered: Arc<RenderedEvents>,
 }
 
 impl Lines {
-    /// Whether what comes next depends on nothing that was told before.
+    /// True if the next line does not depend on lines that were sent before.
     pub(super) fn is_stateless(&self) -> bool {
-        self.told_columns || self.form.representation != Representation::Table
+        self.has_sent_columns || self.form.representation != Representation::Table
     }
 
-    /// How many events were told since this was asked.
-    pub(super) fn take_told(&mut self) -> u64 {
-        std::mem::take(&mut self.told)
+    /// Returns and resets the number of written events.
+    pub(super) fn take_event_count(&mut self) -> u64 {
+        std::mem::take(&mut self.event_count)
     }
 
-    /// The line of an object that was there before the watch began, if it is selected.
+    /// Writes an object that existed before the watch, if it matches.
     pub(super) fn initial(&mut self, key: &str, bytes: &[u8], out: &mut BytesMut) {
         if self.selection.is_everything() || self.selection.matches(key, bytes) {
             self.line(Change::Added, bytes, out);
         }
     }
 
-    /// The line of an event, if it concerns what is selected: objects that enter the selection come into being for
-    /// the watcher, those that leave it are gone.
+    /// Writes an event if it concerns a matching object. An object that begins to match is `ADDED`, one that
+    /// ceases to match is `DELETED`.
     pub(super) fn event(&mut self, event: &Event, out: &mut BytesMut) {
         if self.selection.is_everything() {
             let change = match event.kind {
@@ -97,7 +97,7 @@ impl Lines {
         }
     }
 
-    /// A bookmark: everything up to `revision` was told.
+    /// Writes a bookmark: all events up to `revision` are sent.
     pub(super) fn bookmark(&mut self, revision: Revision, ends_initial: bool, out: &mut BytesMut) {
         let mut metadata = json!({ "resourceVersion": revision.to_string(), "creationTimestamp": null });
         if ends_initial {
@@ -109,19 +109,19 @@ impl Lines {
             Representation::Table => IncludeObject::Whole,
             _ => self.include,
         };
-        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
-        out.put_slice(&self.framed("BOOKMARK", object, include, tells_columns));
+        let includes_columns = !std::mem::replace(&mut self.has_sent_columns, true);
+        out.put_slice(&self.framed("BOOKMARK", object, include, includes_columns));
     }
 
-    /// The line of an object in the store, which is the same for all watches of this form.
+    /// Writes an event whose encoding is shared by all watches of this form.
     fn shared_line(&mut self, change: Change, event: &Event, out: &mut BytesMut) {
         if self.sends_stored_bytes()
-            || (self.form.representation == Representation::Table && !self.told_columns)
+            || (self.form.representation == Representation::Table && !self.has_sent_columns)
         {
             return self.line(change, &event.value, out);
         }
-        self.told += 1;
-        let place = Place {
+        self.event_count += 1;
+        let key = EventKey {
             revision: event.revision,
             key: event.key.clone(),
             group: self.kind.group,
@@ -129,8 +129,8 @@ impl Lines {
             form: self.form,
             include: self.include,
         };
-        let line = self.rendered.get_or_write(place, || {
-            // What was stored is JSON; a line that says nothing is better than none if it is not.
+        let line = self.rendered.get_or_write(key, || {
+            // Stored values are JSON. If one is not, an empty object is sent rather than no event.
             let object = serde_json::from_slice(&event.value).unwrap_or_default();
             self.framed(change.name(), object, self.include, false)
         });
@@ -138,22 +138,22 @@ impl Lines {
     }
 
     fn line(&mut self, change: Change, bytes: &[u8], out: &mut BytesMut) {
-        self.told += 1;
+        self.event_count += 1;
         if self.sends_stored_bytes() {
             return put_line(change.name(), bytes, out);
         }
         let object = serde_json::from_slice(bytes).unwrap_or_default();
-        let tells_columns = !std::mem::replace(&mut self.told_columns, true);
-        out.put_slice(&self.framed(change.name(), object, self.include, tells_columns));
+        let includes_columns = !std::mem::replace(&mut self.has_sent_columns, true);
+        out.put_slice(&self.framed(change.name(), object, self.include, includes_columns));
     }
 
-    /// Whether what is stored is what is sent.
+    /// True if stored bytes are sent without conversion.
     fn sends_stored_bytes(&self) -> bool {
         self.form.is_plain() && self.kind.is_stored_form()
     }
 
-    /// An object in the form of this watch, as a line or a frame of its own.
-    fn framed(&self, change: &str, object: Value, include: IncludeObject, tells_columns: bool) -> Bytes {
+    /// Encodes an object in the form of this watch, as a line or a protobuf frame.
+    fn framed(&self, change: &str, object: Value, include: IncludeObject, includes_columns: bool) -> Bytes {
         let kind = self.kind;
         let shown = match (self.form.representation, self.form.encoding) {
             (Representation::Objects, Encoding::Protobuf) => {
@@ -171,7 +171,7 @@ impl Lines {
                 let version = object["metadata"]["resourceVersion"].clone();
                 let row = row(kind, object, include);
                 let mut table = table_of(kind, vec![row], json!({ "resourceVersion": version }));
-                if !tells_columns {
+                if !includes_columns {
                     table["columnDefinitions"] = Value::Array(Vec::new());
                 }
                 table
@@ -183,7 +183,7 @@ impl Lines {
     }
 }
 
-/// The line of a failure; it is the last one.
+/// Writes an `ERROR` event, the last of a watch.
 pub(super) fn error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
     let status = failure.status();
     match encoding {
@@ -197,7 +197,7 @@ pub(super) fn error(failure: &Failure, encoding: Encoding, out: &mut BytesMut) {
     }
 }
 
-/// Every served kind has a protobuf form, so there is always something to frame.
+/// Encodes an event as a protobuf frame. Every served kind has a protobuf form, so `enveloped` is never `None`.
 fn protobuf_frame(change: &str, enveloped: Option<Vec<u8>>) -> Bytes {
     protobuf::watch_frame(change, &enveloped.unwrap_or_default()).into()
 }
@@ -212,7 +212,7 @@ fn put_line(change: &str, object: &[u8], out: &mut BytesMut) {
     out.put_slice(b"}\n");
 }
 
-/// An object as it left the selection, at the revision of that.
+/// Returns the last matching state of an object, at the revision at which it ceased to match.
 fn at_revision(bytes: &[u8], revision: Revision) -> Vec<u8> {
     match serde_json::from_slice::<Value>(bytes) {
         Ok(mut object) => {

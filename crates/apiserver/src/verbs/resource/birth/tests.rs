@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn generated_names_fit_a_label() {
+fn generated_names_fit_a_dns_label() {
     let name = generated_name("web-");
     assert!(name.starts_with("web-") && name.len() == 9, "{name}");
     assert_eq!(generated_name(&"x".repeat(100)).len(), 63);
@@ -9,7 +9,7 @@ fn generated_names_fit_a_label() {
 }
 
 #[test]
-fn times_are_whole_seconds() {
+fn times_have_whole_seconds() {
     let time = now();
     assert!(
         time.ends_with('Z') && time.len() == "2026-01-01T00:00:00Z".len(),

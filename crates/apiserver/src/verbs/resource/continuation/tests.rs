@@ -3,17 +3,17 @@ use api::kind::find;
 use super::*;
 
 #[test]
-fn tokens_come_back_and_others_do_not() {
+fn accepts_only_its_own_tokens_for_the_same_kind() {
     let services = find("", "v1", "services").unwrap();
     let nodes = find("", "v1", "nodes").unwrap();
     let token = Continuation::new(Revision(7), "/services/a/b").token();
-    let read = Continuation::parse(&token, services).unwrap();
+    let parsed = Continuation::parse(&token, services).unwrap();
     assert_eq!(
-        (read.revision(), read.after()),
+        (parsed.revision(), parsed.after()),
         (Some(Revision(7)), "/services/a/b")
     );
-    let late = Continuation::parse(&read.at_newest().token(), services).unwrap();
-    assert_eq!((late.revision(), late.after()), (None, "/services/a/b"));
+    let newest = Continuation::parse(&parsed.at_newest().token(), services).unwrap();
+    assert_eq!((newest.revision(), newest.after()), (None, "/services/a/b"));
     assert!(Continuation::parse(&token, nodes).is_err());
     assert!(Continuation::parse("nonsense", services).is_err());
     assert!(Continuation::parse("", services).is_err());

@@ -8,21 +8,27 @@ fn pod(node: &str) -> Value {
 }
 
 #[test]
-fn a_pod_on_a_node_gets_time_and_later_deletes_only_shorten_it() {
+fn later_deletes_only_shorten_the_grace_period_of_a_scheduled_pod() {
     let pods = find("", "v1", "pods").unwrap();
-    assert_eq!(judge(pods, &pod(""), &DeleteOptions::default()), Verdict::Remove);
-    let Verdict::Mark(marked) = judge(pods, &pod("n"), &DeleteOptions::default()) else {
+    assert_eq!(
+        decide(pods, &pod(""), &DeleteOptions::default()),
+        Decision::Remove
+    );
+    let Decision::Mark(marked) = decide(pods, &pod("n"), &DeleteOptions::default()) else {
         panic!("a running Pod is marked first");
     };
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
     assert_eq!(marked["metadata"]["generation"], 2);
-    assert_eq!(judge(pods, &marked, &DeleteOptions::default()), Verdict::Pending);
+    assert_eq!(
+        decide(pods, &marked, &DeleteOptions::default()),
+        Decision::Pending
+    );
     let sooner = DeleteOptions {
         grace_period_seconds: Some(5),
         ..DeleteOptions::default()
     };
-    let Verdict::Mark(shortened) = judge(pods, &marked, &sooner) else {
-        panic!("it can be shortened")
+    let Decision::Mark(shortened) = decide(pods, &marked, &sooner) else {
+        panic!("the second delete marks the Pod again")
     };
     assert_eq!(shortened["metadata"]["deletionGracePeriodSeconds"], 5);
     assert_eq!(shortened["metadata"]["generation"], 2);
@@ -30,27 +36,27 @@ fn a_pod_on_a_node_gets_time_and_later_deletes_only_shorten_it() {
         grace_period_seconds: Some(0),
         ..DeleteOptions::default()
     };
-    assert_eq!(judge(pods, &shortened, &now), Verdict::Remove);
+    assert_eq!(decide(pods, &shortened, &now), Decision::Remove);
 }
 
 #[test]
-fn finalizers_hold_an_object_back() {
+fn finalizers_keep_a_deleted_object() {
     let services = find("", "v1", "services").unwrap();
     let object = json!({"metadata": {"name": "s", "finalizers": ["example.com/f"]}});
-    let Verdict::Mark(marked) = judge(services, &object, &DeleteOptions::default()) else {
-        panic!("it is marked")
+    let Decision::Mark(marked) = decide(services, &object, &DeleteOptions::default()) else {
+        panic!("a Service with a finalizer is marked")
     };
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 0);
     assert_eq!(
-        judge(services, &marked, &DeleteOptions::default()),
-        Verdict::Pending
+        decide(services, &marked, &DeleteOptions::default()),
+        Decision::Pending
     );
     let foreground = DeleteOptions {
         propagation: Some(Propagation::Foreground),
         ..DeleteOptions::default()
     };
-    let Verdict::Mark(marked) = judge(services, &json!({"metadata": {"name": "s"}}), &foreground) else {
-        panic!("it is marked")
+    let Decision::Mark(marked) = decide(services, &json!({"metadata": {"name": "s"}}), &foreground) else {
+        panic!("foreground deletion marks the Service")
     };
     assert_eq!(marked["metadata"]["finalizers"], json!(["foregroundDeletion"]));
 }

@@ -5,13 +5,13 @@ use super::*;
 fn frame(length: usize) -> Result<Frame, Infallible> {
     Ok(Frame {
         bytes: vec![0; length].into(),
-        told: 1,
+        event_count: 1,
         next: 1,
     })
 }
 
 #[test]
-fn a_frame_is_written_once_for_a_stream_and_a_position() {
+fn writes_each_frame_once_per_stream_and_position() {
     let frames = SharedFrames::default();
     let mut written = 0;
     for (stream, position) in [("a", 1), ("a", 1), ("a", 2), ("b", 1), ("a", 2)] {
@@ -24,7 +24,7 @@ fn a_frame_is_written_once_for_a_stream_and_a_position() {
 }
 
 #[test]
-fn old_frames_are_dropped() {
+fn drops_old_frames() {
     let frames = SharedFrames::default();
     let mut stream = frames.stream("a");
     for position in 0..1_000 {
@@ -37,7 +37,7 @@ fn old_frames_are_dropped() {
         shard
             .newest_last
             .iter()
-            .map(|kept| kept.frame.bytes.len())
+            .map(|cached| cached.frame.bytes.len())
             .sum::<usize>()
     );
 }

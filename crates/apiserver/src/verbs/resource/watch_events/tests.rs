@@ -13,8 +13,8 @@ fn lines(query: &str) -> Lines {
         selection: Selection::read(&target, &options).unwrap(),
         form: Form::PLAIN,
         include: IncludeObject::Metadata,
-        told_columns: false,
-        told: 0,
+        has_sent_columns: false,
+        event_count: 0,
         rendered: Arc::default(),
     }
 }
@@ -24,7 +24,7 @@ fn labelled(value: &str) -> Bytes {
     Bytes::from(object.to_string())
 }
 
-fn told(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(String, String)> {
+fn written_events(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(String, String)> {
     let event = Event {
         kind,
         key: "/services/default/a".into(),
@@ -50,15 +50,27 @@ fn told(kind: EventKind, value: &str, previous: Option<&str>) -> Vec<(String, St
 }
 
 #[test]
-fn selections_are_entered_and_left() {
+fn events_reflect_objects_that_begin_and_cease_to_match() {
     let one = |change: &str, version: &str| vec![(change.to_owned(), version.to_owned())];
-    assert_eq!(told(EventKind::Created, "1", None), one("ADDED", "1"));
-    assert_eq!(told(EventKind::Created, "2", None), vec![]);
-    assert_eq!(told(EventKind::Updated, "1", Some("2")), one("ADDED", "1"));
-    assert_eq!(told(EventKind::Updated, "1", Some("1")), one("MODIFIED", "1"));
-    assert_eq!(told(EventKind::Updated, "2", Some("1")), one("DELETED", "9"));
-    assert_eq!(told(EventKind::Deleted, "1", Some("1")), one("DELETED", "1"));
-    assert_eq!(told(EventKind::Deleted, "2", Some("2")), vec![]);
+    assert_eq!(written_events(EventKind::Created, "1", None), one("ADDED", "1"));
+    assert_eq!(written_events(EventKind::Created, "2", None), vec![]);
+    assert_eq!(
+        written_events(EventKind::Updated, "1", Some("2")),
+        one("ADDED", "1")
+    );
+    assert_eq!(
+        written_events(EventKind::Updated, "1", Some("1")),
+        one("MODIFIED", "1")
+    );
+    assert_eq!(
+        written_events(EventKind::Updated, "2", Some("1")),
+        one("DELETED", "9")
+    );
+    assert_eq!(
+        written_events(EventKind::Deleted, "1", Some("1")),
+        one("DELETED", "1")
+    );
+    assert_eq!(written_events(EventKind::Deleted, "2", Some("2")), vec![]);
 }
 
 #[test]
@@ -76,7 +88,7 @@ fn bookmarks_carry_kind_and_revision() {
 }
 
 #[test]
-fn columns_are_told_once() {
+fn columns_are_sent_once() {
     let mut lines = lines("");
     lines.form.representation = Representation::Table;
     let mut out = BytesMut::new();
@@ -92,7 +104,7 @@ fn columns_are_told_once() {
 }
 
 #[test]
-fn an_event_is_written_once_for_all_watches_of_a_form() {
+fn watches_of_one_form_share_encoded_events() {
     let mut first = lines("");
     first.form.encoding = Encoding::Protobuf;
     let mut second = lines("");
