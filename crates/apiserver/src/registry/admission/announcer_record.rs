@@ -1,8 +1,8 @@
-//! The record of announcers ([`api::announcers`]). Each announcer may change its own entry and nothing that is another's; a
-//! member is taken out only if its Node is gone. So a machine that somebody has taken over speaks for itself alone.
+//! Admission of the announcer record ([`api::announcers`]). Each announcer changes its own entry only, and removes
+//! a member only if its Node is gone. So a compromised node cannot speak for others.
 //!
-//! Announcers on machines have users of their own, `system:portolan-announcer:NODE`. Others who may write the Lease, as
-//! administrators, are not restricted here.
+//! Announcers on nodes are users of their own, `system:portolan-announcer:NODE`. Other users with the right to
+//! write the Lease, such as administrators, are not restricted here.
 
 use std::collections::BTreeMap;
 
@@ -21,15 +21,15 @@ use crate::request::route::Target;
 mod tests;
 
 const USER_PREFIX: &str = "system:portolan-announcer:";
-/// Metadata that announcers do not write. Owners and finalizers decide over the life of the object.
+/// Metadata that announcers may not write. Owners and finalizers determine the lifetime of the object.
 const FOREIGN_METADATA: [&str; 3] = ["labels", "ownerReferences", "finalizers"];
 
-/// The Node whose announcer this is.
+/// Returns the node of an announcer; `None` for other users.
 pub(super) fn announcer_of(requester: Option<&Identity>) -> Option<&str> {
     requester?.user.strip_prefix(USER_PREFIX)
 }
 
-/// Checks that the announcer of a node may write this Lease.
+/// Admits a write of the Lease by the announcer of `node`.
 pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Value) -> Result<(), Failure> {
     let target = attempt.target;
     let name = match target.name() {
@@ -47,35 +47,40 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
     if foreign_metadata(lease) != stored.map(foreign_metadata).unwrap_or_default() {
         return Err(refused(format!("can only write the annotation {ANNOTATION:?}")));
     }
-    let after = record(lease).map_err(|why| refused(format!("wrote a record that cannot be read: {why}")))?;
+    let after = parse_record(lease).map_err(|why| refused(format!("wrote an invalid record: {why}")))?;
     let is_gone = |name: &str| {
         let key = kind::find("", "v1", "nodes").map(|kind| Target::object(kind, "", name).key());
         key.is_some_and(|key| index.get(&key).is_none())
     };
-    let checked = match stored {
-        None => founding(node, &after),
-        // One that nobody can read is an administrator's to delete.
-        Some(stored) => match record(stored) {
-            Ok(before) => change(node, &before, &after, is_gone),
-            Err(why) => Err(format!("cannot replace a record that cannot be read: {why}")),
+    let decision = match stored {
+        None => check_first_record(node, &after),
+        // An unreadable record can only be deleted, by an administrator.
+        Some(stored) => match parse_record(stored) {
+            Ok(before) => check_change(node, &before, &after, is_gone),
+            Err(why) => Err(format!("cannot replace an invalid record: {why}")),
         },
     };
-    checked.map_err(refused)
+    decision.map_err(refused)
 }
 
-/// Checks that a first record has one member.
-fn founding(node: &str, after: &Record) -> Result<(), String> {
+/// Checks that a first record has its writer as the only member.
+fn check_first_record(node: &str, after: &Record) -> Result<(), String> {
     let is_own = after.members_and_joining().map(|(name, _)| &**name).eq([node]);
     let is_first = (after.sequence, after.epoch) == (1, 1) && after.tie_breaker.is_none();
     (is_own && is_first)
         .then_some(())
-        .ok_or_else(|| "can only found a record of itself".to_owned())
+        .ok_or_else(|| "can only create a record with itself as the only member".to_owned())
 }
 
-/// Checks that a change leaves the entries of other members as they are.
-fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) -> bool) -> Result<(), String> {
+/// Checks that a change keeps the entries of other members.
+fn check_change(
+    node: &str,
+    before: &Record,
+    after: &Record,
+    is_gone: impl Fn(&str) -> bool,
+) -> Result<(), String> {
     if before.cluster != after.cluster {
-        return Err("cannot make the record one of another cluster".to_owned());
+        return Err("cannot change the cluster of the record".to_owned());
     }
     if after.sequence != before.sequence + 1 || !(before.epoch..=before.epoch + 1).contains(&after.epoch) {
         return Err("can only add one to sequence and epoch".to_owned());
@@ -83,38 +88,40 @@ fn change(node: &str, before: &Record, after: &Record, is_gone: impl Fn(&str) ->
     let are_same_lists =
         names(&before.members).eq(names(&after.members)) && names(&before.joining).eq(names(&after.joining));
     if are_same_lists != (before.epoch == after.epoch) {
-        return Err("adds one to the epoch exactly if the lists change".to_owned());
+        return Err("must add one to the epoch if the lists of members change, and only then".to_owned());
     }
     let mut added = after
         .members_and_joining()
         .filter(|(name, _)| before.member(name).is_none());
     if let Some((name, _)) = added.find(|(name, _)| ***name != *node || after.members.contains_key(*name)) {
-        return Err(format!("cannot add node {name:?} but to have itself join"));
+        return Err(format!(
+            "cannot add node {name:?}: a node can only add itself, to those that join"
+        ));
     }
-    // Who joins becomes a member when all do.
+    // All nodes that join become members in one change.
     let is_listed_twice = |name: &&NodeName| after.joining.contains_key(*name);
     let is_promoting = after.members.keys().any(|name| before.joining.contains_key(name));
     if after.members.keys().any(|name| is_listed_twice(&name))
         || (is_promoting && !after.joining.is_empty())
         || before.members.keys().any(|name| is_listed_twice(&name))
     {
-        return Err("cannot change who is a member but by making all members who join".to_owned());
+        return Err("can only add members by promoting all nodes that join".to_owned());
     }
     for (name, entry) in before.members_and_joining() {
         match after.member(name) {
             None if is_gone(name) => {}
-            None => return Err(format!("cannot take node {name:?} out, whose Node exists")),
-            Some(still) if **name != *node && still != entry => {
+            None => return Err(format!("cannot remove node {name:?}: its Node exists")),
+            Some(entry_after) if **name != *node && entry_after != entry => {
                 return Err(format!("cannot change the entry of node {name:?}"));
             }
             Some(_) => {}
         }
     }
-    casting_vote(node, before.tie_breaker.as_ref(), after.tie_breaker.as_ref())
+    check_tie_breaker(node, before.tie_breaker.as_ref(), after.tie_breaker.as_ref())
 }
 
-/// Checks that the writer takes, confirms or gives back the casting vote for itself.
-fn casting_vote(node: &str, before: Option<&TieBreaker>, after: Option<&TieBreaker>) -> Result<(), String> {
+/// Checks that the writer takes, renews or releases the tie-breaker for itself only.
+fn check_tie_breaker(node: &str, before: Option<&TieBreaker>, after: Option<&TieBreaker>) -> Result<(), String> {
     let is_own = |tie_breaker: &TieBreaker| {
         let holder = tie_breaker.holder.rsplit_once('/');
         holder.is_some_and(|(name, _)| name == node)
@@ -122,21 +129,21 @@ fn casting_vote(node: &str, before: Option<&TieBreaker>, after: Option<&TieBreak
     if before == after || after.is_some_and(is_own) || (after.is_none() && before.is_some_and(is_own)) {
         return Ok(());
     }
-    Err("cannot give or take the casting vote of another node".to_owned())
+    Err("cannot change the tie-breaker of another node".to_owned())
 }
 
 fn names(list: &BTreeMap<NodeName, Member>) -> impl Iterator<Item = &str> {
     list.keys().map(|name| &**name)
 }
 
-/// The record in a Lease.
-fn record(lease: &Value) -> Result<Record, String> {
+/// Parses the record of a Lease.
+fn parse_record(lease: &Value) -> Result<Record, String> {
     let annotations = child(child(lease, "metadata"), "annotations");
-    let text = text_if_set(annotations, ANNOTATION).ok_or("there is none")?;
+    let text = text_if_set(annotations, ANNOTATION).ok_or("the annotation is missing")?;
     Record::from_json(text).map_err(|error| error.to_string())
 }
 
-/// Metadata that is not announcers', with all annotations but theirs.
+/// Returns metadata that announcers may not change, including other annotations.
 fn foreign_metadata(lease: &Value) -> Vec<(usize, Value)> {
     let metadata = child(lease, "metadata");
     let mut annotations = child(metadata, "annotations").clone();

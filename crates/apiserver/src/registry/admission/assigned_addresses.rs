@@ -1,7 +1,7 @@
-//! The record of assigned addresses. Announcers answer for the addresses of a Service whose condition
-//! `portolan.dev/AddressAssigned` is true, and only what assigns addresses may say so: whoever may write the status of
-//! AddressPools. Others with the right to write `services/status` may neither add such a condition nor change addresses
-//! below it. They may take it away, and then nothing is announced.
+//! Admission of assigned load-balancer addresses. Announcers announce the addresses of a Service with the
+//! condition `portolan.dev/AddressAssigned`. Only the assigner may set it, which is recognized by its right to
+//! update the status of AddressPools. Other users with the right to write `services/status` may neither add the
+//! condition nor change addresses while it is true. They may remove it, which ends the announcement.
 
 use api::rbac::Action;
 use api::tree::{child, clear, items, text};
@@ -11,19 +11,19 @@ use super::{Admission, Attempt};
 use crate::access::authorization::{Attributes, Verdict};
 use crate::failure::Failure;
 
-/// The condition of a Service whose addresses are assigned.
+/// Condition of a Service whose addresses are assigned.
 const CONDITION: &str = "portolan.dev/AddressAssigned";
 
-/// Admits a new status of a Service.
+/// Admits an update of a Service's status.
 pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
     let Some(requester) = attempt.requester else {
         return Ok(());
     };
-    let after = assigned(service);
-    if after.is_none() || after == attempt.stored.and_then(assigned) {
+    let after = assigned_addresses(service);
+    if after.is_none() || after == attempt.stored.and_then(assigned_addresses) {
         return Ok(());
     }
-    let may = ["patch", "update"].into_iter().any(|verb| {
+    let is_assigner = ["patch", "update"].into_iter().any(|verb| {
         let action = Action::Resource {
             verb,
             group: "portolan.dev",
@@ -34,11 +34,11 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
         let attributes = Attributes::new(requester, "", action);
         matches!(admission.authorizer.decide(&attributes), Verdict::Allowed(_))
     });
-    if may {
+    if is_assigner {
         return Ok(());
     }
     let why = format!(
-        "user {:?} may not record assigned addresses (condition {CONDITION}): that takes the right to update \
+        "user {:?} may not record assigned addresses (condition {CONDITION}): this requires the right to update \
          addresspools/status",
         requester.user
     );
@@ -49,8 +49,8 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
     ))
 }
 
-/// The addresses that are recorded as assigned, without the states of their ports; `None` if none are.
-fn assigned(service: &Value) -> Option<Vec<Value>> {
+/// Returns the assigned addresses without the states of their ports; `None` without the condition.
+fn assigned_addresses(service: &Value) -> Option<Vec<Value>> {
     let status = child(service, "status");
     let is_assigned =
         |condition: &Value| text(condition, "type") == CONDITION && text(condition, "status") == "True";

@@ -1,5 +1,5 @@
-//! Requests for certificates: they say who asks, nobody asks for all rights, and who decides and signs may do so for
-//! that signer.
+//! Admission of CertificateSigningRequests: sets the requester, refuses certificates for `system:masters`, and
+//! checks that approvers and signers are permitted for the signer.
 
 use api::certificates::{CLIENT_SIGNER, GROUP, Request};
 use api::rbac::Action;
@@ -13,10 +13,10 @@ use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, Verdict};
 use crate::failure::Failure;
 
-/// The group whose members may do everything.
+/// The group with all rights.
 const MASTERS: &str = "system:masters";
 
-/// Admits a new request, a decision about one, or its signature.
+/// Admits a new request, an approval, or a signature.
 pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut Value) -> Result<(), Failure> {
     let Some(requester) = attempt.requester else {
         return Ok(());
@@ -25,9 +25,9 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
     let refused = |why: &str| Err(Failure::forbidden(kind, attempt.target.name(), why));
     let Some(stored) = attempt.stored else {
         set_requester(object, requester);
-        let is_refused =
-            admission.has(AdmissionPlugin::CertificateSubjectRestriction) && asks_for_all(object);
-        return match is_refused {
+        let is_restricted =
+            admission.has(AdmissionPlugin::CertificateSubjectRestriction) && requests_all_rights(object);
+        return match is_restricted {
             true => refused(&format!(
                 "use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
             )),
@@ -41,7 +41,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
         }
         _ => return Ok(()),
     };
-    // What is stored counts: the signer of a request never changes.
+    // The stored signer counts: the signer of a request never changes.
     let signer = text(child(stored, "spec"), "signerName");
     if admission.has(plugin) && !may(admission, requester, verb, signer) {
         return refused(&format!(
@@ -51,7 +51,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
     Ok(())
 }
 
-/// Whether somebody may do something for a signer, or for all of the signer's domain.
+/// True if the user may use `verb` on the signer, or on all signers of its domain.
 fn may(admission: &Admission, requester: &Identity, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     [signer, &format!("{domain}/*")].into_iter().any(|name| {
@@ -69,7 +69,7 @@ fn may(admission: &Admission, requester: &Identity, verb: &str, signer: &str) ->
     })
 }
 
-/// Who asks is what the server knows, whatever the request says.
+/// Sets the identity of the requester, which overrides the one in the request.
 fn set_requester(object: &mut Value, requester: &Identity) {
     let mut spec = child(object, "spec").clone();
     let some = |text: &str| (!text.is_empty()).then(|| Value::from(text));
@@ -85,10 +85,10 @@ fn set_requester(object: &mut Value, requester: &Identity) {
     set(object, "spec", spec);
 }
 
-fn asks_for_all(object: &Value) -> bool {
+fn requests_all_rights(object: &Value) -> bool {
     let spec = child(object, "spec");
     let pem = STANDARD.decode(text(spec, "request")).unwrap_or_default();
-    // What cannot be read is refused by the rules of the object.
+    // Validation rejects an unreadable request.
     text(spec, "signerName") == CLIENT_SIGNER
         && Request::parse(&pem)
             .is_ok_and(|request| request.organizations.iter().any(|group| group == MASTERS))

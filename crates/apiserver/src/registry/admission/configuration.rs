@@ -1,4 +1,4 @@
-//! The file of `--admission-control-config-file`: settings of admission plugins, in upstream's form.
+//! The file of `--admission-control-config-file`: settings of admission plugins, in upstream's format.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub struct AdmissionConfiguration {
     pub pod_security: Configuration,
 }
 
-/// A configuration file that cannot be used.
+/// An invalid configuration file.
 #[derive(Debug, thiserror::Error)]
 pub enum AdmissionConfigurationError {
     /// A file cannot be read.
@@ -29,7 +29,7 @@ pub enum AdmissionConfigurationError {
         /// The reason.
         source: io::Error,
     },
-    /// A file is not YAML, or has unknown fields.
+    /// A file is not valid YAML, or has unknown fields.
     #[error("cannot parse {}: {message}", path.display())]
     Form {
         /// The file.
@@ -37,15 +37,15 @@ pub enum AdmissionConfigurationError {
         /// Message of the parser.
         message: String,
     },
-    /// The settings of PodSecurity are not allowed.
-    #[error("the settings of the admission plugin {POD_SECURITY} in {} cannot be used: {source}", path.display())]
+    /// The settings of PodSecurity are invalid.
+    #[error("invalid settings of the admission plugin {POD_SECURITY} in {}: {source}", path.display())]
     PodSecurity {
         /// The file.
         path: PathBuf,
         /// The reason.
         source: ConfigurationError,
     },
-    /// A plugin has no settings here. Upstream would take them; to ignore them would leave something unprotected.
+    /// The plugin has no settings. Upstream would accept them; ignoring them would leave something unprotected.
     #[error("{} configures the admission plugin {name:?}; only {POD_SECURITY} has settings", path.display())]
     UnknownPlugin {
         /// The file.
@@ -68,14 +68,14 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Plugin {
     name: String,
-    /// A file with the settings; relative to the directory of the file that names it.
+    /// Path of a file with the settings, relative to the directory of this file.
     #[serde(default)]
     path: String,
     configuration: Option<Value>,
 }
 
 impl AdmissionConfiguration {
-    /// Reads the file, and the files that it names.
+    /// Reads the file and the files that it references.
     ///
     /// # Errors
     /// See [`AdmissionConfigurationError`].
@@ -111,7 +111,7 @@ impl AdmissionConfiguration {
 }
 
 impl Plugin {
-    /// The settings and the file that has them: as upstream, those in the file itself go before those of `path`.
+    /// Returns the settings and the file that has them. As upstream, inline settings take precedence over `path`.
     fn settings(self, file: &Path) -> Result<Option<(PathBuf, Value)>, AdmissionConfigurationError> {
         if let Some(configuration) = self.configuration {
             return Ok(Some((file.to_owned(), configuration)));

@@ -1,4 +1,5 @@
-//! Nobody grants what they do not have, unless they may `escalate` the role or `bind` it.
+//! Prevention of privilege escalation: a user grants only permissions that it holds, unless it may `escalate` the
+//! role or `bind` it.
 
 use api::kind::{self, Kind};
 use api::rbac::{Action, GROUP, PolicyRule, compact, uncovered};
@@ -11,7 +12,7 @@ use crate::access::authentication::Identity;
 use crate::access::authorization::{Attributes, Authorizer, Verdict};
 use crate::failure::Failure;
 
-/// Refuses a role or binding that grants more than its writer has.
+/// Refuses a role or binding that grants more than the requester holds.
 pub(super) fn admit(
     authorizer: &Authorizer,
     index: &Index,
@@ -49,8 +50,8 @@ pub(super) fn admit(
         _ => {
             let reference = child(object, "roleRef");
             let name = text(reference, "name");
-            let Some(role) = referred(text(reference, "kind")) else {
-                // Validation says what is wrong with it.
+            let Some(role) = role_kind(text(reference, "kind")) else {
+                // Validation rejects the reference.
                 return Ok(());
             };
             if may("bind", role.plural, name) {
@@ -66,16 +67,16 @@ pub(super) fn admit(
     confirm(authorizer, requester, namespace, &rules).map_err(|why| Failure::forbidden(kind, name, &why))
 }
 
-/// The kind of role that a binding refers to.
-fn referred(word: &str) -> Option<&'static Kind> {
-    match word {
+/// Returns the kind of role that a binding references.
+fn role_kind(kind: &str) -> Option<&'static Kind> {
+    match kind {
         "Role" => kind::find(GROUP, "v1", "roles"),
         "ClusterRole" => kind::find(GROUP, "v1", "clusterroles"),
         _ => None,
     }
 }
 
-/// Whether two versions differ only in what the garbage collector has to change.
+/// True if two versions differ only in metadata that the garbage collector changes.
 fn grants_the_same(stored: &Value, object: &Value) -> bool {
     let comparable = |object: &Value| {
         let mut object = object.clone();

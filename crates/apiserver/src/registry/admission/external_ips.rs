@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: who can choose an external IP can take over other people's traffic to it.
+//! DenyServiceExternalIPs: a user who can choose external IPs can intercept traffic to them.
 
 use api::tree::{child, text, texts};
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::Attempt;
 use crate::failure::Failure;
 
-/// Refuses external IPs that the Service did not have.
+/// Refuses external IPs that the Service does not have yet.
 pub(super) fn admit(attempt: &Attempt<'_>, service: &Value) -> Result<(), Failure> {
     let before = attempt
         .stored

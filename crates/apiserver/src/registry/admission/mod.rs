@@ -1,7 +1,7 @@
-//! What is looked at in a write besides its form and who makes it: rules that concern several objects, or that only
-//! some users have to keep.
+//! Admission: checks and changes of a write after authorization. They depend on several objects, or apply to some
+//! users only.
 //!
-//! The existence of the namespace is looked at in [`crate::registry::namespace`], since it has to hold at the commit, too.
+//! [`crate::registry::namespace`] checks that the namespace exists, since that must hold at the commit too.
 
 mod announcer_record;
 mod assigned_addresses;
@@ -33,24 +33,24 @@ use crate::failure::Failure;
 use crate::request::route::Target;
 use pod_security::PodSecurity;
 
-/// A check that can be switched on and off, by upstream's name.
+/// An admission plugin that can be switched on and off, under upstream's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AdmissionPlugin {
-    /// Who decides about requests for certificates may `approve` for their signer.
+    /// Approvers of certificate requests need the verb `approve` on the signer.
     CertificateApproval,
-    /// Who signs certificates may `sign` as that signer.
+    /// Signers of certificates need the verb `sign` on the signer.
     CertificateSigning,
-    /// No certificate for a client of the API makes its owner a member of `system:masters`.
+    /// Client certificates cannot have the group `system:masters`.
     CertificateSubjectRestriction,
-    /// Services may not have new external IPs.
+    /// Services get no new external IPs.
     DenyServiceExternalIps,
-    /// Nothing is made in Namespaces that do not exist or that end. Always on.
+    /// No objects are created in missing or terminating Namespaces. Always on.
     NamespaceLifecycle,
-    /// The agent of a node writes only about itself and its Pods.
+    /// The agent of a node writes only its own Node, Lease and Pods.
     NodeRestriction,
-    /// Pods comply with the Pod Security Standards as their Namespace asks for.
+    /// Pods comply with the Pod Security Standards that the labels of their Namespace select.
     PodSecurity,
-    /// Pods have a ServiceAccount that exists.
+    /// Pods have an existing ServiceAccount.
     ServiceAccount,
 }
 
@@ -79,7 +79,7 @@ impl AdmissionPlugin {
         }
     }
 
-    /// Those that are on by default.
+    /// Plugins that are on by default.
     pub fn defaults() -> BTreeSet<AdmissionPlugin> {
         let mut plugins = BTreeSet::from(AdmissionPlugin::ALL);
         plugins.remove(&AdmissionPlugin::DenyServiceExternalIps);
@@ -102,32 +102,32 @@ impl FromStr for AdmissionPlugin {
             .find(|plugin| plugin.name() == text);
         found.ok_or_else(|| {
             let known = AdmissionPlugin::ALL.map(AdmissionPlugin::name).join(", ");
-            format!("{text:?} is no admission plugin; there are {known}")
+            format!("unknown admission plugin {text:?}; expected one of {known}")
         })
     }
 }
 
-/// Admits writes.
+/// The admission chain.
 pub(crate) struct Admission {
     plugins: BTreeSet<AdmissionPlugin>,
     pub(crate) authorizer: Arc<Authorizer>,
     pub(crate) pod_security: PodSecurity,
 }
 
-/// A write that is about to be made.
+/// A write that admission decides about.
 #[derive(Clone, Copy)]
 pub(crate) struct Attempt<'a> {
     target: &'a Target,
-    /// Nobody: the server does it of its own accord.
+    /// The client; `None` for a write of the server itself.
     requester: Option<&'a Identity>,
-    /// The object as it is, if there is one.
+    /// The stored object; `None` for a creation.
     stored: Option<&'a Value>,
-    /// Recorder of the decisions about the request.
+    /// Recorder of admission decisions.
     recorder: Recorder<'a>,
 }
 
 impl<'a> Attempt<'a> {
-    /// A new object.
+    /// Describes a creation.
     pub(crate) fn create(target: &'a Target, requester: Option<&'a Identity>) -> Attempt<'a> {
         Attempt {
             target,
@@ -137,7 +137,7 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// A changed object.
+    /// Describes an update.
     pub(crate) fn update(
         target: &'a Target,
         requester: Option<&'a Identity>,
@@ -151,12 +151,12 @@ impl<'a> Attempt<'a> {
         }
     }
 
-    /// The same, recorded.
+    /// Adds a recorder.
     pub(crate) fn recorded(self, recorder: Recorder<'a>) -> Attempt<'a> {
         Attempt { recorder, ..self }
     }
 
-    /// Whether the object itself is written, not what is below it.
+    /// True if the object itself is written, not a subresource.
     fn is_main(&self) -> bool {
         self.target.subresource.is_none()
     }
@@ -175,7 +175,7 @@ impl Admission {
         }
     }
 
-    /// Admits an object that is about to be written, and completes it.
+    /// Admits an object before validation, and completes it.
     pub(crate) fn admit(
         &self,
         index: &Index,
@@ -209,7 +209,7 @@ impl Admission {
         Ok(())
     }
 
-    /// Admits that a PUT or PATCH creates the object that it names: its verb alone does not allow that (upstream's
+    /// Admits a PUT or PATCH that creates its object. This requires the right to `create` as well (upstream's
     /// `withAuthorization` in `apiserver/pkg/endpoints/handlers/create.go`).
     pub(crate) fn admit_creation(
         &self,
@@ -225,7 +225,7 @@ impl Admission {
         }
     }
 
-    /// Admits an object that is complete and valid. Returns warnings for the client.
+    /// Admits a complete and valid object. Returns warnings for the client.
     pub(crate) fn validate(
         &self,
         index: &Index,
@@ -253,7 +253,7 @@ impl Admission {
         }
     }
 
-    /// Admits a request for a token of the ServiceAccount that `target` names.
+    /// Admits a TokenRequest for the ServiceAccount `target`.
     pub(crate) fn admit_token_request(
         &self,
         index: &Index,

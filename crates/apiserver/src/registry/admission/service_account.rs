@@ -1,5 +1,5 @@
-//! ServiceAccount: a Pod runs as a ServiceAccount of its namespace, `default` if it names none, and its containers find
-//! a token of it in their files, unless Pod or ServiceAccount do not want that.
+//! ServiceAccount: a Pod runs as a ServiceAccount of its namespace, `default` unless it names one. Its containers
+//! get a mounted token, unless the Pod or the ServiceAccount opts out.
 
 use api::kind;
 use api::pod::{is_mirror, secret_names, service_account_name, token_audiences};
@@ -13,13 +13,13 @@ use crate::verbs::resource::generated_name;
 
 /// The ServiceAccount of Pods that name none.
 const DEFAULT: &str = "default";
-/// Where containers find the token (upstream's `DefaultAPITokenMountPath`).
+/// Mount path of the token (upstream's `DefaultAPITokenMountPath`).
 const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
-/// What the names of volumes with a token begin with.
+/// Name prefix of token volumes.
 const VOLUME_PREFIX: &str = "kube-api-access-";
-/// How long a token is good for: an hour, and some seconds by which it is known whose it is (upstream's number).
+/// Lifetime of a token: an hour, and 7 seconds that mark tokens of this plugin (upstream's number).
 const TOKEN_SECONDS: u64 = 3_607;
-/// Names the ServiceAccount of a new Pod, which has to exist.
+/// Sets the ServiceAccount of a new Pod and mounts its token. The ServiceAccount must exist.
 pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(), Failure> {
     if is_mirror(pod) {
         return admit_mirror(target, pod);
@@ -45,8 +45,8 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
     set(spec, "serviceAccountName", name.as_str());
     set(spec, "serviceAccount", name);
     let account: Value = serde_json::from_slice(&entry.value).unwrap_or_default();
-    let wants_token = |object: &Value| flag_if_set(object, "automountServiceAccountToken");
-    if wants_token(spec).or(wants_token(&account)).unwrap_or(true) {
+    let automount = |object: &Value| flag_if_set(object, "automountServiceAccountToken");
+    if automount(spec).or(automount(&account)).unwrap_or(true) {
         mount_token(spec);
     }
     let secrets = items(&account, "imagePullSecrets");
@@ -56,8 +56,8 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
     Ok(())
 }
 
-/// Admits a new mirror Pod, whoever creates it: it gives its node no right to a ServiceAccount or a Secret (upstream's
-/// `plugin/pkg/admission/serviceaccount/admission.go`).
+/// Admits a new mirror Pod of any creator. Mirror Pods give their node no access to ServiceAccounts or Secrets
+/// (upstream's `plugin/pkg/admission/serviceaccount/admission.go`).
 fn admit_mirror(target: &Target, pod: &Value) -> Result<(), Failure> {
     let spec = child(pod, "spec");
     let why = if !service_account_name(spec).is_empty() {
@@ -76,8 +76,8 @@ fn admit_mirror(target: &Target, pod: &Value) -> Result<(), Failure> {
     ))
 }
 
-/// Puts a volume with a token, the cluster's authority and the namespace at the usual place of each container that has
-/// nothing there yet.
+/// Mounts a volume with token, cluster CA certificate and namespace into each container that has no volume at that
+/// path.
 fn mount_token(spec: &mut Value) {
     let mut names = items(spec, "volumes").iter().map(|volume| text(volume, "name"));
     let present = names.find(|name| name.starts_with(VOLUME_PREFIX));

@@ -9,7 +9,7 @@ fn target(plural: &str, group: &str, namespace: &str, name: &str) -> Target {
 }
 
 #[test]
-fn a_service_keeps_its_external_ips_and_gets_no_new_ones() {
+fn services_keep_external_ips_but_get_no_new_ones() {
     let target = target("services", "", "n", "s");
     let with = |ips: serde_json::Value| json!({"metadata": {"name": "s"}, "spec": {"externalIPs": ips}});
     let create = |ips| external_ips::admit(&Attempt::create(&target, None), &with(ips)).is_ok();

@@ -112,13 +112,13 @@ async fn refuses_an_announcer_the_entries_of_other_members() {
     let removed = record.without(|name| *name == two).expect("a record");
     let why = refusal(&announcer, &removed).await;
     assert!(
-        why.contains("cannot take node \"two\" out, whose Node exists"),
+        why.contains("cannot remove node \"two\": its Node exists"),
         "{why}"
     );
 
     let voted = record.with_tie_breaker(Some("two/0000000000000002"));
     let why = refusal(&announcer, &voted).await;
-    assert!(why.contains("casting vote of another node"), "{why}");
+    assert!(why.contains("tie-breaker of another node"), "{why}");
 
     let own = record.with(&"one".into(), member(8)).expect("a record");
     write_record(&announcer, &own).await.expect("its own entry");

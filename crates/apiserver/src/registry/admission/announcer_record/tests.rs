@@ -14,8 +14,8 @@ fn list(names: &[&str]) -> String {
     format!("{{{}}}", entries.join(","))
 }
 
-/// A record with these lists, after so many writes.
-fn written(sequence: u64, epoch: u64, members: &[&str], joining: &[&str]) -> Record {
+/// A record with these lists after `sequence` writes.
+fn record_of(sequence: u64, epoch: u64, members: &[&str], joining: &[&str]) -> Record {
     let text = format!(
         r#"{{"version":3,"cluster":"c","sequence":{sequence},"epoch":{epoch},"members":{},"joining":{}}}"#,
         list(members),
@@ -24,7 +24,7 @@ fn written(sequence: u64, epoch: u64, members: &[&str], joining: &[&str]) -> Rec
     Record::from_json(&text).unwrap()
 }
 
-/// The next record, changed so.
+/// The record after one more write.
 fn next(before: &Record, change: impl FnOnce(&mut Record)) -> Record {
     let mut after = before.clone();
     after.sequence += 1;
@@ -39,9 +39,9 @@ fn moved(record: &mut Record, name: &str) {
     }
 }
 
-/// Whether the announcer of node `a` may make the change; the Node `gone` is gone.
-fn may(before: &Record, after: &Record) -> bool {
-    change("a", before, after, |name| name == "gone").is_ok()
+/// Returns true if the announcer of node `a` may make the change. The Node `gone` does not exist.
+fn is_admitted(before: &Record, after: &Record) -> bool {
+    check_change("a", before, after, |name| name == "gone").is_ok()
 }
 
 fn holder(name: &str) -> Option<TieBreaker> {
@@ -50,25 +50,31 @@ fn holder(name: &str) -> Option<TieBreaker> {
 }
 
 #[test]
-fn admits_what_announcers_write() {
-    let before = written(5, 2, &["a", "b", "gone"], &["c"]);
-    assert!(may(&before, &next(&before, |record| moved(record, "a"))));
-    assert!(may(&before, &before.with_joined()));
-    assert!(may(&before, &before.without(|name| &**name == "gone").unwrap()));
-    assert!(may(&before, &before.with_tie_breaker(Some("a/0000000000000001"))));
-    let joining = written(5, 2, &["b"], &[]);
+fn admits_changes_that_announcers_make() {
+    let before = record_of(5, 2, &["a", "b", "gone"], &["c"]);
+    assert!(is_admitted(&before, &next(&before, |record| moved(record, "a"))));
+    assert!(is_admitted(&before, &before.with_joined()));
+    assert!(is_admitted(
+        &before,
+        &before.without(|name| &**name == "gone").unwrap()
+    ));
+    assert!(is_admitted(
+        &before,
+        &before.with_tie_breaker(Some("a/0000000000000001"))
+    ));
+    let joining = record_of(5, 2, &["b"], &[]);
     let entry = before.member("a").unwrap().clone();
-    assert!(may(&joining, &joining.with(&"a".into(), entry).unwrap()));
+    assert!(is_admitted(&joining, &joining.with(&"a".into(), entry).unwrap()));
     let held = before.with_tie_breaker(Some("a/0000000000000001"));
-    assert!(may(&held, &held.with_tie_breaker(None)));
+    assert!(is_admitted(&held, &held.with_tie_breaker(None)));
 }
 
 #[test]
 fn rejects_changes_of_other_entries() {
-    let before = written(5, 2, &["a", "b", "gone"], &["c"]);
+    let before = record_of(5, 2, &["a", "b", "gone"], &["c"]);
     for name in ["b", "c", "gone"] {
         assert!(
-            !may(&before, &next(&before, |record| moved(record, name))),
+            !is_admitted(&before, &next(&before, |record| moved(record, name))),
             "{name}"
         );
     }
@@ -76,26 +82,26 @@ fn rejects_changes_of_other_entries() {
 
 #[test]
 fn rejects_removal_of_a_member_whose_node_exists() {
-    let before = written(5, 2, &["a", "b", "gone"], &["c"]);
+    let before = record_of(5, 2, &["a", "b", "gone"], &["c"]);
     for name in ["b", "c"] {
         assert!(
-            !may(&before, &before.without(|gone| &**gone == name).unwrap()),
+            !is_admitted(&before, &before.without(|gone| &**gone == name).unwrap()),
             "{name}"
         );
     }
 }
 
 #[test]
-fn rejects_members_that_did_not_join_and_new_ones_but_oneself() {
-    let before = written(5, 2, &["b", "d"], &["c"]);
+fn rejects_new_members_except_promoted_ones() {
+    let before = record_of(5, 2, &["b", "d"], &["c"]);
     let entry = || before.member("b").unwrap().clone();
     let with_member = next(&before, |record| {
         record.epoch += 1;
         record.members.insert("a".into(), entry());
     });
-    assert!(!may(&before, &with_member), "a member at once");
+    assert!(!is_admitted(&before, &with_member), "a member without joining");
     assert!(
-        !may(&before, &before.with(&"x".into(), entry()).unwrap()),
+        !is_admitted(&before, &before.with(&"x".into(), entry()).unwrap()),
         "another node"
     );
     let demoted = next(&before, |record| {
@@ -103,7 +109,7 @@ fn rejects_members_that_did_not_join_and_new_ones_but_oneself() {
         let entry = record.members.remove("d").unwrap();
         record.joining.insert("d".into(), entry);
     });
-    assert!(!may(&before, &demoted), "a member that is to join again");
+    assert!(!is_admitted(&before, &demoted), "a member that is demoted");
     let mut half = before.with(&"a".into(), entry()).unwrap();
     half.sequence = before.sequence;
     let promoted = next(&half, |record| {
@@ -111,13 +117,13 @@ fn rejects_members_that_did_not_join_and_new_ones_but_oneself() {
         let entry = record.joining.remove("a").unwrap();
         record.members.insert("a".into(), entry);
     });
-    assert!(!may(&half, &promoted), "one of two who join");
+    assert!(!is_admitted(&half, &promoted), "one of two nodes that join");
 }
 
 #[test]
-fn rejects_numbers_out_of_turn_and_another_cluster() {
-    let before = written(5, 2, &["a", "b"], &[]);
-    let rejects = |change: fn(&mut Record)| assert!(!may(&before, &next(&before, change)));
+fn rejects_wrong_sequence_epoch_and_cluster() {
+    let before = record_of(5, 2, &["a", "b"], &[]);
+    let rejects = |change: fn(&mut Record)| assert!(!is_admitted(&before, &next(&before, change)));
     rejects(|record| record.sequence += 1);
     rejects(|record| record.sequence -= 1);
     rejects(|record| record.epoch += 1);
@@ -126,39 +132,40 @@ fn rejects_numbers_out_of_turn_and_another_cluster() {
 }
 
 #[test]
-fn rejects_the_casting_vote_in_other_hands() {
-    let mut before = written(5, 2, &["a", "b"], &[]);
+fn rejects_changes_of_the_tie_breaker_of_others() {
+    let mut before = record_of(5, 2, &["a", "b"], &[]);
     before.tie_breaker = holder("b");
     assert!(
-        !may(&before, &next(&before, |record| record.tie_breaker = None)),
-        "taken away"
+        !is_admitted(&before, &next(&before, |record| record.tie_breaker = None)),
+        "released"
     );
     assert!(
-        !may(&before, &next(&before, |record| record.tie_breaker = holder("c"))),
-        "given"
+        !is_admitted(&before, &next(&before, |record| record.tie_breaker = holder("c"))),
+        "assigned"
     );
     assert!(
-        may(&before, &next(&before, |record| record.tie_breaker = holder("a"))),
+        is_admitted(&before, &next(&before, |record| record.tie_breaker = holder("a"))),
         "taken over"
     );
 }
 
 #[test]
-fn rejects_a_first_record_of_others() {
-    assert!(founding("a", &written(1, 1, &["a"], &[])).is_ok());
+fn rejects_a_first_record_with_other_members() {
+    assert!(check_first_record("a", &record_of(1, 1, &["a"], &[])).is_ok());
     for record in [
-        written(1, 1, &["b"], &[]),
-        written(1, 1, &["a", "b"], &[]),
-        written(1, 1, &["a"], &["b"]),
-        written(9, 9, &["a"], &[]),
+        record_of(1, 1, &["b"], &[]),
+        record_of(1, 1, &["a", "b"], &[]),
+        record_of(1, 1, &["a"], &["b"]),
+        record_of(9, 9, &["a"], &[]),
     ] {
-        assert!(founding("a", &record).is_err());
+        assert!(check_first_record("a", &record).is_err());
     }
 }
 
-/// The garbage collector would delete the Lease of an owner that is not there, and its deletion founds a new cluster.
+/// The garbage collector would delete a Lease whose owner does not exist. Without the Lease, announcers would form
+/// a new cluster.
 #[test]
-fn metadata_of_others_is_told_apart() {
+fn detects_metadata_that_announcers_may_not_write() {
     let lease = |metadata: Value| serde_json::json!({ "metadata": metadata });
     let own = serde_json::json!({"name": NAME, "annotations": {ANNOTATION: "x"}, "resourceVersion": "7"});
     assert!(foreign_metadata(&lease(own)).is_empty());

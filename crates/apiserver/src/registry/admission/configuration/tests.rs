@@ -9,15 +9,15 @@ const SETTINGS: &str = "apiVersion: pod-security.admission.config.k8s.io/v1\nkin
                         defaults: {enforce: baseline, enforce-version: v1.30}\nexemptions: {usernames: [u]}\n";
 
 fn read(text: &str) -> Result<AdmissionConfiguration, String> {
-    let directory = tempfile::tempdir().expect("a directory");
-    fs::write(directory.path().join("pod-security.yaml"), SETTINGS).expect("a file");
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    fs::write(directory.path().join("pod-security.yaml"), SETTINGS).expect("the settings");
     let path = directory.path().join("admission.yaml");
-    fs::write(&path, text).expect("a file");
+    fs::write(&path, text).expect("the configuration");
     AdmissionConfiguration::read(&path).map_err(|error| error.to_string())
 }
 
 #[test]
-fn reads_settings_in_the_file_or_beside_it() {
+fn reads_settings_inline_or_from_a_path() {
     let inline: String = SETTINGS.lines().map(|line| format!("    {line}\n")).collect();
     let inline = read(&format!(
         "{HEAD}plugins:\n- name: PodSecurity\n  configuration:\n{inline}"
@@ -26,7 +26,11 @@ fn reads_settings_in_the_file_or_beside_it() {
         "{HEAD}plugins:\n- {{name: PodSecurity, path: pod-security.yaml}}\n"
     ));
     assert_eq!(inline, beside);
-    let enforce = inline.expect("a configuration").pod_security.defaults.enforce;
+    let enforce = inline
+        .expect("a valid configuration")
+        .pod_security
+        .defaults
+        .enforce;
     assert_eq!(
         (enforce.level, enforce.version),
         (Level::Baseline, Version::Minor(30))
@@ -34,12 +38,12 @@ fn reads_settings_in_the_file_or_beside_it() {
 }
 
 #[test]
-fn takes_defaults_without_plugins() {
+fn has_defaults_without_plugins() {
     assert_eq!(read(HEAD), Ok(AdmissionConfiguration::default()));
 }
 
 #[test]
-fn rejects_what_it_cannot_put_in_force() {
+fn rejects_configurations_that_it_cannot_apply() {
     for (text, fault) in [
         (
             "kind: Pod\napiVersion: v1\n".to_owned(),
@@ -59,7 +63,7 @@ fn rejects_what_it_cannot_put_in_force() {
             "kind \"X\"",
         ),
     ] {
-        let error = read(&text).expect_err("an error");
+        let error = read(&text).expect_err("an invalid configuration");
         assert!(error.contains(fault), "{error}");
     }
 }

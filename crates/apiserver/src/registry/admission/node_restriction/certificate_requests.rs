@@ -1,4 +1,4 @@
-//! The certificates that a node asks for as itself.
+//! CertificateSigningRequests of nodes.
 
 use api::certificates::{NODE_CLIENT_SIGNER, NODE_SERVING_SIGNER, NODE_USER_PREFIX, Request};
 use api::tree::{child, text};
@@ -8,7 +8,8 @@ use serde_json::Value;
 
 use super::Refusal;
 
-/// Admits a new CertificateSigningRequest: of the signers of nodes, a node wants certificates for its own name alone.
+/// Admits a new CertificateSigningRequest. With the signers of kubelets, a node requests certificates for its own
+/// name only.
 pub(super) fn admit(node: &str, object: &Value) -> Result<(), Refusal> {
     let spec = child(object, "spec");
     if ![NODE_SERVING_SIGNER, NODE_CLIENT_SIGNER].contains(&text(spec, "signerName")) {

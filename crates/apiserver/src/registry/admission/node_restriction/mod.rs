@@ -1,6 +1,7 @@
-//! NodeRestriction: the agent of a node writes about its own Node, its own Lease and the Pods that run on it. So a
-//! machine that somebody has taken over cannot harm the others. Rules and messages are those of upstream's
-//! `plugin/pkg/admission/noderestriction/admission.go` (1.36), and one more: no node chooses the ranges of its Pods.
+//! NodeRestriction: the agent of a node writes only its own Node, its own Lease, and the Pods that run on it. So a
+//! compromised node cannot harm others. Rules and messages are upstream's
+//! (`plugin/pkg/admission/noderestriction/admission.go`, 1.36). One rule is added: a node does not choose its Pod
+//! ranges.
 
 mod certificate_requests;
 mod nodes;
@@ -19,13 +20,13 @@ use crate::request::route::Target;
 
 pub(super) use tokens::admit_token_request;
 
-/// The namespace of the Leases of nodes.
+/// The namespace of node Leases.
 const LEASE_NAMESPACE: &str = "kube-node-lease";
 
-/// Reason for the refusal of a node's write.
+/// A refused write of a node.
 #[derive(Debug)]
 enum Refusal {
-    /// A rule stands against it; 403 with this text.
+    /// A rule forbids the write: status 403 with this message.
     Forbidden(String),
     /// An object that the rule needs cannot be read.
     Unreadable(Failure),
@@ -44,8 +45,8 @@ impl From<&str> for Refusal {
 }
 
 impl Refusal {
-    /// The answer to a client that wanted to write the object `name`.
-    fn of(self, target: &Target, name: &str) -> Failure {
+    /// Converts a refused write of the object `name` to a failure.
+    fn into_failure(self, target: &Target, name: &str) -> Failure {
         match self {
             Refusal::Forbidden(why) => Failure::forbidden(target.kind, name, &why),
             Refusal::Unreadable(failure) => failure,
@@ -53,7 +54,7 @@ impl Refusal {
     }
 }
 
-/// Admits a node's write of `object`.
+/// Admits a write of `object` by a node.
 pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, object: &Value) -> Result<(), Failure> {
     let target = attempt.target;
     let name = match target.name() {
@@ -68,10 +69,10 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, object: &V
         "CertificateSigningRequest" if attempt.stored.is_none() => certificate_requests::admit(node, object),
         _ => Ok(()),
     };
-    admitted.map_err(|refusal| refusal.of(target, name))
+    admitted.map_err(|refusal| refusal.into_failure(target, name))
 }
 
-/// Admits a node's deletion of the object that `target` names.
+/// Admits a deletion of `target` by a node.
 pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Failure> {
     let name = target.name();
     let admitted = match target.kind.kind {
@@ -81,7 +82,7 @@ pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result
         "Lease" => admit_lease(node, target.namespace(), name),
         _ => Ok(()),
     };
-    admitted.map_err(|refusal| refusal.of(target, name))
+    admitted.map_err(|refusal| refusal.into_failure(target, name))
 }
 
 fn admit_lease(node: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
@@ -99,12 +100,12 @@ fn unknown_node() -> Refusal {
     "could not determine node from user \"system:node:\"".into()
 }
 
-/// The object at a key of the store; 404 if there is none.
+/// Reads the object `target` from the store.
 fn stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
     let not_found = || Refusal::Unreadable(Failure::not_found(target.kind, target.name()));
     let entry = index.get(&target.key()).ok_or_else(not_found)?;
     serde_json::from_slice(&entry.value).map_err(|error| {
-        tracing::error!(key = %entry.key, %error, "a stored object is not JSON");
+        tracing::error!(key = %entry.key, %error, "stored object is not valid JSON");
         Refusal::Unreadable(Failure::internal("a stored object cannot be read"))
     })
 }

@@ -1,4 +1,4 @@
-//! What a node says about its own Node: nothing that draws the Pods or the packets of others to it.
+//! Writes of a node to its own Node: none may attract Pods or packets of other nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::Refusal;
 
-/// The domain of labels that only administrators set.
+/// Domain of labels that only administrators set.
 const RESTRICTED_DOMAIN: &str = "node-restriction.kubernetes.io";
-/// The domains whose labels are upstream's to give a meaning to.
+/// Domains that are reserved for upstream.
 const KUBERNETES_DOMAINS: [&str; 2] = ["kubernetes.io", "k8s.io"];
-/// The domains below those that are a node's own (`k8s.io/kubelet/pkg/apis`, `kubeletLabelNamespaces`).
+/// Subdomains whose labels kubelets may set (`kubeletLabelNamespaces` in `k8s.io/kubelet/pkg/apis`).
 const NODE_DOMAINS: [&str; 2] = ["kubelet.kubernetes.io", "node.kubernetes.io"];
-/// The other labels of those domains that a node sets (`k8s.io/kubelet/pkg/apis`, `kubeletLabels`).
+/// Other labels of reserved domains that kubelets may set (`kubeletLabels` in `k8s.io/kubelet/pkg/apis`).
 const NODE_LABELS: [&str; 11] = [
     "beta.kubernetes.io/arch",
     "beta.kubernetes.io/instance-type",
@@ -29,10 +29,10 @@ const NODE_LABELS: [&str; 11] = [
     "topology.kubernetes.io/zone",
 ];
 
-/// The annotations by which the signer says which certificates of a Node's machine count.
-const SIGNERS_ANNOTATIONS: [&str; 3] = [CERTIFICATES_SINCE, INCARNATION, JOINED_BY_REQUEST];
+/// Annotations in which the signer records which certificates of a node are valid.
+const SIGNER_ANNOTATIONS: [&str; 3] = [CERTIFICATES_SINCE, INCARNATION, JOINED_BY_REQUEST];
 
-/// Admits the Node `name`, whichever part of it is written.
+/// Admits a write of the Node `name` or one of its subresources.
 pub(super) fn admit(node: &str, name: &str, before: Option<&Value>, after: &Value) -> Result<(), Refusal> {
     admit_name(node, name)?;
     match before {
@@ -41,7 +41,7 @@ pub(super) fn admit(node: &str, name: &str, before: Option<&Value>, after: &Valu
     }
 }
 
-/// Admits the name of the node's own Node alone.
+/// Refuses names other than the node's own.
 pub(super) fn admit_name(node: &str, name: &str) -> Result<(), Refusal> {
     match name == node {
         true => Ok(()),
@@ -84,7 +84,7 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
         return Err(format!("node {node:?} is not allowed to modify podCIDR or podCIDRs").into());
     }
     let annotation = |object, name| text(child(child(object, "metadata"), "annotations"), name);
-    let signers = SIGNERS_ANNOTATIONS.into_iter();
+    let signers = SIGNER_ANNOTATIONS.into_iter();
     let mut changed = signers.filter(|name| annotation(before, name) != annotation(after, name));
     if let Some(name) = changed.next() {
         return Err(format!("node {node:?} is not allowed to modify the annotation {name}").into());
@@ -96,7 +96,8 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     }
 }
 
-/// The ranges of a Node's Pods. Packets to them are routed to the node, so the node-ipam controller alone chooses them.
+/// Returns the Pod CIDRs of a Node. Packets to them are routed to the node, so only the node-ipam controller
+/// chooses them.
 fn pod_ranges(object: &Value) -> BTreeSet<&str> {
     let spec = child(object, "spec");
     let mut ranges: BTreeSet<&str> = texts(spec, "podCIDRs").into_iter().collect();
@@ -105,18 +106,18 @@ fn pod_ranges(object: &Value) -> BTreeSet<&str> {
     ranges
 }
 
-/// The labels that differ and that a node may not change, separated by commas.
+/// Returns the changed labels that a node may not change, separated by commas.
 fn forbidden_labels(before: &Value, after: &Value) -> String {
     let labels = |object| -> BTreeMap<&str, &str> { entries(child(object, "metadata"), "labels").collect() };
     let (before, after) = (labels(before), labels(after));
     let keys: BTreeSet<&str> = before.keys().chain(after.keys()).copied().collect();
     let forbidden = keys
         .into_iter()
-        .filter(|key| before.get(key) != after.get(key) && !is_own_label(key));
+        .filter(|key| before.get(key) != after.get(key) && !is_settable_label(key));
     forbidden.collect::<Vec<_>>().join(", ")
 }
 
-fn is_own_label(key: &str) -> bool {
+fn is_settable_label(key: &str) -> bool {
     let Some((domain, _)) = key.split_once('/') else {
         return true;
     };
@@ -125,6 +126,6 @@ fn is_own_label(key: &str) -> bool {
         prefix.is_some_and(|prefix| prefix.is_empty() || prefix.ends_with('.'))
     };
     let is_kubernetes = KUBERNETES_DOMAINS.iter().any(|parent| is_below(parent));
-    let is_of_nodes = NODE_LABELS.contains(&key) || NODE_DOMAINS.iter().any(|parent| is_below(parent));
-    !is_below(RESTRICTED_DOMAIN) && (!is_kubernetes || is_of_nodes)
+    let is_kubelet_label = NODE_LABELS.contains(&key) || NODE_DOMAINS.iter().any(|parent| is_below(parent));
+    !is_below(RESTRICTED_DOMAIN) && (!is_kubernetes || is_kubelet_label)
 }

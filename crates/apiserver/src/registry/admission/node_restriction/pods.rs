@@ -1,4 +1,4 @@
-//! The Pods that a node creates, deletes and writes the status of.
+//! Pods that a node creates, deletes, or updates the status of.
 
 use api::kind;
 use api::pod::{MIRROR_ANNOTATION, api_object_reference, is_mirror};
@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::registry::admission::Attempt;
 use crate::request::route::Target;
 
-/// Admits a new Pod, or a new status of one.
+/// Admits a new Pod or an update of its status.
 pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Value) -> Result<(), Refusal> {
     match (attempt.target.subresource, attempt.stored) {
         (None, None) => admit_creation(node, index, pod),
@@ -28,7 +28,7 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, pod: &Valu
     }
 }
 
-/// Admits a deletion; that of a Pod which is not there says so later.
+/// Admits a deletion of a Pod on the node. A missing Pod is reported as 404.
 pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result<(), Refusal> {
     match stored(index, target)? {
         pod if is_on(node, &pod) => Ok(()),
@@ -40,7 +40,7 @@ fn is_on(node: &str, pod: &Value) -> bool {
     text(child(pod, "spec"), "nodeName") == node
 }
 
-/// A node creates mirrors of its own Pods, which give it no right to anything else.
+/// Admits mirror Pods of the node that reference no API objects.
 fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
     if !is_mirror(pod) {
         let why = format!(
@@ -59,11 +59,11 @@ fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal>
     }
 }
 
-/// The one owner of a mirror is the Node: it goes when the Node goes.
+/// Checks that the only owner of a mirror Pod is its Node, so that garbage collection deletes them together.
 fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
-    let other = || format!("node {node:?} can only create pods with an owner reference set to itself");
+    let not_owned = || format!("node {node:?} can only create pods with an owner reference set to itself");
     let owner = match items(child(pod, "metadata"), "ownerReferences") {
-        [] => return Err(other().into()),
+        [] => return Err(not_owned().into()),
         [owner] => owner,
         _ => {
             let why =
@@ -72,7 +72,7 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
         }
     };
     if ["apiVersion", "kind", "name"].map(|field| text(owner, field)) != ["v1", "Node", node] {
-        return Err(other().into());
+        return Err(not_owned().into());
     }
     if flag_if_set(owner, "controller") != Some(true) {
         let why =
@@ -115,7 +115,7 @@ fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     }
 }
 
-/// The claims of a Pod's status, by name.
+/// Returns the resource claims in a Pod's status, by name.
 fn claims(pod: &Value) -> Vec<(&str, &Value)> {
     let statuses = items(child(pod, "status"), "resourceClaimStatuses").iter();
     statuses

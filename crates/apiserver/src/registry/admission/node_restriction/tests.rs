@@ -10,28 +10,28 @@ use crate::access::authentication::Identity;
 use crate::access::authorization::{AuthorizationMode, Authorizer};
 
 /// A store with the Node n1 and Pods on n1 and n2.
-struct World {
+struct Fixture {
     store: Arc<SqliteStore>,
     _directory: tempfile::TempDir,
 }
 
-impl World {
-    async fn new() -> World {
+impl Fixture {
+    async fn new() -> Fixture {
         let directory = tempfile::tempdir().unwrap();
         let store = SqliteStore::open(directory.path(), SqliteOptions::default()).unwrap();
-        let world = World {
+        let fixture = Fixture {
             store: Arc::new(store),
             _directory: directory,
         };
         let node = json!({"metadata": {"name": "n1", "uid": "u1"}});
-        world.put(&target("nodes", "", "", "n1"), &node).await;
+        fixture.put(&target("nodes", "", "", "n1"), &node).await;
         for (name, node) in [("p", "n1"), ("q", "n2")] {
             let spec = json!({"nodeName": node, "volumes": [
                 {"projected": {"sources": [{"serviceAccountToken": {"audience": "vault"}}]}}]});
             let pod = json!({"metadata": {"name": name, "namespace": "d", "uid": format!("uid-{name}")}, "spec": spec});
-            world.put(&target("pods", "", "d", name), &pod).await;
+            fixture.put(&target("pods", "", "d", name), &pod).await;
         }
-        world
+        fixture
     }
 
     async fn put(&self, target: &Target, object: &Value) {
@@ -47,7 +47,7 @@ impl World {
         self.store.commit(transaction).await.unwrap();
     }
 
-    /// Why n1 may not write this; "" if it may.
+    /// Returns the message with which a write of n1 is refused; "" if it is admitted.
     fn refusal(&self, target: &Target, stored: Option<&Value>, object: &Value) -> String {
         let attempt = Attempt {
             target,
@@ -55,17 +55,17 @@ impl World {
             stored,
             recorder: Recorder::NONE,
         };
-        why(admit("n1", self.store.index(), &attempt, object))
+        message(admit("n1", self.store.index(), &attempt, object))
     }
 
-    fn refusal_of_token(&self, request: &Value) -> String {
+    fn token_refusal(&self, request: &Value) -> String {
         let target = target("serviceaccounts", "", "d", "robot").with_subresource("token");
         let authorizer = Authorizer::new(vec![AuthorizationMode::Rbac], self.store.clone());
         let node = Identity {
             user: "system:node:n1".to_owned(),
             ..Identity::default()
         };
-        why(admit_token_request(
+        message(admit_token_request(
             "n1",
             self.store.index(),
             &target,
@@ -76,13 +76,13 @@ impl World {
     }
 }
 
-fn why(admitted: Result<(), Failure>) -> String {
+fn message(admitted: Result<(), Failure>) -> String {
     let Err(failure) = admitted else {
         return String::new();
     };
-    let message = failure.message();
-    let (_, why) = message.split_once(" is forbidden: ").unwrap_or(("", message));
-    why.to_owned()
+    let text = failure.message();
+    let (_, message) = text.split_once(" is forbidden: ").unwrap_or(("", text));
+    message.to_owned()
 }
 
 fn target(plural: &str, group: &str, namespace: &str, name: &str) -> Target {
@@ -104,8 +104,8 @@ fn mirror() -> Value {
 }
 
 #[tokio::test]
-async fn admits_mirrors_that_refer_to_nothing() {
-    let world = World::new().await;
+async fn admits_mirror_pods_without_references() {
+    let fixture = Fixture::new().await;
     let pods = Target {
         name: None,
         ..target("pods", "", "d", "")
@@ -113,7 +113,7 @@ async fn admits_mirrors_that_refer_to_nothing() {
     let refusal = |change: &dyn Fn(&mut Value)| {
         let mut pod = mirror();
         change(&mut pod);
-        world.refusal(&pods, None, &pod)
+        fixture.refusal(&pods, None, &pod)
     };
     assert_eq!(refusal(&|_| {}), "");
     let spec = |field: &'static str, value: Value| refusal(&move |pod| pod["spec"][field] = value.clone());
@@ -142,13 +142,13 @@ async fn admits_mirrors_that_refer_to_nothing() {
 }
 
 #[tokio::test]
-async fn mirrors_are_owned_by_their_node() {
-    let world = World::new().await;
+async fn mirror_pods_must_be_owned_by_their_node() {
+    let fixture = Fixture::new().await;
     let new = target("pods", "", "d", "m");
     let refusal = |owners: Value| {
         let mut pod = mirror();
         pod["metadata"]["ownerReferences"] = owners;
-        world.refusal(&new, None, &pod)
+        fixture.refusal(&new, None, &pod)
     };
     let with = |field: &str, value: Value| {
         let mut owner = mirror()["metadata"]["ownerReferences"][0].clone();
@@ -178,38 +178,38 @@ async fn mirrors_are_owned_by_their_node() {
 }
 
 #[tokio::test]
-async fn writes_the_status_of_its_own_pods_alone() {
-    let world = World::new().await;
+async fn node_updates_the_status_of_its_own_pods_only() {
+    let fixture = Fixture::new().await;
     let status = target("pods", "", "d", "p").with_subresource("status");
     let pod = |node: &str, labels: Value| json!({"metadata": {"labels": labels}, "spec": {"nodeName": node}});
     let (own, others) = (pod("n1", json!({"a": "1"})), pod("n2", json!({})));
-    assert_eq!(world.refusal(&status, Some(&own), &own), "");
+    assert_eq!(fixture.refusal(&status, Some(&own), &own), "");
     assert_eq!(
-        world.refusal(&status, Some(&others), &others),
+        fixture.refusal(&status, Some(&others), &others),
         "node \"n1\" can only update pod status for pods with spec.nodeName set to itself"
     );
     for labels in [json!({"a": "2"}), json!({}), json!({"a": "1", "b": "1"})] {
         assert_eq!(
-            world.refusal(&status, Some(&own), &pod("n1", labels)),
+            fixture.refusal(&status, Some(&own), &pod("n1", labels)),
             "node \"n1\" cannot update labels through pod status"
         );
     }
     let mut claims = own.clone();
     claims["status"] = json!({"resourceClaimStatuses": [{"name": "c", "resourceClaimName": "x"}]});
     assert_eq!(
-        world.refusal(&status, Some(&own), &claims),
+        fixture.refusal(&status, Some(&own), &claims),
         "node \"n1\" cannot update resource claim statues"
     );
     assert_eq!(
-        world.refusal(&target("pods", "", "d", "p"), Some(&own), &own),
+        fixture.refusal(&target("pods", "", "d", "p"), Some(&own), &own),
         "unexpected operation \"UPDATE\", node \"n1\" can only create and delete mirror pods"
     );
 }
 
 #[tokio::test]
-async fn deletes_its_own_objects_alone() {
-    let world = World::new().await;
-    let refusal = |target: Target| why(admit_delete("n1", world.store.index(), &target));
+async fn node_deletes_its_own_objects_only() {
+    let fixture = Fixture::new().await;
+    let refusal = |target: Target| message(admit_delete("n1", fixture.store.index(), &target));
     assert_eq!(refusal(target("pods", "", "d", "p")), "");
     assert_eq!(
         refusal(target("pods", "", "d", "q")),
@@ -233,8 +233,8 @@ async fn deletes_its_own_objects_alone() {
 }
 
 #[tokio::test]
-async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
-    let world = World::new().await;
+async fn node_cannot_change_its_taints_owners_and_pod_cidrs() {
+    let fixture = Fixture::new().await;
     let node = target("nodes", "", "", "n1");
     for target in [node.clone(), node.clone().with_subresource("status")] {
         let stored = json!({"spec": {"podCIDR": "10.0.0.0/24", "podCIDRs": ["10.0.0.0/24"]}});
@@ -244,7 +244,7 @@ async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
                 "ownerReferences" | "annotations" => changed["metadata"][field] = value,
                 _ => changed["spec"][field] = value,
             }
-            world.refusal(&target, Some(&stored), &changed)
+            fixture.refusal(&target, Some(&stored), &changed)
         };
         assert_eq!(refusal("unschedulable", json!(true)), "");
         assert_eq!(
@@ -270,7 +270,7 @@ async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
         );
     }
     let new = Target { name: None, ..node };
-    let created = |object: Value| world.refusal(&new, None, &object);
+    let created = |object: Value| fixture.refusal(&new, None, &object);
     assert_eq!(
         created(json!({"metadata": {"name": "n1"}, "spec": {"taints": [{"key": "a"}]}})),
         ""
@@ -290,8 +290,8 @@ async fn changes_neither_taints_nor_owners_nor_ranges_of_its_node() {
 }
 
 #[tokio::test]
-async fn sets_the_labels_of_kubelets_alone() {
-    let world = World::new().await;
+async fn node_sets_kubelet_labels_only() {
+    let fixture = Fixture::new().await;
     let node = target("nodes", "", "", "n1");
     let labelled = |key: &str| json!({"metadata": {"name": "n1", "labels": {key: "x"}}});
     for key in [
@@ -302,7 +302,7 @@ async fn sets_the_labels_of_kubelets_alone() {
         "node.kubernetes.io/anything",
         "my.kubelet.kubernetes.io/anything",
     ] {
-        assert_eq!(world.refusal(&node, None, &labelled(key)), "", "{key}");
+        assert_eq!(fixture.refusal(&node, None, &labelled(key)), "", "{key}");
     }
     let bare = json!({"metadata": {"name": "n1"}});
     let status = node.clone().with_subresource("status");
@@ -315,29 +315,29 @@ async fn sets_the_labels_of_kubelets_alone() {
         "xnode.kubernetes.io/other",
     ] {
         assert_eq!(
-            world.refusal(&node, None, &labelled(key)),
+            fixture.refusal(&node, None, &labelled(key)),
             format!("node \"n1\" is not allowed to set the following labels: {key}")
         );
         let modified = format!("is not allowed to modify labels: {key}");
-        assert_eq!(world.refusal(&node, Some(&bare), &labelled(key)), modified);
-        assert_eq!(world.refusal(&status, Some(&labelled(key)), &bare), modified);
+        assert_eq!(fixture.refusal(&node, Some(&bare), &labelled(key)), modified);
+        assert_eq!(fixture.refusal(&status, Some(&labelled(key)), &bare), modified);
     }
 }
 
 #[tokio::test]
-async fn asks_for_tokens_of_its_own_pods_alone() {
-    let world = World::new().await;
+async fn node_requests_tokens_for_its_own_pods_only() {
+    let fixture = Fixture::new().await;
     let request = |name: &str, uid: &str, audiences: Value| {
         let bound = json!({"apiVersion": "v1", "kind": "Pod", "name": name, "uid": uid});
-        world.refusal_of_token(&json!({"spec": {"boundObjectRef": bound, "audiences": audiences}}))
+        fixture.token_refusal(&json!({"spec": {"boundObjectRef": bound, "audiences": audiences}}))
     };
     assert_eq!(request("p", "uid-p", json!(["vault"])), "");
     assert_eq!(
-        world.refusal_of_token(&json!({})),
+        fixture.token_refusal(&json!({})),
         "node requested token not bound to a pod"
     );
     assert_eq!(
-        world.refusal_of_token(
+        fixture.token_refusal(
             &json!({"spec": {"boundObjectRef": {"apiVersion": "v1", "kind": "Node", "name": "n1"}}})
         ),
         "node requested token not bound to a pod"
@@ -372,8 +372,8 @@ async fn asks_for_tokens_of_its_own_pods_alone() {
 }
 
 #[tokio::test]
-async fn refuses_a_user_that_names_no_node() {
-    let world = World::new().await;
+async fn refuses_a_user_without_node_name() {
+    let fixture = Fixture::new().await;
     let node = target("nodes", "", "", "n1");
     let attempt = Attempt {
         target: &node,
@@ -381,12 +381,12 @@ async fn refuses_a_user_that_names_no_node() {
         stored: None,
         recorder: Recorder::NONE,
     };
-    let refusal = why(admit("", world.store.index(), &attempt, &json!({})));
+    let refusal = message(admit("", fixture.store.index(), &attempt, &json!({})));
     assert_eq!(refusal, "could not determine node from user \"system:node:\"");
 }
 
 #[test]
-fn asks_for_certificates_of_its_own_name_alone() {
+fn node_requests_certificates_for_its_own_name_only() {
     let refusal = |signer: &str, common_name: &str| {
         let mut params = rcgen::CertificateParams::default();
         params.distinguished_name = rcgen::DistinguishedName::new();

@@ -1,4 +1,4 @@
-//! The tokens that a node asks for: each for a Pod that it runs, and for an audience that the Pod names.
+//! TokenRequests of nodes: each for a Pod on the node, and for an audience that the Pod uses.
 
 use api::kind;
 use api::pod::token_audiences;
@@ -13,10 +13,10 @@ use crate::access::authorization::{Attributes, Authorizer, Verdict};
 use crate::failure::Failure;
 use crate::request::route::Target;
 
-/// The verb of those who may ask for tokens for an audience, the resource, though no Pod names it.
+/// Verb that permits tokens for an audience (the resource) that no Pod uses.
 const AUDIENCE_VERB: &str = "request-serviceaccounts-token-audience";
 
-/// Admits a node's TokenRequest for the ServiceAccount that `target` names.
+/// Admits a node's TokenRequest for the ServiceAccount `target`.
 pub(in crate::registry::admission) fn admit_token_request(
     node: &str,
     index: &Index,
@@ -56,13 +56,13 @@ pub(in crate::registry::admission) fn admit_token_request(
             .into()),
         }
     };
-    admit().map_err(|refusal: Refusal| refusal.of(target, target.name()))
+    admit().map_err(|refusal: Refusal| refusal.into_failure(target, target.name()))
 }
 
-/// The Pod that the token is to be bound to, which has to run on the node.
+/// Returns the Pod that the token is bound to, which must run on the node.
 fn bound_pod(node: &str, index: &Index, namespace: &str, reference: &Value) -> Result<Value, Refusal> {
-    let [api_version, word, name] = ["apiVersion", "kind", "name"].map(|field| text(reference, field));
-    if (api_version, word) != ("v1", "Pod") || name.is_empty() {
+    let [api_version, kind_name, name] = ["apiVersion", "kind", "name"].map(|field| text(reference, field));
+    if (api_version, kind_name) != ("v1", "Pod") || name.is_empty() {
         return Err("node requested token not bound to a pod".into());
     }
     let uid = text(reference, "uid");

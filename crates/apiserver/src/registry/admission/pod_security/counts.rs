@@ -7,7 +7,7 @@ use api::pod_security::{Evaluation, Level, LevelVersion, Version};
 
 use super::Attempt;
 
-/// The minor version of Kubernetes that this server has the rules of; later versions are counted as `future`.
+/// Minor version of the newest rules; later versions are counted as `future`.
 const MINOR: u64 = 36;
 
 /// The outcome of an evaluation.
@@ -25,22 +25,22 @@ pub(super) enum Mode {
     Warn,
 }
 
-/// The request that is counted: its operation and resource.
+/// Labels of the counted request: operation and resource.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Occasion {
+pub(super) struct RequestLabels {
     operation: &'static str,
     resource: &'static str,
     subresource: &'static str,
 }
 
-/// An evaluation that is counted. Labels have few values each, so the counters are bounded.
+/// Labels of a counted evaluation. They have few values each, so the number of counters is bounded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Evaluated {
+struct EvaluationLabels {
     decision: Decision,
     level: Level,
     version: CountedVersion,
     mode: Mode,
-    occasion: Occasion,
+    request: RequestLabels,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,66 +52,72 @@ enum CountedVersion {
 
 #[derive(Default)]
 struct Totals {
-    evaluations: BTreeMap<Evaluated, u64>,
-    exemptions: BTreeMap<Occasion, u64>,
-    /// By whether the error prevented the evaluation.
-    errors: BTreeMap<(bool, Occasion), u64>,
+    evaluations: BTreeMap<EvaluationLabels, u64>,
+    exemptions: BTreeMap<RequestLabels, u64>,
+    /// Errors by `fatal` (the error prevented the evaluation) and request.
+    errors: BTreeMap<(bool, RequestLabels), u64>,
 }
 
-/// The counters.
+/// The counters of the plugin.
 #[derive(Default)]
 pub(crate) struct Counts {
     totals: Mutex<Totals>,
 }
 
-/// One value of a metric: its labels and its count.
+/// A sample of a metric: its labels and its value.
 pub(crate) type Sample = (String, u64);
 
 impl Counts {
-    pub(super) fn evaluated(&self, decision: Decision, policy: LevelVersion, mode: Mode, occasion: Occasion) {
-        let evaluated = Evaluated {
+    pub(super) fn count_evaluation(
+        &self,
+        decision: Decision,
+        policy: LevelVersion,
+        mode: Mode,
+        request: RequestLabels,
+    ) {
+        let labels = EvaluationLabels {
             decision,
             level: policy.level,
             version: CountedVersion::of(policy),
             mode,
-            occasion,
+            request,
         };
-        *self.lock().evaluations.entry(evaluated).or_default() += 1;
+        *self.lock().evaluations.entry(labels).or_default() += 1;
     }
 
-    pub(super) fn exempted(&self, occasion: Occasion) {
-        *self.lock().exemptions.entry(occasion).or_default() += 1;
+    pub(super) fn count_exemption(&self, request: RequestLabels) {
+        *self.lock().exemptions.entry(request).or_default() += 1;
     }
 
-    pub(super) fn failed(&self, is_fatal: bool, occasion: Occasion) {
-        *self.lock().errors.entry((is_fatal, occasion)).or_default() += 1;
+    pub(super) fn count_error(&self, is_fatal: bool, request: RequestLabels) {
+        *self.lock().errors.entry((is_fatal, request)).or_default() += 1;
     }
 
-    /// The values of `pod_security_evaluations_total`.
+    /// Returns the samples of `pod_security_evaluations_total`.
     pub(crate) fn evaluations(&self) -> Vec<Sample> {
         let totals = self.lock();
         let samples = totals.evaluations.iter();
         samples
-            .map(|(evaluated, count)| (evaluated.labels(), *count))
+            .map(|(labels, count)| (labels.to_text(), *count))
             .collect()
     }
 
-    /// The values of `pod_security_exemptions_total`.
+    /// Returns the samples of `pod_security_exemptions_total`.
     pub(crate) fn exemptions(&self) -> Vec<Sample> {
         let totals = self.lock();
         let samples = totals.exemptions.iter();
         samples
-            .map(|(occasion, count)| (occasion.labels(), *count))
+            .map(|(request, count)| (request.to_text(), *count))
             .collect()
     }
 
-    /// The values of `pod_security_errors_total`.
+    /// Returns the samples of `pod_security_errors_total`.
     pub(crate) fn errors(&self) -> Vec<Sample> {
         let totals = self.lock();
         let samples = totals.errors.iter();
         samples
-            .map(|((is_fatal, occasion), count)| {
-                (format!("fatal=\"{is_fatal}\",{}", occasion.labels()), *count)
+            .map(|((is_fatal, request), count)| {
+                (format!("fatal=\"{is_fatal}\",{}", request.to_text()), *count)
             })
             .collect()
     }
@@ -130,9 +136,9 @@ impl Decision {
     }
 }
 
-impl Occasion {
-    pub(super) fn of(attempt: &Attempt<'_>) -> Occasion {
-        Occasion {
+impl RequestLabels {
+    pub(super) fn of(attempt: &Attempt<'_>) -> RequestLabels {
+        RequestLabels {
             operation: match attempt.stored {
                 None => "create",
                 Some(_) => "update",
@@ -145,8 +151,8 @@ impl Occasion {
         }
     }
 
-    fn labels(&self) -> String {
-        let Occasion {
+    fn to_text(&self) -> String {
+        let RequestLabels {
             operation,
             resource,
             subresource,
@@ -158,7 +164,7 @@ impl Occasion {
 impl CountedVersion {
     fn of(policy: LevelVersion) -> CountedVersion {
         match policy.version {
-            // Privileged is the same at every version.
+            // The privileged level is the same in all versions.
             _ if policy.level == Level::Privileged => CountedVersion::Latest,
             Version::Latest => CountedVersion::Latest,
             Version::Minor(minor) if minor > MINOR => CountedVersion::Future,
@@ -167,8 +173,8 @@ impl CountedVersion {
     }
 }
 
-impl Evaluated {
-    fn labels(&self) -> String {
+impl EvaluationLabels {
+    fn to_text(&self) -> String {
         let decision = match self.decision {
             Decision::Allow => "allow",
             Decision::Deny => "deny",
@@ -186,7 +192,7 @@ impl Evaluated {
         format!(
             "decision=\"{decision}\",mode=\"{mode}\",policy_level=\"{}\",policy_version=\"{version}\",{}",
             self.level,
-            self.occasion.labels()
+            self.request.to_text()
         )
     }
 }

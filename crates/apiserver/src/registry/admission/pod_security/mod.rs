@@ -1,6 +1,8 @@
-//! PodSecurity: Pods comply with the level of the Pod Security Standards that their Namespace's labels name.
+//! PodSecurity: Pods comply with the level of the Pod Security Standards that the labels of their Namespace
+//! select.
 //!
-//! The standards are in [`api::pod_security`]. The order of decisions is that of `k8s.io/pod-security-admission/admission`.
+//! [`api::pod_security`] has the standards. The order of decisions is that of
+//! `k8s.io/pod-security-admission/admission`.
 
 mod counts;
 
@@ -20,12 +22,13 @@ use store::Index;
 use super::Attempt;
 use crate::failure::Failure;
 use crate::registry::namespace::namespace_kind;
-use counts::{Decision, Mode, Occasion};
+use counts::{Decision, Mode, RequestLabels};
 
-/// How long the Pods of a Namespace are checked when its labels change (upstream's `defaultNamespacePodCheckTimeout`).
-const EXISTING_PODS_PATIENCE: Duration = Duration::from_secs(1);
+/// Time limit for checking the Pods of a Namespace whose labels change (upstream's
+/// `defaultNamespacePodCheckTimeout`).
+const EXISTING_PODS_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The subresources of Pods that cannot change the spec (upstream's `ignoredPodSubresources`). Any other one is checked.
+/// Subresources of Pods that cannot change the spec (upstream's `ignoredPodSubresources`).
 const IGNORED_SUBRESOURCES: [&str; 8] = [
     "exec",
     "attach",
@@ -37,10 +40,10 @@ const IGNORED_SUBRESOURCES: [&str; 8] = [
     "status",
 ];
 
-/// The annotation of audit events with the level that is enforced.
-const ENFORCED: &str = "enforce-policy";
+/// Audit annotation with the enforced level.
+const ENFORCED_POLICY: &str = "enforce-policy";
 
-/// The controllers whose templates are checked.
+/// Kinds whose Pod templates are checked.
 const CONTROLLERS: [&str; 2] = ["Deployment", "ReplicaSet"];
 
 /// The admission plugin.
@@ -76,7 +79,7 @@ impl PodSecurity {
         }
     }
 
-    /// Labels are valid when they change; a stricter level warns of the Pods that are there.
+    /// Refuses labels with new faults. Warns about existing Pods that violate a stricter level.
     fn validate_namespace(
         &self,
         index: &Index,
@@ -106,7 +109,7 @@ impl PodSecurity {
     }
 
     fn check_existing(&self, index: &Index, namespace: &str, enforce: LevelVersion) -> Vec<String> {
-        let deadline = Instant::now() + EXISTING_PODS_PATIENCE;
+        let deadline = Instant::now() + EXISTING_PODS_TIMEOUT;
         let pods = api::kind::find("", "v1", "pods");
         let listed = pods.map(|kind| index.list(&kind.store_prefix(Some(namespace)), None, None, None));
         let Some(Ok(listing)) = listed else {
@@ -128,14 +131,14 @@ impl PodSecurity {
         attempt: &Attempt<'_>,
         pod: &Value,
     ) -> Result<Vec<String>, Failure> {
-        let occasion = Occasion::of(attempt);
+        let request = RequestLabels::of(attempt);
         if let Some(reason) = self.exemption(attempt) {
-            self.counts.exempted(occasion);
+            self.counts.count_exemption(request);
             annotate(attempt, "exempt", reason);
             return Ok(Vec::new());
         }
         let Some((policy, errors)) = self.policy(index, attempt) else {
-            self.counts.failed(true, occasion);
+            self.counts.count_error(true, request);
             let namespace = attempt.target.namespace();
             return Err(Failure::internal(format!(
                 "failed to lookup namespace {namespace}"
@@ -148,8 +151,8 @@ impl PodSecurity {
                 .all(is_privileged)
         {
             self.counts
-                .evaluated(Decision::Allow, policy.enforce, Mode::Enforce, occasion);
-            annotate(attempt, ENFORCED, &policy.enforce.to_string());
+                .count_evaluation(Decision::Allow, policy.enforce, Mode::Enforce, request);
+            annotate(attempt, ENFORCED_POLICY, &policy.enforce.to_string());
             return Ok(Vec::new());
         }
         let is_insignificant = |stored| !is_significant_update(pod, stored);
@@ -157,16 +160,16 @@ impl PodSecurity {
             return Ok(Vec::new());
         }
         let view = PodView::new(pod);
-        if self.is_runtime_class_exempt(attempt, &view, occasion) {
+        if self.is_runtime_class_exempt(attempt, &view, request) {
             return Ok(Vec::new());
         }
-        self.note_faults(attempt, &errors, occasion);
+        self.note_faults(attempt, &errors, request);
         let evaluation = evaluate(policy.enforce, &view);
         let decision = Decision::of(&evaluation);
         self.counts
-            .evaluated(decision, policy.enforce, Mode::Enforce, occasion);
-        annotate(attempt, ENFORCED, &policy.enforce.to_string());
-        self.audit(attempt, policy, &view, occasion);
+            .count_evaluation(decision, policy.enforce, Mode::Enforce, request);
+        annotate(attempt, ENFORCED_POLICY, &policy.enforce.to_string());
+        self.audit(attempt, policy, &view, request);
         if !evaluation.is_allowed() {
             let name = text(child(pod, "metadata"), "name");
             let why = format!(
@@ -176,19 +179,19 @@ impl PodSecurity {
             );
             return Err(Failure::forbidden(attempt.target.kind, name, &why));
         }
-        Ok(self.warn(policy, &view, occasion))
+        Ok(self.warn(policy, &view, request))
     }
 
-    /// A template is never refused: its Pods are checked when they are made.
+    /// Checks the Pod template of a controller. It is never refused: its Pods are checked when they are created.
     fn validate_controller(&self, index: &Index, attempt: &Attempt<'_>, controller: &Value) -> Vec<String> {
-        let occasion = Occasion::of(attempt);
+        let request = RequestLabels::of(attempt);
         if let Some(reason) = self.exemption(attempt) {
-            self.counts.exempted(occasion);
+            self.counts.count_exemption(request);
             annotate(attempt, "exempt", reason);
             return Vec::new();
         }
         let Some((policy, errors)) = self.policy(index, attempt) else {
-            self.counts.failed(true, occasion);
+            self.counts.count_error(true, request);
             return Vec::new();
         };
         let is_privileged = |mode: LevelVersion| mode.level == Level::Privileged;
@@ -198,15 +201,15 @@ impl PodSecurity {
         let Some(view) = PodView::of_controller(controller) else {
             return Vec::new();
         };
-        if self.is_runtime_class_exempt(attempt, &view, occasion) {
+        if self.is_runtime_class_exempt(attempt, &view, request) {
             return Vec::new();
         }
-        self.note_faults(attempt, &errors, occasion);
-        self.audit(attempt, policy, &view, occasion);
-        self.warn(policy, &view, occasion)
+        self.note_faults(attempt, &errors, request);
+        self.audit(attempt, policy, &view, request);
+        self.warn(policy, &view, request)
     }
 
-    /// Exemption of a request, in upstream's term.
+    /// Returns upstream's name of the exemption of a request.
     fn exemption(&self, attempt: &Attempt<'_>) -> Option<&'static str> {
         let exemptions = &self.configuration.exemptions;
         let user = attempt.requester.map_or("", |requester| requester.user.as_str());
@@ -216,40 +219,45 @@ impl PodSecurity {
         exemptions.has_user(user).then_some("user")
     }
 
-    fn is_runtime_class_exempt(&self, attempt: &Attempt<'_>, pod: &PodView<'_>, occasion: Occasion) -> bool {
+    fn is_runtime_class_exempt(
+        &self,
+        attempt: &Attempt<'_>,
+        pod: &PodView<'_>,
+        request: RequestLabels,
+    ) -> bool {
         let is_exempt = self
             .configuration
             .exemptions
             .has_runtime_class(pod.runtime_class());
         if is_exempt {
-            self.counts.exempted(occasion);
+            self.counts.count_exemption(request);
             annotate(attempt, "exempt", "runtimeClass");
         }
         is_exempt
     }
 
-    /// The policy of the Namespace that is written to, and the faults of its labels. `None` if the Namespace cannot be
-    /// read.
+    /// Returns the policy of the request's Namespace and the faults of its labels; `None` if the Namespace is not
+    /// readable.
     fn policy(&self, index: &Index, attempt: &Attempt<'_>) -> Option<(Policy, FieldErrors)> {
         let key = namespace_kind().ok()?.store_key("", attempt.target.namespace());
         let namespace: Value = serde_json::from_slice(&index.get(&key)?.value).ok()?;
         Some(policy_of_labels(&namespace, self.configuration.defaults))
     }
 
-    fn note_faults(&self, attempt: &Attempt<'_>, errors: &FieldErrors, occasion: Occasion) {
+    fn note_faults(&self, attempt: &Attempt<'_>, errors: &FieldErrors, request: RequestLabels) {
         if !errors.is_empty() {
-            self.counts.failed(false, occasion);
+            self.counts.count_error(false, request);
             let texts: Vec<String> = errors.iter().map(ToString::to_string).collect();
             let text = format!("Failed to parse policy: {}", texts.join(", "));
             annotate(attempt, "error", &text);
         }
     }
 
-    fn audit(&self, attempt: &Attempt<'_>, policy: Policy, pod: &PodView<'_>, occasion: Occasion) {
+    fn audit(&self, attempt: &Attempt<'_>, policy: Policy, pod: &PodView<'_>, request: RequestLabels) {
         let evaluation = evaluate(policy.audit, pod);
         if !evaluation.is_allowed() {
             self.counts
-                .evaluated(Decision::Deny, policy.audit, Mode::Audit, occasion);
+                .count_evaluation(Decision::Deny, policy.audit, Mode::Audit, request);
             annotate(
                 attempt,
                 "audit-violations",
@@ -258,13 +266,13 @@ impl PodSecurity {
         }
     }
 
-    fn warn(&self, policy: Policy, pod: &PodView<'_>, occasion: Occasion) -> Vec<String> {
+    fn warn(&self, policy: Policy, pod: &PodView<'_>, request: RequestLabels) -> Vec<String> {
         let evaluation = evaluate(policy.warn, pod);
         if evaluation.is_allowed() {
             return Vec::new();
         }
         self.counts
-            .evaluated(Decision::Deny, policy.warn, Mode::Warn, occasion);
+            .count_evaluation(Decision::Deny, policy.warn, Mode::Warn, request);
         vec![would_violate(policy.warn, &evaluation)]
     }
 }
