@@ -1,5 +1,5 @@
-//! The loop that keeps cluster IPs and node ports in agreement with the Services (CIDR-15, NP-11): what
-//! [`crate::registry::service::repair`] finds wrong is counted, told in Events and mended.
+//! The loop that keeps the allocation records of cluster IPs and node ports consistent with Services (CIDR-15,
+//! NP-11). It counts findings of [`crate::registry::service::repair`], reports them as Events, and repairs them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,25 +11,24 @@ use jiff::Timestamp;
 use store::{EventKind, Revision, StoreError, Watch};
 use tokio::time::Instant;
 
-use crate::registry::event;
+use crate::event;
 use crate::registry::service::repair::ports::Suspects;
 use crate::registry::service::repair::{
-    Audit, Books, Counts, Finding, Mend, SERVICES_PREFIX, addresses, ports, transactions,
+    AllocationRecords, Audit, Counts, Finding, RepairAction, SERVICES_PREFIX, addresses, ports, transactions,
 };
 use crate::registry::service::{IP_ADDRESSES_PREFIX, SERVICE_CIDRS_PREFIX};
 use crate::verbs::resource::{Interruption, Resources};
 
-/// How often everything is looked at, though nothing looks wrong.
+/// Interval of passes that run even if nothing was suspicious.
 const PERIOD: Duration = Duration::from_secs(180);
-/// How long after something that looks wrong everything is looked at; so one look answers a burst.
-const PAUSE: Duration = Duration::from_millis(500);
-/// How long changes of IPAddresses are left alone before they are looked at: waking for each would be felt by whoever
-/// creates the next Service.
-const REST: Duration = Duration::from_millis(100);
-/// How long after an IPAddress without a Service was made: then it has leaked, if there still is none.
-const LEAK_PATIENCE: Duration = Duration::from_secs(61);
+/// Delay between a suspicious change and the pass, so that one pass covers a burst.
+const PASS_DELAY: Duration = Duration::from_millis(500);
+/// Delay before changes of IPAddresses are read. Waking for each change would slow down the creation of Services.
+const READ_DELAY: Duration = Duration::from_millis(100);
+/// Delay between the creation of an IPAddress without a Service and the pass that treats it as leaked.
+const LEAK_DELAY: Duration = Duration::from_secs(61);
 
-/// Who writes the Events, under upstream's names.
+/// Event sources, under upstream's names.
 const ADDRESS_COMPONENT: &str = "ipallocator-repair-controller";
 const PORT_COMPONENT: &str = "portallocator-repair-controller";
 
@@ -37,9 +36,9 @@ const PORT_COMPONENT: &str = "portallocator-repair-controller";
 pub(crate) struct Repair {
     resources: Arc<Resources>,
     suspects: Suspects,
-    /// What was found last, and so was told already. Bounded by what is wrong at present.
-    told: BTreeSet<Finding>,
-    /// Up to where all was found as it should be.
+    /// Findings of the last pass, which were reported. Bounded by the current inconsistencies.
+    reported: BTreeSet<Finding>,
+    /// The revision of the last pass without findings.
     clean_at: Option<Revision>,
 }
 
@@ -48,18 +47,18 @@ impl Repair {
         Repair {
             resources,
             suspects: Suspects::default(),
-            told: BTreeSet::new(),
+            reported: BTreeSet::new(),
             clean_at: None,
         }
     }
 
-    /// Looks at everything, now and then and when something looks wrong, until the server ends.
-    pub(crate) async fn keep(mut self) {
+    /// Runs passes periodically and after suspicious changes, until shutdown.
+    pub(crate) async fn run(mut self) {
         let mut shutdown = self.resources.shutdown.clone();
         tokio::select! {
             () = shutdown.requested() => {}
             result = self.watch() => if let Err(error) = result {
-                tracing::error!(%error, "cluster IPs and node ports are not looked after any more");
+                tracing::error!(%error, "repair of cluster IPs and node ports stopped");
             }
         }
     }
@@ -67,32 +66,32 @@ impl Repair {
     async fn watch(&mut self) -> Result<(), StoreError> {
         let resources = Arc::clone(&self.resources);
         let index = resources.store.index();
-        let mut round_at = Instant::now() + PERIOD;
+        let mut periodic_at = Instant::now() + PERIOD;
         loop {
             let revision = index.revision();
             let mut addresses = index.watch(IP_ADDRESSES_PREFIX, revision)?;
             let mut ranges = index.watch(SERVICE_CIDRS_PREFIX, revision)?;
-            // What happened while nobody watched is looked at too.
-            let mut look_at = Some(Instant::now());
+            // The first pass covers changes that happened before the watches began.
+            let mut next_at = Some(Instant::now());
             loop {
-                let next = look_at.map_or(round_at, |look_at| look_at.min(round_at));
-                let suspicion = tokio::select! {
+                let next = next_at.map_or(periodic_at, |next_at| next_at.min(periodic_at));
+                let input = tokio::select! {
                     seen = suspicious_address(&resources, &mut addresses) => seen.map(Some),
-                    seen = ranges.next() => seen.map(|_| Some(PAUSE)),
+                    seen = ranges.next() => seen.map(|_| Some(PASS_DELAY)),
                     () = tokio::time::sleep_until(next) => Ok(None),
                 };
-                match suspicion {
-                    Ok(Some(pause)) => {
-                        let at = Instant::now() + pause;
-                        look_at = Some(look_at.map_or(at, |known| known.min(at)));
+                match input {
+                    Ok(Some(delay)) => {
+                        let at = Instant::now() + delay;
+                        next_at = Some(next_at.map_or(at, |known| known.min(at)));
                     }
                     Ok(None) => {
-                        let is_round = Instant::now() >= round_at;
-                        if is_round {
-                            round_at = Instant::now() + PERIOD;
+                        let is_periodic = Instant::now() >= periodic_at;
+                        if is_periodic {
+                            periodic_at = Instant::now() + PERIOD;
                         }
-                        look_at = None;
-                        self.pass(is_round).await;
+                        next_at = None;
+                        self.pass(is_periodic).await;
                     }
                     Err(StoreError::Lagged { .. }) => break,
                     Err(other) => return Err(other),
@@ -101,39 +100,39 @@ impl Repair {
         }
     }
 
-    /// Looks at everything once and mends what can be.
-    pub(crate) async fn pass(&mut self, is_round: bool) {
+    /// Compares the records with the Services once, and repairs them.
+    pub(crate) async fn pass(&mut self, is_periodic: bool) {
         let revision = self.resources.store.index().revision();
-        if self.clean_at == Some(revision) && !self.suspects.are_there() {
+        if self.clean_at == Some(revision) && !self.suspects.has_any() {
             return;
         }
-        match self.audit(is_round).await {
+        match self.audit(is_periodic).await {
             Ok((of_addresses, of_ports)) => {
                 let is_clean = of_addresses == Audit::default() && of_ports == Audit::default();
                 self.clean_at = is_clean.then_some(revision);
-                self.settle(of_addresses, of_ports).await;
+                self.process(of_addresses, of_ports).await;
             }
             Err(error) => {
                 let services = &self.resources.services;
                 for counts in [&services.address_faults, &services.port_faults] {
                     counts.failed_passes.fetch_add(1, Ordering::Relaxed);
                 }
-                tracing::warn!(%error, "cluster IPs and node ports could not be looked at");
+                tracing::warn!(%error, "cluster IPs and node ports not audited");
             }
         }
     }
 
-    /// Reads the store and compares, beside the runtime: with many Services it takes a while.
-    async fn audit(&mut self, is_round: bool) -> Result<(Audit, Audit), StoreError> {
+    /// Audits the store on a blocking thread: with many Services it takes long.
+    async fn audit(&mut self, is_periodic: bool) -> Result<(Audit, Audit), StoreError> {
         let resources = Arc::clone(&self.resources);
         let range = resources.services.node_port_range();
         let mut suspects = std::mem::take(&mut self.suspects);
         let work = tokio::task::spawn_blocking(move || {
-            let audits = Books::read(resources.store.index()).map(|books| {
-                let of_addresses = addresses::audit(&books, Timestamp::now());
+            let audits = AllocationRecords::read(resources.store.index()).map(|records| {
+                let of_addresses = addresses::audit(&records, Timestamp::now());
                 (
                     of_addresses,
-                    ports::audit(&books, &range, &mut suspects, is_round),
+                    ports::audit(&records, &range, &mut suspects, is_periodic),
                 )
             });
             (audits, suspects)
@@ -149,7 +148,7 @@ impl Repair {
         }
     }
 
-    async fn settle(&mut self, of_addresses: Audit, of_ports: Audit) {
+    async fn process(&mut self, of_addresses: Audit, of_ports: Audit) {
         let resources = Arc::clone(&self.resources);
         let services = &resources.services;
         let mut found = BTreeSet::new();
@@ -159,27 +158,27 @@ impl Repair {
         ] {
             for finding in &audit.findings {
                 counts.add(finding.fault);
-                if !self.told.contains(finding) {
-                    tell(&resources, component, finding).await;
+                if !self.reported.contains(finding) {
+                    report(&resources, component, finding).await;
                 }
                 found.insert(finding.clone());
             }
-            self.mend(&audit.mends, counts).await;
+            self.apply(&audit.repairs, counts).await;
         }
-        self.told = found;
+        self.reported = found;
     }
 
-    async fn mend(&self, mends: &[Mend], counts: &Counts) {
-        for mend in mends {
+    async fn apply(&self, repairs: &[RepairAction], counts: &Counts) {
+        for repair in repairs {
             let mut is_done = true;
-            for transaction in transactions(mend, self.resources.store.index(), Timestamp::now()) {
+            for transaction in transactions(repair, self.resources.store.index(), Timestamp::now()) {
                 match self.resources.commit(transaction).await {
                     Ok(_) => {}
-                    // It has changed since; the next look decides anew.
+                    // The record changed; the next pass decides again.
                     Err(Interruption::Overtaken) => is_done = false,
                     Err(Interruption::Failed(failure)) => {
                         counts.failed_passes.fetch_add(1, Ordering::Relaxed);
-                        tracing::warn!(?mend, error = failure.message(), "a repair failed");
+                        tracing::warn!(?repair, error = failure.message(), "repair failed");
                         is_done = false;
                     }
                 }
@@ -188,25 +187,25 @@ impl Repair {
                 }
             }
             if is_done {
-                self.resources.services.mended(mend);
+                self.resources.services.apply_repair(repair);
             }
         }
     }
 }
 
-async fn tell(resources: &Resources, component: &str, finding: &Finding) {
+async fn report(resources: &Resources, component: &str, finding: &Finding) {
     tracing::warn!(reason = finding.reason, "{}", finding.message);
     if let Some(regarding) = &finding.regarding {
         event::warn(resources, component, regarding, finding.reason, &finding.message).await;
     }
 }
 
-/// Waits for a change of an IPAddress that no allocation makes; returns how soon to look at everything.
+/// Waits for a change of an IPAddress that no allocation made; returns the delay of the pass.
 async fn suspicious_address(resources: &Resources, watch: &mut Watch) -> Result<Duration, StoreError> {
     loop {
         let Some(event) = watch.try_next()? else {
             watch.ready().await?;
-            tokio::time::sleep(REST).await;
+            tokio::time::sleep(READ_DELAY).await;
             continue;
         };
         let Some(address) = event.key.strip_prefix(IP_ADDRESSES_PREFIX) else {
@@ -214,17 +213,17 @@ async fn suspicious_address(resources: &Resources, watch: &mut Watch) -> Result<
         };
         let has_service = service_has(resources, &event.value, address);
         match event.kind {
-            // With its Service, which is there by now.
+            // Created with its Service in one transaction.
             EventKind::Created if has_service => {}
-            EventKind::Created => return Ok(LEAK_PATIENCE),
-            // With its Service, which is gone by now, or has another address.
+            EventKind::Created => return Ok(LEAK_DELAY),
+            // Deleted with its Service, or after its Service got another address.
             EventKind::Deleted if !has_service => {}
-            EventKind::Deleted | EventKind::Updated => return Ok(PAUSE),
+            EventKind::Deleted | EventKind::Updated => return Ok(PASS_DELAY),
         }
     }
 }
 
-/// Whether the Service that an IPAddress refers to has that address now.
+/// True if the Service that an IPAddress references has that address.
 fn service_has(resources: &Resources, ip_address: &[u8], address: &str) -> bool {
     let Ok(object) = serde_json::from_slice::<serde_json::Value>(ip_address) else {
         return false;

@@ -172,7 +172,7 @@ impl Server {
         });
         let serving_names = certificates.names.clone();
         let mut background = keep_state(&resources, &essentials, &handler.connections, &shutdown);
-        background.spawn(repair.keep());
+        background.spawn(repair.run());
         if let Some(at_rest) = config.encryption.filter(|at_rest| at_rest.reloads) {
             let store = resources.store.clone();
             background.spawn(encryption::watch(at_rest.encryption, store, shutdown.clone()));
@@ -255,7 +255,7 @@ fn keep_state(
     background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
     background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
     background.spawn(event_expiry::run(resources.clone()));
-    background.spawn(service::follow_others(resources.clone()));
+    background.spawn(service::follow_peers(resources.clone()));
     background.spawn(node_connections::follow(
         resources.clone(),
         connections.nodes().clone(),
@@ -279,7 +279,7 @@ fn registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryErro
         },
     )?;
     if store.is_shared() {
-        services.follow_others(store.index())?;
+        services.follow_peers(store.index())?;
     }
     Ok(services)
 }

@@ -1,4 +1,4 @@
-//! What one write of a Service takes and gives up.
+//! The addresses and ports that one write of a Service reserves and releases.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,22 +10,22 @@ use store::{Expectation, Index, Key, Write};
 use super::pools::{AddressError, Pools, PortError};
 use super::records::{self, Holder};
 
-/// The reservations of one write, to be committed together with the Service. Dropped before
-/// [`Allocation::committed`] is called, it takes everything back (FAM-13).
-#[must_use = "dropping an allocation takes the reservations back"]
+/// The reservations of one write, which are committed together with the Service. Unless [`Allocation::commit`] is
+/// called, dropping it releases what it reserved (FAM-13).
+#[must_use = "dropping an allocation releases its reservations"]
 pub struct Allocation {
-    /// What must hold of the store: nobody else has what is taken here.
+    /// Expectations of the transaction: nobody else holds what is reserved.
     pub expectations: Vec<(Key, Expectation)>,
-    /// Records of what is taken and what is given up.
+    /// Records of the reserved and released addresses and ports.
     pub writes: Vec<Write>,
     pools: Arc<Mutex<Pools>>,
     is_dry_run: bool,
-    taken: Held,
-    given_up: Held,
+    reserved: Items,
+    released: Items,
 }
 
 #[derive(Default)]
-struct Held {
+struct Items {
     addresses: Vec<IpAddr>,
     ports: Vec<u16>,
 }
@@ -37,31 +37,33 @@ impl Allocation {
             writes: Vec::new(),
             pools,
             is_dry_run,
-            taken: Held::default(),
-            given_up: Held::default(),
+            reserved: Items::default(),
+            released: Items::default(),
         }
     }
 
-    /// The transaction was carried out: what was taken stays so, what was given up is free from now on.
-    pub fn committed(mut self) {
+    /// Makes the reservations permanent and frees what is released. Called after the transaction was committed.
+    pub fn commit(mut self) {
         if self.is_dry_run {
             return;
         }
-        self.taken = Held::default();
-        let given_up = std::mem::take(&mut self.given_up);
-        self.free(given_up);
+        self.reserved = Items::default();
+        let released = std::mem::take(&mut self.released);
+        self.free(released);
     }
 
-    /// The transaction failed because `key` was not as expected. If that is an address or a port of this
-    /// allocation, another server has it: it stays taken here, and true is returned. The write may then be
-    /// tried again from the object as the client sent it.
-    pub fn conflicted(mut self, key: &str) -> bool {
-        let is_ours = self.expectations.iter().any(|(expected, _)| **expected == *key);
-        self.taken
+    /// Handles a transaction that failed on the expectation of `key`. Returns true if `key` is an address or port
+    /// of this allocation: another server holds it, so it stays reserved here. The write may then be retried with
+    /// the object as the client sent it.
+    pub fn resolve_conflict(mut self, key: &str) -> bool {
+        let is_own = self.expectations.iter().any(|(expected, _)| **expected == *key);
+        self.reserved
             .addresses
             .retain(|address| *records::address_key(*address) != *key);
-        self.taken.ports.retain(|port| *records::port_key(*port) != *key);
-        is_ours
+        self.reserved
+            .ports
+            .retain(|port| *records::port_key(*port) != *key);
+        is_own
     }
 
     pub(super) fn is_dry_run(&self) -> bool {
@@ -78,7 +80,7 @@ impl Allocation {
             pools.take_address(address)?;
             pools.count_duration(address, begin.elapsed());
         }
-        self.taken.addresses.push(address);
+        self.reserved.addresses.push(address);
         Ok(())
     }
 
@@ -93,11 +95,12 @@ impl Allocation {
             pools.count_duration(address, begin.elapsed());
             address
         };
-        self.taken.addresses.push(address);
+        self.reserved.addresses.push(address);
         Some(address)
     }
 
-    /// A dry run reserves ports too, until it is dropped: that shows all the errors of a real one.
+    /// Reserves a requested port. A dry run reserves ports too, until it is dropped, so that it reports the same
+    /// errors.
     pub(super) fn take_port(&mut self, port: i64) -> Result<(), PortError> {
         let taken = {
             let mut pools = self.pools();
@@ -107,7 +110,7 @@ impl Allocation {
             }
             taken
         };
-        self.taken.ports.push(taken?);
+        self.reserved.ports.push(taken?);
         Ok(())
     }
 
@@ -120,55 +123,55 @@ impl Allocation {
             }
             port?
         };
-        self.taken.ports.push(port);
+        self.reserved.ports.push(port);
         Some(port)
     }
 
-    pub(super) fn give_up_address(&mut self, address: IpAddr) {
-        self.given_up.addresses.push(address);
+    pub(super) fn release_address(&mut self, address: IpAddr) {
+        self.released.addresses.push(address);
     }
 
-    pub(super) fn give_up_port(&mut self, port: i64) {
+    pub(super) fn release_port(&mut self, port: i64) {
         if let Ok(port) = u16::try_from(port)
-            && !self.given_up.ports.contains(&port)
+            && !self.released.ports.contains(&port)
         {
-            self.given_up.ports.push(port);
+            self.released.ports.push(port);
         }
     }
 
-    /// Writes down what was taken and given up, once all is decided.
+    /// Adds the records and expectations of all reservations and releases. Called once, after all decisions.
     pub(super) fn record(&mut self, index: &Index, holder: Holder<'_>, now: jiff::Timestamp) {
         if self.is_dry_run {
             return;
         }
-        for address in &self.taken.addresses {
+        for address in &self.reserved.addresses {
             self.expectations
                 .push((records::address_key(*address), Expectation::Absent));
             self.writes.push(records::put_address(*address, holder, now));
         }
-        for port in &self.taken.ports {
+        for port in &self.reserved.ports {
             self.expectations
                 .push((records::port_key(*port), Expectation::Absent));
             self.writes.push(records::put_port(*port, holder));
         }
-        for address in &self.given_up.addresses {
+        for address in &self.released.addresses {
             self.writes
                 .extend(records::delete_object(index, records::address_key(*address)));
         }
         self.writes
-            .extend(self.given_up.ports.iter().map(|port| records::delete_port(*port)));
+            .extend(self.released.ports.iter().map(|port| records::delete_port(*port)));
     }
 
     fn pools(&self) -> MutexGuard<'_, Pools> {
         lock(&self.pools)
     }
 
-    fn free(&self, held: Held) {
+    fn free(&self, items: Items) {
         let mut pools = self.pools();
-        for address in held.addresses {
+        for address in items.addresses {
             pools.release_address(address);
         }
-        for port in held.ports {
+        for port in items.ports {
             pools.release_port(port);
         }
     }
@@ -176,15 +179,15 @@ impl Allocation {
 
 impl Drop for Allocation {
     fn drop(&mut self) {
-        let taken = std::mem::take(&mut self.taken);
-        if !taken.addresses.is_empty() || !taken.ports.is_empty() {
-            self.free(taken);
+        let reserved = std::mem::take(&mut self.reserved);
+        if !reserved.addresses.is_empty() || !reserved.ports.is_empty() {
+            self.free(reserved);
         }
     }
 }
 
-/// Locks the pools, or what follows the store for them. Every operation leaves them whole, so a panic elsewhere
-/// under the lock does not make them unusable.
+/// Locks a mutex and ignores poisoning. Every operation under these locks leaves consistent data, so a panic
+/// elsewhere does no harm.
 pub(super) fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
     guarded.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,5 +1,5 @@
-//! Whether the records of what is allocated and the Services agree: for people who look over a store that no server
-//! runs on, and for tests of what crashes leave behind.
+//! The audit of a store at rest: compares the allocation records with the Services. For operators who verify a
+//! store without a server, and for tests of crashes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,14 +7,14 @@ use std::net::IpAddr;
 
 use store::Entry;
 
-use super::repair::{Books, ServiceRecord};
+use super::repair::{AllocationRecords, ServiceRecord};
 
-/// Something that is allocated.
+/// An allocated address or port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Allocated {
     /// A cluster IP.
     Address(IpAddr),
-    /// A node port, or the port of a health check.
+    /// A node port or a health check node port.
     Port(u16),
 }
 
@@ -27,118 +27,118 @@ impl fmt::Display for Allocated {
     }
 }
 
-/// A disagreement between the Services and the records. Services are named `NAMESPACE/NAME`.
+/// An inconsistency between Services and allocation records. Services are named `NAMESPACE/NAME`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Disagreement {
-    /// Several Services have it.
-    #[error("{what} is used by several Services: {}", services.join(", "))]
-    Doubled {
-        /// What they have.
-        what: Allocated,
-        /// Which they are.
+pub enum Inconsistency {
+    /// Several Services use the same item.
+    #[error("{item} is used by several Services: {}", services.join(", "))]
+    Duplicate {
+        /// The shared item.
+        item: Allocated,
+        /// The Services that use it.
         services: Vec<String>,
     },
-    /// A Service has it, and it is not recorded, or as another's: it may be given out again.
-    #[error("{what} of Service {service} is recorded as {}", recorded.as_deref().unwrap_or("free"))]
+    /// A Service uses an item that is free or another Service's by its record. It may be allocated again.
+    #[error("{item} of Service {service} is recorded as {}", recorded.as_deref().unwrap_or("free"))]
     NotRecorded {
-        /// What it has.
-        what: Allocated,
-        /// The Service.
+        /// The used item.
+        item: Allocated,
+        /// The Service that uses it.
         service: String,
-        /// Whose it is by the record.
+        /// The Service of the record; `None` without a record.
         recorded: Option<String>,
     },
-    /// It is recorded for a Service that does not have it: it is never given out.
-    #[error("{what} is recorded for Service {service}, which does not use it")]
+    /// An item is recorded for a Service that does not use it. It is never allocated again.
+    #[error("{item} is recorded for Service {service}, which does not use it")]
     Leaked {
-        /// What is recorded.
-        what: Allocated,
-        /// The Service that it is recorded for.
+        /// The recorded item.
+        item: Allocated,
+        /// The Service of the record.
         service: String,
     },
-    /// An object cannot be read.
+    /// An object is not readable.
     #[error("{key} cannot be read: {reason}")]
     Unreadable {
-        /// Key.
+        /// The key of the object.
         key: String,
-        /// Why.
+        /// The reason.
         reason: String,
     },
 }
 
-/// Compares everything in a store. Nothing is found when all is well.
-pub fn audit(entries: &[Entry]) -> Vec<Disagreement> {
-    let mut findings = Vec::new();
-    let mut books = Books::default();
+/// Compares all Services and records of a store; returns the inconsistencies.
+pub fn audit(entries: &[Entry]) -> Vec<Inconsistency> {
+    let mut inconsistencies = Vec::new();
+    let mut records = AllocationRecords::default();
     for entry in entries {
-        if let Err(error) = books.enter(entry) {
-            findings.push(Disagreement::Unreadable {
+        if let Err(error) = records.add(entry) {
+            inconsistencies.push(Inconsistency::Unreadable {
                 key: entry.key.to_string(),
                 reason: error.to_string(),
             });
         }
     }
     let mut used: BTreeMap<Allocated, BTreeSet<String>> = BTreeMap::new();
-    for service in &books.services {
+    for service in &records.services {
         let name = format!("{}/{}", service.namespace, service.name);
-        for what in allocated(service) {
-            used.entry(what).or_default().insert(name.clone());
+        for item in items_of(service) {
+            used.entry(item).or_default().insert(name.clone());
         }
     }
-    compare(&used, &recorded(&books), &mut findings);
-    findings
+    compare(&used, &holders(&records), &mut inconsistencies);
+    inconsistencies
 }
 
 fn compare(
     used: &BTreeMap<Allocated, BTreeSet<String>>,
     recorded: &BTreeMap<Allocated, String>,
-    findings: &mut Vec<Disagreement>,
+    inconsistencies: &mut Vec<Inconsistency>,
 ) {
-    for (what, services) in used {
+    for (item, services) in used {
         if services.len() > 1 {
-            findings.push(Disagreement::Doubled {
-                what: *what,
+            inconsistencies.push(Inconsistency::Duplicate {
+                item: *item,
                 services: services.iter().cloned().collect(),
             });
             continue;
         }
-        let owner = recorded.get(what);
-        findings.extend(
+        let holder = recorded.get(item);
+        inconsistencies.extend(
             services
                 .iter()
-                .filter(|service| owner != Some(service))
-                .map(|service| Disagreement::NotRecorded {
-                    what: *what,
+                .filter(|service| holder != Some(service))
+                .map(|service| Inconsistency::NotRecorded {
+                    item: *item,
                     service: service.clone(),
-                    recorded: owner.cloned(),
+                    recorded: holder.cloned(),
                 }),
         );
     }
-    for (what, service) in recorded {
-        if !used.contains_key(what) {
-            findings.push(Disagreement::Leaked {
-                what: *what,
+    for (item, service) in recorded {
+        if !used.contains_key(item) {
+            inconsistencies.push(Inconsistency::Leaked {
+                item: *item,
                 service: service.clone(),
             });
         }
     }
 }
 
-/// What a Service has.
-fn allocated(service: &ServiceRecord) -> impl Iterator<Item = Allocated> {
+/// Returns the addresses and ports that a Service uses.
+fn items_of(service: &ServiceRecord) -> impl Iterator<Item = Allocated> {
     let addresses = service.cluster_ips.iter();
     let addresses = addresses.filter_map(|address| address.parse().ok());
     let ports = service.node_ports.iter().copied().map(Allocated::Port);
     addresses.map(Allocated::Address).chain(ports)
 }
 
-/// What the records say. Addresses that people keep for themselves are nobody's.
-fn recorded(books: &Books) -> BTreeMap<Allocated, String> {
-    let addresses = books.addresses.iter().filter_map(|(address, record)| {
+/// Returns the recorded holder of each item. IPAddresses that reference no Service are left out.
+fn holders(records: &AllocationRecords) -> BTreeMap<Allocated, String> {
+    let addresses = records.addresses.iter().filter_map(|(address, record)| {
         let (namespace, name) = record.holder.as_ref()?;
         Some((Allocated::Address(*address), format!("{namespace}/{name}")))
     });
-    let ports = books.ports.iter();
+    let ports = records.ports.iter();
     let ports = ports.map(|(port, record)| (Allocated::Port(*port), record.holder.clone()));
     addresses.chain(ports).collect()
 }

@@ -1,5 +1,5 @@
-//! The objects through which a cluster knows its own API: the default ServiceCIDR and the `kubernetes`
-//! Service (CIDR-05, KSVC-01 to KSVC-04). They are made as a client would send them.
+//! The objects by which a cluster refers to its own API: the default ServiceCIDR and the `kubernetes` Service
+//! (CIDR-05, KSVC-01 to KSVC-04), in the form in which a client would send them.
 
 use std::net::IpAddr;
 
@@ -8,14 +8,14 @@ use ipam::{AddressRange, UnusableRange};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
-/// The name of the ServiceCIDR that is made from the configuration.
+/// Name of the ServiceCIDR that is created from the configuration.
 pub const DEFAULT_SERVICE_CIDR: &str = "kubernetes";
 
-/// The port of the `kubernetes` Service.
+/// Port of the `kubernetes` Service.
 const SERVICE_PORT: u16 = 443;
 const PORT_NAME: &str = "https";
 
-/// The default ServiceCIDR, ready from the start (CIDR-08).
+/// Returns the default ServiceCIDR, which is ready from the start (CIDR-08).
 pub fn default_service_cidr(ranges: &[IpNet], now: jiff::Timestamp) -> Value {
     let cidrs: Vec<String> = ranges.iter().map(|net| net.trunc().to_string()).collect();
     json!({
@@ -33,11 +33,11 @@ pub fn default_service_cidr(ranges: &[IpNet], now: jiff::Timestamp) -> Value {
     })
 }
 
-/// The `kubernetes` Service: the first usable address of the primary range leads to `secure_port` of the API
-/// servers. With a node port it is reachable on every node as well (KSVC-02).
+/// Returns the `kubernetes` Service. Its cluster IP is the first usable address of the primary range, its target
+/// port is `secure_port`. With a node port the API is reachable on every node as well (KSVC-02).
 ///
 /// # Errors
-/// If the range cannot be allocated from.
+/// Fails if the range has no usable address.
 pub fn kubernetes_service(
     primary_range: IpNet,
     secure_port: u16,
@@ -70,7 +70,8 @@ pub fn kubernetes_service(
     }))
 }
 
-/// The Endpoints of the `kubernetes` Service. They are not mirrored: the slice is written beside them.
+/// Returns the Endpoints of the `kubernetes` Service. They are not mirrored, because the server writes the
+/// EndpointSlice.
 pub fn kubernetes_endpoints(addresses: &[IpAddr], secure_port: u16) -> Value {
     let addresses: Vec<Value> = addresses
         .iter()
@@ -94,7 +95,7 @@ pub fn kubernetes_endpoints(addresses: &[IpAddr], secure_port: u16) -> Value {
     })
 }
 
-/// The EndpointSlice of the `kubernetes` Service: the addresses of one family.
+/// Returns the EndpointSlice of the `kubernetes` Service with the addresses of one family.
 pub fn kubernetes_endpoint_slice(addresses: &[IpAddr], family: Family, secure_port: u16) -> Value {
     let endpoints: Vec<Value> = addresses
         .iter()

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::Failure;
 use super::allocation::Allocation;
 
-/// Takes the addresses of a new Service, one for each of its families.
+/// Reserves the cluster IPs of a new Service, one per IP family.
 pub(super) fn allocate(allocation: &mut Allocation, service: &mut Value) -> Result<(), Failure> {
     let view = View::of(service);
     let given = view.cluster_ips();
@@ -32,7 +32,7 @@ pub(super) fn allocate(allocation: &mut Allocation, service: &mut Value) -> Resu
     Ok(())
 }
 
-/// Takes and gives up addresses as a change of type or of families asks for.
+/// Reserves and releases cluster IPs after a change of the type or of the IP families.
 pub(super) fn update(allocation: &mut Allocation, new: &mut Value, old: &Value) -> Result<(), Failure> {
     if keeps_prefer_dual_stack(new, old) {
         return Ok(());
@@ -46,7 +46,7 @@ pub(super) fn update(allocation: &mut Allocation, new: &mut Value, old: &Value) 
         return Ok(());
     }
     if after.is_external_name() {
-        give_up(allocation, &held);
+        release_all(allocation, &held);
         return Ok(());
     }
     let families = after.ip_families();
@@ -59,17 +59,17 @@ pub(super) fn update(allocation: &mut Allocation, new: &mut Value, old: &Value) 
             addresses.push(second);
             write(new, addresses);
         }
-        (2, 1) => give_up(allocation, held.get(1..).unwrap_or_default()),
+        (2, 1) => release_all(allocation, held.get(1..).unwrap_or_default()),
         _ => {}
     }
     Ok(())
 }
 
-/// Gives up all addresses of a Service that goes away.
+/// Releases all cluster IPs of a deleted Service.
 pub(super) fn release(allocation: &mut Allocation, service: View<'_>) {
     let held = service.cluster_ips();
     if !service.is_external_name() && held.first() != Some(&HEADLESS) {
-        give_up(allocation, &held);
+        release_all(allocation, &held);
     }
 }
 
@@ -108,7 +108,7 @@ fn take(
     Ok(address.to_string())
 }
 
-/// The record of an address names its holder; a Service that cannot be named so gets none.
+/// Checks that the IPAddress can reference the Service by its name.
 fn check_holder(service: View<'_>, requested: &str) -> Result<(), Failure> {
     let name = service.name();
     let fault = if name.is_empty() {
@@ -130,9 +130,9 @@ fn refusal(service: View<'_>, fault: String) -> Failure {
     Failure::Invalid(vec![FieldError::invalid(&path, service.cluster_ips(), fault)])
 }
 
-fn give_up(allocation: &mut Allocation, addresses: &[&str]) {
+fn release_all(allocation: &mut Allocation, addresses: &[&str]) {
     for address in addresses.iter().filter_map(|address| ip::parse_legacy(address)) {
-        allocation.give_up_address(address.address);
+        allocation.release_address(address.address);
     }
 }
 

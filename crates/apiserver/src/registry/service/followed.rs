@@ -1,7 +1,7 @@
-//! What other API servers allocate from the same store: seen by watches on the records, and taken over.
+//! Allocations of other API servers on the same store, which are observed by watches on the records.
 //!
-//! Two servers may still choose the same address at the same time; then the transaction of one of them fails, and it
-//! decides anew. So what is here may lag behind, and may even free what a write under way has reserved: it
+//! Two servers may still choose the same address at the same time. Then one transaction fails, and its server
+//! decides again. So this state may lag, and may even free an address that a write in progress has reserved: it
 //! only makes collisions rare.
 
 use std::collections::HashSet;
@@ -17,11 +17,11 @@ use super::pools::Pools;
 use super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 use crate::verbs::resource::Resources;
 
-/// How often the allocators are brought up to date when no request does it.
+/// Interval at which the allocators are brought up to date without requests.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Watches on the records.
-pub(super) struct Followed {
+/// Watches on the allocation records.
+pub(super) struct PeerAllocations {
     addresses: Watch,
     ports: Watch,
     ranges: Watch,
@@ -33,27 +33,28 @@ pub(super) enum RangeChange {
     Removed(String),
 }
 
-impl Followed {
-    /// Follows from now on; what is allocated now is taken over.
-    pub(super) fn begin(index: &Index, pools: &Mutex<Pools>) -> Result<Followed, StoreError> {
+impl PeerAllocations {
+    /// Starts the watches and loads the current allocations.
+    pub(super) fn start(index: &Index, pools: &Mutex<Pools>) -> Result<PeerAllocations, StoreError> {
         let revision = index.revision();
-        let followed = Followed {
+        let peers = PeerAllocations {
             addresses: index.watch(IP_ADDRESSES_PREFIX, revision)?,
             ports: index.watch(NODE_PORTS_PREFIX, revision)?,
             ranges: index.watch(SERVICE_CIDRS_PREFIX, revision)?,
         };
-        take_over(index, pools)?;
-        Ok(followed)
+        reload(index, pools)?;
+        Ok(peers)
     }
 
-    /// Takes over what happened; gives the changes of ServiceCIDRs. If too much happened, everything is read.
+    /// Applies the changes since the last call, and returns those of ServiceCIDRs. Reads everything again if a
+    /// watch has lagged.
     pub(super) fn catch_up(&mut self, index: &Index, pools: &Mutex<Pools>) -> Vec<RangeChange> {
         let mut ranges = Vec::new();
         if let Err(error) = self.drain(index, pools, &mut ranges) {
-            tracing::info!(%error, "the allocations of other servers are read anew");
-            match Followed::begin(index, pools) {
-                Ok(followed) => *self = followed,
-                Err(error) => tracing::warn!(%error, "the allocations of other servers cannot be read"),
+            tracing::info!(%error, "watch of allocations lagged, reading all records");
+            match PeerAllocations::start(index, pools) {
+                Ok(peers) => *self = peers,
+                Err(error) => tracing::warn!(%error, "allocations of other servers not readable"),
             }
             ranges.extend(all_ranges(index));
         }
@@ -70,7 +71,7 @@ impl Followed {
             let Some(address) = suffix::<IpAddr>(&event.key, IP_ADDRESSES_PREFIX) else {
                 continue;
             };
-            // What has changed again meanwhile has another event behind this one.
+            // The current state counts: a later change has a further event.
             match index.get(&event.key) {
                 Some(_) => drop(lock(pools).mark_taken(address)),
                 None => lock(pools).release_address(address),
@@ -81,7 +82,7 @@ impl Followed {
                 continue;
             };
             match index.get(&event.key) {
-                // One that is taken here already is our own.
+                // The port may be reserved already, by this server.
                 Some(_) => drop(lock(pools).take_port(port.into())),
                 None => lock(pools).release_port(port),
             }
@@ -99,8 +100,8 @@ impl Followed {
     }
 }
 
-/// Marks as taken what is recorded, and frees what is not.
-fn take_over(index: &Index, pools: &Mutex<Pools>) -> Result<(), StoreError> {
+/// Marks recorded addresses and ports as taken, and frees all others.
+fn reload(index: &Index, pools: &Mutex<Pools>) -> Result<(), StoreError> {
     let entries = index.list(IP_ADDRESSES_PREFIX, None, None, None)?.entries;
     let recorded: HashSet<IpAddr> = entries
         .iter()
@@ -123,7 +124,7 @@ fn take_over(index: &Index, pools: &Mutex<Pools>) -> Result<(), StoreError> {
         .collect();
     for port in 1..=u16::MAX {
         if recorded.contains(&port) {
-            // One that is taken already stays so; one out of the range is nobody's here.
+            // Both errors are expected: the port is taken already, or out of the range.
             drop(pools.take_port(port.into()));
         } else {
             pools.release_port(port);
@@ -147,8 +148,8 @@ fn suffix<T: std::str::FromStr>(key: &str, prefix: &str) -> Option<T> {
     key.strip_prefix(prefix)?.parse().ok()
 }
 
-/// Keeps the allocators up to date until the server ends, if other servers can allocate.
-pub(crate) async fn follow_others(resources: Arc<Resources>) {
+/// Keeps the allocators up to date until shutdown, if several servers share the store.
+pub(crate) async fn follow_peers(resources: Arc<Resources>) {
     if !resources.store.is_shared() {
         return;
     }

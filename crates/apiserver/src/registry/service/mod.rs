@@ -1,10 +1,10 @@
-//! What Services are given by the server: cluster IPs and node ports.
+//! Allocation of cluster IPs and node ports to Services.
 //!
-//! The [`Registry`] keeps in memory which are taken; the store keeps an IPAddress object for each address
-//! (FAM-14) and a key under [`NODE_PORTS_PREFIX`] for each port. A write of a Service reserves what it needs
-//! in memory first and gets an [`Allocation`]: writes and expectations for the same transaction as the
-//! Service. When that is committed the reservation stays and what the Service gave up becomes free; when it
-//! is not, dropping the allocation takes everything back.
+//! The [`Registry`] holds the taken addresses and ports in memory. In the store, each address has an IPAddress
+//! object (FAM-14), and each port a key under [`NODE_PORTS_PREFIX`]. A write of a Service first reserves in memory
+//! and gets an [`Allocation`]: writes and expectations for the transaction that writes the Service. After the
+//! commit, the reservations are permanent, and what the Service released is free. Without a commit, dropping the
+//! allocation releases the reservations.
 
 mod allocation;
 mod audit;
@@ -18,29 +18,29 @@ mod registry;
 pub(crate) mod repair;
 
 pub use allocation::Allocation;
-pub use audit::{Allocated, Disagreement, audit};
+pub use audit::{Allocated, Inconsistency, audit};
 pub use bootstrap::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
 };
-pub(crate) use followed::follow_others;
-pub use pools::{DURATION_BOUNDS_US, Durations, RangeUsage, Repairs, Taken, Usage};
+pub(crate) use followed::follow_peers;
+pub use pools::{AllocationCounts, DURATION_BOUNDS_US, Durations, RangeUsage, RepairCounts, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};
 
 use api::field::FieldErrors;
 
-/// Why a Service is given nothing. The texts go to the client.
+/// A failed allocation. The texts are sent to the client.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum Failure {
-    /// The Service asks for something that it cannot have: status 422 with these causes, and no others.
+    /// The request is invalid: status 422 with these causes.
     #[error("the Service is invalid")]
     Invalid(FieldErrors),
-    /// The server has nothing left to give: status 500, reason `InternalError` (VAL-66, VAL-68, NP-08).
-    /// Retrying helps once something was released.
+    /// The range is exhausted: status 500, reason `InternalError` (VAL-66, VAL-68, NP-08). Retrying helps once
+    /// something is released.
     #[error("{0}")]
     Internal(String),
-    /// The request contradicts itself in a way the reference answers with status 500 and no reason (NP-06).
+    /// The request contradicts itself. As upstream: status 500 without a reason (NP-06).
     #[error("{0}")]
     Unclassified(String),
 }

@@ -11,7 +11,7 @@ use super::Failure;
 use super::allocation::Allocation;
 use super::pools::PortError;
 
-/// Takes the ports of a new Service.
+/// Reserves the node ports of a new Service.
 pub(super) fn allocate(allocation: &mut Allocation, service: &mut Value) -> Result<(), Failure> {
     if View::of(service).needs_node_ports() {
         allocate_ports(allocation, service)?;
@@ -22,12 +22,12 @@ pub(super) fn allocate(allocation: &mut Allocation, service: &mut Value) -> Resu
     Ok(())
 }
 
-/// Takes and gives up ports as a change asks for.
+/// Reserves and releases node ports after a change.
 pub(super) fn update(allocation: &mut Allocation, new: &mut Value, old: &Value) -> Result<(), Failure> {
     let before = View::of(old);
     let held = before.node_ports();
     if before.needs_node_ports() && matches!(View::of(new).kind(), "ClusterIP" | "ExternalName") {
-        held.iter().for_each(|port| allocation.give_up_port(*port));
+        held.iter().for_each(|port| allocation.release_port(*port));
     }
     if View::of(new).needs_node_ports() {
         update_ports(allocation, new, &held)?;
@@ -37,23 +37,24 @@ pub(super) fn update(allocation: &mut Allocation, new: &mut Value, old: &Value) 
         View::of(new).needs_health_check_node_port(),
     ) {
         (false, true) => allocate_health_check(allocation, new)?,
-        (true, false) => allocation.give_up_port(before.health_check_node_port()),
+        (true, false) => allocation.release_port(before.health_check_node_port()),
         _ => {}
     }
     Ok(())
 }
 
-/// Gives up all ports of a Service that goes away.
+/// Releases all node ports of a deleted Service.
 pub(super) fn release(allocation: &mut Allocation, service: View<'_>) {
     for port in service.node_ports() {
-        allocation.give_up_port(port);
+        allocation.release_port(port);
     }
     if service.needs_health_check_node_port() && service.health_check_node_port() > 0 {
-        allocation.give_up_port(service.health_check_node_port());
+        allocation.release_port(service.health_check_node_port());
     }
 }
 
-/// Ports of one number share one node port, whatever their protocols; a given one wins (NP-04).
+/// Reserves a node port for each port number. Ports of one number share it, whatever their protocols; a requested
+/// one takes precedence (NP-04).
 fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<(), Failure> {
     let view = View::of(service);
     let allocates = view.allocates_node_ports();
@@ -74,11 +75,11 @@ fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<()
         match chosen.get(&service_port) {
             None => {
                 let node_port = match requested.get(&service_port) {
-                    Some(wanted) => {
+                    Some(requested) => {
                         allocation
-                            .take_port(*wanted)
-                            .map_err(|error| refusal(index, *wanted, &error))?;
-                        *wanted
+                            .take_port(*requested)
+                            .map_err(|error| refusal(index, *requested, &error))?;
+                        *requested
                     }
                     None => take_next(allocation)?,
                 };
@@ -95,7 +96,8 @@ fn allocate_ports(allocation: &mut Allocation, service: &mut Value) -> Result<()
     Ok(())
 }
 
-/// Ports that the Service held may move among its ports; new ones are taken, dropped ones given up (NP-05).
+/// Reserves new node ports and releases dropped ones. Node ports of the Service may move between its ports
+/// (NP-05).
 fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> Result<(), Failure> {
     let allocates = View::of(new).allocates_node_ports();
     let mut taken: Vec<i64> = Vec::new();
@@ -131,18 +133,18 @@ fn update_ports(allocation: &mut Allocation, new: &mut Value, held: &[i64]) -> R
         .iter()
         .filter(|port| !View::of(new).node_ports().contains(port))
     {
-        allocation.give_up_port(*port);
+        allocation.release_port(*port);
     }
     Ok(())
 }
 
-/// The health check's port comes from the same range (NP-08).
+/// Reserves the health check node port, which is of the same range (NP-08).
 fn allocate_health_check(allocation: &mut Allocation, service: &mut Value) -> Result<(), Failure> {
-    let wanted = View::of(service).health_check_node_port();
-    if wanted != 0 {
-        return allocation.take_port(wanted).map_err(|error| {
-            let what = format!("failed to allocate requested HealthCheck NodePort {wanted}: {error}");
-            Failure::Internal(what)
+    let requested = View::of(service).health_check_node_port();
+    if requested != 0 {
+        return allocation.take_port(requested).map_err(|error| {
+            let message = format!("failed to allocate requested HealthCheck NodePort {requested}: {error}");
+            Failure::Internal(message)
         });
     }
     let port = allocation.take_next_port().ok_or_else(|| {

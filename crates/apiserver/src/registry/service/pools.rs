@@ -1,4 +1,4 @@
-//! Which addresses and ports are taken, in memory.
+//! In-memory state of allocated addresses and ports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -9,41 +9,41 @@ use api::ip::Family;
 use ipam::{AddressRange, PortRange, TakeError, UnusableRange};
 use ipnet::IpNet;
 
-/// Why a requested address cannot be had; the texts are upstream's (VAL-65).
+/// A requested address that is not available; the texts are upstream's (VAL-65).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AddressError {
-    /// Somebody has it; retrying helps once it was released.
+    /// The address is taken; retrying helps once it is released.
     #[error("provided IP is already allocated")]
     Taken,
-    /// It is the network's own or the broadcast address of a range.
+    /// The address is the network or broadcast address of a range.
     #[error("the provided IP ({address}) is not in the valid range. The range of valid IPs is {net}")]
     OutOfRange { address: IpAddr, net: IpNet },
-    /// No range contains it (FAM-25).
+    /// No range contains the address (FAM-25).
     #[error("the provided network does not match the current range")]
     NoRange,
 }
 
-/// Why a requested port cannot be had; the texts are upstream's (VAL-67).
+/// A requested port that is not available; the texts are upstream's (VAL-67).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum PortError {
-    /// Somebody has it; retrying helps once it was released.
+    /// The port is taken; retrying helps once it is released.
     #[error("provided port is already allocated")]
     Taken,
-    /// It lies outside of the range.
+    /// The port is outside of the range.
     #[error("provided port is not in the valid range. The range of valid ports is {first}-{last}")]
     OutOfRange { first: u16, last: u16 },
 }
 
-/// How often something was asked for since the start, dry runs aside (FAM-28, NP-12).
+/// Numbers of allocations since the start, without dry runs (FAM-28, NP-12).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Taken {
-    /// And was had.
+pub struct AllocationCounts {
+    /// Successful allocations.
     pub allocations: u64,
-    /// And was not.
+    /// Failed allocations.
     pub errors: u64,
 }
 
-impl Taken {
+impl AllocationCounts {
     fn count<T, E>(&mut self, taken: &Result<T, E>) {
         match taken {
             Ok(_) => self.allocations += 1,
@@ -52,76 +52,76 @@ impl Taken {
     }
 }
 
-/// Upper ends of the buckets of [`Durations`], in microseconds.
+/// Upper bounds of the buckets of [`Durations`], in microseconds.
 pub const DURATION_BOUNDS_US: [u64; 7] = [1, 10, 100, 1_000, 10_000, 100_000, 1_000_000];
 
-/// How long allocations took (FAM-28).
+/// Histogram of allocation durations (FAM-28).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Durations {
-    /// Allocations per bucket; the last bucket is beyond all of [`DURATION_BOUNDS_US`].
+    /// Allocations per bucket; the last bucket has those above all of [`DURATION_BOUNDS_US`].
     pub counts: [u64; DURATION_BOUNDS_US.len() + 1],
     /// Sum of all durations.
     pub total: Duration,
 }
 
 impl Durations {
-    fn add(&mut self, took: Duration) {
-        self.total += took;
-        let bucket = DURATION_BOUNDS_US.partition_point(|us| Duration::from_micros(*us) < took);
+    fn add(&mut self, duration: Duration) {
+        self.total += duration;
+        let bucket = DURATION_BOUNDS_US.partition_point(|us| Duration::from_micros(*us) < duration);
         if let Some(count) = self.counts.get_mut(bucket) {
             *count += 1;
         }
     }
 }
 
-/// How much of one range is in use (FAM-28).
+/// Usage of one range (FAM-28).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeUsage {
-    /// The CIDR.
+    /// The CIDR of the range.
     pub net: IpNet,
     /// Addresses in use.
     pub allocated: u64,
     /// Addresses left.
     pub available: u64,
-    /// Any address.
-    pub dynamic: Taken,
-    /// A certain address.
-    pub requested: Taken,
-    /// How long allocations took that were successful.
+    /// Allocations without a requested address.
+    pub dynamic: AllocationCounts,
+    /// Allocations of a requested address.
+    pub requested: AllocationCounts,
+    /// Durations of successful allocations.
     pub durations: Durations,
 }
 
-/// How much of everything is in use (FAM-28, NP-12).
+/// Usage of all ranges and of the node ports (FAM-28, NP-12).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Usage {
-    /// Every range.
+    /// Usage of each range.
     pub ranges: Vec<RangeUsage>,
     /// Node ports in use.
     pub allocated_ports: u64,
     /// Node ports left.
     pub available_ports: u64,
-    /// Any port.
-    pub dynamic_ports: Taken,
-    /// A certain port.
-    pub requested_ports: Taken,
+    /// Allocations without a requested port.
+    pub dynamic_ports: AllocationCounts,
+    /// Allocations of a requested port.
+    pub requested_ports: AllocationCounts,
 }
 
-/// What the audits found since the start (CIDR-20, NP-12).
+/// Findings of the audits since the start (CIDR-20, NP-12).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Repairs {
-    /// Faults by their name.
+pub struct RepairCounts {
+    /// Number of findings by the name of the fault.
     pub faults: Vec<(&'static str, u64)>,
-    /// Passes or repairs that failed.
+    /// Number of failed passes and repairs.
     pub failures: u64,
 }
 
-/// One CIDR, which several ServiceCIDR objects may name.
+/// One CIDR, which several ServiceCIDRs may contain.
 struct Pool {
     range: AddressRange,
-    /// The ServiceCIDRs that name it, and whether each is ready (FAM-23).
+    /// The ServiceCIDRs that contain it, and if each is ready (FAM-23).
     owners: BTreeMap<String, bool>,
-    dynamic: Taken,
-    requested: Taken,
+    dynamic: AllocationCounts,
+    requested: AllocationCounts,
     durations: Durations,
 }
 
@@ -133,13 +133,13 @@ impl Pool {
 
 /// All ranges and the node ports.
 pub(super) struct Pools {
-    /// In the order in which they came; dynamic addresses come from the first that has one.
+    /// In order of creation; addresses are allocated from the first range that has one.
     pools: Vec<Pool>,
-    /// All addresses that are taken, in a range or not: ranges may overlap, come and go.
+    /// All taken addresses, also those outside of all ranges: ranges may overlap and change.
     taken: BTreeSet<IpAddr>,
     ports: PortRange,
-    dynamic_ports: Taken,
-    requested_ports: Taken,
+    dynamic_ports: AllocationCounts,
+    requested_ports: AllocationCounts,
     rng: fastrand::Rng,
 }
 
@@ -149,19 +149,14 @@ impl Pools {
             pools: Vec::new(),
             taken: BTreeSet::new(),
             ports: PortRange::new(node_ports),
-            dynamic_ports: Taken::default(),
-            requested_ports: Taken::default(),
+            dynamic_ports: AllocationCounts::default(),
+            requested_ports: AllocationCounts::default(),
             rng,
         }
     }
 
-    /// Names `net` for the ServiceCIDR `owner`; the addresses that are taken already stay so.
-    pub(super) fn name_range(
-        &mut self,
-        owner: &str,
-        net: IpNet,
-        is_ready: bool,
-    ) -> Result<(), UnusableRange> {
+    /// Adds `net` on behalf of the ServiceCIDR `owner`. Addresses that are taken already stay taken.
+    pub(super) fn add_range(&mut self, owner: &str, net: IpNet, is_ready: bool) -> Result<(), UnusableRange> {
         let net = net.trunc();
         if let Some(pool) = self.pools.iter_mut().find(|pool| pool.range.net() == net) {
             pool.owners.insert(owner.to_owned(), is_ready);
@@ -169,7 +164,7 @@ impl Pools {
         }
         let mut range = AddressRange::new(net)?;
         for address in self.taken.range(net.network()..=net.broadcast()) {
-            // Network and broadcast addresses that a wider range gave out have no place here.
+            // Addresses of a wider range may be the network or broadcast address of this one.
             match range.take(*address) {
                 Ok(()) | Err(TakeError::OutOfRange | TakeError::Taken) => {}
             }
@@ -177,15 +172,15 @@ impl Pools {
         self.pools.push(Pool {
             range,
             owners: BTreeMap::from([(owner.to_owned(), is_ready)]),
-            dynamic: Taken::default(),
-            requested: Taken::default(),
+            dynamic: AllocationCounts::default(),
+            requested: AllocationCounts::default(),
             durations: Durations::default(),
         });
         Ok(())
     }
 
-    /// Forgets the ranges that `owner` names and nobody else does, except those in `kept`.
-    pub(super) fn unname_ranges(&mut self, owner: &str, kept: &[IpNet]) {
+    /// Removes the ranges of `owner` that no other ServiceCIDR contains, except those in `kept`.
+    pub(super) fn remove_ranges(&mut self, owner: &str, kept: &[IpNet]) {
         for pool in self
             .pools
             .iter_mut()
@@ -196,8 +191,8 @@ impl Pools {
         self.pools.retain(|pool| !pool.owners.is_empty());
     }
 
-    /// Takes `address` whether or not a range contains it: it was found taken in the store. False if it was
-    /// known to be taken.
+    /// Takes an address that is recorded in the store, even outside of all ranges. Returns false if it was taken
+    /// already.
     pub(super) fn mark_taken(&mut self, address: IpAddr) -> bool {
         for pool in &mut self.pools {
             match pool.range.take(address) {
@@ -207,12 +202,12 @@ impl Pools {
         self.taken.insert(address)
     }
 
-    /// All addresses that are taken.
+    /// All taken addresses.
     pub(super) fn taken(&self) -> impl Iterator<Item = IpAddr> {
         self.taken.iter().copied()
     }
 
-    /// Takes a requested address from any ready range that contains it (FAM-22, FAM-24).
+    /// Takes a requested address of a ready range (FAM-22, FAM-24).
     pub(super) fn take_address(&mut self, address: IpAddr) -> Result<(), AddressError> {
         let checked = self.check_address(address);
         let containing = self
@@ -227,7 +222,7 @@ impl Pools {
         Ok(())
     }
 
-    /// Whether a requested address could be taken.
+    /// Checks that a requested address is available.
     pub(super) fn check_address(&self, address: IpAddr) -> Result<(), AddressError> {
         let containing = || {
             self.pools
@@ -250,7 +245,7 @@ impl Pools {
         }
     }
 
-    /// Takes a free address of a family. `None` if all ready ranges are full.
+    /// Takes a free address of a family; `None` if all ready ranges are exhausted.
     pub(super) fn take_next_address(&mut self, family: Family) -> Option<IpAddr> {
         let Self { pools, rng, .. } = self;
         let address = pools
@@ -265,15 +260,15 @@ impl Pools {
         Some(address)
     }
 
-    /// An address was taken, which took so long.
-    pub(super) fn count_duration(&mut self, address: IpAddr, took: Duration) {
+    /// Records the duration of an allocation.
+    pub(super) fn count_duration(&mut self, address: IpAddr, duration: Duration) {
         let mut pools = self.pools.iter_mut();
         if let Some(pool) = pools.find(|pool| pool.is_ready() && pool.range.contains(address)) {
-            pool.durations.add(took);
+            pool.durations.add(duration);
         }
     }
 
-    /// What a dry run shows in the place of a free address (API-13).
+    /// Returns the address that a dry run shows instead of an allocated one (API-13).
     pub(super) fn base_address(&self, family: Family) -> Option<IpAddr> {
         self.pools
             .iter()
@@ -288,7 +283,7 @@ impl Pools {
         }
     }
 
-    /// Takes a port that was found taken in the store, or requested.
+    /// Takes a port that is recorded in the store or requested.
     pub(super) fn take_port(&mut self, port: i64) -> Result<u16, PortError> {
         let ports = self.ports.ports();
         let out_of_range = PortError::OutOfRange {
@@ -310,12 +305,12 @@ impl Pools {
         ports.take_next(&mut |below| rng.u64(0..below))
     }
 
-    /// Counts what came of asking for a certain port.
+    /// Counts an allocation of a requested port.
     pub(super) fn count_requested_port(&mut self, taken: &Result<u16, PortError>) {
         self.requested_ports.count(taken);
     }
 
-    /// Counts what came of asking for any port.
+    /// Counts an allocation without a requested port.
     pub(super) fn count_next_port(&mut self, taken: Option<u16>) {
         self.dynamic_ports.count(&taken.ok_or(()));
     }

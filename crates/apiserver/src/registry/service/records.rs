@@ -1,4 +1,4 @@
-//! How the store keeps what is allocated: an IPAddress object for an address, a small record for a port.
+//! Allocation records in the store: an IPAddress object per address, and a key per node port.
 
 use std::net::IpAddr;
 
@@ -6,14 +6,14 @@ use api::ip::Family;
 use serde_json::{Value, json};
 use store::{Index, Key, Write};
 
-/// Where IPAddress objects are.
+/// Key prefix of IPAddress objects.
 pub const IP_ADDRESSES_PREFIX: &str = "/networking.k8s.io/ipaddresses/";
-/// Where ServiceCIDR objects are.
+/// Key prefix of ServiceCIDR objects.
 pub const SERVICE_CIDRS_PREFIX: &str = "/networking.k8s.io/servicecidrs/";
-/// Where the records of node ports are; no kind is served from there.
+/// Key prefix of node port records, which no kind serves.
 pub const NODE_PORTS_PREFIX: &str = "/nodeports/";
 
-/// Who holds an address or a port.
+/// The Service that holds an address or port.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Holder<'a> {
     pub(super) namespace: &'a str,
@@ -28,7 +28,7 @@ pub(super) fn port_key(port: u16) -> Key {
     format!("{NODE_PORTS_PREFIX}{port}").into()
 }
 
-/// The IPAddress object of an address (FAM-14 to FAM-16).
+/// Returns the write of an address record: an IPAddress object (FAM-14 to FAM-16).
 pub(super) fn put_address(address: IpAddr, holder: Holder<'_>, now: jiff::Timestamp) -> Write {
     let object = json!({
         "apiVersion": "networking.k8s.io/v1",
@@ -65,11 +65,11 @@ pub(super) fn delete_port(port: u16) -> Write {
     }
 }
 
-/// The removal of an object, for whose watchers its last state gets the revision of the removal. `None` if
-/// there is no such object.
+/// Returns the deletion of an object. Watchers see its last state at the revision of the deletion. `None` if the
+/// object does not exist.
 pub(super) fn delete_object(index: &Index, key: Key) -> Option<Write> {
     let entry = index.get(&key)?;
-    // What cannot be read is removed all the same; its watchers get the bytes as they are.
+    // An unreadable object is deleted too; its watchers see the stored bytes.
     let last = serde_json::from_slice::<Value>(&entry.value)
         .ok()
         .map(|object| encoded(&object));

@@ -1,4 +1,4 @@
-//! The allocators as the verbs use them.
+//! The allocators, as the verbs use them.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -17,58 +17,59 @@ use store::{Index, StoreError};
 use super::Failure;
 use super::allocation::{Allocation, lock};
 use super::bootstrap::DEFAULT_SERVICE_CIDR;
-use super::followed::{Followed, RangeChange};
+use super::followed::{PeerAllocations, RangeChange};
 use super::pools::{Pools, Usage};
 use super::records::{Holder, IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX, delete_object};
-use super::repair::{Counts, Mend};
+use super::repair::{Counts, RepairAction};
 use super::{cluster_ips, node_ports};
 
-/// What the allocators give out.
+/// Configuration of the allocators.
 #[derive(Clone, Debug)]
 pub struct ServiceConfig {
-    /// The default ServiceCIDR: one range, or two of different families, the first of which is the primary
-    /// one (FAM-29).
+    /// The default ServiceCIDR: one range, or two of different families. The first one is the primary range
+    /// (FAM-29).
     pub cluster_ip_ranges: Vec<IpNet>,
-    /// The node ports (NP-01).
+    /// The range of node ports (NP-01).
     pub node_port_range: RangeInclusive<u16>,
 }
 
-/// Why the allocators cannot start; the configuration or the store has to be mended.
+/// A failed start of the allocators, because of the configuration or the store.
 #[derive(Debug, thiserror::Error)]
 pub enum RegistryError {
-    /// There must be one range, or two of different families.
-    #[error("cluster IP ranges must be one, or two of different families, not {0:?}")]
+    /// The ranges are not one range, or two of different families.
+    #[error("expected one cluster IP range, or two of different families, got {0:?}")]
     Ranges(Vec<IpNet>),
-    /// A range cannot be allocated from.
+    /// A range has no usable addresses.
     #[error(transparent)]
     Unusable(#[from] UnusableRange),
-    /// What is allocated already cannot be read.
-    #[error("cannot read what is allocated")]
+    /// The allocation records are not readable.
+    #[error("cannot read allocation records")]
     Store(#[from] StoreError),
 }
 
-/// All addresses and node ports of the cluster.
+/// Allocators of all cluster IPs and node ports.
 pub struct Registry {
     pools: Arc<Mutex<Pools>>,
     families: ConfiguredFamilies,
     ranges: Vec<IpNet>,
-    /// What other servers write, if there can be others.
-    followed: Mutex<Option<Followed>>,
-    /// What the audits of cluster IPs and of node ports found.
+    /// Allocations of other servers; `None` if the store is not shared.
+    peers: Mutex<Option<PeerAllocations>>,
+    /// Findings of the audit of cluster IPs.
     pub(crate) address_faults: Counts,
+    /// Findings of the audit of node ports.
     pub(crate) port_faults: Counts,
 }
 
 impl Registry {
-    /// Reads from the store what is allocated.
+    /// Loads the allocations from the store.
     ///
     /// # Errors
-    /// If the ranges do not fit together or cannot be allocated from, or the store cannot be read.
+    /// Fails if the ranges are invalid or the store is not readable.
     pub fn new(index: &Index, config: ServiceConfig) -> Result<Self, RegistryError> {
         let families = families_of(&config.cluster_ip_ranges)?;
         let mut pools = Pools::new(config.node_port_range, fastrand::Rng::new());
         for net in &config.cluster_ip_ranges {
-            pools.name_range(DEFAULT_SERVICE_CIDR, *net, true)?;
+            pools.add_range(DEFAULT_SERVICE_CIDR, *net, true)?;
         }
         for entry in index.list(IP_ADDRESSES_PREFIX, None, None, None)?.entries {
             if let Some(address) = parse_key::<IpAddr>(&entry.key, IP_ADDRESSES_PREFIX) {
@@ -78,63 +79,60 @@ impl Registry {
         for entry in index.list(NODE_PORTS_PREFIX, None, None, None)?.entries {
             let port = parse_key::<i64>(&entry.key, NODE_PORTS_PREFIX);
             if let Some(Err(error)) = port.map(|port| pools.take_port(port)) {
-                tracing::warn!(key = %entry.key, %error, "a node port in use is not in the range any more");
+                tracing::warn!(key = %entry.key, %error, "node port in use is outside of the range");
             }
         }
         let registry = Self {
             pools: Arc::new(Mutex::new(pools)),
             families,
             ranges: config.cluster_ip_ranges,
-            followed: Mutex::new(None),
+            peers: Mutex::new(None),
             address_faults: Counts::default(),
             port_faults: Counts::default(),
         };
         for entry in index.list(SERVICE_CIDRS_PREFIX, None, None, None)?.entries {
             match serde_json::from_slice::<Value>(&entry.value) {
-                Ok(cidr) => registry.range_written(&cidr),
-                Err(error) => tracing::error!(key = %entry.key, %error, "a ServiceCIDR cannot be read"),
+                Ok(cidr) => registry.apply_service_cidr(&cidr),
+                Err(error) => tracing::error!(key = %entry.key, %error, "stored ServiceCIDR is not readable"),
             }
         }
         Ok(registry)
     }
 
-    /// From now on, [`Registry::catch_up`] brings the allocators to what other servers have allocated.
+    /// Starts to follow the allocations of other servers, which [`Registry::catch_up`] applies.
     ///
     /// # Errors
-    /// If the store cannot be read.
-    pub fn follow_others(&self, index: &Index) -> Result<(), StoreError> {
-        let followed = Followed::begin(index, &self.pools)?;
-        *lock(&self.followed) = Some(followed);
+    /// Fails if the store is not readable.
+    pub fn follow_peers(&self, index: &Index) -> Result<(), StoreError> {
+        let peers = PeerAllocations::start(index, &self.pools)?;
+        *lock(&self.peers) = Some(peers);
         Ok(())
     }
 
-    /// Takes over what other servers have written up to the index's present revision.
+    /// Applies the allocations of other servers up to the current revision of the index.
     pub fn catch_up(&self, index: &Index) {
-        let mut followed = lock(&self.followed);
-        let Some(changes) = followed
-            .as_mut()
-            .map(|followed| followed.catch_up(index, &self.pools))
-        else {
+        let mut peers = lock(&self.peers);
+        let Some(changes) = peers.as_mut().map(|peers| peers.catch_up(index, &self.pools)) else {
             return;
         };
         for change in changes {
             match change {
-                RangeChange::Written(cidr) => self.range_written(&cidr),
-                RangeChange::Removed(name) => self.range_removed(&name),
+                RangeChange::Written(cidr) => self.apply_service_cidr(&cidr),
+                RangeChange::Removed(name) => self.remove_service_cidr(&name),
             }
         }
     }
 
-    /// The families that Services can have, as reads and defaults need them.
+    /// Returns the configured IP families.
     pub fn families(&self) -> ConfiguredFamilies {
         self.families
     }
 
-    /// Completes families of a new Service and takes its addresses and ports. A dry run takes nothing
+    /// Sets the IP families of a new Service and reserves its addresses and ports. A dry run reserves no addresses
     /// (API-13).
     ///
     /// # Errors
-    /// The answer to the client; nothing is taken then.
+    /// Fails with the error for the client; nothing is reserved.
     pub fn create(
         &self,
         index: &Index,
@@ -150,11 +148,10 @@ impl Registry {
         Ok(allocation)
     }
 
-    /// Carries over from `old` what the client left out, completes families, and takes and gives up what the
-    /// change asks for.
+    /// Copies omitted values from `old`, sets the IP families, and reserves and releases addresses and ports.
     ///
     /// # Errors
-    /// The answer to the client; nothing is taken or given up then.
+    /// Fails with the error for the client; nothing is reserved or released.
     pub fn update(
         &self,
         index: &Index,
@@ -172,8 +169,7 @@ impl Registry {
         Ok(allocation)
     }
 
-    /// Gives up everything a Service has, and removes the Endpoints of its name, for they are its own
-    /// (API-10).
+    /// Releases everything that a Service holds. Deletes the Endpoints of the same name, too (API-10).
     pub fn delete(&self, index: &Index, old: &Value, is_dry_run: bool) -> Allocation {
         let view = View::of(old);
         let mut allocation = Allocation::new(Arc::clone(&self.pools), is_dry_run);
@@ -188,9 +184,9 @@ impl Registry {
         allocation
     }
 
-    /// A ServiceCIDR was created or changed, its status included: its ranges are available while it is ready
-    /// and not being deleted (FAM-23, FAM-24). The configured ranges are always available.
-    pub fn range_written(&self, cidr: &Value) {
+    /// Applies a ServiceCIDR that was created or changed, or whose status changed. Its ranges are available while
+    /// it is ready and not being deleted (FAM-23, FAM-24). The configured ranges are always available.
+    pub fn apply_service_cidr(&self, cidr: &Value) {
         let metadata = child(cidr, "metadata");
         let owner = text(metadata, "name");
         let is_ready = is_ready(cidr) && !is_set(metadata, "deletionTimestamp");
@@ -201,55 +197,55 @@ impl Registry {
         let mut pools = lock(&self.pools);
         for net in &nets {
             let is_configured = owner == DEFAULT_SERVICE_CIDR && self.ranges.contains(net);
-            if let Err(error) = pools.name_range(owner, *net, is_ready || is_configured) {
-                tracing::error!(%owner, %error, "a range of a ServiceCIDR is not usable");
+            if let Err(error) = pools.add_range(owner, *net, is_ready || is_configured) {
+                tracing::error!(%owner, %error, "range of a ServiceCIDR is not usable");
             }
         }
-        let kept = self.kept_by(owner, nets);
-        pools.unname_ranges(owner, &kept);
+        let kept = self.kept_ranges(owner, nets);
+        pools.remove_ranges(owner, &kept);
     }
 
-    /// A ServiceCIDR is gone: its ranges are not available any more, unless another one names them.
-    pub fn range_removed(&self, name: &str) {
-        let kept = self.kept_by(name, Vec::new());
-        lock(&self.pools).unname_ranges(name, &kept);
+    /// Applies the deletion of a ServiceCIDR. Its ranges become unavailable, unless another one contains them.
+    pub fn remove_service_cidr(&self, name: &str) {
+        let kept = self.kept_ranges(name, Vec::new());
+        lock(&self.pools).remove_ranges(name, &kept);
     }
 
-    /// An IPAddress was created by other means than a Service: it is not available.
-    pub fn address_written(&self, address: IpAddr) {
+    /// Applies an IPAddress that was created without a Service: the address becomes unavailable.
+    pub fn mark_address_taken(&self, address: IpAddr) {
         lock(&self.pools).mark_taken(address);
     }
 
-    /// An IPAddress was removed by other means than a Service: it is available again.
-    pub fn address_removed(&self, address: IpAddr) {
+    /// Applies the deletion of an IPAddress without a Service: the address becomes available.
+    pub fn mark_address_free(&self, address: IpAddr) {
         lock(&self.pools).release_address(address);
     }
 
-    /// A repair was carried out: what was recorded is not available, and what was freed is.
-    pub(crate) fn mended(&self, mend: &Mend) {
+    /// Applies a committed repair: recorded addresses and ports become unavailable, freed ones available.
+    pub(crate) fn apply_repair(&self, repair: &RepairAction) {
         let mut pools = lock(&self.pools);
-        match mend {
-            Mend::RecordAddress { address, .. } => {
+        match repair {
+            RepairAction::RecordAddress { address, .. } => {
                 pools.mark_taken(*address);
             }
-            Mend::FreeAddress { address, .. } => pools.release_address(*address),
-            // It may be known to be taken already, which is as good.
-            Mend::RecordPort { port, .. } => drop(pools.take_port((*port).into())),
-            Mend::FreePort { port, .. } => pools.release_port(*port),
+            RepairAction::FreeAddress { address, .. } => pools.release_address(*address),
+            // The port may be taken already.
+            RepairAction::RecordPort { port, .. } => drop(pools.take_port((*port).into())),
+            RepairAction::FreePort { port, .. } => pools.release_port(*port),
         }
     }
 
-    /// The node ports that can be given out.
+    /// Returns the range of node ports.
     pub(crate) fn node_port_range(&self) -> RangeInclusive<u16> {
         lock(&self.pools).port_range()
     }
 
-    /// How much is in use, for metrics.
+    /// Returns the current usage, for metrics.
     pub fn usage(&self) -> Usage {
         lock(&self.pools).usage()
     }
 
-    fn kept_by(&self, owner: &str, mut nets: Vec<IpNet>) -> Vec<IpNet> {
+    fn kept_ranges(&self, owner: &str, mut nets: Vec<IpNet>) -> Vec<IpNet> {
         if owner == DEFAULT_SERVICE_CIDR {
             nets.extend(self.ranges.iter().map(IpNet::trunc));
         }
@@ -272,7 +268,7 @@ fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, RegistryError> {
     }
 }
 
-/// A ServiceCIDR that nobody has judged yet counts as ready, for there may be no controller to do so.
+/// True if a ServiceCIDR is ready. Without a condition it is: there may be no controller that sets one.
 fn is_ready(cidr: &Value) -> bool {
     items(child(cidr, "status"), "conditions")
         .iter()
@@ -290,7 +286,7 @@ fn holder(service: View<'_>) -> Holder<'_> {
 fn parse_key<T: std::str::FromStr>(key: &str, prefix: &str) -> Option<T> {
     let parsed = key.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
     if parsed.is_none() {
-        tracing::error!(%key, "a key of the store cannot be read");
+        tracing::error!(%key, "key of an allocation record is not readable");
     }
     parsed
 }

@@ -38,23 +38,23 @@ fn port(port: u16, name: &str) -> Entry {
 }
 
 #[test]
-fn a_sound_store_has_no_disagreements() {
+fn consistent_store_has_no_findings() {
     let headless = service("headless", "None", 0);
-    let sound = [
+    let consistent = [
         service("a", "10.0.0.1", 30_001),
         address("10.0.0.1", "a"),
         port(30_001, "a"),
         headless,
     ];
-    assert_eq!(audit(&sound), []);
+    assert_eq!(audit(&consistent), []);
 }
 
 #[test]
-fn each_disagreement_is_told() {
-    let told =
+fn reports_each_inconsistency() {
+    let messages =
         |entries: &[Entry]| -> Vec<String> { audit(entries).iter().map(ToString::to_string).collect() };
     assert_eq!(
-        told(&[
+        messages(&[
             service("a", "10.0.0.1", 0),
             service("b", "10.0.0.1", 0),
             address("10.0.0.1", "a")
@@ -62,14 +62,14 @@ fn each_disagreement_is_told() {
         ["address 10.0.0.1 is used by several Services: default/a, default/b"]
     );
     assert_eq!(
-        told(&[service("a", "10.0.0.1", 30_001), address("10.0.0.1", "b")]),
+        messages(&[service("a", "10.0.0.1", 30_001), address("10.0.0.1", "b")]),
         [
             "address 10.0.0.1 of Service default/a is recorded as default/b",
             "node port 30001 of Service default/a is recorded as free",
         ]
     );
     assert_eq!(
-        told(&[address("10.0.0.1", "a"), port(30_001, "a")]),
+        messages(&[address("10.0.0.1", "a"), port(30_001, "a")]),
         [
             "address 10.0.0.1 is recorded for Service default/a, which does not use it",
             "node port 30001 is recorded for Service default/a, which does not use it",
@@ -79,12 +79,12 @@ fn each_disagreement_is_told() {
         value: "{".into(),
         ..address("10.0.0.1", "a")
     };
-    assert!(told(&[broken])[0].contains("cannot be read"));
+    assert!(messages(&[broken])[0].contains("cannot be read"));
     let foreign = entry("/configmaps/default/a", &json!({}));
-    assert_eq!(told(std::slice::from_ref(&foreign)), [""; 0]);
+    assert_eq!(messages(std::slice::from_ref(&foreign)), [""; 0]);
     let broken = Entry {
         value: "{".into(),
         ..foreign
     };
-    assert!(told(&[broken])[0].contains("/configmaps/default/a cannot be read"));
+    assert!(messages(&[broken])[0].contains("/configmaps/default/a cannot be read"));
 }

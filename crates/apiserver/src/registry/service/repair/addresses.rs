@@ -6,43 +6,43 @@ use std::net::IpAddr;
 use api::ip::Family;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{AddressRecord, Audit, Books, Fault, Finding, Mend, ServiceRecord};
+use super::{AddressRecord, AllocationRecords, Audit, Fault, Finding, RepairAction, ServiceRecord};
 
-/// How old an IPAddress of a Service that does not exist must be to have leaked: another server may be about to
-/// make the Service.
+/// Age at which an IPAddress without its Service counts as leaked. Until then, another server may be about to
+/// create the Service.
 const LEAK_AGE: SignedDuration = SignedDuration::from_secs(60);
-/// The same of one whose Service has other addresses.
+/// Age at which an IPAddress counts as leaked if its Service has other addresses.
 const WRONG_REFERENCE_AGE: SignedDuration = SignedDuration::from_secs(5);
 
 /// Services by namespace and name.
 type ByName<'a> = HashMap<(&'a str, &'a str), &'a ServiceRecord>;
 
 /// Compares the IPAddresses with the Services.
-pub(crate) fn audit(books: &Books, now: Timestamp) -> Audit {
-    let services = books.services.iter();
+pub(crate) fn audit(records: &AllocationRecords, now: Timestamp) -> Audit {
+    let services = records.services.iter();
     let by_name: ByName<'_> = services
         .map(|service| ((&*service.namespace, &*service.name), service))
         .collect();
     let mut audit = Audit::default();
-    for service in &books.services {
+    for service in &records.services {
         for cluster_ip in &service.cluster_ips {
-            of_service(books, &by_name, service, cluster_ip, &mut audit);
+            audit_service(records, &by_name, service, cluster_ip, &mut audit);
         }
     }
-    for (address, record) in &books.addresses {
-        of_address(&by_name, *address, record, now, &mut audit);
+    for (address, record) in &records.addresses {
+        audit_address(&by_name, *address, record, now, &mut audit);
     }
     audit
 }
 
-fn of_service(
-    books: &Books,
+fn audit_service(
+    records: &AllocationRecords,
     by_name: &ByName<'_>,
     service: &ServiceRecord,
     cluster_ip: &str,
     audit: &mut Audit,
 ) {
-    let mut find = |fault, reason, message| {
+    let mut report = |fault, reason, message| {
         audit.findings.push(Finding {
             fault,
             reason,
@@ -52,25 +52,25 @@ fn of_service(
     };
     let Ok(address) = cluster_ip.parse::<IpAddr>() else {
         let message = format!("Cluster IP {cluster_ip} is not a valid IP; please recreate Service");
-        return find(Fault::NotValid, "ClusterIPNotValid", message);
+        return report(Fault::NotValid, "ClusterIPNotValid", message);
     };
     let family = Family::of(address).name();
-    if !books.ranges.iter().any(|range| range.contains(&address)) {
+    if !records.ranges.iter().any(|range| range.contains(&address)) {
         let message = format!(
             "Cluster IP [{family}]: {address} is not within any configured Service CIDR; please recreate service"
         );
-        return find(Fault::OutOfRange, "ClusterIPOutOfRange", message);
+        return report(Fault::OutOfRange, "ClusterIPOutOfRange", message);
     }
-    let record = books.addresses.get(&address);
-    let mend = Mend::RecordAddress {
+    let record = records.addresses.get(&address);
+    let repair = RepairAction::RecordAddress {
         address,
         holder: service.claim(),
-        instead_of: record.map(|record| record.at),
+        replaces: record.map(|record| record.at),
     };
     let Some(record) = record else {
         let message = format!("Cluster IP [{family}]: {address} is not allocated; repairing");
-        find(Fault::NotRecorded, "ClusterIPNotAllocated", message);
-        return audit.mends.push(mend);
+        report(Fault::NotRecorded, "ClusterIPNotAllocated", message);
+        return audit.repairs.push(repair);
     };
     let holder = record
         .holder
@@ -82,25 +82,25 @@ fn of_service(
             let message = format!(
                 "Cluster IP [{family}]: {address} was assigned to multiple services; please recreate service"
             );
-            return find(Fault::Duplicate, "ClusterIPAlreadyAllocated", message);
+            return report(Fault::Duplicate, "ClusterIPAlreadyAllocated", message);
         }
         let message = format!("Cluster IP [{family}]: {address} has a wrong reference; repairing");
-        find(Fault::NotRecorded, "ClusterIPNotAllocated", message);
-        return audit.mends.push(mend);
+        report(Fault::NotRecorded, "ClusterIPNotAllocated", message);
+        return audit.repairs.push(repair);
     }
     if !record.is_labelled {
-        audit.mends.push(mend);
+        audit.repairs.push(repair);
     }
 }
 
-fn of_address(
+fn audit_address(
     by_name: &ByName<'_>,
     address: IpAddr,
     record: &AddressRecord,
     now: Timestamp,
     audit: &mut Audit,
 ) {
-    // What somebody else keeps is not ours to judge.
+    // IPAddresses of other managers are not audited.
     if !record.is_managed {
         return;
     }
@@ -133,11 +133,11 @@ fn of_address(
             _ => return,
         },
     };
-    // One that a Service has all the same is made anew for it by the other half of the audit.
+    // If a Service uses the address, its record is replaced by the audit of that Service.
     if audit
-        .mends
+        .repairs
         .iter()
-        .any(|mend| matches!(mend, Mend::RecordAddress { address: mended, .. } if *mended == address))
+        .any(|repair| matches!(repair, RepairAction::RecordAddress { address: repaired, .. } if *repaired == address))
     {
         return;
     }
@@ -147,7 +147,7 @@ fn of_address(
         message,
         regarding: record.regarding(address),
     });
-    audit.mends.push(Mend::FreeAddress {
+    audit.repairs.push(RepairAction::FreeAddress {
         address,
         at: record.at,
     });

@@ -1,4 +1,4 @@
-//! What the store says about addresses, ports and Services at one revision, as far as the audits need it.
+//! Services and allocation records of the store at one revision, as the audits need them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ use store::{Entry, Index, Revision, StoreError};
 use super::super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 use super::{Claim, Regarding, SERVICES_PREFIX};
 
-/// One revision of the store.
+/// Services and records at one revision.
 #[derive(Debug, Default)]
-pub(crate) struct Books {
+pub(crate) struct AllocationRecords {
     pub(crate) services: Vec<ServiceRecord>,
     pub(crate) addresses: BTreeMap<IpAddr, AddressRecord>,
     pub(crate) ports: BTreeMap<u16, PortRecord>,
@@ -30,23 +30,23 @@ pub(crate) struct ServiceRecord {
     pub(crate) name: String,
     pub(crate) uid: String,
     pub(crate) at: Revision,
-    /// As written.
+    /// Cluster IPs as stored.
     pub(crate) cluster_ips: Vec<String>,
-    /// With the one for health checks. A number stands as often as ports of one protocol have it.
+    /// Node ports, including the health check node port. A number is repeated if ports of one protocol share it.
     pub(crate) node_ports: Vec<u16>,
 }
 
-/// An IPAddress.
+/// An IPAddress object.
 #[derive(Clone, Debug)]
 pub(crate) struct AddressRecord {
     pub(crate) uid: String,
     pub(crate) at: Revision,
     pub(crate) created: Option<Timestamp>,
-    /// Namespace and name of the Service that it refers to; `None` if it refers to something else.
+    /// Namespace and name of the Service that it references; `None` if it references something else.
     pub(crate) holder: Option<(String, String)>,
-    /// Whether a Service's allocation made it, as its label says.
+    /// True if its label names the Service allocator.
     pub(crate) is_managed: bool,
-    /// Whether its labels are as an allocation writes them (FAM-15).
+    /// True if its labels are those of an allocation (FAM-15).
     pub(crate) is_labelled: bool,
 }
 
@@ -54,19 +54,19 @@ pub(crate) struct AddressRecord {
 #[derive(Clone, Debug)]
 pub(crate) struct PortRecord {
     pub(crate) at: Revision,
-    /// `namespace/name` of the Service.
+    /// `NAMESPACE/NAME` of the Service.
     pub(crate) holder: String,
 }
 
-impl Books {
-    /// Reads the store at its newest revision. What cannot be read is reported and left out.
+impl AllocationRecords {
+    /// Reads the store at its newest revision. Unreadable objects are logged and left out.
     ///
     /// # Errors
-    /// If the store has forgotten that revision before all was read; the next try has a newer one. If a value cannot be
+    /// Fails if the revision is compacted during the read; a retry uses a newer one. Fails if a value cannot be
     /// decrypted.
     pub(crate) fn read(index: &Index) -> Result<Self, StoreError> {
         let at = Some(index.revision());
-        let mut books = Self::default();
+        let mut records = Self::default();
         for prefix in [
             SERVICES_PREFIX,
             IP_ADDRESSES_PREFIX,
@@ -74,25 +74,24 @@ impl Books {
             SERVICE_CIDRS_PREFIX,
         ] {
             for entry in index.list(prefix, at, None, None)?.entries {
-                // What a Service has that cannot be decrypted would count as free.
+                // Without its values, the allocations of an undecryptable Service would count as free.
                 if store::is_sealed(&entry.value) {
                     let reason = format!("the value of {} cannot be decrypted", entry.key);
                     return Err(StoreError::Corrupt { reason });
                 }
-                if let Err(error) = books.enter(&entry) {
-                    tracing::error!(key = %entry.key, %error, "a stored object cannot be read");
+                if let Err(error) = records.add(&entry) {
+                    tracing::error!(key = %entry.key, %error, "stored object is not readable");
                 }
             }
         }
-        Ok(books)
+        Ok(records)
     }
 
-    /// Enters what an entry of the store says; of those that are of no concern here, it is only made sure that they
-    /// are JSON.
+    /// Adds an entry of the store. Entries of other kinds are only checked to be JSON.
     ///
     /// # Errors
-    /// If the entry cannot be read; the books are as before.
-    pub(crate) fn enter(&mut self, entry: &Entry) -> Result<(), serde_json::Error> {
+    /// Fails if the entry is not readable; the records are unchanged then.
+    pub(crate) fn add(&mut self, entry: &Entry) -> Result<(), serde_json::Error> {
         let key = &*entry.key;
         if key.starts_with(SERVICES_PREFIX) {
             self.services.extend(ServiceRecord::read(entry)?);
@@ -119,7 +118,7 @@ impl ServiceRecord {
         let has_addresses = spec.kind != "ExternalName" && !spec.cluster_ip.is_empty() && !spec.is_headless();
         let cluster_ips = match spec.cluster_ips.as_slice() {
             _ if !has_addresses => Vec::new(),
-            // Objects from before dual stack.
+            // Services from before dual-stack have no `clusterIPs`.
             [] => vec![spec.cluster_ip.clone()],
             all => all.to_vec(),
         };
@@ -135,16 +134,16 @@ impl ServiceRecord {
         Ok(has_something.then_some(record))
     }
 
-    /// It, as who has something.
-    pub(crate) fn claim(&self) -> Claim {
-        Claim {
+    /// Returns a reference to this Service at its revision.
+    pub(crate) fn reference(&self) -> ServiceReference {
+        ServiceReference {
             namespace: self.namespace.clone(),
             name: self.name.clone(),
             at: self.at,
         }
     }
 
-    /// It, as what an Event is about.
+    /// Returns this Service as the object of an Event.
     pub(crate) fn regarding(&self) -> Option<Regarding> {
         Some(Regarding {
             kind: "Service",
@@ -156,7 +155,7 @@ impl ServiceRecord {
     }
 }
 
-/// Ports of different protocols may share a number, also with the one for health checks.
+/// Returns the node ports. Ports of different protocols may share a number, also with the health check.
 fn node_ports(service: &Service) -> Vec<u16> {
     let mut seen = Vec::new();
     let mut numbers = Vec::new();
@@ -218,7 +217,7 @@ impl AddressRecord {
         Ok(Some((address, record)))
     }
 
-    /// It, as what an Event is about.
+    /// Returns this IPAddress as the object of an Event.
     pub(crate) fn regarding(&self, address: IpAddr) -> Option<Regarding> {
         Some(Regarding {
             kind: "IPAddress",

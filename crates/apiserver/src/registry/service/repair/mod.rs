@@ -1,8 +1,9 @@
-//! Cluster IPs and node ports, compared with the Services that say they have them (CIDR-15 to CIDR-19, NP-11).
+//! Repair of allocation records: compares cluster IPs and node ports with the Services that use them (CIDR-15 to
+//! CIDR-19, NP-11).
 //!
-//! A Service and what it was given are one transaction, so nothing is wrong here until somebody edits an IPAddress,
-//! changes the ranges, or brings back half of a backup. [`Books`] is one revision of the store; [`addresses`] and
-//! [`ports`] say what is wrong in it and what mends it.
+//! A Service and its allocations are written in one transaction. So they are consistent unless a user edits an
+//! IPAddress, changes the ranges, or restores a part of a backup. [`AllocationRecords`] is one revision of the
+//! store; [`addresses`] and [`ports`] find inconsistencies in it and decide on repairs.
 
 pub(crate) mod addresses;
 mod books;
@@ -11,7 +12,7 @@ mod write;
 
 #[cfg(test)]
 pub(crate) use books::PortRecord;
-pub(crate) use books::{AddressRecord, Books, ServiceRecord};
+pub(crate) use books::{AddressRecord, AllocationRecords, ServiceRecord};
 pub(crate) use write::transactions;
 
 use std::net::IpAddr;
@@ -19,23 +20,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use store::Revision;
 
-use super::pools::Repairs;
+use super::pools::RepairCounts;
 
-/// Where Services are.
+/// Key prefix of Services.
 pub(crate) const SERVICES_PREFIX: &str = "/services/";
 
-/// What is wrong; the names are the values of the label `type` of the repair metrics.
+/// A kind of inconsistency. The names are the values of the label `type` of the repair metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fault {
-    /// A Service has what is not recorded as its own.
+    /// A Service uses an item without a record of its own.
     NotRecorded,
-    /// Two Services have the same.
+    /// Two Services use the same item.
     Duplicate,
-    /// It lies in no range.
+    /// The item is outside of all ranges.
     OutOfRange,
-    /// It is recorded, and no Service has it.
+    /// The item is recorded, but no Service uses it.
     Leaked,
-    /// It is no address at all.
+    /// The value is not an IP address.
     NotValid,
 }
 
@@ -64,64 +65,64 @@ impl Fault {
 pub(crate) struct Regarding {
     pub(crate) kind: &'static str,
     pub(crate) api_version: &'static str,
-    /// "" for kinds without namespaces.
+    /// "" for cluster-scoped kinds.
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) uid: String,
 }
 
-/// One thing that is wrong.
+/// One inconsistency.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) fault: Fault,
-    /// Upstream's word for the Event.
+    /// Reason of the Event, as upstream's.
     pub(crate) reason: &'static str,
     pub(crate) message: String,
-    /// Who is told; `None` where nobody is left.
+    /// The object of the Event; `None` if no object is left.
     pub(crate) regarding: Option<Regarding>,
 }
 
-/// Who has an address or a port: a Service, as it was at a revision.
+/// The Service that holds an address or port, at a revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Claim {
+pub(crate) struct ServiceReference {
     pub(crate) namespace: String,
     pub(crate) name: String,
     pub(crate) at: Revision,
 }
 
-/// What mends it, under the condition that nothing has changed since.
+/// A repair, which is applied only if nothing has changed since the audit.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Mend {
-    /// The IPAddress is made for its Service; one that is there, of that revision, goes first.
+pub(crate) enum RepairAction {
+    /// Creates the IPAddress for its Service. An existing one of revision `replaces` is deleted first.
     RecordAddress {
         address: IpAddr,
-        holder: Claim,
-        instead_of: Option<Revision>,
+        holder: ServiceReference,
+        replaces: Option<Revision>,
     },
-    /// The IPAddress goes, and with it the address is free.
+    /// Deletes the IPAddress, which frees the address.
     FreeAddress { address: IpAddr, at: Revision },
-    /// The port is recorded for its Service, whatever was recorded before.
+    /// Records the port for its Service, and replaces an existing record of revision `replaces`.
     RecordPort {
         port: u16,
-        holder: Claim,
-        instead_of: Option<Revision>,
+        holder: ServiceReference,
+        replaces: Option<Revision>,
     },
-    /// The port's record goes, and with it the port is free.
+    /// Deletes the record of the port, which frees the port.
     FreePort { port: u16, at: Revision },
 }
 
-/// What an audit comes to.
+/// The result of an audit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Audit {
     pub(crate) findings: Vec<Finding>,
-    pub(crate) mends: Vec<Mend>,
+    pub(crate) repairs: Vec<RepairAction>,
 }
 
-/// How often each fault was found, since the start.
+/// Number of findings by fault since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     by_fault: [AtomicU64; Fault::ALL.len()],
-    /// Passes that failed.
+    /// Number of failed passes.
     pub(crate) failed_passes: AtomicU64,
 }
 
@@ -133,10 +134,10 @@ impl Counts {
         }
     }
 
-    /// As they are now, for metrics.
-    pub(crate) fn read(&self) -> Repairs {
+    /// Returns the current counts, for metrics.
+    pub(crate) fn read(&self) -> RepairCounts {
         let counts = Fault::ALL.iter().zip(&self.by_fault);
-        Repairs {
+        RepairCounts {
             faults: counts
                 .map(|(fault, count)| (fault.name(), count.load(Ordering::Relaxed)))
                 .collect(),

@@ -3,42 +3,42 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::{Audit, Books, Fault, Finding, Mend, ServiceRecord};
+use super::{AllocationRecords, Audit, Fault, Finding, RepairAction, ServiceRecord};
 
-/// Rounds in which a record without a Service must be found before it has leaked: another server may be about
-/// to make the Service.
+/// Periodic audits that must find a record without its Service before it counts as leaked. Until then, another
+/// server may be about to create the Service.
 const ROUNDS_BEFORE_LEAK: u8 = 3;
 
-/// Records without a Service, and in how many rounds more they must be found so. Their number is bounded by that
-/// of the ports.
+/// Records without a Service, with the number of further periodic audits before each counts as leaked. Bounded by
+/// the number of ports.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects(BTreeMap<u16, u8>);
 
 impl Suspects {
-    /// Whether further rounds are of use though nothing changes.
-    pub(crate) fn are_there(&self) -> bool {
+    /// True if records are suspected: then further audits are needed though nothing changes.
+    pub(crate) fn has_any(&self) -> bool {
         !self.0.is_empty()
     }
 }
 
-/// Compares the records of node ports with the Services. Only a round, which is made from time to time and not
-/// because something happened, brings suspects nearer to their end.
+/// Compares the records of node ports with the Services. Only periodic audits, not those after a change, count for
+/// suspects.
 pub(crate) fn audit(
-    books: &Books,
+    records: &AllocationRecords,
     range: &RangeInclusive<u16>,
     suspects: &mut Suspects,
-    is_round: bool,
+    is_periodic: bool,
 ) -> Audit {
     let mut audit = Audit::default();
-    let held = audit_services(books, range, &mut audit);
+    let held = audit_services(records, range, &mut audit);
     let is_suspect = |port: &u16| !held.contains(port) && range.contains(port);
     suspects
         .0
-        .retain(|port, _| is_suspect(port) && books.ports.contains_key(port));
-    for (port, record) in books
+        .retain(|port, _| is_suspect(port) && records.ports.contains_key(port));
+    for (port, record) in records
         .ports
         .iter()
-        .filter(|(port, _)| is_round && is_suspect(port))
+        .filter(|(port, _)| is_periodic && is_suspect(port))
     {
         let rounds = suspects.0.entry(*port).or_insert(ROUNDS_BEFORE_LEAK);
         if *rounds > 0 {
@@ -54,7 +54,7 @@ pub(crate) fn audit(
             ),
             regarding: None,
         });
-        audit.mends.push(Mend::FreePort {
+        audit.repairs.push(RepairAction::FreePort {
             port: *port,
             at: record.at,
         });
@@ -62,18 +62,23 @@ pub(crate) fn audit(
     audit
 }
 
-/// Looks whether each Service's ports are in the range, its own, and recorded; the ports that Services have.
-fn audit_services(books: &Books, range: &RangeInclusive<u16>, audit: &mut Audit) -> BTreeSet<u16> {
+/// Checks that the node ports of each Service are in the range, its own and recorded. Returns the ports that
+/// Services hold.
+fn audit_services(
+    records: &AllocationRecords,
+    range: &RangeInclusive<u16>,
+    audit: &mut Audit,
+) -> BTreeSet<u16> {
     let mut held: BTreeSet<u16> = BTreeSet::new();
-    let recorded_first = |service: &&ServiceRecord, port: u16| {
-        let record = books.ports.get(&port);
+    let is_recorded_for = |service: &&ServiceRecord, port: u16| {
+        let record = records.ports.get(&port);
         record.is_some_and(|record| record.holder == format!("{}/{}", service.namespace, service.name))
     };
-    // Who is recorded has the older right, so it comes first.
+    // The Service of the record has precedence, so recorded ports are checked first.
     for is_recorded in [true, false] {
-        for service in &books.services {
+        for service in &records.services {
             let ports = service.node_ports.iter().copied();
-            for port in ports.filter(|port| recorded_first(&service, *port) == is_recorded) {
+            for port in ports.filter(|port| is_recorded_for(&service, *port) == is_recorded) {
                 let finding = |fault, reason, message| Finding {
                     fault,
                     reason,
@@ -99,10 +104,10 @@ fn audit_services(books: &Books, range: &RangeInclusive<u16>, audit: &mut Audit)
                     audit
                         .findings
                         .push(finding(Fault::NotRecorded, "PortNotAllocated", message));
-                    audit.mends.push(Mend::RecordPort {
+                    audit.repairs.push(RepairAction::RecordPort {
                         port,
-                        holder: service.claim(),
-                        instead_of: books.ports.get(&port).map(|record| record.at),
+                        holder: service.reference(),
+                        replaces: records.ports.get(&port).map(|record| record.at),
                     });
                 }
             }

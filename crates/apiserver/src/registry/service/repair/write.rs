@@ -1,4 +1,4 @@
-//! Mends as transactions.
+//! Transactions of repairs.
 
 use std::net::IpAddr;
 
@@ -6,39 +6,39 @@ use jiff::Timestamp;
 use store::{Expectation, Index, Key, Revision, Transaction};
 
 use super::super::records::{self, Holder};
-use super::{Claim, Mend};
+use super::{RepairAction, ServiceReference};
 
-/// The transactions of a mend, one after the other: an object is not turned into another one, it goes and the
-/// other one comes. None of them is carried out if what was found has changed since.
-pub(crate) fn transactions(mend: &Mend, index: &Index, now: Timestamp) -> Vec<Transaction> {
-    match mend {
-        Mend::RecordAddress {
+/// Returns the transactions of a repair, in their order. An existing object is deleted and created again, not
+/// updated. Each transaction fails if the state has changed since the audit.
+pub(crate) fn transactions(repair: &RepairAction, index: &Index, now: Timestamp) -> Vec<Transaction> {
+    match repair {
+        RepairAction::RecordAddress {
             address,
             holder,
-            instead_of,
+            replaces,
         } => {
-            let removal = instead_of.map(|at| removal(index, *address, at));
+            let removal = replaces.map(|at| removal(index, *address, at));
             let key = records::address_key(*address);
-            let put = records::put_address(*address, holder.of(), now);
+            let put = records::put_address(*address, holder.as_holder(), now);
             let record = Transaction {
-                expectations: vec![(key, Expectation::Absent), still_there(holder)],
+                expectations: vec![(key, Expectation::Absent), unchanged(holder)],
                 writes: vec![put],
             };
             removal.into_iter().chain([record]).collect()
         }
-        Mend::FreeAddress { address, at } => vec![removal(index, *address, *at)],
-        Mend::RecordPort {
+        RepairAction::FreeAddress { address, at } => vec![removal(index, *address, *at)],
+        RepairAction::RecordPort {
             port,
             holder,
-            instead_of,
+            replaces,
         } => {
-            let before = instead_of.map_or(Expectation::Absent, Expectation::At);
+            let before = replaces.map_or(Expectation::Absent, Expectation::At);
             vec![Transaction {
-                expectations: vec![(records::port_key(*port), before), still_there(holder)],
-                writes: vec![records::put_port(*port, holder.of())],
+                expectations: vec![(records::port_key(*port), before), unchanged(holder)],
+                writes: vec![records::put_port(*port, holder.as_holder())],
             }]
         }
-        Mend::FreePort { port, at } => vec![Transaction {
+        RepairAction::FreePort { port, at } => vec![Transaction {
             expectations: vec![(records::port_key(*port), Expectation::At(*at))],
             writes: vec![records::delete_port(*port)],
         }],
@@ -53,13 +53,13 @@ fn removal(index: &Index, address: IpAddr, at: Revision) -> Transaction {
     }
 }
 
-fn still_there(holder: &Claim) -> (Key, Expectation) {
+fn unchanged(holder: &ServiceReference) -> (Key, Expectation) {
     let key = format!("{}{}/{}", super::SERVICES_PREFIX, holder.namespace, holder.name);
     (key.into(), Expectation::At(holder.at))
 }
 
-impl Claim {
-    fn of(&self) -> Holder<'_> {
+impl ServiceReference {
+    fn as_holder(&self) -> Holder<'_> {
         Holder {
             namespace: &self.namespace,
             name: &self.name,

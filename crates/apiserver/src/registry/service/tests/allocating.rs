@@ -19,12 +19,12 @@ fn minimal(name: &str) -> Value {
 fn cluster_ip(service: &Value) -> String {
     service["spec"]["clusterIP"]
         .as_str()
-        .expect("an address")
+        .expect("a cluster IP")
         .to_owned()
 }
 
 #[test]
-fn an_allocation_writes_down_what_it_takes() {
+fn allocation_records_its_address_and_port() {
     let server = Server::new(&["10.0.0.0/24"]);
     let mut new = service(
         "s",
@@ -41,7 +41,7 @@ fn an_allocation_writes_down_what_it_takes() {
     ];
     assert_eq!(expected_keys(&allocation), keys);
     let Write::Put(_, value) = &allocation.writes[0] else {
-        panic!("not written")
+        panic!("expected a put")
     };
     let mut object: Value = serde_json::from_slice(&value.bytes).expect("JSON");
     assert!(value.revision_at.is_some());
@@ -59,7 +59,7 @@ fn an_allocation_writes_down_what_it_takes() {
 }
 
 #[test]
-fn what_is_not_committed_comes_back() {
+fn dropped_allocations_release_their_addresses() {
     let server = Server::new(&["10.0.0.0/30"]);
     for _ in 0..5 {
         for name in ["a", "b"] {
@@ -73,7 +73,7 @@ fn what_is_not_committed_comes_back() {
 }
 
 #[test]
-fn a_full_range_is_an_internal_error() {
+fn exhausted_range_is_an_internal_error() {
     let server = Server::new(&["10.0.0.0/30"]);
     for name in ["a", "b"] {
         server.create("n", minimal(name), false).expect("created");
@@ -89,7 +89,7 @@ fn a_full_range_is_an_internal_error() {
 }
 
 #[test]
-fn many_services_get_distinct_addresses_and_a_restart_knows_them() {
+fn services_get_distinct_addresses_that_survive_a_restart() {
     let ranges = ["10.0.0.0/24", "fd00::/120"];
     let server = Server::new(&ranges);
     let mut seen = HashSet::new();
@@ -130,7 +130,7 @@ fn many_services_get_distinct_addresses_and_a_restart_knows_them() {
 }
 
 #[test]
-fn a_dry_run_takes_nothing() {
+fn dry_run_reserves_nothing() {
     let server = Server::new(&["10.0.0.0/24"]);
     let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
     let (shown, _) = server.create("n", service("s", spec), true).expect("accepted");
@@ -150,7 +150,7 @@ fn a_dry_run_takes_nothing() {
 }
 
 #[test]
-fn refusals_say_why() {
+fn refusals_have_upstreams_messages() {
     let server = Server::new(&["10.0.0.0/24"]);
     server
         .create(
@@ -180,7 +180,7 @@ fn refusals_say_why() {
 }
 
 #[test]
-fn ports_are_kept_moved_and_freed_by_updates() {
+fn updates_keep_move_and_release_ports() {
     let server = Server::new(&["10.0.0.0/24"]);
     let spec = json!({"type": "NodePort", "ports": [
         {"name": "a", "port": 80, "nodePort": 30_001}, {"name": "b", "port": 81, "nodePort": 30_002}]});
@@ -192,19 +192,25 @@ fn ports_are_kept_moved_and_freed_by_updates() {
     let mut held = vec!["30001".to_owned(), next];
     held.sort();
     assert_eq!(server.keys("/nodeports/"), held);
-    let mut twice = updated.clone();
-    twice["spec"]["ports"] =
+    let mut duplicate = updated.clone();
+    duplicate["spec"]["ports"] =
         json!([{"name": "b", "port": 81, "nodePort": 30_001}, {"name": "c", "port": 82, "nodePort": 30_001}]);
-    assert_eq!(server.update("n", "s", twice).expect_err("twice").0, 500);
-    let mut away = updated;
-    away["spec"]["type"] = "ClusterIP".into();
-    server.update("n", "s", away).expect("updated");
+    assert_eq!(
+        server
+            .update("n", "s", duplicate)
+            .expect_err("a duplicate port")
+            .0,
+        500
+    );
+    let mut without_ports = updated;
+    without_ports["spec"]["type"] = "ClusterIP".into();
+    server.update("n", "s", without_ports).expect("updated");
     assert!(server.keys("/nodeports/").is_empty());
     assert_eq!(server.registry.usage().allocated_ports, 0);
 }
 
 #[test]
-fn a_conflict_leaves_the_address_to_its_holder() {
+fn conflicting_address_stays_reserved() {
     let server = Server::new(&["10.0.0.0/30"]);
     let mut new = minimal("a");
     let allocation = server
@@ -217,50 +223,52 @@ fn a_conflict_leaves_the_address_to_its_holder() {
             .restarted(&["10.0.0.0/30"])
             .create(server.store.index(), &mut minimal("x"), false)
             .expect("allocated")
-            .conflicted("/services/n/x")
+            .resolve_conflict("/services/n/x")
     );
-    assert!(allocation.conflicted(&taken_elsewhere));
+    assert!(allocation.resolve_conflict(&taken_elsewhere));
     assert_eq!(server.registry.usage().ranges[0].allocated, 1);
     let (created, _) = server.create("n", minimal("a"), false).expect("created");
     assert_ne!(cluster_ip(&created), cluster_ip(&new));
 }
 
 #[test]
-fn ranges_come_and_go() {
+fn ranges_follow_their_service_cidrs() {
     let server = Server::new(&["10.0.0.0/30"]);
     let cidr = |name: &str, net: &str, ready: &str| {
         json!({"metadata": {"name": name}, "spec": {"cidrs": [net]},
             "status": {"conditions": [{"type": "Ready", "status": ready}]}})
     };
-    let requests = |address: &str| {
+    let can_request = |address: &str| {
         let mut new = service("r", json!({"clusterIP": address, "ports": [{"port": 80}]}));
         server
             .registry
             .create(server.store.index(), &mut new, false)
             .is_ok()
     };
-    assert!(!requests("10.1.0.5"));
+    assert!(!can_request("10.1.0.5"));
     server
         .registry
-        .range_written(&cidr("more", "10.1.0.0/24", "False"));
-    assert!(!requests("10.1.0.5"));
+        .apply_service_cidr(&cidr("more", "10.1.0.0/24", "False"));
+    assert!(!can_request("10.1.0.5"));
     server
         .registry
-        .range_written(&cidr("more", "10.1.0.0/24", "True"));
-    assert!(requests("10.1.0.5"));
+        .apply_service_cidr(&cidr("more", "10.1.0.0/24", "True"));
+    assert!(can_request("10.1.0.5"));
     for name in ["a", "b", "c"] {
         server.create("n", minimal(name), false).expect("created");
     }
-    server.registry.range_written(&cidr("wide", "10.0.0.0/8", "True"));
+    server
+        .registry
+        .apply_service_cidr(&cidr("wide", "10.0.0.0/8", "True"));
     let wide = server.registry.usage().ranges.pop().expect("a range");
     assert_eq!(
         wide.allocated, 3,
-        "what is taken in one range is taken in those that contain it"
+        "addresses of a narrower range are taken in a wider one"
     );
-    server.registry.range_removed("wide");
-    server.registry.range_removed("more");
-    server.registry.range_removed(DEFAULT_SERVICE_CIDR);
-    assert!(!requests("10.1.0.5"));
+    server.registry.remove_service_cidr("wide");
+    server.registry.remove_service_cidr("more");
+    server.registry.remove_service_cidr(DEFAULT_SERVICE_CIDR);
+    assert!(!can_request("10.1.0.5"));
     assert_eq!(
         server.registry.usage().ranges.len(),
         1,
@@ -269,7 +277,7 @@ fn ranges_come_and_go() {
 }
 
 #[test]
-fn a_deletion_takes_the_endpoints_along() {
+fn deletion_removes_the_endpoints() {
     let server = Server::new(&["10.0.0.0/24"]);
     server.create("n", minimal("s"), false).expect("created");
     let endpoints = json!({"metadata": {"name": "s", "namespace": "n"}});
@@ -290,21 +298,21 @@ fn a_deletion_takes_the_endpoints_along() {
 }
 
 #[test]
-fn addresses_of_other_writers_are_respected() {
+fn addresses_of_other_writers_are_not_allocated() {
     let server = Server::new(&["10.0.0.0/30"]);
     server
         .registry
-        .address_written("10.0.0.1".parse().expect("an address"));
+        .mark_address_taken("10.0.0.1".parse().expect("an IP address"));
     let (created, _) = server.create("n", minimal("s"), false).expect("created");
     assert_eq!(cluster_ip(&created), "10.0.0.2");
     server
         .registry
-        .address_removed("10.0.0.1".parse().expect("an address"));
+        .mark_address_free("10.0.0.1".parse().expect("an IP address"));
     server.create("n", minimal("t"), false).expect("created");
 }
 
 #[test]
-fn ranges_that_do_not_fit_together_are_refused() {
+fn rejects_invalid_combinations_of_ranges() {
     let server = Server::new(&["10.0.0.0/30"]);
     for ranges in [&[][..], &["10.0.0.0/24", "10.1.0.0/24"], &["fd00::/56"]] {
         assert!(

@@ -5,7 +5,7 @@ use super::server::Server;
 use crate::registry::service::*;
 
 #[test]
-fn the_kubernetes_service_has_the_first_address() {
+fn kubernetes_service_has_the_first_address() {
     let server = Server::new(&["10.96.0.0/16", "fd00:10:96::/112"]);
     let range = "10.96.0.0/16".parse().expect("a CIDR");
     let service = kubernetes_service(range, 6443, None).expect("usable");
@@ -21,10 +21,10 @@ fn the_kubernetes_service_has_the_first_address() {
 }
 
 #[test]
-fn its_endpoints_are_valid_and_of_one_family() {
+fn kubernetes_endpoints_are_valid() {
     let addresses = [
-        "192.0.2.1".parse().expect("an address"),
-        "2001:db8::1".parse().expect("an address"),
+        "192.0.2.1".parse().expect("an IP address"),
+        "2001:db8::1".parse().expect("an IP address"),
     ];
     let mut endpoints = kubernetes_endpoints(&addresses, 6443);
     api::endpoints::default_endpoints_on_write(&mut endpoints);
@@ -37,7 +37,7 @@ fn its_endpoints_are_valid_and_of_one_family() {
 }
 
 #[test]
-fn the_default_range_is_valid_and_ready() {
+fn default_service_cidr_is_valid_and_ready() {
     let ranges = [
         "10.96.0.0/16".parse().expect("a CIDR"),
         "fd00:10:96::/112".parse().expect("a CIDR"),

@@ -1,4 +1,4 @@
-//! The recorded creations, updates and deletions of Services, through the rules and the allocators.
+//! Replays recorded creations, updates and deletions of Services against the validation rules and the allocators.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use super::server::{Answer, Server};
+use super::server::{Response, Server};
 
 const RANGES: [&str; 2] = ["10.96.0.0/16", "fd00:10:96::/112"];
 const SERVICES: &str = "/api/v1/namespaces/{ns}/services";
 
 #[test]
-fn creations() {
+fn replays_recorded_creations() {
     assert!(replay("service-create") >= 215);
 }
 
 #[test]
-fn updates() {
+fn replays_recorded_updates() {
     assert!(replay("service-update") >= 65);
 }
 
-/// Replays the cases of a file as far as the steps are about Services alone; how many were compared.
+/// Replays those cases of a file that concern only Services; returns their number.
 fn replay(file: &str) -> usize {
     let path: PathBuf = [
         env!("CARGO_MANIFEST_DIR"),
@@ -32,10 +32,10 @@ fn replay(file: &str) -> usize {
     .collect();
     let cases: Value = serde_json::from_slice(&fs::read(path).expect("the recorded cases")).expect("JSON");
     let server = Server::new(&RANGES);
-    // In the recorded cluster the address is held by the `kubernetes` Service.
+    // In the recorded cluster, the `kubernetes` Service holds this address.
     server
         .registry
-        .address_written("10.96.0.1".parse().expect("an address"));
+        .mark_address_taken("10.96.0.1".parse().expect("an IP address"));
     let (mut compared, mut faults) = (0, Vec::new());
     for (number, case) in cases["cases"].as_array().expect("a list").iter().enumerate() {
         let steps = case["steps"].as_array().expect("a list");
@@ -66,7 +66,8 @@ fn replay(file: &str) -> usize {
     compared
 }
 
-/// What decoding, versions, preconditions and other patches add is tested where it is done.
+/// True for steps that the allocators can replay. Decoding, versions, preconditions and other patches have tests
+/// of their own.
 fn is_about_services(step: &Value) -> bool {
     let (method, path) = (
         step["do"].as_str().unwrap_or(""),
@@ -84,25 +85,25 @@ fn is_about_services(step: &Value) -> bool {
         "GET" => true,
         _ => false,
     };
-    let is_known_answer = matches!(
+    let is_known_response = matches!(
         step["expect"]["status"].as_u64(),
         Some(200 | 201 | 404 | 422 | 500)
     ) && method != "PUT"
         || matches!(step["expect"]["status"].as_u64(), Some(200 | 422));
-    is_plain && is_query_known && has_known_body && is_known_answer
+    is_plain && is_query_known && has_known_body && is_known_response
 }
 
 fn replay_case(server: &Server, namespace: &str, steps: &[Value]) -> Result<(), String> {
-    let mut answers: Vec<Value> = Vec::new();
+    let mut responses: Vec<Value> = Vec::new();
     let mut symbols = HashMap::new();
     for (index, step) in steps.iter().enumerate() {
-        let Some(answer) = perform(server, namespace, step, &answers) else {
-            answers.push(Value::Null);
+        let Some(response) = perform(server, namespace, step, &responses) else {
+            responses.push(Value::Null);
             continue;
         };
         let expected = &step["expect"];
         let at = |fault: String| format!("step {index}: {fault}");
-        match answer {
+        match response {
             Ok((object, warnings)) => {
                 if expected["status"].as_u64().is_none_or(|status| status >= 300) {
                     return Err(at(format!("accepted, expected {expected}")));
@@ -115,7 +116,7 @@ fn replay_case(server: &Server, namespace: &str, steps: &[Value]) -> Result<(), 
                     compare(&object[part], &expected["body"][part], &mut symbols)
                         .map_err(|fault| at(format!("{part}{fault}")))?;
                 }
-                answers.push(object);
+                responses.push(object);
             }
             Err((status, causes)) => {
                 let mut expected_causes: Vec<(String, String)> =
@@ -124,15 +125,15 @@ fn replay_case(server: &Server, namespace: &str, steps: &[Value]) -> Result<(), 
                 if u64::from(status) != expected["status"] || causes != expected_causes {
                     return Err(at(format!("{status} {causes:?}, expected {expected}")));
                 }
-                answers.push(Value::Null);
+                responses.push(Value::Null);
             }
         }
     }
     Ok(())
 }
 
-/// `None` for a step that only the verbs can answer: a creation by PUT.
-fn perform(server: &Server, namespace: &str, step: &Value, answers: &[Value]) -> Option<Answer> {
+/// Performs a step; `None` for a creation by PUT, which needs the verbs.
+fn perform(server: &Server, namespace: &str, step: &Value, responses: &[Value]) -> Option<Response> {
     let path = step["path"].as_str().unwrap_or("");
     let is_dry_run = path.ends_with("?dryRun=All");
     let path = path.split('?').next().unwrap_or("");
@@ -142,7 +143,10 @@ fn perform(server: &Server, namespace: &str, step: &Value, answers: &[Value]) ->
         .trim_start_matches('/')
         .split('/');
     let (name, is_status) = (rest.next().unwrap_or(""), rest.next() == Some("status"));
-    let mut body = match step["base"].as_u64().and_then(|base| answers.get(base as usize)) {
+    let mut body = match step["base"]
+        .as_u64()
+        .and_then(|base| responses.get(base as usize))
+    {
         Some(base) => base.clone(),
         None if step["do"] == "PATCH" => server.get(namespace, name).unwrap_or_default(),
         None => Value::Null,
@@ -166,7 +170,7 @@ fn perform(server: &Server, namespace: &str, step: &Value, answers: &[Value]) ->
     })
 }
 
-/// JSON merge patch (RFC 7386).
+/// Applies a JSON merge patch (RFC 7386).
 fn merge(target: &mut Value, patch: &Value) {
     let Some(changes) = patch.as_object() else {
         if !patch.is_null() {
@@ -188,8 +192,8 @@ fn merge(target: &mut Value, patch: &Value) {
     }
 }
 
-/// Equal, where `<name#n>` stands for any value, for the same one within a case, and for different ones
-/// where the symbols differ.
+/// Compares values. A symbol `<name#n>` in `expected` matches any value. Within a case, equal symbols match equal
+/// values, and different symbols match different values.
 fn compare(actual: &Value, expected: &Value, symbols: &mut HashMap<String, Value>) -> Result<(), String> {
     match (actual, expected) {
         (_, Value::String(symbol)) if symbol.starts_with('<') => {
@@ -201,7 +205,7 @@ fn compare(actual: &Value, expected: &Value, symbols: &mut HashMap<String, Value
             if holders == 1 {
                 Ok(())
             } else {
-                Err(format!(": {actual} stands for several symbols"))
+                Err(format!(": {actual} matches several symbols"))
             }
         }
         (Value::Object(fields), Value::Object(expected_fields)) => {

@@ -1,4 +1,4 @@
-//! Just enough of an API server to write Services: the order of the rules, with a real store.
+//! A minimal API server for Services: applies the rules in their order, on a real store.
 
 use api::service;
 use api::tree::{child, set, text};
@@ -8,8 +8,8 @@ use tempfile::TempDir;
 
 use crate::registry::service::{Allocation, Failure, Registry, ServiceConfig};
 
-/// An answer: the object and the number of warnings, or the status code and the causes.
-pub(super) type Answer = Result<(Value, usize), (u16, Vec<(String, String)>)>;
+/// A response: the object and the number of warnings, or the status code and the causes.
+pub(super) type Response = Result<(Value, usize), (u16, Vec<(String, String)>)>;
 
 pub(super) struct Server {
     pub(super) store: SqliteStore,
@@ -20,7 +20,7 @@ pub(super) struct Server {
 
 impl Server {
     pub(super) fn new(ranges: &[&str]) -> Self {
-        let directory = tempfile::tempdir().expect("a directory");
+        let directory = tempfile::tempdir().expect("a temporary directory");
         let store = SqliteStore::open(directory.path(), SqliteOptions::default()).expect("a store");
         let registry = Registry::new(store.index(), config(ranges)).expect("a registry");
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -34,7 +34,7 @@ impl Server {
         }
     }
 
-    /// The allocators as they would be after a restart.
+    /// Returns the allocators as a restarted server would load them.
     pub(super) fn restarted(&self, ranges: &[&str]) -> Registry {
         Registry::new(self.store.index(), config(ranges)).expect("a registry")
     }
@@ -44,7 +44,7 @@ impl Server {
         Some(serde_json::from_slice(&entry.value).expect("JSON"))
     }
 
-    pub(super) fn create(&self, namespace: &str, mut object: Value, is_dry_run: bool) -> Answer {
+    pub(super) fn create(&self, namespace: &str, mut object: Value, is_dry_run: bool) -> Response {
         if !object["metadata"].is_object() {
             object["metadata"] = json!({});
         }
@@ -69,7 +69,7 @@ impl Server {
         Ok(self.finish(namespace, object, allocation, is_dry_run))
     }
 
-    pub(super) fn update(&self, namespace: &str, name: &str, mut new: Value) -> Answer {
+    pub(super) fn update(&self, namespace: &str, name: &str, mut new: Value) -> Response {
         let old = self.get(namespace, name).ok_or((404, Vec::new()))?;
         self.keep_identity(&mut new, &old);
         service::default_on_write(&mut new);
@@ -82,7 +82,7 @@ impl Server {
         Ok(self.finish(namespace, new, allocation, false))
     }
 
-    pub(super) fn update_status(&self, namespace: &str, name: &str, mut new: Value) -> Answer {
+    pub(super) fn update_status(&self, namespace: &str, name: &str, mut new: Value) -> Response {
         let old = self.get(namespace, name).ok_or((404, Vec::new()))?;
         self.keep_identity(&mut new, &old);
         service::default_on_write(&mut new);
@@ -92,7 +92,7 @@ impl Server {
         Ok((new, 0))
     }
 
-    pub(super) fn delete(&self, namespace: &str, name: &str) -> Answer {
+    pub(super) fn delete(&self, namespace: &str, name: &str) -> Response {
         let old = self.get(namespace, name).ok_or((404, Vec::new()))?;
         let mut allocation = self.registry.delete(self.store.index(), &old, false);
         let mut writes = std::mem::take(&mut allocation.writes);
@@ -104,7 +104,7 @@ impl Server {
             expectations: Vec::new(),
             writes,
         });
-        allocation.committed();
+        allocation.commit();
         Ok((old, 0))
     }
 
@@ -139,7 +139,7 @@ impl Server {
             };
             self.put(namespace, &object, transaction);
         }
-        allocation.committed();
+        allocation.commit();
         (object, warnings)
     }
 
@@ -175,7 +175,7 @@ pub(super) fn config(ranges: &[&str]) -> ServiceConfig {
     }
 }
 
-/// The expectations of an allocation, for telling them apart.
+/// Returns the keys that an allocation expects to be absent.
 pub(super) fn expected_keys(allocation: &Allocation) -> Vec<String> {
     let is_absent = |expectation: &Expectation| *expectation == Expectation::Absent;
     assert!(

@@ -3,7 +3,7 @@ use std::net::IpAddr;
 use jiff::Timestamp;
 use store::Revision;
 
-use super::super::{AddressRecord, Audit, Books, Mend, ServiceRecord};
+use super::super::{AddressRecord, AllocationRecords, Audit, RepairAction, ServiceRecord};
 use super::audit;
 
 fn service(name: &str, cluster_ips: &[&str]) -> ServiceRecord {
@@ -17,7 +17,7 @@ fn service(name: &str, cluster_ips: &[&str]) -> ServiceRecord {
     }
 }
 
-/// An IPAddress of a Service, made at second 0.
+/// An IPAddress of a Service that was created at second 0.
 fn record(holder: Option<&str>) -> AddressRecord {
     AddressRecord {
         uid: "u".to_owned(),
@@ -30,35 +30,35 @@ fn record(holder: Option<&str>) -> AddressRecord {
 }
 
 fn audited(services: Vec<ServiceRecord>, addresses: Vec<(&str, AddressRecord)>, second: i64) -> Audit {
-    let parsed = |(address, record): (&str, AddressRecord)| (address.parse().expect("an address"), record);
-    let books = Books {
+    let parsed = |(address, record): (&str, AddressRecord)| (address.parse().expect("an IP address"), record);
+    let records = AllocationRecords {
         services,
         addresses: addresses.into_iter().map(parsed).collect(),
-        ranges: vec!["10.96.0.0/16".parse().expect("a range")],
-        ..Books::default()
+        ranges: vec!["10.96.0.0/16".parse().expect("a CIDR")],
+        ..AllocationRecords::default()
     };
-    audit(&books, Timestamp::from_second(second).expect("a time"))
+    audit(&records, Timestamp::from_second(second).expect("a timestamp"))
 }
 
 fn reasons(audit: &Audit) -> Vec<&str> {
     audit.findings.iter().map(|finding| finding.reason).collect()
 }
 
-/// Which addresses are made anew, and in the place of a record or of none.
+/// Returns the recorded addresses, and for each if it replaces a record.
 fn recorded(audit: &Audit) -> Vec<(String, bool)> {
-    let of = |mend: &Mend| match mend {
-        Mend::RecordAddress {
-            address, instead_of, ..
-        } => (address.to_string(), instead_of.is_some()),
-        other => panic!("an address is recorded, not {other:?}"),
+    let of = |repair: &RepairAction| match repair {
+        RepairAction::RecordAddress {
+            address, replaces, ..
+        } => (address.to_string(), replaces.is_some()),
+        other => panic!("expected an address record, got {other:?}"),
     };
-    audit.mends.iter().map(of).collect()
+    audit.repairs.iter().map(of).collect()
 }
 
 fn is_freed(audit: &Audit, address: &str) -> bool {
-    let address: IpAddr = address.parse().expect("an address");
-    audit.mends
-        == [Mend::FreeAddress {
+    let address: IpAddr = address.parse().expect("an IP address");
+    audit.repairs
+        == [RepairAction::FreeAddress {
             address,
             at: Revision(5),
         }]
@@ -67,13 +67,13 @@ fn is_freed(audit: &Audit, address: &str) -> bool {
 const IP: &str = "10.96.0.5";
 
 #[test]
-fn what_fits_together_is_left_alone() {
+fn consistent_records_have_no_findings() {
     let audit = audited(vec![service("a", &[IP])], vec![(IP, record(Some("a")))], 999);
     assert_eq!(audit, Audit::default());
 }
 
 #[test]
-fn a_service_without_a_record_gets_one() {
+fn records_missing_or_wrong_addresses() {
     let missing = audited(vec![service("a", &[IP])], vec![], 0);
     assert_eq!(reasons(&missing), ["ClusterIPNotAllocated"]);
     assert_eq!(recorded(&missing), [(IP.to_owned(), false)]);
@@ -82,7 +82,7 @@ fn a_service_without_a_record_gets_one() {
         assert_eq!(
             reasons(&audit),
             ["ClusterIPNotAllocated"],
-            "told once, and not as a leak besides"
+            "reported once, and not as a leak"
         );
         assert_eq!(recorded(&audit), [(IP.to_owned(), true)]);
     }
@@ -96,19 +96,19 @@ fn a_service_without_a_record_gets_one() {
 }
 
 #[test]
-fn what_cannot_be_mended_is_told() {
+fn reports_faults_without_repair() {
     let of = |ips: &[&str]| audited(vec![service("a", ips)], vec![], 0);
     assert_eq!(reasons(&of(&["10.97.0.1"])), ["ClusterIPOutOfRange"]);
-    assert_eq!(reasons(&of(&["rubbish"])), ["ClusterIPNotValid"]);
+    assert_eq!(reasons(&of(&["invalid"])), ["ClusterIPNotValid"]);
     let both = vec![service("a", &[IP]), service("b", &[IP])];
     let audit = audited(both, vec![(IP, record(Some("a")))], 999);
     assert_eq!(reasons(&audit), ["ClusterIPAlreadyAllocated"]);
     assert_eq!(audit.findings[0].regarding.as_ref().map(|r| &*r.name), Some("b"));
-    assert_eq!(audit.mends, []);
+    assert_eq!(audit.repairs, []);
 }
 
 #[test]
-fn a_leak_goes_when_it_is_old_enough_and_ours() {
+fn frees_own_leaks_after_their_minimum_age() {
     let alone = |record, second| audited(vec![], vec![(IP, record)], second);
     assert_eq!(alone(record(Some("gone")), 60), Audit::default());
     assert!(is_freed(&alone(record(Some("gone")), 61), IP));

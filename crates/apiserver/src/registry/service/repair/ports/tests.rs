@@ -1,9 +1,9 @@
 use store::Revision;
 
-use super::super::{Audit, Books, Mend, PortRecord, ServiceRecord};
+use super::super::{AllocationRecords, Audit, PortRecord, RepairAction, ServiceRecord};
 use super::{ROUNDS_BEFORE_LEAK, Suspects, audit};
 
-fn books(services: &[(&str, &[u16])], records: &[(u16, &str)]) -> Books {
+fn records_of(services: &[(&str, &[u16])], ports: &[(u16, &str)]) -> AllocationRecords {
     let service = |(name, ports): &(&str, &[u16])| ServiceRecord {
         namespace: "n".to_owned(),
         name: (*name).to_owned(),
@@ -12,7 +12,7 @@ fn books(services: &[(&str, &[u16])], records: &[(u16, &str)]) -> Books {
         cluster_ips: Vec::new(),
         node_ports: ports.to_vec(),
     };
-    let record = |(port, holder): &(u16, &str)| {
+    let port_record = |(port, holder): &(u16, &str)| {
         let holder = format!("n/{holder}");
         (
             *port,
@@ -22,15 +22,15 @@ fn books(services: &[(&str, &[u16])], records: &[(u16, &str)]) -> Books {
             },
         )
     };
-    Books {
+    AllocationRecords {
         services: services.iter().map(service).collect(),
-        ports: records.iter().map(record).collect(),
-        ..Books::default()
+        ports: ports.iter().map(port_record).collect(),
+        ..AllocationRecords::default()
     }
 }
 
-fn audited(books: &Books, suspects: &mut Suspects, is_round: bool) -> Audit {
-    audit(books, &(30_000..=32_767), suspects, is_round)
+fn audited(records: &AllocationRecords, suspects: &mut Suspects, is_periodic: bool) -> Audit {
+    audit(records, &(30_000..=32_767), suspects, is_periodic)
 }
 
 fn reasons(audit: &Audit) -> Vec<&str> {
@@ -38,81 +38,85 @@ fn reasons(audit: &Audit) -> Vec<&str> {
 }
 
 #[test]
-fn a_port_that_is_not_recorded_is_recorded_and_others_are_told_of() {
+fn records_unrecorded_ports_and_reports_other_faults() {
     let found = audited(
-        &books(&[("a", &[30_001])], &[(30_001, "a")]),
+        &records_of(&[("a", &[30_001])], &[(30_001, "a")]),
         &mut Suspects::default(),
         true,
     );
     assert_eq!(found, Audit::default());
-    let missing = audited(&books(&[("a", &[30_001])], &[]), &mut Suspects::default(), false);
+    let missing = audited(
+        &records_of(&[("a", &[30_001])], &[]),
+        &mut Suspects::default(),
+        false,
+    );
     assert_eq!(reasons(&missing), ["PortNotAllocated"]);
     assert!(matches!(
-        missing.mends[..],
-        [Mend::RecordPort {
+        missing.repairs[..],
+        [RepairAction::RecordPort {
             port: 30_001,
-            instead_of: None,
+            replaces: None,
             ..
         }]
     ));
     let wrong = audited(
-        &books(&[("a", &[30_001])], &[(30_001, "gone")]),
+        &records_of(&[("a", &[30_001])], &[(30_001, "gone")]),
         &mut Suspects::default(),
         true,
     );
     assert!(matches!(
-        wrong.mends[..],
-        [Mend::RecordPort {
-            instead_of: Some(Revision(5)),
+        wrong.repairs[..],
+        [RepairAction::RecordPort {
+            replaces: Some(Revision(5)),
             ..
         }]
     ));
     let outside = audited(
-        &books(&[("a", &[80])], &[(80, "a")]),
+        &records_of(&[("a", &[80])], &[(80, "a")]),
         &mut Suspects::default(),
         true,
     );
     assert_eq!(
-        (reasons(&outside), outside.mends.len()),
+        (reasons(&outside), outside.repairs.len()),
         (vec!["PortOutOfRange"], 0)
     );
-    // Who is recorded keeps it, in whatever order they come.
+    // The Service of the record keeps the port, independent of the order.
     let both = audited(
-        &books(&[("a", &[30_001]), ("b", &[30_001])], &[(30_001, "b")]),
+        &records_of(&[("a", &[30_001]), ("b", &[30_001])], &[(30_001, "b")]),
         &mut Suspects::default(),
         true,
     );
     assert_eq!(
-        (reasons(&both), both.mends.len()),
+        (reasons(&both), both.repairs.len()),
         (vec!["PortAlreadyAllocated"], 0)
     );
     assert_eq!(both.findings[0].regarding.as_ref().map(|r| &*r.name), Some("a"));
 }
 
 #[test]
-fn a_leak_goes_after_several_rounds_in_a_row() {
+fn frees_leaked_ports_after_consecutive_periodic_audits() {
     let mut suspects = Suspects::default();
-    let leaked = books(&[], &[(30_001, "gone")]);
+    let leaked = records_of(&[], &[(30_001, "gone")]);
     for _ in 0..ROUNDS_BEFORE_LEAK {
         assert_eq!(audited(&leaked, &mut suspects, true), Audit::default());
         assert_eq!(
             audited(&leaked, &mut suspects, false),
             Audit::default(),
-            "no round"
+            "not periodic"
         );
-        assert!(suspects.are_there());
+        assert!(suspects.has_any());
     }
-    let freed = Mend::FreePort {
+    let freed = RepairAction::FreePort {
         port: 30_001,
         at: Revision(5),
     };
-    assert_eq!(audited(&leaked, &mut suspects, true).mends, [freed]);
-    // A Service that comes in between clears it.
+    assert_eq!(audited(&leaked, &mut suspects, true).repairs, [freed]);
+    // A Service that uses the port in between resets the count.
     audited(
-        &books(&[("gone", &[30_001])], &[(30_001, "gone")]),
+        &records_of(&[("gone", &[30_001])], &[(30_001, "gone")]),
         &mut suspects,
         true,
     );
-    assert!(!suspects.are_there());
-    assert_eq!(audited(&leaked, &mut suspects, true).mends, []);
+    assert!(!suspects.has_any());
+    assert_eq!(audited(&leaked, &mut suspects, true).repairs, []);
 }
