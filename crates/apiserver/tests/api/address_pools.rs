@@ -1,4 +1,4 @@
-//! AddressPools: the kind of Portolan's own.
+//! AddressPools, a kind of Portolan.
 
 use http::Method;
 use serde_json::json;
@@ -15,7 +15,7 @@ fn pool(name: &str, addresses: &[&str]) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn a_pool_is_completed_kept_and_counted() {
+async fn pools_get_defaults_status_and_table_rows() {
     let api = Api::start().await;
     let created = api.post(POOLS, &pool("p", &["192.0.2.0/24"])).await.expect(201);
     assert_eq!(created["spec"]["autoAssign"], true);
@@ -23,11 +23,11 @@ async fn a_pool_is_completed_kept_and_counted() {
     assert_eq!(created["metadata"]["generation"], 1);
     let path = format!("{POOLS}/p");
     let usage = json!([{"family": "IPv4", "total": 256, "assigned": 3}]);
-    let status = json!({"status": {"usage": usage}, "spec": {"priority": 7}});
-    let counted = api.merge(&format!("{path}/status"), &status).await.expect(200);
-    assert_eq!(counted["status"]["usage"], usage);
-    assert_eq!(counted["spec"]["priority"], 0);
-    assert_eq!(counted["metadata"]["generation"], 1);
+    let patch = json!({"status": {"usage": usage}, "spec": {"priority": 7}});
+    let with_usage = api.merge(&format!("{path}/status"), &patch).await.expect(200);
+    assert_eq!(with_usage["status"]["usage"], usage);
+    assert_eq!(with_usage["spec"]["priority"], 0);
+    assert_eq!(with_usage["metadata"]["generation"], 1);
     let changed = json!({"spec": {"priority": 7}, "status": {"usage": []}});
     let changed = api.merge(&path, &changed).await.expect(200);
     assert_eq!(changed["status"]["usage"], usage);
@@ -40,13 +40,13 @@ async fn a_pool_is_completed_kept_and_counted() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_by_field() {
+async fn invalid_pools_are_rejected_with_their_fields() {
     let api = Api::start().await;
-    let mut bad = pool("p", &["192.0.2.1/24", "x"]);
-    bad["spec"]["scope"] = json!("Both");
-    bad["spec"]["interfaces"] = json!(["eth0", "no/link"]);
-    bad["spec"]["nodeSelectors"] = json!([{"matchExpressions": [{"key": "zone", "operator": "In"}]}]);
-    let refused = api.post(POOLS, &bad).await.expect(422);
+    let mut invalid = pool("p", &["192.0.2.1/24", "x"]);
+    invalid["spec"]["scope"] = json!("Both");
+    invalid["spec"]["interfaces"] = json!(["eth0", "no/link"]);
+    invalid["spec"]["nodeSelectors"] = json!([{"matchExpressions": [{"key": "zone", "operator": "In"}]}]);
+    let refused = api.post(POOLS, &invalid).await.expect(422);
     let causes = refused["details"]["causes"].as_array().expect("causes");
     let fields: Vec<&str> = causes
         .iter()
@@ -65,7 +65,7 @@ async fn what_is_wrong_is_told_by_field() {
 }
 
 #[tokio::test]
-async fn where_addresses_are_announced_is_kept_as_it_was_written() {
+async fn interfaces_and_node_selectors_are_stored_unchanged() {
     let api = Api::start().await;
     let mut placed = pool("p", &["192.0.2.0/24"]);
     let selectors = json!([{"matchLabels": {"role": "edge"}}, {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}]);
@@ -82,14 +82,14 @@ async fn where_addresses_are_announced_is_kept_as_it_was_written() {
 }
 
 #[tokio::test]
-async fn there_is_no_protobuf_of_it() {
+async fn protobuf_is_not_acceptable() {
     let api = Api::start().await;
     let accept = |value| [("accept", value), ("content-type", "application/json")];
     let protobuf = accept("application/vnd.kubernetes.protobuf");
     let body = pool("p", &["192.0.2.0/24"]).to_string();
     let refused = api.send(Method::POST, POOLS, &protobuf, body).await;
     assert_eq!(refused.code, 406);
-    // Nothing was written.
+    // The refused request wrote nothing.
     api.get(&format!("{POOLS}/p")).await.expect(404);
     let watch = format!("{POOLS}?watch=true");
     let stream = accept("application/vnd.kubernetes.protobuf;stream=watch");

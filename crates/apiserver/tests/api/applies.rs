@@ -19,7 +19,7 @@ async fn apply(api: &Api, query: &str, configuration: &Value) -> Reply {
         .await
 }
 
-/// Who is recorded, by name: the order in the object is by time.
+/// Returns the field managers and their operations, sorted by name.
 fn managers(object: &Value) -> Vec<(&str, &str)> {
     let entries = object["metadata"]["managedFields"].as_array();
     let mut managers: Vec<(&str, &str)> = entries
@@ -35,15 +35,15 @@ fn managers(object: &Value) -> Vec<(&str, &str)> {
 }
 
 #[tokio::test]
-async fn an_apply_creates_and_then_changes_only_what_differs() {
+async fn apply_creates_and_then_changes_only_differences() {
     let api = Api::start().await;
     let configuration = service(json!({"labels": {"a": "1"}}), json!([{"port": 80}]));
     let created = apply(&api, "fieldManager=me", &configuration).await;
     let object = created.expect(201);
     assert_eq!(managers(&object), [("me", "Apply")]);
     assert_eq!(object["spec"]["ports"][0]["targetPort"], 80);
-    let again = apply(&api, "fieldManager=me", &configuration).await;
-    assert_eq!(again.expect(200), object);
+    let repeated = apply(&api, "fieldManager=me", &configuration).await;
+    assert_eq!(repeated.expect(200), object);
 
     let merge = [("content-type", "application/merge-patch+json")];
     let patch = json!({"metadata": {"labels": {"z": "9"}}}).to_string();
@@ -65,7 +65,7 @@ async fn an_apply_creates_and_then_changes_only_what_differs() {
 }
 
 #[tokio::test]
-async fn what_others_own_is_a_conflict_until_it_is_forced() {
+async fn fields_of_other_managers_conflict_unless_forced() {
     let api = Api::start().await;
     let mine = service(json!({}), json!([{"port": 80, "targetPort": 1}]));
     api.post(&format!("{SERVICES}?fieldManager=kubectl-create"), &mine)
@@ -103,7 +103,7 @@ async fn what_others_own_is_a_conflict_until_it_is_forced() {
 }
 
 #[tokio::test]
-async fn every_write_says_who_owns_what_it_sent() {
+async fn every_write_records_its_field_manager() {
     let api = Api::start().await;
     let path = format!("{SERVICES}/s");
     let agent = [
@@ -116,47 +116,49 @@ async fn every_write_says_who_owns_what_it_sent() {
     let created = api.send(Method::POST, SERVICES, &agent, body).await.expect(201);
     let record = &created["metadata"]["managedFields"][0];
     assert_eq!(record["manager"], "portal");
-    // Defaults are the client's, what the server gives out is nobody's.
+    // Defaults belong to the client's manager; allocated values belong to no manager.
     let spec = &record["fieldsV1"]["f:spec"];
     assert!(
         spec["f:sessionAffinity"].is_object() && spec["f:clusterIP"].is_null(),
         "{spec}"
     );
-    let again = api.put(&path, &created).await.expect(200);
-    assert_eq!(again, created);
+    let repeated = api.put(&path, &created).await.expect(200);
+    assert_eq!(repeated, created);
     let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}});
     let patched = api
         .merge(&format!("{path}/status?fieldManager=lb"), &status)
         .await;
     let patched = patched.expect(200);
-    let records = patched["metadata"]["managedFields"].as_array().unwrap();
-    let on_status = records
+    let entries = patched["metadata"]["managedFields"].as_array().unwrap();
+    let of_status = entries
         .iter()
         .find(|entry| entry["subresource"] == "status")
         .unwrap();
-    assert_eq!(on_status["manager"], "lb");
+    assert_eq!(of_status["manager"], "lb");
 }
 
 #[tokio::test]
-async fn applies_that_are_refused() {
+async fn rejects_invalid_apply_configurations() {
     let api = Api::start().await;
-    let good = service(json!({}), json!([{"port": 80}]));
-    let nameless = apply(&api, "", &good).await.expect(422);
-    assert_eq!(nameless["details"]["causes"][0]["field"], "fieldManager");
-    let recorded = service(json!({"managedFields": [{}]}), json!([]));
-    apply(&api, "fieldManager=me", &recorded).await.expect(400);
-    let twice = service(json!({}), json!([{"port": 80}, {"port": 80}]));
-    let untyped = apply(&api, "fieldManager=me", &twice).await.expect(500);
+    let valid = service(json!({}), json!([{"port": 80}]));
+    let without_manager = apply(&api, "", &valid).await.expect(422);
+    assert_eq!(without_manager["details"]["causes"][0]["field"], "fieldManager");
+    let with_managed_fields = service(json!({"managedFields": [{}]}), json!([]));
+    apply(&api, "fieldManager=me", &with_managed_fields)
+        .await
+        .expect(400);
+    let duplicate = service(json!({}), json!([{"port": 80}, {"port": 80}]));
+    let untyped = apply(&api, "fieldManager=me", &duplicate).await.expect(500);
     assert_eq!(untyped.get("reason"), None);
-    let known = service(json!({"uid": "u"}), json!([{"port": 80}]));
-    apply(&api, "fieldManager=me", &known).await.expect(409);
-    let dry = apply(&api, "fieldManager=me&dryRun=All", &good).await;
-    dry.expect(201);
+    let with_uid = service(json!({"uid": "u"}), json!([{"port": 80}]));
+    apply(&api, "fieldManager=me", &with_uid).await.expect(409);
+    let dry_run = apply(&api, "fieldManager=me&dry_runRun=All", &valid).await;
+    dry_run.expect(201);
     api.get(&format!("{SERVICES}/s")).await.expect(404);
 }
 
 #[tokio::test]
-async fn the_status_is_applied_on_its_own_path() {
+async fn status_is_applied_through_its_subresource() {
     let api = Api::start().await;
     let mut configuration = service(json!({}), json!([{"port": 80}]));
     let status = json!({"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}});

@@ -1,4 +1,4 @@
-//! The audit log: events by stage, of refused requests too, with bodies as the policy says.
+//! The audit log: events by stage, also of refused requests, with the bodies that the policy selects.
 
 use std::path::{Path, PathBuf};
 
@@ -13,13 +13,13 @@ const POLICY: &str = "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitManagedFiel
     - {level: RequestResponse, resources: [{group: '', resources: [configmaps]}], omitStages: [RequestReceived]}\n\
     - {level: Metadata}\n";
 
-/// A server that records what the policy says, and the file.
+/// Starts a server with the audit policy; returns it with the log's directory and path.
 async fn start(mode: AuditMode) -> (Api, tempfile::TempDir, PathBuf) {
-    let directory = tempfile::tempdir().expect("a directory");
+    let directory = tempfile::tempdir().expect("a temporary directory");
     let path = directory.path().join("audit.log");
     let api = Api::start_with(Access {
         audit: Some(AuditSettings {
-            policy: AuditPolicy::read(POLICY).expect("a policy"),
+            policy: AuditPolicy::read(POLICY).expect("a valid policy"),
             log: AuditLogSettings {
                 path: Some(path.clone()),
                 max_size_megabytes: 1,
@@ -35,11 +35,11 @@ async fn start(mode: AuditMode) -> (Api, tempfile::TempDir, PathBuf) {
     (api, directory, path)
 }
 
-/// The events whose URI begins so.
+/// Returns the events whose request URI has the prefix `uri`.
 fn events(path: &Path, uri: &str) -> Vec<Value> {
-    let text = std::fs::read_to_string(path).expect("the log");
+    let text = std::fs::read_to_string(path).expect("the audit log");
     text.lines()
-        .map(|line| serde_json::from_str::<Value>(line).expect("an event a line"))
+        .map(|line| serde_json::from_str::<Value>(line).expect("one JSON event per line"))
         .filter(|event| {
             event["requestURI"]
                 .as_str()
@@ -49,7 +49,7 @@ fn events(path: &Path, uri: &str) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn records_bodies_and_who_sent_them() {
+async fn records_bodies_users_and_addresses() {
     let (api, _directory, path) = start(AuditMode::BlockingStrict).await;
     let reply = api.post(&config_maps(""), &config_map("a", json!({}))).await;
     reply.expect(201);
@@ -63,7 +63,7 @@ async fn records_bodies_and_who_sent_them() {
     assert_eq!(event["verb"], "create");
     assert_eq!(
         event["auditID"],
-        reply.headers["audit-id"].to_str().expect("an ID")
+        reply.headers["audit-id"].to_str().expect("an audit ID")
     );
     assert_eq!(event["user"]["username"], "admin");
     assert_eq!(event["sourceIPs"], json!(["127.0.0.1"]));
@@ -80,7 +80,7 @@ async fn records_bodies_and_who_sent_them() {
         "{event:#}"
     );
     assert_eq!(event["annotations"]["authorization.k8s.io/decision"], "allow");
-    let time = event["stageTimestamp"].as_str().expect("a time");
+    let time = event["stageTimestamp"].as_str().expect("a timestamp");
     assert_eq!(time.len(), "2026-01-31T10:20:30.123456Z".len(), "{time}");
 }
 
@@ -91,9 +91,9 @@ async fn records_refused_requests() {
     api.send(Method::GET, "/api/v1/secrets?a", &wrong, "")
         .await
         .expect(401);
-    let events_of_nobody = events(&path, "/api/v1/secrets?a");
-    let [event] = events_of_nobody.as_slice() else {
-        panic!("{events_of_nobody:#?}")
+    let unauthenticated = events(&path, "/api/v1/secrets?a");
+    let [event] = unauthenticated.as_slice() else {
+        panic!("{unauthenticated:#?}")
     };
     assert_eq!(event["stage"], "ResponseStarted");
     assert_eq!(event["user"], json!({}));
@@ -121,14 +121,14 @@ async fn records_refused_requests() {
 }
 
 #[tokio::test]
-async fn records_beginning_and_end_of_a_watch() {
+async fn records_start_and_end_of_a_watch() {
     let (api, _directory, path) = start(AuditMode::Batch(BatchSettings::default())).await;
     let uri = format!("{}?watch=true&timeoutSeconds=1", config_maps(""));
     let mut lines = api.watch(&uri).await;
     while lines.next().await.is_some() {}
     drop(lines);
     let _directory_of_server = api.stop().await;
-    let deadline = std::time::Instant::now() + crate::harness::PATIENCE;
+    let deadline = std::time::Instant::now() + crate::harness::TIMEOUT;
     while events(&path, &uri).len() < 2 && std::time::Instant::now() < deadline {
         tokio::task::yield_now().await;
     }
@@ -150,7 +150,7 @@ async fn annotates_violations_of_pod_security() {
     let pods = "/api/v1/namespaces/team/pods";
     api.post(pods, &pod).await.expect(201);
     let events = events(&path, pods);
-    let annotations = &events.last().expect("an event")["annotations"];
+    let annotations = &events.last().expect("an audit event")["annotations"];
     assert_eq!(
         annotations["pod-security.kubernetes.io/enforce-policy"],
         "privileged:latest"
@@ -163,7 +163,7 @@ async fn annotates_violations_of_pod_security() {
 }
 
 #[tokio::test]
-async fn counts_events_by_level() {
+async fn counts_audit_events_by_level() {
     let (api, _directory, _path) = start(AuditMode::Blocking).await;
     api.get(&config_maps("")).await.expect(200);
     let metrics = api.get("/metrics").await;

@@ -4,7 +4,7 @@ use serde_json::json;
 use crate::harness::Api;
 
 #[tokio::test]
-async fn who_is_not_known_gets_a_status() {
+async fn unauthenticated_requests_get_a_status() {
     let api = Api::start().await;
     let wrong = [("authorization", "Bearer wrong")];
     let status = api
@@ -17,7 +17,7 @@ async fn who_is_not_known_gets_a_status() {
 }
 
 #[tokio::test]
-async fn health_and_version_need_no_proof_but_a_wrong_one_is_refused() {
+async fn health_and_version_are_anonymous_but_wrong_tokens_are_refused() {
     let api = Api::start().await;
     let (nothing, wrong) = ([("authorization", "")], [("authorization", "Bearer wrong")]);
     for path in ["/healthz", "/livez", "/readyz"] {
@@ -35,7 +35,7 @@ async fn health_and_version_need_no_proof_but_a_wrong_one_is_refused() {
 }
 
 #[tokio::test]
-async fn a_certificate_of_our_authority_is_enough() {
+async fn client_certificates_of_the_cluster_ca_authenticate() {
     let mut api = Api::start().await;
     let no_token = [("authorization", "")];
     api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
@@ -45,7 +45,7 @@ async fn a_certificate_of_our_authority_is_enough() {
     api.send(Method::GET, "/api/v1/namespaces", &no_token, "")
         .await
         .expect(200);
-    // A wrong token is not made up for by it.
+    // A valid certificate does not make up for a wrong token.
     let wrong = [("authorization", "Bearer wrong")];
     api.send(Method::GET, "/api/v1/namespaces", &wrong, "")
         .await
@@ -53,7 +53,7 @@ async fn a_certificate_of_our_authority_is_enough() {
 }
 
 #[tokio::test]
-async fn a_removed_node_loses_its_open_watches_and_its_connection() {
+async fn deleting_a_node_ends_its_watches_and_connections() {
     const SERVICES: &str = "/api/v1/services";
     let mut api = Api::start().await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}});
@@ -61,13 +61,13 @@ async fn a_removed_node_loses_its_open_watches_and_its_connection() {
     let by_certificate = [("authorization", "")];
     api.use_certificate_of("system:node:n1", "system:nodes");
     let watch = format!("{SERVICES}?watch=true&resourceVersion=0");
-    let mut of_node = api.watch_with(&watch, &by_certificate).await;
-    // Whoever proves to be somebody else on the same connection keeps the watch.
-    let mut of_another = api.watch(&watch).await;
-    of_node.next().await.expect("the Service kubernetes");
-    of_another.next().await.expect("the Service kubernetes");
+    let mut node_watch = api.watch_with(&watch, &by_certificate).await;
+    // Another user on the same connection keeps its watch.
+    let mut other_watch = api.watch(&watch).await;
+    node_watch.next().await.expect("the Service kubernetes");
+    other_watch.next().await.expect("the Service kubernetes");
     api.delete("/api/v1/nodes/n1").await.expect(200);
-    assert_eq!(of_node.next().await, None);
+    assert_eq!(node_watch.next().await, None);
     api.send(Method::GET, SERVICES, &by_certificate, "")
         .await
         .expect(401);
@@ -76,7 +76,7 @@ async fn a_removed_node_loses_its_open_watches_and_its_connection() {
         .await
         .expect(201);
     assert_eq!(
-        of_another.next_named().await,
+        other_watch.next_named().await,
         ("ADDED".to_owned(), "s".to_owned())
     );
 }

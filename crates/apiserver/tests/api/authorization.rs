@@ -1,4 +1,4 @@
-//! Who may do what, through the server.
+//! Authorization by RBAC and for nodes, through the server.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -9,7 +9,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const AUTHORIZATION: &str = "/apis/authorization.k8s.io/v1";
 const AUTHENTICATION: &str = "/apis/authentication.k8s.io/v1";
 
-/// The headers by which the administrator asks in somebody else's name.
+/// Returns the headers with which the administrator impersonates a user.
 fn as_user(user: &str) -> [(&str, &str); 2] {
     [("impersonate-user", user), ("content-type", "application/json")]
 }
@@ -36,7 +36,7 @@ fn binding(name: &str, role: &str, user: &str) -> Value {
 }
 
 #[tokio::test]
-async fn refusals_are_in_upstreams_words() {
+async fn refusals_have_upstreams_messages() {
     let api = Api::start().await;
     assert_eq!(
         message(&api, "ann", "/api/v1/namespaces/x/services").await,
@@ -59,7 +59,7 @@ async fn refusals_are_in_upstreams_words() {
         message(&api, "ann", "/metrics").await,
         r#"forbidden: User "ann" cannot get path "/metrics""#
     );
-    // What is not served is refused before it is not found.
+    // Resources that are not served are refused with 403, not 404.
     assert_eq!(
         message(&api, "ann", "/apis/apps/v1/namespaces/x/deployments").await,
         "deployments.apps is forbidden: User \"ann\" cannot list resource \"deployments\" in API group \"apps\" \
@@ -68,7 +68,7 @@ async fn refusals_are_in_upstreams_words() {
 }
 
 #[tokio::test]
-async fn the_default_roles_are_there() {
+async fn default_roles_are_reconciled_at_start() {
     let api = Api::start().await;
     let role = api.get(&format!("{RBAC}/clusterroles/view")).await.expect(200);
     assert_eq!(
@@ -78,7 +78,7 @@ async fn the_default_roles_are_there() {
     let path = format!("{RBAC}/clusterrolebindings/system:node-proxier");
     let binding = api.get(&path).await.expect(200);
     assert_eq!(binding["subjects"][0]["name"], "system:kube-proxy");
-    // What is taken away is there again after a start, what is added stays.
+    // A restart restores removed subjects and keeps added ones.
     let reduced =
         json!({"subjects": [{"kind": "User", "name": "me", "apiGroup": "rbac.authorization.k8s.io"}]});
     api.merge(&path, &reduced).await.expect(200);
@@ -91,10 +91,10 @@ async fn the_default_roles_are_there() {
 }
 
 #[tokio::test]
-async fn nobody_sees_health_and_version_only() {
+async fn anonymous_users_see_health_and_version_only() {
     let api = Api::start().await;
-    let nobody = [("authorization", "")];
-    let code = async |path: &str| api.send(Method::GET, path, &nobody, "").await.code.as_u16();
+    let anonymous = [("authorization", "")];
+    let code = async |path: &str| api.send(Method::GET, path, &anonymous, "").await.code.as_u16();
     for path in ["/healthz", "/livez", "/readyz", "/version"] {
         assert_eq!(code(path).await, 200, "{path}");
     }
@@ -108,7 +108,7 @@ async fn nobody_sees_health_and_version_only() {
     ] {
         assert_eq!(code(path).await, 403, "{path}");
     }
-    let refused = api.send(Method::GET, "/api/v1/namespaces", &nobody, "").await;
+    let refused = api.send(Method::GET, "/api/v1/namespaces", &anonymous, "").await;
     assert_eq!(
         refused.json()["message"],
         r#"namespaces is forbidden: User "system:anonymous" cannot list resource "namespaces" in API group "" at the cluster scope"#
@@ -116,7 +116,7 @@ async fn nobody_sees_health_and_version_only() {
 }
 
 #[tokio::test]
-async fn a_binding_is_in_force_when_its_writer_is_answered() {
+async fn bindings_take_effect_before_the_response() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("c", json!({})))
         .await
@@ -148,7 +148,7 @@ async fn a_binding_is_in_force_when_its_writer_is_answered() {
 }
 
 #[tokio::test]
-async fn a_named_object_may_be_listed_by_its_name() {
+async fn resource_names_permit_lists_selected_by_name() {
     let api = Api::start().await;
     let role = json!({"metadata": {"name": "one"}, "rules": [{"verbs": ["get", "list", "watch"], "apiGroups": [""],
                       "resources": ["configmaps"], "resourceNames": ["c"]}]});
@@ -167,7 +167,7 @@ async fn a_named_object_may_be_listed_by_its_name() {
 }
 
 #[tokio::test]
-async fn nobody_grants_what_they_do_not_have() {
+async fn users_cannot_grant_permissions_they_do_not_hold() {
     let api = Api::start().await;
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     api.post(&bindings, &binding("ann", "admin", "ann"))
@@ -194,7 +194,7 @@ async fn nobody_grants_what_they_do_not_have() {
     );
     let (code, missing) = post(&bindings, &binding("d", "nonsense", "bob")).await;
     assert_eq!((code, &missing["reason"]), (404, &json!("NotFound")));
-    // Those who may escalate, and those who may do everything, may.
+    // The verb `escalate` permits it.
     let escalate = json!({"metadata": {"name": "escalator"}, "rules": [
         {"verbs": ["escalate"], "apiGroups": ["rbac.authorization.k8s.io"], "resources": ["roles"]}]});
     api.post(&roles, &escalate).await.expect(201);
@@ -205,64 +205,64 @@ async fn nobody_grants_what_they_do_not_have() {
 }
 
 #[tokio::test]
-async fn questions_are_answered() {
+async fn reviews_are_answered() {
     let api = Api::start().await;
     let bindings = format!("{RBAC}/namespaces/default/rolebindings");
     api.post(&bindings, &binding("ann", "view", "ann"))
         .await
         .expect(201);
-    let wanted = |verb: &str| json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": verb, "resource": "pods"}}});
+    let review_of = |verb: &str| json!({"spec": {"resourceAttributes": {"namespace": "default", "verb": verb, "resource": "pods"}}});
     let own = format!("{AUTHORIZATION}/selfsubjectaccessreviews");
-    let ask = async |verb: &str| status(&api, "ann", Method::POST, &own, &wanted(verb)).await;
-    let (code, yes) = ask("list").await;
-    assert_eq!((code, &yes["status"]["allowed"]), (201, &json!(true)));
+    let review = async |verb: &str| status(&api, "ann", Method::POST, &own, &review_of(verb)).await;
+    let (code, allowed) = review("list").await;
+    assert_eq!((code, &allowed["status"]["allowed"]), (201, &json!(true)));
     assert_eq!(
-        yes["status"]["reason"],
+        allowed["status"]["reason"],
         r#"RBAC: allowed by RoleBinding "ann/default" of ClusterRole "view" to User "ann""#
     );
-    assert_eq!(ask("delete").await.1["status"], json!({"allowed": false}));
+    assert_eq!(review("delete").await.1["status"], json!({"allowed": false}));
 
     let rules = format!("{AUTHORIZATION}/selfsubjectrulesreviews");
     let body = json!({"spec": {"namespace": "default"}});
-    let (_, answered) = status(&api, "ann", Method::POST, &rules, &body).await;
-    let all = answered["status"]["resourceRules"].as_array().unwrap();
+    let (_, rules_review) = status(&api, "ann", Method::POST, &rules, &body).await;
+    let all = rules_review["status"]["resourceRules"].as_array().unwrap();
     assert!(
         all.iter().any(|rule| rule["resources"][0] == "configmaps"),
         "{all:?}"
     );
-    assert_eq!(answered["status"]["incomplete"], false);
+    assert_eq!(rules_review["status"]["incomplete"], false);
 
-    let mut of_other = wanted("list");
-    of_other["spec"]["user"] = "ann".into();
+    let mut other_review = review_of("list");
+    other_review["spec"]["user"] = "ann".into();
     let reviews = format!("{AUTHORIZATION}/subjectaccessreviews");
-    let answered = api.post(&reviews, &of_other).await.expect(201);
-    assert_eq!(answered["status"]["allowed"], true);
+    let decided = api.post(&reviews, &other_review).await.expect(201);
+    assert_eq!(decided["status"]["allowed"], true);
     assert_eq!(
-        status(&api, "ann", Method::POST, &reviews, &of_other).await.0,
+        status(&api, "ann", Method::POST, &reviews, &other_review).await.0,
         403
     );
-    of_other["spec"]["extra"] = json!({"keys": ["x", "y"]});
+    other_review["spec"]["extra"] = json!({"keys": ["x", "y"]});
     let definition = "io.k8s.api.authorization.v1.SubjectAccessReview";
     let protobuf = "application/vnd.kubernetes.protobuf";
-    let answered = api
+    let response = api
         .send(
             Method::POST,
             &reviews,
             &[("content-type", protobuf), ("accept", protobuf)],
-            api::protobuf::write(&of_other, definition).unwrap(),
+            api::protobuf::write(&other_review, definition).unwrap(),
         )
         .await;
-    assert_eq!(answered.code, 201);
-    assert_eq!(answered.headers["content-type"], protobuf);
-    let answered = api::protobuf::open(&answered.body)
+    assert_eq!(response.code, 201);
+    assert_eq!(response.headers["content-type"], protobuf);
+    let decided = api::protobuf::open(&response.body)
         .unwrap()
         .object(definition)
         .unwrap();
-    assert_eq!(answered["status"]["allowed"], true);
-    assert_eq!(answered["spec"]["extra"], json!({"keys": ["x", "y"]}));
-    of_other["spec"].as_object_mut().unwrap().remove("extra");
+    assert_eq!(decided["status"]["allowed"], true);
+    assert_eq!(decided["spec"]["extra"], json!({"keys": ["x", "y"]}));
+    other_review["spec"].as_object_mut().unwrap().remove("extra");
     let local = format!("{AUTHORIZATION}/namespaces/kube-system/localsubjectaccessreviews");
-    let refused = api.post(&local, &of_other).await.expect(422);
+    let refused = api.post(&local, &other_review).await.expect(422);
     assert_eq!(
         refused["details"]["causes"][0]["field"],
         "spec.resourceAttributes.namespace"
@@ -277,7 +277,7 @@ async fn questions_are_answered() {
 }
 
 #[tokio::test]
-async fn a_node_reads_the_secrets_of_its_pods_and_writes_about_itself() {
+async fn nodes_read_secrets_of_their_pods_and_write_their_own_objects() {
     let api = Api::start().await;
     let node = [
         ("impersonate-user", "system:node:n1"),
@@ -328,7 +328,7 @@ async fn a_node_reads_the_secrets_of_its_pods_and_writes_about_itself() {
 }
 
 #[tokio::test]
-async fn a_write_that_creates_needs_the_right_to_create() {
+async fn writes_that_create_require_the_verb_create() {
     let api = Api::start().await;
     let rule = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": ["get", "patch", "update"]});
     let role = json!({"metadata": {"name": "writer"}, "rules": [rule]});
@@ -366,7 +366,7 @@ async fn a_write_that_creates_needs_the_right_to_create() {
 }
 
 #[tokio::test]
-async fn a_field_selector_names_no_object_to_create() {
+async fn field_selectors_do_not_name_the_object_to_create() {
     let api = Api::start().await;
     let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"], "resourceNames": ["one"]});
     let role = json!({"metadata": {"name": "creator"}, "rules": [rule]});

@@ -6,7 +6,7 @@ use crate::harness::{Api, config_map, config_maps};
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
 #[tokio::test]
-async fn a_deleted_object_is_gone() {
+async fn deleted_objects_are_not_found() {
     let api = Api::start().await;
     let created = api
         .post(&config_maps(""), &config_map("a", json!({})))
@@ -23,7 +23,7 @@ async fn a_deleted_object_is_gone() {
 }
 
 #[tokio::test]
-async fn finalizers_keep_an_object_until_they_are_gone() {
+async fn finalizers_keep_a_deleted_object() {
     let api = Api::start().await;
     let mut object = config_map("a", json!({}));
     object["metadata"]["finalizers"] = json!(["example.com/f"]);
@@ -42,7 +42,7 @@ async fn finalizers_keep_an_object_until_they_are_gone() {
 }
 
 #[tokio::test]
-async fn preconditions_must_hold() {
+async fn deletes_check_preconditions() {
     let api = Api::start().await;
     let created = api
         .post(&config_maps(""), &config_map("a", json!({})))
@@ -66,7 +66,7 @@ async fn preconditions_must_hold() {
 }
 
 #[tokio::test]
-async fn a_pod_on_a_node_stays_until_its_node_lets_it_go() {
+async fn scheduled_pods_stay_until_deleted_without_grace_period() {
     let api = Api::start().await;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
@@ -77,16 +77,16 @@ async fn a_pod_on_a_node_stays_until_its_node_lets_it_go() {
     let marked = api.delete(&path).await.expect(200);
     assert_eq!(marked["metadata"]["deletionGracePeriodSeconds"], 30);
     api.get(&path).await.expect(200);
-    let gone = api
+    let deleted = api
         .delete(&format!("{path}?gracePeriodSeconds=0"))
         .await
         .expect(200);
-    assert_eq!(gone["kind"], "Pod");
+    assert_eq!(deleted["kind"], "Pod");
     api.get(&path).await.expect(404);
 }
 
 #[tokio::test]
-async fn a_collection_is_deleted_by_selection() {
+async fn collections_are_deleted_by_selector() {
     let api = Api::start().await;
     for (name, color) in [("a", "red"), ("b", "blue"), ("c", "red")] {
         api.post(&config_maps(""), &config_map(name, json!({"color": color})))
@@ -99,7 +99,7 @@ async fn a_collection_is_deleted_by_selection() {
         .expect(200);
     assert_eq!(list["items"].as_array().unwrap().len(), 2);
     let path = format!("{}?labelSelector=color", config_maps(""));
-    let left = api.get(&path).await.expect(200);
-    assert_eq!(left["items"][0]["metadata"]["name"], "b");
-    assert_eq!(left["items"].as_array().unwrap().len(), 1);
+    let remaining = api.get(&path).await.expect(200);
+    assert_eq!(remaining["items"][0]["metadata"]["name"], "b");
+    assert_eq!(remaining["items"].as_array().unwrap().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! Events in both of their forms.
+//! Events in the groups core and `events.k8s.io`.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -27,7 +27,7 @@ fn new(name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn both_forms_are_of_the_same_events() {
+async fn both_groups_serve_the_same_events() {
     let api = Api::start().await;
     let mut watch = api.watch(&format!("{NEW}?watch=true")).await;
     api.post(CORE, &core("a")).await.expect(201);
@@ -65,7 +65,7 @@ async fn both_forms_are_of_the_same_events() {
 }
 
 #[tokio::test]
-async fn a_series_goes_on_by_patches() {
+async fn series_are_updated_by_patches() {
     let api = Api::start().await;
     api.post(NEW, &new("e")).await.expect(201);
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}});
@@ -93,7 +93,7 @@ async fn a_series_goes_on_by_patches() {
 }
 
 #[tokio::test]
-async fn events_are_applied_in_either_form() {
+async fn events_are_applied_in_the_new_group() {
     let api = Api::start().await;
     let headers = [("content-type", "application/apply-patch+yaml")];
     let path = format!("{NEW}/e?fieldManager=m");

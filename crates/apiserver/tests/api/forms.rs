@@ -1,19 +1,19 @@
-//! The forms of answers: media types, compression, documents with a tag, health and metrics.
+//! Forms of responses: media types, compression, entity tags, health and metrics.
 
 use http::Method;
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
-use crate::harness::{Api, PATIENCE, config_map, config_maps};
+use crate::harness::{Api, TIMEOUT, config_map, config_maps};
 
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 
-fn read(body: &[u8], definition: &str) -> Value {
+fn decode(body: &[u8], definition: &str) -> Value {
     api::protobuf::open(body).unwrap().object(definition).unwrap()
 }
 
 #[tokio::test]
-async fn objects_come_in_the_form_that_is_asked_for() {
+async fn objects_are_encoded_as_accepted() {
     let api = Api::start().await;
     let created = api
         .post(&config_maps(""), &config_map("a", json!({"x": "1"})))
@@ -25,7 +25,7 @@ async fn objects_come_in_the_form_that_is_asked_for() {
     };
     let protobuf = get(PROTOBUF).await;
     assert_eq!(protobuf.headers["content-type"], PROTOBUF);
-    assert_eq!(read(&protobuf.body, "io.k8s.api.core.v1.ConfigMap"), created);
+    assert_eq!(decode(&protobuf.body, "io.k8s.api.core.v1.ConfigMap"), created);
     let yaml = get("application/yaml").await;
     assert_eq!(yaml.headers["content-type"], "application/yaml");
     let text = String::from_utf8(yaml.body.to_vec()).unwrap();
@@ -33,20 +33,20 @@ async fn objects_come_in_the_form_that_is_asked_for() {
         text.starts_with("apiVersion: v1\n") && text.contains("\nkind: ConfigMap\n"),
         "{text}"
     );
-    let sorted = text.find("apiVersion").unwrap() < text.find("data").unwrap();
-    assert!(sorted, "{text}");
+    let is_sorted = text.find("apiVersion").unwrap() < text.find("data").unwrap();
+    assert!(is_sorted, "{text}");
     let pretty = get("application/json;pretty=1").await;
     assert!(pretty.body.starts_with(b"{\n  \""));
     assert_eq!(pretty.json(), created);
     assert_eq!(get("text/html").await.code, 406);
     let missing = [("accept", PROTOBUF)];
     let missing = api.send(Method::GET, &config_maps("b"), &missing, "").await;
-    let status = read(&missing.body, "io.k8s.apimachinery.pkg.apis.meta.v1.Status");
+    let status = decode(&missing.body, "io.k8s.apimachinery.pkg.apis.meta.v1.Status");
     assert_eq!(
         (missing.code.as_u16(), &status["reason"]),
         (404, &json!("NotFound"))
     );
-    // Nothing is written for a client that would not get an answer.
+    // A client that accepts no response form writes nothing.
     let refused = [("accept", "text/html"), ("content-type", "application/json")];
     let body = config_map("c", json!({})).to_string();
     let refused = api.send(Method::POST, &config_maps(""), &refused, body).await;
@@ -55,20 +55,20 @@ async fn objects_come_in_the_form_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn watches_have_frames_in_protobuf() {
+async fn watches_send_protobuf_frames() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(201);
     let path = format!("{}?watch=true&timeoutSeconds=1", config_maps(""));
     let accept = [("accept", "application/vnd.kubernetes.protobuf;stream=watch")];
-    let answer = api.open(Method::GET, &path, &accept, bytes::Bytes::new()).await;
+    let response = api.open(Method::GET, &path, &accept, bytes::Bytes::new()).await;
     assert_eq!(
-        answer.headers()["content-type"],
+        response.headers()["content-type"],
         "application/vnd.kubernetes.protobuf;stream=watch"
     );
-    let body = tokio::time::timeout(PATIENCE, answer.into_body().collect()).await;
-    let body = body.expect("an end in time").unwrap().to_bytes();
+    let body = tokio::time::timeout(TIMEOUT, response.into_body().collect()).await;
+    let body = body.expect("the end of the watch in time").unwrap().to_bytes();
     let length = u32::from_be_bytes(body[..4].try_into().unwrap()) as usize;
     let frame = &body[4..4 + length];
     let magic = frame.windows(4).position(|window| window == b"k8s\0").unwrap();
@@ -80,7 +80,7 @@ async fn watches_have_frames_in_protobuf() {
 }
 
 #[tokio::test]
-async fn large_lists_are_compressed_for_those_who_take_it() {
+async fn large_lists_are_compressed_if_accepted() {
     let api = Api::start().await;
     let mut large = config_map("a", json!({}));
     large["data"]["k"] = "v".repeat(200_000).into();
@@ -95,28 +95,27 @@ async fn large_lists_are_compressed_for_those_who_take_it() {
 }
 
 #[tokio::test]
-async fn documents_are_sent_once() {
+async fn openapi_documents_have_entity_tags() {
     let api = Api::start().await;
     for path in ["/openapi/v2", "/openapi/v3/api/v1"] {
         let first = api.get(path).await;
         first.expect(200);
         let tag = first.headers["etag"].to_str().unwrap().to_owned();
-        let again = api.send(Method::GET, path, &[("if-none-match", &tag)], "").await;
-        assert_eq!((again.code.as_u16(), again.body.len()), (304, 0), "{path}");
+        let repeated = api.send(Method::GET, path, &[("if-none-match", &tag)], "").await;
+        assert_eq!((repeated.code.as_u16(), repeated.body.len()), (304, 0), "{path}");
     }
     let old = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
-    let message = api.send(Method::GET, "/openapi/v2", &[("accept", old)], "").await;
-    assert!(message.body.starts_with(b"\x0a\x032.0"));
-    let hashes = api.get("/api/v1").await.expect(200);
-    let services = hashes["resources"].as_array().unwrap();
+    let protobuf = api.send(Method::GET, "/openapi/v2", &[("accept", old)], "").await;
+    assert!(protobuf.body.starts_with(b"\x0a\x032.0"));
+    let list = api.get("/api/v1").await.expect(200);
+    let services = list["resources"].as_array().unwrap();
     let services = services.iter().find(|r| r["name"] == "services").unwrap();
     assert_eq!(services["storageVersionHash"], "0/CO1lhkEBI=");
 }
 
 #[tokio::test]
-async fn health_is_told_check_by_check() {
+async fn health_reports_each_check() {
     let api = Api::start().await;
-    // Everybody may ask whether all is well, single checks are for those who may see them.
     let text = async |path: &str| {
         let reply = api.get(path).await;
         (
@@ -141,7 +140,7 @@ async fn health_is_told_check_by_check() {
 }
 
 #[tokio::test]
-async fn metrics_have_the_names_of_upstream() {
+async fn metrics_have_upstreams_names() {
     let api = Api::start().await;
     api.get(&config_maps("nope")).await.expect(404);
     let text = api.get("/metrics").await;

@@ -1,4 +1,4 @@
-//! A server on a free port of loopback, with a store of its own, and a client for it.
+//! A server on a free loopback port with its own store, and a client for it.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use serde_json::Value;
 use store::{SqliteOptions, SqliteStore};
 use tempfile::TempDir;
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Limit of waits; only a failing test waits so long.
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 const TOKEN: &str = "t0ken";
 /// The token of a user without rights.
@@ -32,12 +32,12 @@ pub const ANN_TOKEN: &str = "ann-t0ken";
 pub struct Api {
     pub server: Server,
     pub directory: TempDir,
-    /// What the server keeps everything in.
+    /// The server's store.
     pub store: Arc<SqliteStore>,
     client: ApiClient,
 }
 
-/// An answer, read to its end.
+/// A response whose body was read.
 #[derive(Debug)]
 pub struct Reply {
     pub code: StatusCode,
@@ -51,7 +51,7 @@ impl Reply {
             .unwrap_or_else(|error| panic!("{error} in {}", String::from_utf8_lossy(&self.body)))
     }
 
-    /// The body, after a check of the status.
+    /// Checks the status code and returns the body.
     pub fn expect(&self, code: u16) -> Value {
         assert_eq!(
             self.code.as_u16(),
@@ -68,22 +68,22 @@ impl Api {
         Api::start_in(tempfile::tempdir().unwrap()).await
     }
 
-    /// Starts with other rules of access.
+    /// Starts a server with other access settings.
     pub async fn start_with(access: Access) -> Api {
         Api::start_as(tempfile::tempdir().unwrap(), access).await
     }
 
-    /// Starts on what an earlier server left in a directory.
+    /// Starts a server in the directory of an earlier one.
     pub async fn start_in(directory: TempDir) -> Api {
         Api::start_as(directory, Access::default()).await
     }
 
-    /// Ends the server, and starts it on what it has left with other rules of access.
+    /// Stops the server and starts it again with other access settings.
     pub async fn restart_with(self, access: Access) -> Api {
         Api::start_as(self.stop().await, access).await
     }
 
-    /// Starts with another way to lead to it by the Service `kubernetes`.
+    /// Starts a server with another configuration of the Service `kubernetes`.
     pub async fn start_for(kubernetes_service: KubernetesService) -> Api {
         let directory = tempfile::tempdir().unwrap();
         let config = Config {
@@ -119,18 +119,18 @@ impl Api {
         }
     }
 
-    /// Proves who it is by the administrator's certificate from now on, where no token is sent.
+    /// Uses the administrator's client certificate for requests without a token.
     pub fn use_certificate(&mut self) {
         self.client = client(self.directory.path(), Some("admin"));
     }
 
-    /// Proves to be this user of a group by a signed certificate, where no token is sent.
+    /// Uses a new client certificate of this user and group for requests without a token.
     pub fn use_certificate_of(&mut self, user: &str, group: &str) {
         sign(&self.directory.path().join("pki"), user, group);
         self.client = client(self.directory.path(), Some("of-test"));
     }
 
-    /// Sends a request, by default as the owner of a token, and reads the head of the answer. An empty header is
+    /// Sends a request and reads the response head. The default is an administrator's token; an empty header is
     /// left out.
     pub async fn open(
         &self,
@@ -151,13 +151,13 @@ impl Api {
             }
         }
         let request = request.body(Full::new(body)).unwrap();
-        tokio::time::timeout(PATIENCE, self.client.request(request))
+        tokio::time::timeout(TIMEOUT, self.client.request(request))
             .await
-            .expect("an answer in time")
+            .expect("a response in time")
             .unwrap()
     }
 
-    /// Sends a request and reads the whole answer.
+    /// Sends a request and reads the whole response.
     pub async fn send(
         &self,
         method: Method,
@@ -167,7 +167,7 @@ impl Api {
     ) -> Reply {
         let response = self.open(method, path, headers, body.into()).await;
         let (head, body) = response.into_parts();
-        let body = tokio::time::timeout(PATIENCE, body.collect())
+        let body = tokio::time::timeout(TIMEOUT, body.collect())
             .await
             .expect("a body in time")
             .unwrap()
@@ -227,15 +227,15 @@ impl Api {
         }
     }
 
-    /// Ends the server and gives its directory back.
+    /// Stops the server and returns its directory.
     pub async fn stop(self) -> TempDir {
-        self.server.drain(PATIENCE).await;
+        self.server.drain(TIMEOUT).await;
         self.directory
     }
 }
 
 impl Api {
-    /// A connection of its own that speaks HTTP/1.1, for what is no plain request.
+    /// Opens a separate HTTP/1.1 connection, for requests that are upgraded.
     pub async fn connect(&self) -> tokio_rustls::client::TlsStream<tokio::net::TcpStream> {
         let tls = tls_config(self.directory.path(), None);
         let stream = tokio::net::TcpStream::connect(self.server.address())
@@ -247,14 +247,14 @@ impl Api {
     }
 }
 
-/// The header by which tests say who they are.
+/// Returns the `Authorization` header of the administrator.
 pub fn authorization() -> String {
     format!("Bearer {TOKEN}")
 }
 
 type ApiClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// A client that trusts the authority of the server with this directory.
+/// Returns a client that trusts the CA of the server in this directory.
 fn client(directory: &Path, certificate: Option<&str>) -> ApiClient {
     let connector = HttpsConnectorBuilder::new()
         .with_tls_config(tls_config(directory, certificate))
@@ -264,11 +264,11 @@ fn client(directory: &Path, certificate: Option<&str>) -> ApiClient {
     Client::builder(TokioExecutor::new()).build(connector.build())
 }
 
-/// Signs a certificate with the server's authority, `of-test`.
+/// Signs a client certificate with the cluster CA; its files are named `of-test`.
 fn sign(pki: &Path, user: &str, group: &str) {
     let read = |file: &str| std::fs::read_to_string(pki.join(file)).unwrap();
-    let authority = KeyPair::from_pem(&read("ca.key")).unwrap();
-    let issuer = Issuer::from_ca_cert_pem(&read("ca.crt"), authority).unwrap();
+    let ca_key = KeyPair::from_pem(&read("ca.key")).unwrap();
+    let issuer = Issuer::from_ca_cert_pem(&read("ca.crt"), ca_key).unwrap();
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, user);
@@ -326,21 +326,21 @@ fn config(data_dir: PathBuf) -> Config {
     }
 }
 
-/// The lines of a watch.
+/// The lines of a watch response.
 pub struct Lines {
     body: Incoming,
     read: BytesMut,
 }
 
 impl Lines {
-    /// The next event; `None` at the end.
+    /// Returns the next event; `None` at the end.
     pub async fn next(&mut self) -> Option<Value> {
         loop {
             if let Some(end) = self.read.iter().position(|byte| *byte == b'\n') {
                 let line = self.read.split_to(end + 1);
                 return Some(serde_json::from_slice(&line).unwrap());
             }
-            let frame = tokio::time::timeout(PATIENCE, self.body.frame())
+            let frame = tokio::time::timeout(TIMEOUT, self.body.frame())
                 .await
                 .expect("an event in time")?;
             if let Ok(bytes) = frame.unwrap().into_data() {
@@ -349,15 +349,15 @@ impl Lines {
         }
     }
 
-    /// Type and name of the next event.
+    /// Returns type and object name of the next event.
     pub async fn next_named(&mut self) -> (String, String) {
-        let event = self.next().await.expect("one more event");
+        let event = self.next().await.expect("another event");
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         (text(&event["type"]), text(&event["object"]["metadata"]["name"]))
     }
 }
 
-/// The path of ConfigMaps in the default namespace, with a name or without.
+/// Returns the path of a ConfigMap in the default namespace, or of all if `name` is empty.
 pub fn config_maps(name: &str) -> String {
     format!(
         "/api/v1/namespaces/default/configmaps{}{name}",
@@ -365,7 +365,7 @@ pub fn config_maps(name: &str) -> String {
     )
 }
 
-/// A ConfigMap.
+/// Returns a ConfigMap with labels.
 pub fn config_map(name: &str, labels: Value) -> Value {
     serde_json::json!({
         "apiVersion": "v1",

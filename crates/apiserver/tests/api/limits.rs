@@ -1,4 +1,4 @@
-//! What is refused since it is too much, or not admitted.
+//! Request limits and external IPs.
 
 use apiserver::{Access, AdmissionPlugin, RequestLimits};
 use http::Method;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::harness::{ANN_TOKEN, Api, config_maps};
 
-/// The lines of `/metrics` that count requests with this code.
+/// Returns the request counters of `/metrics` with this status code.
 async fn counted(api: &Api, code: u16) -> Vec<String> {
     let metrics = api.get("/metrics").await;
     let text = String::from_utf8(metrics.body.to_vec()).unwrap();
@@ -18,7 +18,7 @@ async fn counted(api: &Api, code: u16) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn who_asks_too_often_is_told_when_to_come_again() {
+async fn throttled_requests_get_retry_after() {
     let api = Api::start_with(Access {
         request_limits: RequestLimits {
             per_user_per_second: 1,
@@ -40,10 +40,10 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
             assert_eq!(status["details"]["retryAfterSeconds"], 1);
         }
     }
-    // Let in at first, and refused since she has no rights; then not even let in.
+    // The first requests pass the limit and are forbidden; later ones are throttled.
     assert_eq!(codes[0], 403, "{codes:?}");
     assert!(codes.contains(&429), "{codes:?}");
-    // Others are let in.
+    // Other users are not throttled.
     api.get(&config_maps("")).await.expect(200);
     for code in [403, 429] {
         let lines = counted(&api, code).await;
@@ -56,7 +56,7 @@ async fn who_asks_too_often_is_told_when_to_come_again() {
 }
 
 #[tokio::test]
-async fn impersonation_evades_no_limit() {
+async fn impersonation_does_not_evade_limits() {
     const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1";
     let api = Api::start_with(Access {
         request_limits: RequestLimits {
@@ -112,7 +112,7 @@ async fn external_ips_can_be_denied() {
         json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"},
                "spec": {"ports": [{"port": 80}], "externalIPs": addresses}})
     };
-    // What was there before stays.
+    // Existing external IPs stay.
     let api = Api::start().await;
     api.post(SERVICES, &service(json!(["192.0.2.1", "192.0.2.2"])))
         .await
@@ -144,7 +144,7 @@ async fn external_ips_can_be_denied() {
 }
 
 #[tokio::test]
-async fn bodies_of_very_many_values_are_too_large() {
+async fn rejects_bodies_with_too_many_values() {
     let api = Api::start().await;
     api.post(&config_maps(""), &json!({"metadata": {"name": "a"}}))
         .await
@@ -183,6 +183,6 @@ async fn bodies_of_very_many_values_are_too_large() {
     let created = api
         .send(Method::POST, &config_maps(""), &headers, config_map)
         .await;
-    // A list of texts has no objects: what is wrong is found at the first of them.
+    // Numbers are invalid finalizers, and the first one is reported before the limit is reached.
     assert_eq!(created.code, 400);
 }

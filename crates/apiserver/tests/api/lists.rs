@@ -4,7 +4,7 @@ use store::Store;
 
 use crate::harness::{Api, config_map, config_maps};
 
-async fn with_config_maps(count: usize) -> Api {
+async fn api_with_config_maps(count: usize) -> Api {
     let api = Api::start().await;
     for n in 0..count {
         let parity = if n % 2 == 0 { "even" } else { "odd" };
@@ -24,7 +24,7 @@ fn names(list: &Value) -> Vec<String> {
         .collect()
 }
 
-/// All pages of a list.
+/// Returns the names of all pages of a list.
 async fn pages(api: &Api, query: &str) -> Vec<Vec<String>> {
     let mut pages = Vec::new();
     let mut token = String::new();
@@ -40,11 +40,11 @@ async fn pages(api: &Api, query: &str) -> Vec<Vec<String>> {
 }
 
 #[tokio::test]
-async fn pages_make_up_the_whole_list() {
-    let api = with_config_maps(7).await;
+async fn pages_contain_the_whole_list() {
+    let api = api_with_config_maps(7).await;
     let all = pages(&api, "limit=3").await;
     assert_eq!(all.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 2]);
-    // The last one is what every namespace has.
+    // Every namespace has `kube-root-ca.crt`.
     let expected = (0..7).map(|n| format!("cm-{n:02}"));
     assert_eq!(
         all.concat(),
@@ -61,8 +61,8 @@ async fn pages_make_up_the_whole_list() {
 }
 
 #[tokio::test]
-async fn pages_are_of_one_revision() {
-    let api = with_config_maps(4).await;
+async fn pages_are_consistent() {
+    let api = api_with_config_maps(4).await;
     let first = api.get(&format!("{}?limit=2", config_maps(""))).await.expect(200);
     api.delete(&config_maps("cm-03")).await.expect(200);
     let token = first["metadata"]["continue"].as_str().unwrap();
@@ -78,32 +78,35 @@ async fn pages_are_of_one_revision() {
 }
 
 #[tokio::test]
-async fn who_comes_too_late_for_a_page_may_go_on_with_what_is_there_now() {
-    let api = with_config_maps(4).await;
+async fn expired_pages_continue_at_the_newest_revision() {
+    let api = api_with_config_maps(4).await;
     let first = api.get(&format!("{}?limit=2", config_maps(""))).await.expect(200);
-    let of = |token: &Value| format!("{}?limit=2&continue={}", config_maps(""), token.as_str().unwrap());
-    let with_version = format!("{}&resourceVersion=1", of(&first["metadata"]["continue"]));
+    let path_of = |token: &Value| format!("{}?limit=2&continue={}", config_maps(""), token.as_str().unwrap());
+    let with_version = format!("{}&resourceVersion=1", path_of(&first["metadata"]["continue"]));
     api.get(&with_version).await.expect(400);
     api.delete(&config_maps("cm-02")).await.expect(200);
     api.store.compact(api.store.index().revision()).await.unwrap();
-    let late = api.get(&of(&first["metadata"]["continue"])).await.expect(410);
+    let late = api
+        .get(&path_of(&first["metadata"]["continue"]))
+        .await
+        .expect(410);
     assert_eq!(late["reason"], "Expired");
-    let second = api.get(&of(&late["metadata"]["continue"])).await.expect(200);
+    let second = api.get(&path_of(&late["metadata"]["continue"])).await.expect(200);
     assert_eq!(names(&second), ["cm-03", "kube-root-ca.crt"]);
     assert_eq!(second["metadata"].get("continue"), None);
 }
 
 #[tokio::test]
-async fn every_fault_of_the_options_is_told() {
+async fn invalid_list_options_are_reported() {
     let api = Api::start().await;
     let faults = async |query: &str| -> Vec<String> {
         let refused = api.get(&format!("{}?{query}", config_maps(""))).await.expect(422);
         let causes = refused["details"]["causes"].as_array().unwrap().iter();
-        let told = causes.map(|cause| {
+        let faults = causes.map(|cause| {
             let part = |name: &str| cause[name].as_str().unwrap();
             format!("{} {}", part("reason"), part("field"))
         });
-        told.collect()
+        faults.collect()
     };
     let forbidden = "FieldValueForbidden resourceVersionMatch";
     let unsupported = "FieldValueNotSupported resourceVersionMatch";
@@ -124,8 +127,8 @@ async fn every_fault_of_the_options_is_told() {
 }
 
 #[tokio::test]
-async fn revisions_can_be_asked_for() {
-    let api = with_config_maps(2).await;
+async fn lists_honour_the_resource_version() {
+    let api = api_with_config_maps(2).await;
     let before = api.get(&config_maps("")).await.expect(200);
     let version = before["metadata"]["resourceVersion"].as_str().unwrap();
     api.delete(&config_maps("cm-00")).await.expect(200);
@@ -149,8 +152,8 @@ async fn revisions_can_be_asked_for() {
 }
 
 #[tokio::test]
-async fn items_have_no_type_of_their_own() {
-    let api = with_config_maps(1).await;
+async fn list_items_have_no_type() {
+    let api = api_with_config_maps(1).await;
     let list = api.get("/api/v1/configmaps").await.expect(200);
     assert_eq!(list["kind"], "ConfigMapList");
     assert_eq!(list["items"][0].get("kind"), None);
@@ -158,8 +161,8 @@ async fn items_have_no_type_of_their_own() {
 }
 
 #[tokio::test]
-async fn tables_and_metadata_on_request() {
-    let api = with_config_maps(2).await;
+async fn lists_are_encoded_as_tables_and_metadata() {
+    let api = api_with_config_maps(2).await;
     let table = [(
         "accept",
         "application/json;as=Table;v=v1;g=meta.k8s.io,application/json",

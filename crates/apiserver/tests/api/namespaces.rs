@@ -1,9 +1,9 @@
 use serde_json::json;
 
-use crate::harness::{Api, PATIENCE, config_map};
+use crate::harness::{Api, TIMEOUT, config_map};
 
 #[tokio::test]
-async fn objects_need_a_namespace_that_is_there() {
+async fn objects_require_an_existing_namespace() {
     let api = Api::start().await;
     let status = api
         .post("/api/v1/namespaces/nope/configmaps", &config_map("a", json!({})))
@@ -21,7 +21,7 @@ async fn objects_need_a_namespace_that_is_there() {
 }
 
 #[tokio::test]
-async fn a_deleted_namespace_takes_its_content_along() {
+async fn deleted_namespaces_delete_their_content() {
     let api = Api::start().await;
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "n"}});
     api.post("/api/v1/namespaces", &namespace).await.expect(201);
@@ -34,7 +34,7 @@ async fn a_deleted_namespace_takes_its_content_along() {
     assert_eq!(marked["status"]["phase"], "Terminating");
     let refused = api.post(path, &config_map("late", json!({}))).await.expect(403);
     assert_eq!(refused["details"]["causes"][0]["reason"], "NamespaceTerminating");
-    // What is held back holds the namespace back.
+    // A finalizer in the namespace delays its deletion.
     let mut lines = api.watch("/api/v1/watch/namespaces/n").await;
     assert_eq!(lines.next_named().await.0, "ADDED");
     api.merge(
@@ -42,18 +42,18 @@ async fn a_deleted_namespace_takes_its_content_along() {
         &json!({"metadata": {"finalizers": null}}),
     )
     .await;
-    let ended = async { while lines.next_named().await.0 != "DELETED" {} };
-    tokio::time::timeout(PATIENCE, ended)
+    let deleted = async { while lines.next_named().await.0 != "DELETED" {} };
+    tokio::time::timeout(TIMEOUT, deleted)
         .await
-        .expect("the namespace goes");
+        .expect("deletion of the namespace in time");
     api.get("/api/v1/namespaces/n").await.expect(404);
     api.get(&format!("{path}/free")).await.expect(404);
-    // And its name can be used again.
+    // The name can be used again.
     api.post("/api/v1/namespaces", &namespace).await.expect(201);
 }
 
 #[tokio::test]
-async fn some_namespaces_stay() {
+async fn system_namespaces_cannot_be_deleted() {
     let api = Api::start().await;
     for name in ["default", "kube-system", "kube-public"] {
         let refused = api

@@ -1,4 +1,4 @@
-//! Requests that are passed on to Pods.
+//! The `proxy` subresource of Pods and Services.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 
@@ -11,29 +11,29 @@ use crate::harness::{Api, authorization};
 
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 
-/// An address of this machine that is none of loopback: only such are endpoints.
+/// Returns an address of this host that is not loopback, as endpoints must be.
 fn outward_address(test: &str) -> Option<IpAddr> {
     let socket = UdpSocket::bind("0.0.0.0:0").ok()?;
-    // A documentation address (RFC 5737): no packet is sent.
+    // An address for documentation (RFC 5737); no packet is sent.
     let address = socket.connect("192.0.2.1:9").and_then(|()| socket.local_addr());
     let address = address
         .ok()
         .map(|address| address.ip())
         .filter(|ip| !ip.is_loopback());
     if address.is_none() {
-        println!("skipped: {test}: this machine has no address but loopback");
+        println!("skipped: {test}: this host has only loopback addresses");
     }
     address
 }
 
-/// A Pod's server: it tells what it got, sends elsewhere, or speaks another protocol.
+/// A Pod's server. It returns the request head, redirects, or upgrades the connection.
 async fn serve(listener: TcpListener) {
     while let Ok((stream, _)) = listener.accept().await {
-        tokio::spawn(converse(stream));
+        tokio::spawn(respond(stream));
     }
 }
 
-async fn converse(mut stream: TcpStream) {
+async fn respond(mut stream: TcpStream) {
     let mut head = Vec::new();
     while !head.ends_with(b"\r\n\r\n") {
         match stream.read_u8().await {
@@ -49,19 +49,19 @@ async fn converse(mut stream: TcpStream) {
         tokio::io::copy(&mut from, &mut to).await.unwrap();
         return;
     }
-    let location = match head.contains("/away") {
+    let location = match head.contains("/redirect") {
         true => "location: /there\r\n",
         false => "",
     };
-    let answer = format!(
+    let response = format!(
         "HTTP/1.1 202 Accepted\r\n{location}access-control-allow-origin: *\r\nconnection: close\r\n\
          content-length: {}\r\n\r\n{head}",
         head.len()
     );
-    stream.write_all(answer.as_bytes()).await.unwrap();
+    stream.write_all(response.as_bytes()).await.unwrap();
 }
 
-/// A Service `web` with a port `http` and an endpoint that is the Pod `p`.
+/// Creates the Service `web` with a port `http` and the Pod `p` as its endpoint.
 async fn set_up(api: &Api, address: SocketAddr) {
     let service = json!({
         "metadata": {"name": "web"},
@@ -86,12 +86,12 @@ async fn set_up(api: &Api, address: SocketAddr) {
         })
     };
     let path = format!("{NAMESPACE}/endpoints/web");
-    // Nobody reaches more through the server than Pods.
-    for nobody in [
+    // Endpoints without an existing Pod are not reached.
+    for unreachable in [
         Value::Null,
         json!({"kind": "Pod", "namespace": "default", "name": "q"}),
     ] {
-        api.put(&path, &endpoints(nobody))
+        api.put(&path, &endpoints(unreachable))
             .await
             .code
             .is_success()
@@ -111,7 +111,7 @@ async fn set_up(api: &Api, address: SocketAddr) {
 }
 
 #[tokio::test]
-async fn a_service_that_leads_nowhere() {
+async fn proxy_to_services_without_endpoints_fails() {
     let api = Api::start().await;
     let missing = api
         .get(&format!("{NAMESPACE}/services/nope/proxy/"))
@@ -142,8 +142,8 @@ async fn a_service_that_leads_nowhere() {
 }
 
 #[tokio::test]
-async fn requests_reach_pods_and_nobody_else() {
-    let Some(ip) = outward_address("requests_reach_pods_and_nobody_else") else {
+async fn proxy_reaches_pods_only() {
+    let Some(ip) = outward_address("proxy_reaches_pods_only") else {
         return;
     };
     let api = Api::start().await;
@@ -157,20 +157,20 @@ async fn requests_reach_pods_and_nobody_else() {
         .send(Method::POST, &format!("{web}/a%2Fb/?q=1"), &headers, "")
         .await;
     assert_eq!(reply.code, 202);
-    let told = String::from_utf8(reply.body.to_vec()).unwrap().to_lowercase();
-    assert!(told.starts_with("post /a%2fb/?q=1 http/1.1\r\n"), "{told}");
+    let head = String::from_utf8(reply.body.to_vec()).unwrap().to_lowercase();
+    assert!(head.starts_with("post /a%2fb/?q=1 http/1.1\r\n"), "{head}");
     assert!(
-        told.contains("x-mine: 1") && told.contains("x-forwarded-for: 127.0.0.1"),
-        "{told}"
+        head.contains("x-mine: 1") && head.contains("x-forwarded-for: 127.0.0.1"),
+        "{head}"
     );
     assert!(
-        told.contains(&format!("x-forwarded-uri: {web}/a%2fb/\r\n")),
-        "{told}"
+        head.contains(&format!("x-forwarded-uri: {web}/a%2fb/\r\n")),
+        "{head}"
     );
-    assert!(!told.contains("authorization"), "{told}");
+    assert!(!head.contains("authorization"), "{head}");
     assert!(reply.headers.get("access-control-allow-origin").is_none());
-    let away = api.get(&format!("{web}/away")).await;
-    assert_eq!(away.headers["location"], format!("{web}/there").as_str());
+    let redirect = api.get(&format!("{web}/redirect")).await;
+    assert_eq!(redirect.headers["location"], format!("{web}/there").as_str());
     let root = api.get(&format!("{web}?x=1")).await;
     assert_eq!(root.code, 301);
     assert_eq!(root.headers["location"], format!("{web}/?x=1").as_str());

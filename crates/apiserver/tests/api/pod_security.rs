@@ -1,4 +1,4 @@
-//! PodSecurity: exemptions, modes and metrics. The attacks on it are played against the binary.
+//! PodSecurity: exemptions, modes and metrics. `crates/portolan/tests` has attacks on it.
 
 use api::pod_security::Configuration;
 use apiserver::{Access, AdmissionConfiguration};
@@ -17,7 +17,7 @@ async fn start(configuration: Value) -> Api {
     }
     Api::start_with(Access {
         admission_configuration: AdmissionConfiguration {
-            pod_security: Configuration::read(file).expect("a configuration"),
+            pod_security: Configuration::read(file).expect("a valid configuration"),
         },
         ..Access::default()
     })
@@ -72,21 +72,21 @@ async fn applies_defaults_and_exempts_users_and_runtime_classes() {
     let mut sandboxed = privileged("c");
     sandboxed["spec"]["runtimeClassName"] = json!("sandboxed");
     create_as(&api, "somebody", &sandboxed).await.expect(201);
-    let occasion = "request_operation=\"create\",resource=\"pod\",subresource=\"\"";
+    let labels = "request_operation=\"create\",resource=\"pod\",subresource=\"\"";
     assert_eq!(
         metrics(&api).await,
         [
             format!(
                 "pod_security_evaluations_total{{decision=\"deny\",mode=\"enforce\",policy_level=\"baseline\",\
-                 policy_version=\"latest\",{occasion}}} 1"
+                 policy_version=\"latest\",{labels}}} 1"
             ),
-            format!("pod_security_exemptions_total{{{occasion}}} 2"),
+            format!("pod_security_exemptions_total{{{labels}}} 2"),
         ]
     );
 }
 
 #[tokio::test]
-async fn warns_of_violations_without_refusing_them() {
+async fn warns_about_violations_without_refusing_them() {
     let api = start(json!({})).await;
     namespace(&api, json!({"pod-security.kubernetes.io/warn": "baseline"})).await;
     let reply = create_as(&api, "somebody", &privileged("a")).await;
@@ -116,10 +116,10 @@ async fn warns_of_violations_without_refusing_them() {
 }
 
 #[tokio::test]
-async fn enforces_the_strictest_level_under_labels_that_cannot_be_read() {
+async fn enforces_the_strictest_level_if_labels_are_invalid() {
     let api = start(json!({"exemptions": {"namespaces": ["other"]}})).await;
     namespace(&api, json!({})).await;
-    // Labels that an older server took.
+    // Invalid labels that an older server accepted.
     let key = "/namespaces/team";
     let entry = store::Store::index(&*api.store).get(key).expect("the Namespace");
     let mut object: Value = serde_json::from_slice(&entry.value).expect("JSON");
@@ -150,7 +150,7 @@ async fn enforces_the_strictest_level_under_labels_that_cannot_be_read() {
         ),
         "{errors:?}"
     );
-    // Other changes of the Namespace are not refused for labels that were there.
+    // Other changes of the Namespace are accepted in spite of invalid labels.
     api.merge(
         "/api/v1/namespaces/team",
         &json!({"metadata": {"labels": {"a": "b"}}}),

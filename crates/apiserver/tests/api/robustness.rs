@@ -3,12 +3,12 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::harness::{Api, PATIENCE, config_map, config_maps};
+use crate::harness::{Api, TIMEOUT, config_map, config_maps};
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
 #[tokio::test]
-async fn bodies_that_make_no_sense_are_refused() {
+async fn rejects_malformed_bodies() {
     let api = Api::start().await;
     let deep = "[".repeat(100_000);
     let bodies: [&[u8]; 9] = [
@@ -23,7 +23,7 @@ async fn bodies_that_make_no_sense_are_refused() {
         deep.as_bytes(),
     ];
     for body in bodies {
-        let shown = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
+        let excerpt = String::from_utf8_lossy(&body[..body.len().min(40)]).into_owned();
         for method in [Method::POST, Method::PUT, Method::PATCH] {
             let path = if method == Method::POST {
                 config_maps("")
@@ -35,27 +35,27 @@ async fn bodies_that_make_no_sense_are_refused() {
                 _ => JSON,
             };
             let reply = api.send(method.clone(), &path, &headers, body.to_vec()).await;
-            assert!(reply.code.is_client_error(), "{method} {shown}: {}", reply.code);
-            assert_eq!(reply.json()["kind"], "Status", "{method} {shown}");
+            assert!(reply.code.is_client_error(), "{method} {excerpt}: {}", reply.code);
+            assert_eq!(reply.json()["kind"], "Status", "{method} {excerpt}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_too_large_is_refused() {
+async fn rejects_bodies_above_the_size_limit() {
     let api = Api::start().await;
     let mut object = config_map("a", json!({}));
     object["data"]["k"] = "x".repeat(3 << 20).into();
     let status = api.post(&config_maps(""), &object).await.expect(413);
     assert_eq!(status["reason"], "RequestEntityTooLarge");
-    // The next request is answered as ever.
+    // The server still answers further requests.
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(201);
 }
 
 #[tokio::test]
-async fn protobuf_that_makes_no_sense_is_refused() {
+async fn rejects_malformed_protobuf() {
     let api = Api::start().await;
     let headers = [("content-type", "application/vnd.kubernetes.protobuf")];
     let config_map_envelope = b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap";
@@ -70,7 +70,7 @@ async fn protobuf_that_makes_no_sense_is_refused() {
 }
 
 #[tokio::test]
-async fn verbs_that_a_path_does_not_take() {
+async fn rejects_methods_that_a_path_does_not_support() {
     let api = Api::start().await;
     for (method, path) in [
         (Method::POST, config_maps("a")),
@@ -87,7 +87,7 @@ async fn verbs_that_a_path_does_not_take() {
 }
 
 #[tokio::test]
-async fn selectors_and_tokens_that_make_no_sense_are_refused() {
+async fn rejects_malformed_selectors_and_tokens() {
     let api = Api::start().await;
     for query in [
         "labelSelector=app%20in%20x",
@@ -103,15 +103,15 @@ async fn selectors_and_tokens_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_tls_is_closed_and_others_are_served() {
+async fn plaintext_connections_are_closed() {
     let api = Api::start().await;
     let mut stream = TcpStream::connect(api.server.address()).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let mut rest = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut rest))
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut rest))
         .await
-        .expect("closed in time");
-    // Closed with an alert or a reset; either way no answer in clear.
+        .expect("the end of the connection in time");
+    // The connection ends with an alert or a reset, never with a plaintext response.
     assert!(read.is_err() || !rest.starts_with(b"HTTP"));
     api.get("/api/v1/nodes").await.expect(200);
 }

@@ -17,7 +17,7 @@ async fn token(api: &Api, account: &str, spec: Value) -> Value {
     api.post(&path, &json!({"spec": spec})).await.expect(201)
 }
 
-/// The code of a request with a token that its owner may not make, but that the server answers.
+/// Returns the status code of a request with a token whose user is not authorized: 403 if the token is valid.
 async fn code_with(api: &Api, token: &str) -> u16 {
     let authorization = format!("Bearer {token}");
     let headers = [("authorization", authorization.as_str())];
@@ -28,15 +28,15 @@ async fn code_with(api: &Api, token: &str) -> u16 {
 }
 
 #[tokio::test]
-async fn every_namespace_has_an_account_and_the_authority() {
+async fn namespaces_have_a_service_account_and_the_cluster_ca() {
     let api = Api::start().await;
     let namespace = json!({"metadata": {"name": "n"}});
     api.post("/api/v1/namespaces", &namespace).await.expect(201);
     api.get("/api/v1/namespaces/n/serviceaccounts/default")
         .await
         .expect(200);
-    let authority = "/api/v1/namespaces/n/configmaps/kube-root-ca.crt";
-    let map = api.get(authority).await.expect(200);
+    let path = "/api/v1/namespaces/n/configmaps/kube-root-ca.crt";
+    let map = api.get(path).await.expect(200);
     assert!(
         map["data"]["ca.crt"]
             .as_str()
@@ -58,7 +58,7 @@ async fn every_namespace_has_an_account_and_the_authority() {
 }
 
 #[tokio::test]
-async fn a_pod_has_an_account_that_exists() {
+async fn pods_require_an_existing_service_account() {
     let api = Api::start().await;
     let created = api.post(PODS, &pod("p")).await.expect(201);
     assert_eq!(created["spec"]["serviceAccountName"], "default");
@@ -72,19 +72,19 @@ async fn a_pod_has_an_account_that_exists() {
 }
 
 #[tokio::test]
-async fn containers_find_a_token_unless_somebody_does_not_want_that() {
+async fn tokens_are_mounted_unless_opted_out() {
     let api = Api::start().await;
-    let mut with_place = pod("p");
+    let mut with_mount = pod("p");
     let own = json!({"name": "own", "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"});
-    let mut second = with_place["spec"]["containers"][0].clone();
+    let mut second = with_mount["spec"]["containers"][0].clone();
     second["name"] = "second".into();
     second["volumeMounts"] = json!([own]);
-    with_place["spec"]["containers"]
+    with_mount["spec"]["containers"]
         .as_array_mut()
         .unwrap()
         .push(second);
-    with_place["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
-    let created = api.post(PODS, &with_place).await.expect(201);
+    with_mount["spec"]["volumes"] = json!([{"name": "own", "emptyDir": {}}]);
+    let created = api.post(PODS, &with_mount).await.expect(201);
     let volume = &created["spec"]["volumes"][1];
     let name = volume["name"].as_str().unwrap();
     assert!(name.starts_with("kube-api-access-"), "{name}");
@@ -95,21 +95,21 @@ async fn containers_find_a_token_unless_somebody_does_not_want_that() {
     assert_eq!(created["spec"]["containers"][0]["volumeMounts"], mount);
     assert_eq!(created["spec"]["containers"][1]["volumeMounts"], json!([own]));
 
-    let quiet = json!({"metadata": {"name": "quiet"}, "automountServiceAccountToken": false});
-    api.post(ACCOUNTS, &quiet).await.expect(201);
-    let mut of_quiet = pod("q");
-    of_quiet["spec"]["serviceAccountName"] = "quiet".into();
-    let created = api.post(PODS, &of_quiet).await.expect(201);
+    let opted_out = json!({"metadata": {"name": "opted-out"}, "automountServiceAccountToken": false});
+    api.post(ACCOUNTS, &opted_out).await.expect(201);
+    let mut opted_out_pod = pod("q");
+    opted_out_pod["spec"]["serviceAccountName"] = "opted-out".into();
+    let created = api.post(PODS, &opted_out_pod).await.expect(201);
     assert!(created["spec"].get("volumes").is_none(), "{created}");
-    // The Pod's word goes before the account's.
-    of_quiet["metadata"]["name"] = "r".into();
-    of_quiet["spec"]["automountServiceAccountToken"] = true.into();
-    let created = api.post(PODS, &of_quiet).await.expect(201);
+    // The setting of the Pod takes precedence over that of the ServiceAccount.
+    opted_out_pod["metadata"]["name"] = "r".into();
+    opted_out_pod["spec"]["automountServiceAccountToken"] = true.into();
+    let created = api.post(PODS, &opted_out_pod).await.expect(201);
     assert_eq!(created["spec"]["volumes"].as_array().map(Vec::len), Some(1));
 }
 
 #[tokio::test]
-async fn a_token_is_good_as_long_as_what_it_is_bound_to_is_there() {
+async fn tokens_are_invalid_after_deletion_of_their_bound_object() {
     let api = Api::start().await;
     api.post(ACCOUNTS, &json!({"metadata": {"name": "robot"}}))
         .await
@@ -146,12 +146,12 @@ async fn a_token_is_good_as_long_as_what_it_is_bound_to_is_there() {
         json!(["p"])
     );
 
-    let gone = json!({"gracePeriodSeconds": 0});
+    let options = json!({"gracePeriodSeconds": 0});
     api.send(
         Method::DELETE,
         &format!("{PODS}/p"),
         &[("content-type", "application/json")],
-        gone.to_string(),
+        options.to_string(),
     )
     .await
     .expect(200);
@@ -166,33 +166,36 @@ async fn a_token_is_good_as_long_as_what_it_is_bound_to_is_there() {
     assert_eq!(
         code_with(&api, free).await,
         401,
-        "another account of the same name"
+        "a new ServiceAccount of the same name"
     );
 }
 
 #[tokio::test]
-async fn a_token_is_for_an_audience_and_for_some_time() {
+async fn tokens_have_audience_and_expiration() {
     let api = Api::start().await;
-    let answered = token(
+    let response = token(
         &api,
         "default",
         json!({"audiences": ["vault"], "expirationSeconds": 600}),
     )
     .await;
-    let for_vault = answered["status"]["token"].as_str().unwrap();
-    assert_eq!(answered["spec"]["expirationSeconds"], 600);
+    let for_vault = response["status"]["token"].as_str().unwrap();
+    assert_eq!(response["spec"]["expirationSeconds"], 600);
     assert_eq!(code_with(&api, for_vault).await, 401);
     let reviews = "/apis/authentication.k8s.io/v1/tokenreviews";
     let review = async |audiences: Value| {
         let review = json!({"spec": {"token": for_vault, "audiences": audiences}});
         api.post(reviews, &review).await.expect(201)["status"].clone()
     };
-    let known = review(json!(["vault", "other"])).await;
+    let reviewed = review(json!(["vault", "other"])).await;
     assert_eq!(
-        (&known["authenticated"], &known["audiences"]),
+        (&reviewed["authenticated"], &reviewed["audiences"]),
         (&json!(true), &json!(["vault"]))
     );
-    assert_eq!(known["user"]["username"], "system:serviceaccount:default:default");
+    assert_eq!(
+        reviewed["user"]["username"],
+        "system:serviceaccount:default:default"
+    );
     assert!(review(json!([])).await["error"].is_string());
 
     let path = format!("{ACCOUNTS}/default/token");
@@ -207,7 +210,7 @@ async fn a_token_is_for_an_audience_and_for_some_time() {
 }
 
 #[tokio::test]
-async fn the_keys_are_published() {
+async fn token_keys_are_published() {
     let api = Api::start().await;
     let keys = api.get("/openid/v1/jwks").await.expect(200);
     assert_eq!(keys["keys"][0]["alg"], "ES256");
@@ -220,7 +223,7 @@ async fn the_keys_are_published() {
 }
 
 #[tokio::test]
-async fn tokens_are_good_after_a_restart() {
+async fn tokens_are_valid_after_a_restart() {
     let api = Api::start().await;
     let token = token(&api, "default", json!({})).await["status"]["token"].clone();
     let api = Api::start_in(api.stop().await).await;

@@ -12,7 +12,7 @@ fn service(name: &str, spec: Value) -> Value {
 }
 
 #[tokio::test]
-async fn addresses_and_ports_are_taken_with_the_service_and_freed_with_it() {
+async fn addresses_and_ports_are_allocated_and_released_with_the_service() {
     let api = Api::start().await;
     let created = api
         .post(SERVICES, &service("a", json!({"type": "NodePort"})))
@@ -22,32 +22,32 @@ async fn addresses_and_ports_are_taken_with_the_service_and_freed_with_it() {
     let port = created["spec"]["ports"][0]["nodePort"].as_u64().unwrap();
     let record = api.get(&format!("{ADDRESSES}/{address}")).await.expect(200);
     assert_eq!(record["spec"]["parentRef"]["name"], "a");
-    let wanted = service("b", json!({"clusterIP": address}));
-    let taken = api.post(SERVICES, &wanted).await.expect(422);
+    let same_address = service("b", json!({"clusterIP": address}));
+    let taken = api.post(SERVICES, &same_address).await.expect(422);
     assert_eq!(taken["details"]["causes"][0]["field"], "spec.clusterIPs");
     assert_eq!(
         api.delete(&format!("{SERVICES}/a")).await.expect(200)["kind"],
         "Service"
     );
     api.get(&format!("{ADDRESSES}/{address}")).await.expect(404);
-    api.post(SERVICES, &wanted).await.expect(201);
+    api.post(SERVICES, &same_address).await.expect(201);
     let mut same_port = service("c", json!({"type": "NodePort"}));
     same_port["spec"]["ports"][0]["nodePort"] = json!(port);
     api.post(SERVICES, &same_port).await.expect(201);
 }
 
 #[tokio::test]
-async fn an_address_taken_by_hand_is_not_given_out() {
+async fn manually_created_ip_addresses_are_not_allocated() {
     let api = Api::start().await;
     let address = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "IPAddress", "metadata": {"name": "10.96.0.77"},
         "spec": {"parentRef": {"resource": "services", "namespace": "default", "name": "other"}},
     });
     api.post(ADDRESSES, &address).await.expect(201);
-    let wanted = service("a", json!({"clusterIP": "10.96.0.77"}));
-    api.post(SERVICES, &wanted).await.expect(422);
+    let same_address = service("a", json!({"clusterIP": "10.96.0.77"}));
+    api.post(SERVICES, &same_address).await.expect(422);
     api.delete(&format!("{ADDRESSES}/10.96.0.77")).await.expect(200);
-    api.post(SERVICES, &wanted).await.expect(201);
+    api.post(SERVICES, &same_address).await.expect(201);
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use http::Method;
 use crate::harness::Api;
 
 #[tokio::test]
-async fn a_cluster_has_what_every_cluster_has() {
+async fn new_cluster_has_the_default_objects() {
     let api = Api::start().await;
     let namespaces = api.get("/api/v1/namespaces").await.expect(200);
     let names: Vec<&str> = namespaces["items"]
@@ -39,7 +39,7 @@ async fn a_cluster_has_what_every_cluster_has() {
 }
 
 #[tokio::test]
-async fn the_kubeconfig_is_private() {
+async fn kubeconfig_is_a_private_file() {
     let api = Api::start().await;
     let path = api.directory.path().join("admin.conf");
     assert_eq!(
@@ -51,7 +51,7 @@ async fn the_kubeconfig_is_private() {
 }
 
 #[tokio::test]
-async fn discovery_in_both_forms_and_openapi() {
+async fn serves_discovery_and_openapi() {
     let api = Api::start().await;
     let core = api.get("/api/v1").await.expect(200);
     assert!(
@@ -71,9 +71,9 @@ async fn discovery_in_both_forms_and_openapi() {
     let index = api.get("/openapi/v3").await.expect(200);
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
     assert!(api.get(url).await.expect(200)["components"]["schemas"].is_object());
-    let nothing = api.get("/apis/nonsense.example/v1/things").await;
+    let unknown = api.get("/apis/nonsense.example/v1/things").await;
     assert_eq!(
-        (nothing.code.as_u16(), &nothing.body[..]),
+        (unknown.code.as_u16(), &unknown.body[..]),
         (404, &b"404 page not found\n"[..])
     );
 }
@@ -98,7 +98,7 @@ async fn requests_are_counted() {
 }
 
 #[tokio::test]
-async fn the_service_kubernetes_is_as_configured() {
+async fn kubernetes_service_follows_the_configuration() {
     let service = apiserver::KubernetesService {
         node_port: Some(30_443),
         endpoint_reconciler: apiserver::EndpointReconciler::None,

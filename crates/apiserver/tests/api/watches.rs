@@ -7,7 +7,7 @@ fn named(kind: &str, name: &str) -> (String, String) {
 }
 
 #[tokio::test]
-async fn a_watch_resumes_where_the_list_ended() {
+async fn watches_start_at_the_revision_of_the_list() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
@@ -31,7 +31,7 @@ async fn a_watch_resumes_where_the_list_ended() {
 }
 
 #[tokio::test]
-async fn a_watch_without_version_begins_with_what_is_there() {
+async fn watches_without_version_start_with_existing_objects() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("a", json!({"x": "1"})))
         .await
@@ -69,7 +69,7 @@ async fn initial_events_end_with_a_bookmark() {
         bookmark["object"]["metadata"]["annotations"]["k8s.io/initial-events-end"],
         "true"
     );
-    // Also where there is nothing.
+    // An empty collection has a bookmark too.
     let mut lines = api
         .watch(&format!("/api/v1/namespaces/default/secrets?{query}"))
         .await;
@@ -77,7 +77,7 @@ async fn initial_events_end_with_a_bookmark() {
 }
 
 #[tokio::test]
-async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() {
+async fn watches_end_at_their_timeout_with_a_bookmark() {
     let api = Api::start().await;
     let mut lines = api
         .watch(&format!(
@@ -90,7 +90,7 @@ async fn a_watch_ends_when_its_time_is_over_with_a_bookmark() {
 }
 
 #[tokio::test]
-async fn one_object_can_be_watched() {
+async fn watches_one_object_by_its_path() {
     let api = Api::start().await;
     for name in ["a", "ab"] {
         api.post(&config_maps(""), &config_map(name, json!({})))
@@ -107,7 +107,7 @@ async fn one_object_can_be_watched() {
 }
 
 #[tokio::test]
-async fn a_drained_server_ends_its_watches() {
+async fn draining_the_server_ends_watches() {
     let api = Api::start().await;
     let mut lines = api
         .watch(&format!(
@@ -115,7 +115,7 @@ async fn a_drained_server_ends_its_watches() {
             config_maps("")
         ))
         .await;
-    // The watch is established for certain when it has told something.
+    // The first event shows that the watch is established.
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(201);

@@ -1,4 +1,4 @@
-//! Deployments and ReplicaSets: what is particular to them, and their scales.
+//! Deployments and ReplicaSets, and their scale subresource.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -19,7 +19,7 @@ fn deployment() -> Value {
     })
 }
 
-async fn started() -> Api {
+async fn api_with_deployment() -> Api {
     let api = Api::start().await;
     api.post(DEPLOYMENTS, &deployment()).await.expect(201);
     api
@@ -32,8 +32,8 @@ async fn patch(api: &Api, path: &str, form: &str, patch: &Value) -> crate::harne
 }
 
 #[tokio::test]
-async fn a_scale_is_read_and_written() {
-    let api = started().await;
+async fn scale_is_read_and_updated() {
+    let api = api_with_deployment().await;
     let mut scale = api.get(SCALE).await.expect(200);
     assert_eq!(scale["kind"], "Scale");
     assert_eq!(scale["spec"], json!({"replicas": 2}));
@@ -55,14 +55,14 @@ async fn a_scale_is_read_and_written() {
         .find(|entry| entry["subresource"] == "scale")
         .expect("a record");
     assert_eq!(of_scale["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
-    // What was read before is not what is there.
+    // The version of the first read is outdated.
     let refused = api.put(SCALE, &scale).await.expect(409);
     assert_eq!(refused["reason"], "Conflict");
 }
 
 #[tokio::test]
-async fn a_scale_is_patched_and_applied() {
-    let api = started().await;
+async fn scale_is_patched_and_applied() {
+    let api = api_with_deployment().await;
     for form in [
         "application/merge-patch+json",
         "application/strategic-merge-patch+json",
@@ -95,15 +95,15 @@ async fn a_scale_is_patched_and_applied() {
         api.get(WEB).await.expect(200)["spec"]["template"]["spec"]["containers"][0]["image"],
         "x:1"
     );
-    let gone = api
+    let missing = api
         .get("/apis/apps/v1/namespaces/default/deployments/other/scale")
         .await;
-    assert_eq!(gone.expect(404)["reason"], "NotFound");
+    assert_eq!(missing.expect(404)["reason"], "NotFound");
 }
 
 #[tokio::test]
-async fn the_status_is_written_on_a_path_of_its_own() {
-    let api = started().await;
+async fn status_is_written_through_its_subresource() {
+    let api = api_with_deployment().await;
     let status = json!({"spec": {"replicas": 9}, "status": {"replicas": 2, "readyReplicas": 1}});
     let path = format!("{WEB}/status");
     let web = patch(&api, &path, "application/merge-patch+json", &status)
@@ -125,8 +125,8 @@ async fn the_status_is_written_on_a_path_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_strategy_is_replaced_by_a_strategic_patch_that_says_so() {
-    let api = started().await;
+async fn strategic_patch_replaces_the_strategy_with_retain_keys() {
+    let api = api_with_deployment().await;
     let form = "application/strategic-merge-patch+json";
     let recreate = json!({"spec": {"strategy": {"$retainKeys": ["type"], "type": "Recreate"}}});
     let web = patch(&api, WEB, form, &recreate).await.expect(200);
@@ -143,8 +143,8 @@ async fn a_strategy_is_replaced_by_a_strategic_patch_that_says_so() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told_by_its_field() {
-    let api = started().await;
+async fn invalid_deployments_are_rejected_with_their_fields() {
+    let api = api_with_deployment().await;
     let mut other = deployment();
     other["metadata"]["name"] = json!("other");
     other["spec"]["template"]["metadata"]["labels"]["app"] = json!("x");
@@ -168,8 +168,8 @@ async fn what_is_wrong_is_told_by_its_field() {
 }
 
 #[tokio::test]
-async fn tables_discovery_and_protobuf() {
-    let api = started().await;
+async fn serves_tables_discovery_and_protobuf() {
+    let api = api_with_deployment().await;
     let table = [("accept", "application/json;as=Table;v=v1;g=meta.k8s.io")];
     let table = api.send(Method::GET, DEPLOYMENTS, &table, "").await.expect(200);
     assert_eq!(table["rows"][0]["cells"][1], "0/2");

@@ -8,7 +8,7 @@ fn version(object: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_was_created_is_read_back_unchanged() {
+async fn created_objects_are_read_back_unchanged() {
     let api = Api::start().await;
     let created = api
         .post(&config_maps(""), &config_map("a", json!({"x": "1"})))
@@ -18,18 +18,18 @@ async fn what_was_created_is_read_back_unchanged() {
     assert!(!object["metadata"]["uid"].as_str().unwrap().is_empty());
     let read = api.get(&config_maps("a")).await;
     assert_eq!(read.body, created.body);
-    let again = api
+    let duplicate = api
         .post(&config_maps(""), &config_map("a", json!({})))
         .await
         .expect(409);
-    assert_eq!(again["reason"], "AlreadyExists");
-    assert_eq!(again["details"]["kind"], "configmaps");
+    assert_eq!(duplicate["reason"], "AlreadyExists");
+    assert_eq!(duplicate["details"]["kind"], "configmaps");
 }
 
 #[tokio::test]
-async fn objects_come_and_go_in_protobuf() {
+async fn requests_and_responses_in_protobuf() {
     let api = Api::start().await;
-    // ConfigMap "a" with data {"k": "v"}; then DeleteOptions with the uid "other" as a precondition.
+    // The ConfigMap `a` with data {"k": "v"}, and DeleteOptions with the precondition UID `other`.
     let object =
         b"k8s\0\x0a\x0f\x0a\x02v1\x12\x09ConfigMap\x12\x0d\x0a\x03\x0a\x01a\x12\x06\x0a\x01k\x12\x01v";
     let options = b"k8s\0\x0a\x13\x0a\x02v1\x12\x0dDeleteOptions\x12\x09\x12\x07\x0a\x05other";
@@ -57,11 +57,11 @@ async fn objects_come_and_go_in_protobuf() {
 }
 
 #[tokio::test]
-async fn names_are_generated() {
+async fn generates_names() {
     let api = Api::start().await;
-    let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
-    let first = api.post(&config_maps(""), &wanted).await.expect(201);
-    let second = api.post(&config_maps(""), &wanted).await.expect(201);
+    let template = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "web-"}});
+    let first = api.post(&config_maps(""), &template).await.expect(201);
+    let second = api.post(&config_maps(""), &template).await.expect(201);
     assert!(first["metadata"]["name"].as_str().unwrap().starts_with("web-"));
     assert_ne!(first["metadata"]["name"], second["metadata"]["name"]);
     let nameless = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {}});
@@ -70,7 +70,7 @@ async fn names_are_generated() {
 }
 
 #[tokio::test]
-async fn a_dry_run_answers_and_stores_nothing() {
+async fn dry_run_stores_nothing() {
     let api = Api::start().await;
     let path = format!("{}?dryRun=All", config_maps(""));
     let object = api.post(&path, &config_map("a", json!({}))).await.expect(201);
@@ -79,7 +79,7 @@ async fn a_dry_run_answers_and_stores_nothing() {
 }
 
 #[tokio::test]
-async fn unknown_fields_are_warned_about_or_refused() {
+async fn unknown_fields_follow_field_validation() {
     let api = Api::start().await;
     let mut object = config_map("a", json!({}));
     object["nonsense"] = json!(1);
@@ -100,7 +100,7 @@ async fn unknown_fields_are_warned_about_or_refused() {
 }
 
 #[tokio::test]
-async fn an_update_needs_the_version_it_is_based_on() {
+async fn updates_require_the_current_version() {
     let api = Api::start().await;
     let mut object = api
         .post(&config_maps(""), &config_map("a", json!({})))
@@ -113,20 +113,20 @@ async fn an_update_needs_the_version_it_is_based_on() {
     assert_eq!(updated["metadata"]["uid"], object["metadata"]["uid"]);
     let stale = api.put(&config_maps("a"), &object).await.expect(409);
     assert_eq!(stale["reason"], "Conflict");
-    // Without a version it replaces whatever is there.
+    // An update without a version is unconditional.
     object["metadata"]
         .as_object_mut()
         .unwrap()
         .remove("resourceVersion");
     object["data"]["k"] = json!("x");
     let forced = api.put(&config_maps("a"), &object).await.expect(200);
-    // And what changes nothing is no change.
+    // An update without changes does not change the version.
     let same = api.put(&config_maps("a"), &object).await.expect(200);
     assert_eq!(version(&forced), version(&same));
 }
 
 #[tokio::test]
-async fn an_update_of_what_is_not_there() {
+async fn updates_create_only_kinds_that_allow_it() {
     let api = Api::start().await;
     api.put(&config_maps("a"), &config_map("a", json!({})))
         .await
@@ -143,7 +143,7 @@ async fn an_update_of_what_is_not_there() {
 }
 
 #[tokio::test]
-async fn patches_apply_to_what_is_there() {
+async fn patches_apply_to_the_stored_object() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("a", json!({"x": "1"})))
         .await
@@ -175,7 +175,7 @@ async fn patches_apply_to_what_is_there() {
 }
 
 #[tokio::test]
-async fn patches_at_the_same_time_all_count() {
+async fn concurrent_patches_all_apply() {
     let api = Api::start().await;
     api.post(&config_maps(""), &config_map("a", json!({})))
         .await
@@ -194,7 +194,7 @@ async fn patches_at_the_same_time_all_count() {
 }
 
 #[tokio::test]
-async fn yaml_is_read() {
+async fn accepts_yaml() {
     let api = Api::start().await;
     let yaml = [("content-type", "application/yaml")];
     let body = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\ndata:\n  k: v\n";
@@ -206,7 +206,7 @@ async fn yaml_is_read() {
 }
 
 #[tokio::test]
-async fn status_and_the_rest_are_written_apart() {
+async fn status_and_spec_are_written_separately() {
     let api = Api::start().await;
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n"}, "spec": {"podCIDR": "10.0.0.0/24"}});
     api.post("/api/v1/nodes", &node).await.expect(201);
@@ -220,7 +220,7 @@ async fn status_and_the_rest_are_written_apart() {
     assert_eq!(after["status"]["addresses"][0]["address"], "192.0.2.1");
 }
 
-/// The texts of the `Warning` headers.
+/// Returns the texts of the `Warning` headers.
 fn warnings(reply: &crate::harness::Reply) -> Vec<String> {
     let values = reply.headers.get_all("warning").iter();
     values
@@ -230,7 +230,7 @@ fn warnings(reply: &crate::harness::Reply) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn what_there_is_to_say_of_a_body_is_said_whatever_comes_of_it() {
+async fn warnings_are_sent_with_successes_and_failures() {
     let api = Api::start().await;
     let services = "/api/v1/namespaces/default/services";
     let service = |spec: Value| json!({"metadata": {"name": "a"}, "spec": spec});
@@ -247,20 +247,20 @@ async fn what_there_is_to_say_of_a_body_is_said_whatever_comes_of_it() {
         (refused.code.as_u16(), warnings(&refused)),
         (422, vec![unknown.to_owned()])
     );
-    let good = json!({"nonsense": 1, "externalIPs": ["192.0.2.1"], "ports": [{"port": 80}]});
+    let valid = json!({"nonsense": 1, "externalIPs": ["192.0.2.1"], "ports": [{"port": 80}]});
     for code in [201, 409] {
-        let reply = api.post(services, &service(good.clone())).await;
+        let reply = api.post(services, &service(valid.clone())).await;
         assert_eq!(reply.code.as_u16(), code);
         assert_eq!(warnings(&reply), [unknown, deprecated]);
     }
     let (name, json) = (format!("{services}/a"), [("content-type", "application/json")]);
-    let stale = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": good});
+    let stale = json!({"metadata": {"name": "a", "resourceVersion": "1"}, "spec": valid});
     let stale = api.send(Method::PUT, &name, &json, stale.to_string()).await;
     assert_eq!(
         (stale.code.as_u16(), warnings(&stale)),
         (409, vec![unknown.to_owned()])
     );
-    let other = json!({"metadata": {"name": "b"}, "spec": good});
+    let other = json!({"metadata": {"name": "b"}, "spec": valid});
     let other = api.send(Method::PUT, &name, &json, other.to_string()).await;
     assert_eq!(
         (other.code.as_u16(), warnings(&other)),
