@@ -1,4 +1,4 @@
-//! Events that the server itself writes: what people should know about an object.
+//! Events that the server writes about objects.
 
 use api::kind;
 use serde_json::json;
@@ -8,7 +8,8 @@ use crate::registry::service::repair::Regarding;
 use crate::request::route::Target;
 use crate::verbs::resource::{Intent, Resources, decided};
 
-/// Writes a warning about an object. Events are best effort: a failure is logged, and not tried again.
+/// Writes an Event of type `Warning` about an object. Events are best effort: a failure is logged, without a
+/// retry.
 pub(crate) async fn warn(
     resources: &Resources,
     component: &str,
@@ -19,7 +20,7 @@ pub(crate) async fn warn(
     let written = write(resources, component, regarding, reason, message).await;
     if let Err(failure) = written {
         let error = failure.message();
-        tracing::warn!(reason, object = regarding.name, error, "an Event was lost");
+        tracing::warn!(reason, object = regarding.name, error, "Event not written");
     }
 }
 
@@ -35,7 +36,7 @@ async fn write(
     };
     let now = jiff::Timestamp::now();
     let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    // Events about objects without a namespace are in this one.
+    // Events about cluster-scoped objects are in the namespace `default`.
     let namespace = match &*regarding.namespace {
         "" => "default",
         namespace => namespace,

@@ -1,4 +1,4 @@
-//! Events are news, not state: they go after an hour, as upstream has it (`--event-ttl`).
+//! Expiry of Events after an hour, as upstream's `--event-ttl` has it by default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,14 +14,14 @@ use crate::request::query::{DeleteOptions, ListOptions};
 use crate::request::route::Target;
 use crate::verbs::resource::Resources;
 
-/// How long an Event is kept after it happened last.
+/// Time to live of an Event after its last occurrence.
 const EVENT_TTL: SignedDuration = SignedDuration::from_hours(1);
-/// How often old ones are looked for.
+/// Interval of the passes.
 const PERIOD: Duration = Duration::from_secs(60);
-/// Events looked at in one go, so that a pass holds few in memory.
+/// Page size of a pass, which bounds its memory.
 const PAGE_EVENTS: usize = 500;
 
-/// Removes old Events, until the server ends.
+/// Removes expired Events periodically, until shutdown.
 pub(crate) async fn run(resources: Arc<Resources>) {
     let mut shutdown = resources.shutdown.clone();
     let Some(kind) = kind::find("", "v1", "events") else {
@@ -32,13 +32,13 @@ pub(crate) async fn run(resources: Arc<Resources>) {
             () = shutdown.requested() => return,
             () = tokio::time::sleep(PERIOD) => {}
         }
-        if let Err(failure) = remove_old(&resources, kind, Timestamp::now()).await {
-            tracing::warn!(error = failure.message(), "old Events could not be removed");
+        if let Err(failure) = remove_expired(&resources, kind, Timestamp::now()).await {
+            tracing::warn!(error = failure.message(), "expired Events not removed");
         }
     }
 }
 
-async fn remove_old(resources: &Resources, kind: &'static Kind, now: Timestamp) -> Result<(), Failure> {
+async fn remove_expired(resources: &Resources, kind: &'static Kind, now: Timestamp) -> Result<(), Failure> {
     let all = Target::collection(kind, None);
     let mut options = ListOptions {
         limit: Some(PAGE_EVENTS),
@@ -46,7 +46,7 @@ async fn remove_old(resources: &Resources, kind: &'static Kind, now: Timestamp) 
     };
     loop {
         let page = resources.list(&all, &options).await?;
-        for entry in page.entries.iter().filter(|entry| is_old(&entry.value, now)) {
+        for entry in page.entries.iter().filter(|entry| is_expired(&entry.value, now)) {
             remove(resources, kind, entry).await?;
         }
         match page.continue_token {
@@ -58,7 +58,7 @@ async fn remove_old(resources: &Resources, kind: &'static Kind, now: Timestamp) 
 
 async fn remove(resources: &Resources, kind: &'static Kind, entry: &Entry) -> Result<(), Failure> {
     let target = Target::at_key(kind, &entry.key);
-    // One that has changed meanwhile is news again.
+    // The version is a precondition: an Event that occurred again in the meantime stays.
     let unchanged = DeleteOptions {
         resource_version: Some(entry.modified.to_string()),
         ..DeleteOptions::default()
@@ -69,8 +69,9 @@ async fn remove(resources: &Resources, kind: &'static Kind, entry: &Entry) -> Re
     }
 }
 
-/// Whether an Event happened last long ago; one that does not say when is as old as the object.
-fn is_old(bytes: &[u8], now: Timestamp) -> bool {
+/// True if the last occurrence of an Event is longer ago than [`EVENT_TTL`]. An Event without times counts from
+/// its creation.
+fn is_expired(bytes: &[u8], now: Timestamp) -> bool {
     let Ok(event) = serde_json::from_slice::<Value>(bytes) else {
         return true;
     };

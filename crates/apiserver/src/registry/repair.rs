@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use store::{EventKind, Revision, StoreError, Watch};
 use tokio::time::Instant;
 
-use crate::event;
+use crate::registry::event;
 use crate::registry::service::repair::ports::Suspects;
 use crate::registry::service::repair::{
     AllocationRecords, Audit, Counts, Finding, RepairAction, SERVICES_PREFIX, addresses, ports, transactions,

@@ -1,4 +1,4 @@
-//! Answers that do not depend on objects: discovery, OpenAPI and the version.
+//! Discovery, OpenAPI and version: responses that do not depend on stored objects.
 
 use api::discovery::{self, AGGREGATED_CONTENT_TYPE};
 use api::openapi::{self, v2};
@@ -13,11 +13,11 @@ use crate::request::negotiation::{Encoding, accepts_aggregated_discovery};
 use crate::transport::response::{self, ApiResponse};
 use crate::version::GIT_VERSION;
 
-/// The media type of the v2 document as a message, and the one that clients before 1.27 ask for.
+/// Media types of the OpenAPI v2 document in protobuf; the second one is that of clients before 1.27.
 const OPENAPI_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 const OPENAPI_PROTOBUF_OLD: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
 
-/// `/version`.
+/// Returns the response to `/version`.
 pub(crate) fn version() -> ApiResponse {
     let version = json!({
         "major": "1",
@@ -37,18 +37,18 @@ pub(crate) fn version() -> ApiResponse {
     response::tree(StatusCode::OK, &version)
 }
 
-/// `/openid/v1/jwks`.
+/// Returns the response to `/openid/v1/jwks`: the public keys of ServiceAccount tokens.
 pub(crate) fn token_keys(accounts: &ServiceAccounts) -> ApiResponse {
     let keys = Bytes::from(accounts.key_set().to_string());
     response::document("application/jwk-set+json", keys)
 }
 
-/// `/.well-known/openid-configuration`.
+/// Returns the response to `/.well-known/openid-configuration`.
 pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> ApiResponse {
     response::tree(StatusCode::OK, &accounts.discovery(host))
 }
 
-/// The prepared document at a path. `host` is how the client calls the server.
+/// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request.
 pub(crate) fn at(path: &str, host: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let found = |document: Option<Value>| {
@@ -110,13 +110,13 @@ fn openapi_v2(headers: &HeaderMap) -> Result<ApiResponse, Failure> {
     }))
 }
 
-/// A document that its hash stands for: clients that have it already are told so.
+/// Returns a document with its hash as the entity tag, or 304 if the client has the document.
 fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiResponse) -> ApiResponse {
     let tag = format!("\"{hash}\"");
-    let known = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
-    let is_known =
-        known.is_some_and(|known| known.split(',').any(|k| k.trim().trim_start_matches("W/") == tag));
-    let mut answer = match is_known {
+    let client_tags = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
+    let is_current =
+        client_tags.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == tag));
+    let mut answer = match is_current {
         true => response::not_modified(),
         false => document(),
     };
@@ -133,7 +133,7 @@ fn aggregated(tree: &Value) -> ApiResponse {
     response::document(AGGREGATED_CONTENT_TYPE, Bytes::from(tree.to_string()))
 }
 
-/// `/`: what else there is.
+/// Returns the paths that `/` lists.
 fn paths() -> Value {
     let mut paths: Vec<String> = vec!["/api".to_owned(), "/api/v1".to_owned(), "/apis".to_owned()];
     for (group, versions) in discovery::groups() {
@@ -160,7 +160,7 @@ fn paths() -> Value {
     json!({ "paths": paths })
 }
 
-/// The word of Go for this machine, as clients expect it.
+/// Returns Go's name of the CPU architecture, as clients expect it.
 fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

@@ -1,4 +1,4 @@
-//! Objects and pages in the form that the client asked for.
+//! Encoding of objects and lists in the form that the client accepts.
 
 use api::kind::Kind;
 use api::tree::{child, clear, text};
@@ -11,20 +11,20 @@ use crate::failure::Failure;
 use crate::request::negotiation::{Encoding, Form, Representation};
 use crate::verbs::page::Page;
 
-/// What of the object a row of a table carries, the `includeObject` parameter.
+/// The part of an object that a table row includes: the `includeObject` parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum IncludeObject {
-    /// Nothing.
+    /// No object.
     Nothing,
-    /// Its metadata.
+    /// Metadata only.
     Metadata,
-    /// All of it.
+    /// The whole object.
     Whole,
 }
 
 impl IncludeObject {
-    /// Reads the parameter.
-    pub(crate) fn read(text: &str) -> IncludeObject {
+    /// Parses the parameter.
+    pub(crate) fn parse(text: &str) -> IncludeObject {
         match text {
             "None" => IncludeObject::Nothing,
             "Object" => IncludeObject::Whole,
@@ -33,10 +33,10 @@ impl IncludeObject {
     }
 }
 
-/// The definition of a `Status`.
+/// OpenAPI definition of `Status`.
 pub(crate) const STATUS_DEFINITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
-/// One object in the form that was asked for.
+/// Encodes one object in a negotiated form.
 pub(crate) fn object(
     kind: &Kind,
     bytes: Bytes,
@@ -46,7 +46,7 @@ pub(crate) fn object(
     if form.is_plain() && kind.is_stored_form() {
         return Ok(bytes);
     }
-    let object = read(&bytes)?;
+    let object = parse(&bytes)?;
     match form.representation {
         Representation::Objects => encoded(&kind.of_stored(object), kind.definition, form.encoding),
         Representation::Metadata if form.encoding == Encoding::Protobuf => {
@@ -66,12 +66,12 @@ pub(crate) fn object(
     }
 }
 
-/// A `Status` in the encoding that was asked for.
+/// Encodes a `Status`.
 pub(crate) fn status(bytes: &[u8], encoding: Encoding) -> Result<Bytes, Failure> {
-    encoded(&read(bytes)?, STATUS_DEFINITION, encoding)
+    encoded(&parse(bytes)?, STATUS_DEFINITION, encoding)
 }
 
-/// A tree as it is sent; `definition` is the full name of its type.
+/// Encodes a tree; `definition` is the OpenAPI name of its type.
 pub(crate) fn encoded(tree: &Value, definition: &str, encoding: Encoding) -> Result<Bytes, Failure> {
     match encoding {
         Encoding::Json => Ok(tree_bytes(tree)),
@@ -80,8 +80,8 @@ pub(crate) fn encoded(tree: &Value, definition: &str, encoding: Encoding) -> Res
             let mut tree = tree.clone();
             tree.sort_all_objects();
             let text = serde_saphyr::to_string(&tree).map_err(|error| {
-                tracing::error!(%error, "an object could not be written as YAML");
-                Failure::internal("the object has no form in YAML")
+                tracing::error!(%error, "object not encoded as YAML");
+                Failure::internal("the object cannot be encoded as YAML")
             })?;
             Ok(text.into())
         }
@@ -98,7 +98,7 @@ fn no_protobuf() -> Failure {
     Failure::new(http::StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
 }
 
-/// A table of rows.
+/// Builds a `Table`.
 pub(crate) fn table_of(kind: &Kind, rows: Vec<Value>, metadata: Value) -> Value {
     let mut table = json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata });
     table["columnDefinitions"] = table::column_definitions(kind);
@@ -106,7 +106,7 @@ pub(crate) fn table_of(kind: &Kind, rows: Vec<Value>, metadata: Value) -> Value 
     table
 }
 
-/// An object's row.
+/// Builds the table row of an object.
 pub(crate) fn row(kind: &Kind, object: Value, include: IncludeObject) -> Value {
     let cells = table::cells(kind, &object, Timestamp::now());
     let object = match include {
@@ -117,7 +117,7 @@ pub(crate) fn row(kind: &Kind, object: Value, include: IncludeObject) -> Value {
     json!({ "cells": cells, "object": object })
 }
 
-/// The object's metadata as an object of its own.
+/// Returns the metadata of an object as a `PartialObjectMetadata`.
 pub(crate) fn metadata_only(object: &Value) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
@@ -126,7 +126,7 @@ pub(crate) fn metadata_only(object: &Value) -> Value {
     })
 }
 
-/// A page in the form that was asked for, as pieces that share the store's bytes where they can.
+/// Encodes a list in a negotiated form. Plain JSON lists share the bytes of the store.
 pub(crate) fn page(
     kind: &Kind,
     page: Page,
@@ -145,33 +145,33 @@ pub(crate) fn page(
         let head = list_head(kind.list_kind, &kind.api_version(), &metadata);
         return Ok(list_pieces(kind, head, values));
     }
-    let list = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
+    let list_of = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
     let mut list = match form.representation {
-        Representation::Objects => list(kind.list_kind, &kind.api_version()),
-        _ => list("PartialObjectMetadataList", "meta.k8s.io/v1"),
+        Representation::Objects => list_of(kind.list_kind, &kind.api_version()),
+        _ => list_of("PartialObjectMetadataList", "meta.k8s.io/v1"),
     };
     if form.encoding == Encoding::Protobuf {
-        let message = |bytes: Bytes| {
-            let object = read(&bytes)?;
+        let encode_item = |bytes: Bytes| {
+            let object = parse(&bytes)?;
             match form.representation {
                 Representation::Objects => protobuf::message(&kind.of_stored(object), kind.definition),
                 _ => protobuf::metadata_message(&object),
             }
             .ok_or_else(no_protobuf)
         };
-        let items: Result<Vec<Vec<u8>>, Failure> = values.map(message).collect();
+        let items: Result<Vec<Vec<u8>>, Failure> = values.map(encode_item).collect();
         let bytes = protobuf::write_list(&list, items?.into_iter()).ok_or_else(no_protobuf)?;
         return Ok(vec![bytes.into()]);
     }
-    let shown = |bytes: Bytes| {
-        let object = read(&bytes)?;
+    let convert = |bytes: Bytes| {
+        let object = parse(&bytes)?;
         Ok(match form.representation {
             Representation::Objects => untyped(kind.of_stored(object)),
             Representation::Metadata => metadata_only(&object),
             Representation::Table => row(kind, object, include),
         })
     };
-    let items: Result<Vec<Value>, Failure> = values.map(shown).collect();
+    let items: Result<Vec<Value>, Failure> = values.map(convert).collect();
     match form.representation {
         Representation::Table => list = table_of(kind, items?, metadata),
         _ => list["items"] = items?.into(),
@@ -179,17 +179,17 @@ pub(crate) fn page(
     Ok(vec![encoded(&list, "", form.encoding)?])
 }
 
-/// An item of a list, which says the type for all.
+/// Returns a list item. Items have no type: the list has it for all.
 fn untyped(mut object: Value) -> Value {
     clear(&mut object, "apiVersion");
     clear(&mut object, "kind");
     object
 }
 
-/// The objects of a list have no `apiVersion` and `kind` of their own: the list says them for all. In the stored
-/// bytes they come first, always the same, so leaving them out is a matter of slicing.
+/// Returns a list as pieces. Items of a list have no `apiVersion` and `kind`. Stored bytes begin with these
+/// fields, always the same, so the items are slices of the stored bytes.
 fn list_pieces(kind: &Kind, head: Bytes, values: impl ExactSizeIterator<Item = Bytes>) -> Vec<Bytes> {
-    let own_head = format!(
+    let type_fields = format!(
         r#"{{"apiVersion":"{}","kind":"{}","#,
         kind.api_version(),
         kind.kind
@@ -198,9 +198,9 @@ fn list_pieces(kind: &Kind, head: Bytes, values: impl ExactSizeIterator<Item = B
     pieces.push(head);
     for (index, bytes) in values.enumerate() {
         let is_first = index == 0;
-        if bytes.starts_with(own_head.as_bytes()) {
+        if bytes.starts_with(type_fields.as_bytes()) {
             pieces.push(Bytes::from_static(if is_first { b"{" } else { b",{" }));
-            pieces.push(bytes.slice(own_head.len()..));
+            pieces.push(bytes.slice(type_fields.len()..));
         } else {
             if !is_first {
                 pieces.push(Bytes::from_static(b","));
@@ -218,9 +218,9 @@ fn list_head(list_kind: &str, api_version: &str, metadata: &Value) -> Bytes {
     Bytes::from(head)
 }
 
-fn read(bytes: &[u8]) -> Result<Value, Failure> {
+fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        tracing::error!(%error, "a stored object is not JSON");
+        tracing::error!(%error, "stored object is not valid JSON");
         Failure::internal("a stored object cannot be read")
     })
 }

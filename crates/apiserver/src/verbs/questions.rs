@@ -1,4 +1,4 @@
-//! Kinds that are questions: what is sent is answered at once and never kept.
+//! Reviews and token requests: kinds that are answered at once and never stored.
 
 use api::kind::{Kind, TOKEN_REQUEST};
 use http::{HeaderMap, StatusCode};
@@ -17,7 +17,7 @@ use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing;
 use crate::verbs::resource::{decode_body, settle_namespace};
 
-/// Whom questions are put to.
+/// The parts of the server that answer reviews, for one requester.
 pub(crate) struct Asked<'a> {
     pub(crate) authenticator: &'a Authenticator,
     pub(crate) authorizer: &'a Authorizer,
@@ -25,7 +25,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) requester: &'a Identity,
 }
 
-/// Whether a target is a question, or takes one.
+/// True if the target is a review, or a subresource that takes a token request.
 pub(crate) fn is_question(target: &Target) -> bool {
     !target.kind.is_kept() || is_token_request(target)
 }
@@ -38,7 +38,7 @@ fn is_token_request(target: &Target) -> bool {
 }
 
 impl Asked<'_> {
-    /// Answers a question.
+    /// Decides about a review or issues a token.
     pub(crate) fn answer(
         &self,
         target: &Target,
@@ -48,8 +48,8 @@ impl Asked<'_> {
     ) -> Result<ApiResponse, Failure> {
         let (format, query) = (body_format(headers)?, Query::parse(query));
         let encoding = negotiation::form(headers, &query, target.kind)?.encoding;
-        let created = |answered: &Value, kind: &Kind| {
-            let bytes = printing::encoded(answered, kind.definition, encoding)?;
+        let created = |review: &Value, kind: &Kind| {
+            let bytes = printing::encoded(review, kind.definition, encoding)?;
             Ok(response::object(StatusCode::CREATED, bytes, encoding))
         };
         if is_token_request(target) {
@@ -59,8 +59,8 @@ impl Asked<'_> {
                 self.admission
                     .admit_token_request(index, target, self.requester, request)
             };
-            let answered = service_accounts.issue(target, body, format, admit)?;
-            return created(&answered, &TOKEN_REQUEST);
+            let token_request = service_accounts.issue(target, body, format, admit)?;
+            return created(&token_request, &TOKEN_REQUEST);
         }
         let validation = match query.text("fieldValidation") {
             "Strict" => FieldValidation::Strict,
@@ -68,12 +68,9 @@ impl Asked<'_> {
             _ => FieldValidation::Warn,
         };
         let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
-        let answered = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
-        match answered {
-            Ok(answered) => Ok(response::with_warnings(
-                created(&answered, target.kind)?,
-                &warnings,
-            )),
+        let reviewed = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
+        match reviewed {
+            Ok(reviewed) => Ok(response::with_warnings(created(&reviewed, target.kind)?, &warnings)),
             Err(failure) => Err(failure.warned(warnings)),
         }
     }

@@ -1,11 +1,11 @@
 use super::*;
 
 #[test]
-fn the_last_time_counts() {
+fn events_expire_after_their_last_occurrence() {
     let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
-    let old = br#"{"metadata":{"creationTimestamp":"2026-01-01T10:00:00Z"}}"#;
-    assert!(is_old(old, now));
-    let again = br#"{"metadata":{"creationTimestamp":"2026-01-01T10:00:00Z"},"lastTimestamp":"2026-01-01T11:30:00Z"}"#;
-    assert!(!is_old(again, now));
-    assert!(is_old(b"{}", now));
+    let single = br#"{"metadata":{"creationTimestamp":"2026-01-01T10:00:00Z"}}"#;
+    assert!(is_expired(single, now));
+    let repeated = br#"{"metadata":{"creationTimestamp":"2026-01-01T10:00:00Z"},"lastTimestamp":"2026-01-01T11:30:00Z"}"#;
+    assert!(!is_expired(repeated, now));
+    assert!(is_expired(b"{}", now));
 }

@@ -1,4 +1,4 @@
-//! What is left in a Namespace that is being deleted, and how its conditions say so.
+//! Remaining content of a Namespace that is being deleted, and the conditions that report it.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use store::Entry;
 
-/// What is left.
+/// Counts of remaining objects.
 #[derive(Debug, Default)]
 pub(super) struct Content {
-    /// Objects by resource and group.
+    /// Remaining objects by `RESOURCE.GROUP`.
     resources: BTreeMap<String, usize>,
-    /// Objects by the finalizer that they wait for.
+    /// Remaining objects by finalizer.
     finalizers: BTreeMap<String, usize>,
-    /// Why kinds could not be deleted.
+    /// Errors of kinds whose objects could not be deleted.
     pub(super) failures: Vec<String>,
 }
 
 impl Content {
-    /// Counts the objects of a kind that are left.
+    /// Adds the remaining objects of a kind.
     pub(super) fn add(&mut self, kind: &Kind, entries: &[Entry]) {
         #[derive(Deserialize)]
         struct Object {
@@ -41,21 +41,21 @@ impl Content {
         }
     }
 
-    /// Whether nothing is left.
+    /// True if no objects remain and no kind failed.
     pub(super) fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.failures.is_empty()
     }
 
-    /// The Namespace with conditions that say what is left; `None` if they do already.
-    pub(super) fn told(&self, namespace: &Value, now: Timestamp) -> Option<Value> {
+    /// Returns the Namespace with conditions that report the content; `None` if they are unchanged.
+    pub(super) fn with_conditions(&self, namespace: &Value, now: Timestamp) -> Option<Value> {
         let before = items(child(namespace, "status"), "conditions");
         let conditions: Vec<Value> = self.conditions(before, now);
         if conditions == before {
             return None;
         }
-        let mut told = namespace.clone();
-        object_mut(&mut told, "status").insert("conditions".to_owned(), conditions.into());
-        Some(told)
+        let mut changed = namespace.clone();
+        object_mut(&mut changed, "status").insert("conditions".to_owned(), conditions.into());
+        Some(changed)
     }
 
     fn conditions(&self, before: &[Value], now: Timestamp) -> Vec<Value> {
@@ -67,7 +67,7 @@ impl Content {
             let since = since.map_or(&*time, |known| text(known, "lastTransitionTime"));
             json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
         };
-        let said = |text: &str| text.to_owned();
+        let owned = |text: &str| text.to_owned();
         let failed = condition(
             "NamespaceDeletionContentFailure",
             !self.failures.is_empty(),
@@ -77,7 +77,7 @@ impl Content {
                 "ContentDeletionFailed"
             },
             match self.failures.as_slice() {
-                [] => said("All content successfully deleted, may be waiting on finalization"),
+                [] => owned("All content successfully deleted, may be waiting on finalization"),
                 failures => format!(
                     "Failed to delete all resource types, {} remaining: {}",
                     failures.len(),
@@ -90,7 +90,7 @@ impl Content {
                 "NamespaceContentRemaining",
                 false,
                 "ContentRemoved",
-                said("All content successfully removed"),
+                owned("All content successfully removed"),
             ),
             Some(listed) => {
                 let message = format!("Some resources are remaining: {listed}");
@@ -99,7 +99,7 @@ impl Content {
         };
         let finalizers = match listed(&self.finalizers, "in") {
             None => {
-                let message = said("All content-preserving finalizers finished");
+                let message = owned("All content-preserving finalizers finished");
                 condition(
                     "NamespaceFinalizersRemaining",
                     false,
@@ -117,9 +117,9 @@ impl Content {
                 )
             }
         };
-        // All kinds are known here without asking anybody.
-        let discovered = said("All resources successfully discovered");
-        let parsed = said("All legacy kube types successfully parsed");
+        // Discovery cannot fail: the server has all kinds itself.
+        let discovered = owned("All resources successfully discovered");
+        let parsed = owned("All legacy kube types successfully parsed");
         vec![
             condition(
                 "NamespaceDeletionDiscoveryFailure",
@@ -140,7 +140,7 @@ impl Content {
     }
 }
 
-/// Names with their counts; `None` if there are none.
+/// Returns names with their counts; `None` without names.
 fn listed(counts: &BTreeMap<String, usize>, word: &str) -> Option<String> {
     let each: Vec<String> = counts
         .iter()

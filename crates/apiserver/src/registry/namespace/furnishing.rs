@@ -1,6 +1,6 @@
-//! What every Namespace has from its first moment: the ServiceAccount `default`, and the certificate of the cluster's
-//! authority in the ConfigMap `kube-root-ca.crt`. Both come with the Namespace in one transaction, and come again when
-//! somebody removes or changes them.
+//! Default objects of every Namespace: the ServiceAccount `default`, and the ConfigMap `kube-root-ca.crt` with the
+//! cluster CA certificate. They are created in the transaction that creates the Namespace, and restored after
+//! changes.
 
 use std::sync::Arc;
 
@@ -16,15 +16,15 @@ use crate::shutdown::Shutdown;
 use crate::verbs::resource::{Intent, Resources, decided, encoded, newborn};
 
 const ACCOUNT: &str = "default";
-const AUTHORITY: &str = "kube-root-ca.crt";
-const AUTHORITY_FILE: &str = "ca.crt";
+const CA_CONFIG_MAP: &str = "kube-root-ca.crt";
+const CA_CONFIG_MAP_KEY: &str = "ca.crt";
 
 /// A kind and an object of it.
-type Furnishing = (&'static Kind, Value);
+type DefaultObject = (&'static Kind, Value);
 
 impl Resources {
-    /// Adds to the transaction that makes a Namespace what comes with it; nothing for other kinds.
-    pub(crate) fn furnish(
+    /// Adds the default objects to the transaction that creates a Namespace. Does nothing for other kinds.
+    pub(crate) fn add_default_objects(
         &self,
         target: &Target,
         object: &Value,
@@ -34,12 +34,12 @@ impl Resources {
             return Ok(());
         }
         let namespace = text(child(object, "metadata"), "name");
-        for (kind, furnishing) in furnishings(namespace, &self.authority)? {
-            let key = kind.store_key(namespace, text(child(&furnishing, "metadata"), "name"));
+        for (kind, object) in default_objects(namespace, &self.authority)? {
+            let key = kind.store_key(namespace, text(child(&object, "metadata"), "name"));
             if self.store.index().get(&key).is_some() {
                 continue;
             }
-            let value = encoded(&newborn(kind, furnishing));
+            let value = encoded(&newborn(kind, object));
             transaction
                 .expectations
                 .push((key.as_str().into(), Expectation::Absent));
@@ -49,12 +49,12 @@ impl Resources {
     }
 }
 
-/// Brings back what is removed or changed, until the server ends.
-pub(crate) async fn keep(resources: Arc<Resources>, mut shutdown: Shutdown) {
+/// Restores default objects that are removed or changed, until shutdown.
+pub(crate) async fn maintain(resources: Arc<Resources>, mut shutdown: Shutdown) {
     tokio::select! {
         () = shutdown.requested() => {}
         result = watch(&resources) => if let Err(error) = result {
-            tracing::error!(%error, "the default ServiceAccounts are not looked after any more");
+            tracing::error!(%error, "default objects of namespaces no longer maintained");
         }
     }
 }
@@ -62,21 +62,21 @@ pub(crate) async fn keep(resources: Arc<Resources>, mut shutdown: Shutdown) {
 async fn watch(resources: &Resources) -> Result<(), StoreError> {
     let index = resources.store.index();
     loop {
-        // From here again whenever a watch did not keep up.
+        // The list is read again whenever a watch has lagged.
         let listing = index.list("/namespaces/", None, None, None)?;
         let mut accounts = index.watch("/serviceaccounts/", listing.revision)?;
-        let mut authorities = index.watch("/configmaps/", listing.revision)?;
+        let mut config_maps = index.watch("/configmaps/", listing.revision)?;
         for entry in &listing.entries {
             ensure(resources, entry.key.rsplit('/').next().unwrap_or_default()).await;
         }
         loop {
             let event = tokio::select! {
                 event = accounts.next() => event,
-                event = authorities.next() => event,
+                event = config_maps.next() => event,
             };
             match event {
                 Ok(event) => {
-                    if let Some(namespace) = bereft(&event) {
+                    if let Some(namespace) = affected_namespace(&event) {
                         ensure(resources, namespace).await;
                     }
                 }
@@ -87,31 +87,31 @@ async fn watch(resources: &Resources) -> Result<(), StoreError> {
     }
 }
 
-/// The Namespace that an event may have taken something from.
-fn bereft(event: &Event) -> Option<&str> {
+/// Returns the Namespace whose default object an event removed or changed.
+fn affected_namespace(event: &Event) -> Option<&str> {
     let mut segments = event.key.rsplit('/');
     let (name, namespace, plural) = (segments.next()?, segments.next()?, segments.next()?);
-    let is_ours = match plural {
+    let is_default_object = match plural {
         "serviceaccounts" => name == ACCOUNT && event.kind == EventKind::Deleted,
-        _ => name == AUTHORITY && event.kind != EventKind::Created,
+        _ => name == CA_CONFIG_MAP && event.kind != EventKind::Created,
     };
-    is_ours.then_some(namespace)
+    is_default_object.then_some(namespace)
 }
 
-/// Makes what a Namespace lacks, unless it is ending.
+/// Restores the default objects of a Namespace, unless it is being deleted.
 async fn ensure(resources: &Resources, namespace: &str) {
-    let is_there = namespace_kind().is_ok_and(|kind| {
+    let is_active = namespace_kind().is_ok_and(|kind| {
         let entry = resources.store.index().get(&kind.store_key("", namespace));
         entry.is_some_and(|entry| {
             serde_json::from_slice::<api::object::Namespace>(&entry.value)
                 .is_ok_and(|namespace| namespace.metadata.deletion_timestamp.is_none())
         })
     });
-    if !is_there {
+    if !is_active {
         return;
     }
     let ensured = async {
-        for (kind, object) in furnishings(namespace, &resources.authority)? {
+        for (kind, object) in default_objects(namespace, &resources.authority)? {
             restore(resources, kind, namespace, object).await?;
         }
         Ok::<(), Failure>(())
@@ -120,7 +120,7 @@ async fn ensure(resources: &Resources, namespace: &str) {
         tracing::warn!(
             namespace,
             error = failure.message(),
-            "what every namespace has could not be made"
+            "default objects of a namespace not restored"
         );
     }
 }
@@ -141,12 +141,12 @@ async fn restore(
                 .await?;
             return Ok(());
         };
-        let wanted = child(object, "data");
-        if wanted.is_null() || child(&stored.object, "data") == wanted {
+        let desired = child(object, "data");
+        if desired.is_null() || child(&stored.object, "data") == desired {
             return Ok(());
         }
         let mut changed = stored.object.clone();
-        set(&mut changed, "data", wanted.clone());
+        set(&mut changed, "data", desired.clone());
         resources
             .replace(target, stored, changed, Vec::new(), Intent::SERVER)
             .await
@@ -154,23 +154,23 @@ async fn restore(
     })
     .await;
     match restored {
-        // Somebody else made it, or the Namespace has begun to end.
+        // Another server restored it, or the Namespace is being deleted.
         Err(failure) if matches!(failure.reason(), "AlreadyExists" | "Forbidden" | "NotFound") => Ok(()),
         other => other,
     }
 }
 
-fn furnishings(namespace: &str, authority: &str) -> Result<[Furnishing; 2], Failure> {
+fn default_objects(namespace: &str, ca_certificate: &str) -> Result<[DefaultObject; 2], Failure> {
     let find = |plural| kind::find("", "v1", plural).ok_or_else(Failure::no_such_path);
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": ACCOUNT, "namespace": namespace}});
-    let about = "The authority that signed the API server's certificate, for clients in the cluster.";
-    let authority = json!({"apiVersion": "v1", "kind": "ConfigMap",
-        "metadata": {"name": AUTHORITY, "namespace": namespace,
-                     "annotations": {"kubernetes.io/description": about}},
-        "data": {AUTHORITY_FILE: authority}});
+    let description = "CA that signed the API server's certificate, for clients in the cluster.";
+    let config_map = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": CA_CONFIG_MAP, "namespace": namespace,
+                     "annotations": {"kubernetes.io/description": description}},
+        "data": {CA_CONFIG_MAP_KEY: ca_certificate}});
     Ok([
         (find("serviceaccounts")?, account),
-        (find("configmaps")?, authority),
+        (find("configmaps")?, config_map),
     ])
 }

@@ -1,4 +1,4 @@
-//! Namespaces: what may be created in them, and how they end.
+//! Namespaces: checks on creation and deletion, default objects, and termination.
 
 mod content;
 mod furnishing;
@@ -15,18 +15,18 @@ use store::{Expectation, Index, Key};
 use crate::failure::Failure;
 use crate::request::route::Target;
 
-/// Those that are there from the start.
+/// Namespaces that the server creates at start.
 pub(crate) const DEFAULT_NAMESPACES: [&str; 4] = ["default", "kube-system", "kube-public", "kube-node-lease"];
-/// Those that cannot be deleted.
+/// Namespaces that cannot be deleted.
 const UNDELETABLE: [&str; 3] = ["default", "kube-system", "kube-public"];
 
-/// The finalizer that stands for a Namespace's content.
+/// The finalizer of a Namespace's content.
 const FINALIZER: &str = "kubernetes";
-/// The label by which selectors can mean a Namespace by its name.
+/// Label with the Namespace's name, for selectors.
 const NAME_LABEL: &str = "kubernetes.io/metadata.name";
 
-/// What must hold when an object is created in the namespace of `target`: it exists and is not being deleted, and
-/// that is still so at the commit. Nothing for a kind without namespaces.
+/// Checks that the namespace of `target` exists and is not being deleted. Returns the expectation that this is
+/// still so at the commit, or `None` for a cluster-scoped kind.
 pub(crate) fn guard_create(
     index: &Index,
     target: &Target,
@@ -40,9 +40,9 @@ pub(crate) fn guard_create(
     let entry = index
         .get(&namespaces.store_key("", namespace))
         .ok_or_else(|| Failure::not_found(namespaces, namespace))?;
-    let is_ending = serde_json::from_slice::<Namespace>(&entry.value)
+    let is_terminating = serde_json::from_slice::<Namespace>(&entry.value)
         .map_or(true, |namespace| namespace.metadata.deletion_timestamp.is_some());
-    if is_ending {
+    if is_terminating {
         let name = text(child(object, "metadata"), "name");
         let why =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
@@ -56,7 +56,7 @@ pub(crate) fn guard_create(
     Ok(Some((entry.key, Expectation::At(entry.modified))))
 }
 
-/// The namespaces that the cluster cannot be without stay.
+/// Refuses to delete Namespaces that the cluster needs.
 pub(crate) fn guard_delete(target: &Target) -> Result<(), Failure> {
     if target.kind.kind == "Namespace" && UNDELETABLE.contains(&target.name()) {
         return Err(Failure::forbidden(
@@ -68,7 +68,7 @@ pub(crate) fn guard_delete(target: &Target) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Labels a Namespace with its name.
+/// Sets the label with the Namespace's name.
 pub(crate) fn default_on_write(namespace: &mut Value) {
     let name = text(child(namespace, "metadata"), "name").to_owned();
     if !name.is_empty()
@@ -79,7 +79,7 @@ pub(crate) fn default_on_write(namespace: &mut Value) {
     api::metadata::omit_empty(namespace);
 }
 
-/// A new Namespace is active and has its finalizer.
+/// Sets the phase and the finalizer of a new Namespace.
 pub(crate) fn prepare_create(namespace: &mut Value) {
     let mut finalizers = vec![json!(FINALIZER)];
     let given = api::tree::items(child(namespace, "spec"), "finalizers");
@@ -88,14 +88,14 @@ pub(crate) fn prepare_create(namespace: &mut Value) {
     set(namespace, "status", json!({"phase": "Active"}));
 }
 
-/// Spec and status change only by `finalize` and `status`.
+/// Restores spec and status, which change only through `finalize` and `status`.
 pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     for field in ["spec", "status"] {
         set_or_clear(new, field, old.get(field).cloned());
     }
 }
 
-/// A Namespace without its finalizer.
+/// Returns a Namespace without its finalizer.
 pub(crate) fn finalized(namespace: &Value) -> Value {
     let mut finalized = namespace.clone();
     if let Some(spec) = as_object_mut(&mut finalized).get_mut("spec")
@@ -106,7 +106,7 @@ pub(crate) fn finalized(namespace: &Value) -> Value {
     finalized
 }
 
-/// The row of Namespaces.
+/// Returns the kind `Namespace`.
 pub(crate) fn namespace_kind() -> Result<&'static api::kind::Kind, Failure> {
     api::kind::find("", "v1", "namespaces").ok_or_else(|| Failure::internal("namespaces are not served"))
 }

@@ -1,4 +1,4 @@
-//! The end of Namespaces: what is in them goes first, then they.
+//! Termination of Namespaces: deletes their content, then removes their finalizer.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -17,24 +17,24 @@ use crate::request::query::{DeleteOptions, ListOptions};
 use crate::request::route::Target;
 use crate::verbs::resource::{Intent, Interruption, Resources};
 
-/// How long to wait before a Namespace whose content is still there is looked at again; doubled each time.
+/// First delay before a Namespace with remaining content is processed again; doubled each time, up to `RETRY_MAX`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
 const RETRY_MAX: Duration = Duration::from_secs(15);
 
-/// When a Namespace is looked at again.
+/// The next attempt on a Namespace.
 struct Due {
     at: Instant,
-    pause: Duration,
+    delay: Duration,
 }
 
-/// Ends Namespaces that are being deleted, until the server ends. Holding up one holds up no other for longer than
-/// a pass over its content takes.
+/// Terminates Namespaces that are being deleted, until shutdown. A Namespace that cannot be terminated delays
+/// others only by one pass over its content.
 pub(crate) async fn run(resources: Arc<Resources>) {
     let mut shutdown = resources.shutdown.clone();
     tokio::select! {
         () = shutdown.requested() => {}
         result = watch(&resources) => if let Err(error) = result {
-            tracing::error!(%error, "namespaces that are being deleted are not looked after any more");
+            tracing::error!(%error, "termination of namespaces stopped");
         }
     }
 }
@@ -44,7 +44,7 @@ async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
     let index = resources.store.index();
     let mut waiting: HashMap<String, Due> = HashMap::new();
     loop {
-        // From here again whenever the watch did not keep up.
+        // The list is read again whenever the watch has lagged.
         let listing = index.list(prefix, None, None, None)?;
         for entry in &listing.entries {
             note(&mut waiting, &entry.value);
@@ -59,7 +59,7 @@ async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
                     Err(other) => return Err(other),
                 },
                 () = sleep_until(next_due.unwrap_or_else(Instant::now)), if next_due.is_some() => {
-                    end_those_due(resources, &mut waiting).await;
+                    terminate_due(resources, &mut waiting).await;
                 }
             }
         }
@@ -78,19 +78,19 @@ fn note_event(waiting: &mut HashMap<String, Due>, event: &Event) {
 
 fn note(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
     let Ok(namespace) = serde_json::from_slice::<Namespace>(bytes) else {
-        tracing::error!("a stored Namespace cannot be read");
+        tracing::error!("stored Namespace is not readable");
         return;
     };
     if namespace.metadata.deletion_timestamp.is_some() {
         let due = || Due {
             at: Instant::now(),
-            pause: RETRY_FIRST,
+            delay: RETRY_FIRST,
         };
         waiting.entry(namespace.metadata.name).or_insert_with(due);
     }
 }
 
-async fn end_those_due(resources: &Resources, waiting: &mut HashMap<String, Due>) {
+async fn terminate_due(resources: &Resources, waiting: &mut HashMap<String, Due>) {
     let now = Instant::now();
     let due: Vec<String> = waiting
         .iter()
@@ -98,36 +98,36 @@ async fn end_those_due(resources: &Resources, waiting: &mut HashMap<String, Due>
         .map(|(name, _)| name.clone())
         .collect();
     for name in due {
-        match end(resources, &name).await {
+        match terminate(resources, &name).await {
             Ok(true) => {
                 waiting.remove(&name);
             }
-            Ok(false) => put_off(waiting, &name),
+            Ok(false) => postpone(waiting, &name),
             Err(failure) => {
-                tracing::warn!(namespace = %name, error = failure.message(), "a namespace could not be ended yet");
-                put_off(waiting, &name);
+                tracing::warn!(namespace = %name, error = failure.message(), "namespace not terminated yet");
+                postpone(waiting, &name);
             }
         }
     }
 }
 
-fn put_off(waiting: &mut HashMap<String, Due>, name: &str) {
+fn postpone(waiting: &mut HashMap<String, Due>, name: &str) {
     if let Some(due) = waiting.get_mut(name) {
-        due.at = Instant::now() + due.pause;
-        due.pause = (due.pause * 2).min(RETRY_MAX);
+        due.at = Instant::now() + due.delay;
+        due.delay = (due.delay * 2).min(RETRY_MAX);
     }
 }
 
-/// Deletes the content of a Namespace and, when there is none left, lets it go; what is left is told in its
-/// conditions. Tells whether nothing is left to do.
-async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
+/// Deletes the content of a Namespace, then removes its finalizer. If content remains, the conditions of the
+/// Namespace report it. Returns true once nothing is left to do.
+async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
     for kind in kind::all()
         .iter()
         .filter(|kind| kind.namespaced && kind.is_kept() && kind.is_stored_form())
     {
-        // A kind that cannot be deleted now holds up no other.
-        match left_of(resources, kind, name).await {
+        // A kind that cannot be deleted does not hold up others.
+        match delete_all(resources, kind, name).await {
             Ok(entries) => content.add(kind, &entries),
             Err(failure) => content
                 .failures
@@ -145,7 +145,7 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
         ),
         false => (
             target.with_subresource("status"),
-            content.told(&stored.object, jiff::Timestamp::now()),
+            content.with_conditions(&stored.object, jiff::Timestamp::now()),
         ),
     };
     let Some(changed) = changed else { return Ok(false) };
@@ -159,8 +159,12 @@ async fn end(resources: &Resources, name: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Deletes the objects of a kind in a Namespace; returns those that are left.
-async fn left_of(resources: &Resources, kind: &'static Kind, namespace: &str) -> Result<Vec<Entry>, Failure> {
+/// Deletes the objects of a kind in a Namespace; returns those that remain.
+async fn delete_all(
+    resources: &Resources,
+    kind: &'static Kind,
+    namespace: &str,
+) -> Result<Vec<Entry>, Failure> {
     let collection = Target::collection(kind, Some(namespace));
     let everything = ListOptions::default();
     match resources

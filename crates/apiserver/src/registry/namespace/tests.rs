@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn a_new_namespace_is_active_labelled_and_held_by_its_finalizer() {
+fn new_namespace_has_phase_label_and_finalizer() {
     let mut namespace = json!({"metadata": {"name": "a"}});
     default_on_write(&mut namespace);
     prepare_create(&mut namespace);
@@ -12,7 +12,7 @@ fn a_new_namespace_is_active_labelled_and_held_by_its_finalizer() {
 }
 
 #[test]
-fn an_update_leaves_spec_and_status_alone() {
+fn update_keeps_spec_and_status() {
     let old = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
     let mut new = json!({"spec": {}, "status": {"phase": "Terminating"}});
     prepare_update(&mut new, &old);

@@ -1,4 +1,5 @@
-//! The time until a Pod begins to answer. A Pod that never does would keep its client's part of what lasts for ever.
+//! A timeout for the response head of a Pod. Without it, a Pod that never responds would hold one of its client's
+//! long-running requests forever.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,11 +16,10 @@ use super::unreachable;
 use crate::failure::Failure;
 use crate::transport::forwarded_body::{ForwardedBody, Observer};
 
-/// How long a Pod may take to begin its answer, counted from the last piece of the request that it took: upstream's
-/// `--request-timeout`.
+/// Timeout between the last piece of the request body and the response head, as upstream's `--request-timeout`.
 pub(super) const ANSWER_HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The body of a request on its way to a Pod, whose pieces are counted.
+/// The body of a forwarded request, whose pieces are counted.
 pub(super) type Sent = ForwardedBody<Incoming, Arc<AtomicU64>>;
 
 impl Observer for Arc<AtomicU64> {
@@ -28,10 +28,10 @@ impl Observer for Arc<AtomicU64> {
     }
 }
 
-/// Sends a request, and returns the answer when its head has come.
+/// Sends a request and returns the response once its head has arrived.
 ///
 /// # Errors
-/// 503 if the Pod is not reached, 504 if it does not begin to answer in time.
+/// Fails with 503 if the Pod is unreachable, and with 504 at the timeout.
 pub(super) async fn answer_of(
     client: &Client<HttpsConnector<HttpConnector>, Sent>,
     request: Request<Incoming>,
@@ -44,13 +44,13 @@ pub(super) async fn answer_of(
         match timeout(ANSWER_HEAD_TIMEOUT, &mut answering).await {
             Ok(answered) => return answered.map_err(unreachable),
             Err(_) if pieces.load(Ordering::Relaxed) == before => return Err(no_answer()),
-            // It still takes the request.
+            // The Pod still reads the request body.
             Err(_) => {}
         }
     }
 }
 
 pub(super) fn no_answer() -> Failure {
-    let message = format!("error trying to reach service: no answer within {ANSWER_HEAD_TIMEOUT:?}");
+    let message = format!("error trying to reach service: no response within {ANSWER_HEAD_TIMEOUT:?}");
     Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
 }

@@ -1,4 +1,4 @@
-//! Where a request goes: a Service's endpoint, or a Pod (API-03 to API-05).
+//! Resolution of a `proxy` request to a Service's endpoint or a Pod (API-03 to API-05).
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::request::route::Target;
 use crate::verbs::resource::Resources;
 
-/// A place that takes HTTP.
+/// Scheme and address of a Pod's port.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Destination {
     pub(super) scheme: &'static str,
@@ -18,7 +18,7 @@ pub(super) struct Destination {
     pub(super) authority: String,
 }
 
-/// What a name in the path says: `name`, `name:port` or `scheme:name:port`.
+/// A name in the path: `name`, `name:port` or `scheme:name:port`.
 #[derive(Debug, PartialEq, Eq)]
 struct Name<'n> {
     scheme: &'static str,
@@ -27,10 +27,10 @@ struct Name<'n> {
 }
 
 impl Destination {
-    /// A port of a Pod's address, which must not be one by which the server reaches itself: a node writes the addresses of
-    /// its Pods, and could name the server's loopback.
+    /// Returns the destination for a port of a Pod's address. Refuses addresses by which the server reaches
+    /// itself: kubelets write the addresses of Pods, and could name the server's loopback.
     fn at(scheme: &'static str, ip: IpAddr, port: Option<i64>) -> Result<Destination, Failure> {
-        if is_of_this_machine(ip.to_canonical()) {
+        if is_local(ip.to_canonical()) {
             return Err(Failure::bad_request("address not allowed"));
         }
         Ok(Destination {
@@ -40,11 +40,11 @@ impl Destination {
     }
 }
 
-/// The place that `target` names, chosen anew for each request.
+/// Resolves the destination of `target`. The endpoint of a Service is chosen again for each request.
 pub(super) async fn of(resources: &Resources, target: &Target) -> Result<Destination, Failure> {
-    let word = target.kind.singular;
+    let singular = target.kind.singular;
     let name = Name::parse(target.name())
-        .ok_or_else(|| Failure::bad_request(format!("invalid {word} request {:?}", target.name())))?;
+        .ok_or_else(|| Failure::bad_request(format!("invalid {singular} request {:?}", target.name())))?;
     match target.kind.kind {
         "Pod" => pod_destination(&find(resources, target, "pods", name.name).await?, &name),
         _ => service_destination(resources, target, &name).await,
@@ -99,22 +99,22 @@ async fn service_destination(
     Err(none())
 }
 
-/// The name of the port that is meant; it may be given as the number that the Service has it under (API-04).
+/// Returns the name of the Service port. Clients may also give the number of the port (API-04).
 fn port_name<'s>(service: &'s Value, name: &Name<'s>) -> Result<&'s str, Failure> {
-    let Ok(wanted) = name.port.parse::<i64>() else {
+    let Ok(requested) = name.port.parse::<i64>() else {
         return Ok(name.port);
     };
     let mut ports = items(child(service, "spec"), "ports").iter();
-    let found = ports.find(|port| number(port, "port") == wanted);
+    let found = ports.find(|port| number(port, "port") == requested);
     found.map(|port| text(port, "name")).ok_or_else(|| {
         Failure::unavailable(format!(
-            "no service port {wanted} found for service {:?}",
+            "no service port {requested} found for service {:?}",
             name.name
         ))
     })
 }
 
-/// The address of an endpoint if it is one of the Pod that it is said to be.
+/// Returns the address of an endpoint if it belongs to the Pod that the endpoint references.
 async fn pod_address(
     resources: &Resources,
     target: &Target,
@@ -129,8 +129,8 @@ async fn pod_address(
         found => found?,
     };
     let ip = text(address, "ip");
-    let is_the_pods = pod_ips(&pod).any(|own| own == ip);
-    Ok(ip.parse().ok().filter(|_| is_the_pods))
+    let belongs_to_pod = pod_ips(&pod).any(|own| own == ip);
+    Ok(ip.parse().ok().filter(|_| belongs_to_pod))
 }
 
 fn pod_destination(pod: &Value, name: &Name<'_>) -> Result<Destination, Failure> {
@@ -147,7 +147,7 @@ fn pod_destination(pod: &Value, name: &Name<'_>) -> Result<Destination, Failure>
     Destination::at(name.scheme, ip, port)
 }
 
-/// The first port that any container of a Pod says it has.
+/// Returns the first container port of a Pod.
 fn first_port(pod: &Value) -> Option<i64> {
     items(child(pod, "spec"), "containers")
         .iter()
@@ -163,8 +163,8 @@ fn pod_ips(pod: &Value) -> impl Iterator<Item = &str> {
     listed.iter().map(|entry| text(entry, "ip")).chain(single)
 }
 
-/// An address by which the server would reach itself or its link.
-fn is_of_this_machine(ip: IpAddr) -> bool {
+/// True for addresses by which the server would reach itself or its link.
+fn is_local(ip: IpAddr) -> bool {
     let is_link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),
         IpAddr::V6(ip) => ip.is_unicast_link_local(),
@@ -180,7 +180,7 @@ pub(super) fn authority(ip: IpAddr, port: Option<i64>) -> String {
     port.map_or(host.clone(), |port| format!("{host}:{port}"))
 }
 
-/// All of a list, beginning anywhere.
+/// Iterates over a whole list from a random start.
 fn from_anywhere(list: &[Value]) -> impl Iterator<Item = &Value> {
     let begin = if list.is_empty() {
         0
@@ -191,7 +191,7 @@ fn from_anywhere(list: &[Value]) -> impl Iterator<Item = &Value> {
     from.iter().chain(before)
 }
 
-/// An object in the namespace of `target`.
+/// Reads an object in the namespace of `target`.
 pub(super) async fn find(
     resources: &Resources,
     target: &Target,

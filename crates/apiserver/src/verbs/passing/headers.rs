@@ -1,4 +1,4 @@
-//! What changes in the headers of a request and an answer that are passed on.
+//! Rewriting of the headers of forwarded requests and responses.
 
 use std::net::SocketAddr;
 
@@ -12,8 +12,8 @@ use hyper::body::Incoming;
 use super::destination::Destination;
 use crate::failure::Failure;
 
-/// Headers that are meant for the next hop only (RFC 9110 7.6.1).
-const OF_ONE_HOP: [HeaderName; 9] = [
+/// Hop-by-hop headers (RFC 9110, section 7.6.1).
+const HOP_BY_HOP: [HeaderName; 9] = [
     CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -25,8 +25,8 @@ const OF_ONE_HOP: [HeaderName; 9] = [
     UPGRADE,
 ];
 
-/// What a Pod says of other origins would count for the whole API server.
-const OF_OTHER_ORIGINS: [&str; 4] = [
+/// CORS headers, which would apply to the origin of the API server instead of the Pod.
+const CORS_HEADERS: [&str; 4] = [
     "access-control-allow-credentials",
     "access-control-allow-headers",
     "access-control-allow-methods",
@@ -36,19 +36,19 @@ const OF_OTHER_ORIGINS: [&str; 4] = [
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// Whether the client asks for another protocol on this connection.
+/// True if the request or response upgrades the connection to another protocol.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(UPGRADE) && connection_options(headers).any(|option| option == "upgrade")
 }
 
-/// Host and port that the client calls the server by.
+/// Returns the host and port of the server as the client addressed it.
 pub(super) fn host(request: &Request<Incoming>) -> String {
     let header = request.headers().get(HOST).and_then(|value| value.to_str().ok());
     let authority = || request.uri().authority().map(|authority| authority.as_str());
     header.or_else(authority).unwrap_or_default().to_owned()
 }
 
-/// Takes out of a request what is not for the Pod, its credentials above all, and adds where it comes from.
+/// Removes credentials and hop-by-hop headers from a request, and adds `X-Forwarded-*` headers.
 pub(super) fn prepare_request(
     request: &mut Request<Incoming>,
     path: &str,
@@ -58,7 +58,7 @@ pub(super) fn prepare_request(
     let peer = request.extensions().get::<SocketAddr>().copied();
     let upgrade = is_upgrade(request.headers()).then(|| request.headers().get(UPGRADE).cloned());
     let headers = request.headers_mut();
-    remove_those_of_one_hop(headers);
+    remove_hop_by_hop(headers);
     headers.remove(AUTHORIZATION);
     if let Some(Some(protocol)) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
@@ -76,21 +76,21 @@ pub(super) fn prepare_request(
     Ok(())
 }
 
-/// Takes out of an answer what is not for the client, and makes a redirect one to a path of this server.
-pub(super) fn clean_answer(
-    answer: &mut Response<Incoming>,
+/// Removes hop-by-hop and CORS headers from a response, and rewrites redirects to paths of this server.
+pub(super) fn clean_response(
+    response: &mut Response<Incoming>,
     destination: &Destination,
     prefix: &str,
     host: &str,
 ) -> Result<(), Failure> {
-    let upgrade = is_upgrade(answer.headers()).then(|| answer.headers().get(UPGRADE).cloned());
-    let headers = answer.headers_mut();
-    remove_those_of_one_hop(headers);
+    let upgrade = is_upgrade(response.headers()).then(|| response.headers().get(UPGRADE).cloned());
+    let headers = response.headers_mut();
+    remove_hop_by_hop(headers);
     if let Some(Some(protocol)) = upgrade {
         headers.insert(CONNECTION, HeaderValue::from_static("upgrade"));
         headers.insert(UPGRADE, protocol);
     }
-    for name in OF_OTHER_ORIGINS {
+    for name in CORS_HEADERS {
         headers.remove(name);
     }
     let location = headers.get(LOCATION).and_then(|value| value.to_str().ok());
@@ -101,7 +101,7 @@ pub(super) fn clean_answer(
     Ok(())
 }
 
-/// A location within the Pod as a path of this server; others stay as they are.
+/// Rewrites a location on the Pod to a path of this server; other locations are unchanged.
 fn rewritten(location: &str, authority: &str, host: &str, prefix: &str) -> String {
     let (origin, path) = match location.split_once("//") {
         Some((scheme, rest)) if scheme.is_empty() || scheme.ends_with(':') => {
@@ -121,17 +121,17 @@ fn rewritten(location: &str, authority: &str, host: &str, prefix: &str) -> Strin
     format!("{prefix}{path}")
 }
 
-fn remove_those_of_one_hop(headers: &mut HeaderMap) {
+fn remove_hop_by_hop(headers: &mut HeaderMap) {
     let named: Vec<String> = connection_options(headers).collect();
     for name in named {
         headers.remove(name.as_str());
     }
-    for name in &OF_ONE_HOP {
+    for name in &HOP_BY_HOP {
         headers.remove(name);
     }
 }
 
-/// What `Connection` names, in small letters.
+/// Returns the options of `Connection` in lower case.
 fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = String> {
     headers
         .get_all(CONNECTION)
@@ -143,7 +143,7 @@ fn connection_options(headers: &HeaderMap) -> impl Iterator<Item = String> {
 
 fn value(text: &str) -> Result<HeaderValue, Failure> {
     HeaderValue::from_str(text)
-        .map_err(|_| Failure::bad_request("the request cannot be passed on as a header"))
+        .map_err(|_| Failure::bad_request("the host or path of the request is not a valid header value"))
 }
 
 #[cfg(test)]

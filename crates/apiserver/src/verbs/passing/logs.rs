@@ -1,5 +1,5 @@
-//! The `log` subresource of Pods: asked of the agent of the Pod's node, with a certificate that says who asks, and of
-//! nobody who cannot prove to be that node.
+//! The `log` subresource of Pods, read from the agent of the Pod's node. The server presents its client
+//! certificate, and verifies the serving certificate of the agent.
 
 use std::sync::Arc;
 
@@ -30,20 +30,20 @@ use crate::transport::response::{self, ApiResponse};
 use crate::transport::tls::TlsError;
 use crate::verbs::resource::Resources;
 
-/// What is read of an agent's complaint.
-const COMPLAINT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of an agent's error response that are read.
+const AGENT_ERROR_BYTES_MAX: usize = 4 << 10;
 
-/// Asks agents. Shared by all connections.
+/// Client of agents, shared by all connections.
 pub(crate) struct Logs {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
 impl Logs {
-    /// Asks with the certificate of `identity`. Agents prove themselves by `serving_authority`, PEM; those that have not
-    /// renewed their certificates since an earlier version do by the cluster's authority.
+    /// Creates a client with the certificate of `identity`. Agents present certificates of `serving_authority`
+    /// (PEM). Agents whose certificates date from an earlier version present certificates of the cluster CA.
     ///
     /// # Errors
-    /// If a certificate or an authority cannot be used.
+    /// Fails if a certificate or a CA is not usable.
     pub(crate) fn new(identity: &pki::Client, serving_authority: &str) -> Result<Logs, TlsError> {
         let mut roots = RootCertStore::empty();
         for authorities in [serving_authority, &identity.authority] {
@@ -68,7 +68,7 @@ impl Logs {
         })
     }
 
-    /// The log that `target` and `query` name; the answer lasts no longer than `lasting`.
+    /// Returns the log of `target` and `query`. The response ends at the limit of `lasting`.
     pub(crate) async fn read(
         &self,
         resources: &Resources,
@@ -81,7 +81,7 @@ impl Logs {
         let container = container(&pod, target.name(), parameters.text("container"))?;
         let node_name = text(child(&pod, "spec"), "nodeName");
         if node_name.is_empty() {
-            // As upstream: a Pod without a node has said nothing yet.
+            // As upstream: a Pod without a node has an empty log.
             return Ok(response::text(StatusCode::OK, Bytes::new()));
         }
         let node = node(resources, node_name).await?;
@@ -96,34 +96,34 @@ impl Logs {
             .authority(agent)
             .path_and_query(format!("{path}?{query}"))
             .build()
-            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
+            .map_err(|error| Failure::bad_request(format!("invalid log request: {error}")))?;
         let request = Request::get(uri)
             .body(Empty::new())
-            .map_err(|error| Failure::bad_request(format!("the log cannot be asked for: {error}")))?;
-        let answering = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
-        let answering = async {
-            answering
+            .map_err(|error| Failure::bad_request(format!("invalid log request: {error}")))?;
+        let response = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
+        let response = async {
+            response
                 .await
                 .map_err(|_| no_answer())?
                 .map_err(super::unreachable)
         };
-        let answered = lasting.during(answering).await?;
-        match answered.status() {
-            StatusCode::OK => Ok(response::lasting(response::passed_on(answered), lasting)),
-            _ => Err(complaint(answered, node_name).await),
+        let response = lasting.during(response).await?;
+        match response.status() {
+            StatusCode::OK => Ok(response::lasting(response::passed_on(response), lasting)),
+            _ => Err(agent_error(response, node_name).await),
         }
     }
 }
 
-/// The container that is meant: the only one if none is named.
-fn container<'p>(pod: &'p Value, pod_name: &str, asked: &'p str) -> Result<&'p str, Failure> {
+/// Returns the requested container, or the only one if the request names none.
+fn container<'p>(pod: &'p Value, pod_name: &str, requested: &'p str) -> Result<&'p str, Failure> {
     let spec = child(pod, "spec");
     let names = |list: &str| -> Vec<&'p str> { items(spec, list).iter().map(|c| text(c, "name")).collect() };
     let (main, init) = (names("containers"), names("initContainers"));
-    if !asked.is_empty() {
-        let is_there = main.contains(&asked) || init.contains(&asked);
-        return is_there.then_some(asked).ok_or_else(|| {
-            Failure::bad_request(format!("container {asked} is not valid for pod {pod_name}"))
+    if !requested.is_empty() {
+        let exists = main.contains(&requested) || init.contains(&requested);
+        return exists.then_some(requested).ok_or_else(|| {
+            Failure::bad_request(format!("container {requested} is not valid for pod {pod_name}"))
         });
     }
     if let [only] = main.as_slice() {
@@ -147,7 +147,7 @@ async fn node(resources: &Resources, name: &str) -> Result<Value, Failure> {
         .ok_or_else(|| Failure::not_found(kind, name))
 }
 
-/// Where the agent of a node is reached.
+/// Returns the address and port of a node's agent.
 fn agent_of(node: &Value, name: &str) -> Result<String, Failure> {
     let status = child(node, "status");
     let port = number(child(child(status, "daemonEndpoints"), "kubeletEndpoint"), "Port");
@@ -163,10 +163,10 @@ fn agent_of(node: &Value, name: &str) -> Result<String, Failure> {
         .ok_or_else(|| Failure::unavailable(format!("node {name:?} has no InternalIP")))
 }
 
-/// What an agent says in the place of a log.
-async fn complaint(answered: Response<Incoming>, node_name: &str) -> Failure {
-    let status = answered.status();
-    let body = Limited::new(answered.into_body(), COMPLAINT_BYTES_MAX)
+/// Converts an agent's error response to a failure.
+async fn agent_error(response: Response<Incoming>, node_name: &str) -> Failure {
+    let status = response.status();
+    let body = Limited::new(response.into_body(), AGENT_ERROR_BYTES_MAX)
         .collect()
         .await;
     let body = body.map(|body| body.to_bytes()).unwrap_or_default();

@@ -1,7 +1,7 @@
-//! The `proxy` subresource, and the `log` of Pods ([`logs`]): requests that are passed on to a Pod, by itself or as an endpoint of a Service (API-03).
+//! The `proxy` subresource of Pods and Services, and the `log` subresource of Pods ([`logs`]) (API-03).
 //!
-//! Only Pods are reached, never an address that somebody has written into Endpoints: the server stands where its
-//! clients may not reach everything that it can.
+//! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
+//! that its clients must not reach.
 
 mod answer_head;
 mod destination;
@@ -29,22 +29,22 @@ use answer_head::{Sent, answer_of};
 use destination::Destination;
 pub(crate) use logs::Logs;
 
-/// How long a connection to a Pod may take: Pods are near.
+/// Timeout for connecting to a Pod or an agent in the cluster's network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections that are kept to a Pod for what comes next, and for how long.
+/// Idle connections that are kept per Pod, and for how long.
 const IDLE_CONNECTIONS_MAX: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Passes requests on. Shared by all connections.
+/// Proxy for Pods, shared by all connections.
 pub(crate) struct Passing {
     client: Client<HttpsConnector<HttpConnector>, Sent>,
 }
 
 impl Passing {
-    /// Without any connection yet.
+    /// Creates a proxy without connections.
     ///
     /// # Errors
-    /// If the TLS library has no protocol in common with itself, which does not happen.
+    /// Fails if the TLS provider supports none of its default protocol versions, which does not happen.
     pub(crate) fn new() -> Result<Passing, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider.clone())
@@ -62,7 +62,7 @@ impl Passing {
         })
     }
 
-    /// Passes a request on to what `target` names, and the answer back, which lasts no longer than `lasting`.
+    /// Forwards a request to `target` and returns the response, which ends at the limit of `lasting`.
     pub(crate) async fn pass(
         &self,
         resources: &Resources,
@@ -75,39 +75,39 @@ impl Passing {
         let outer_path = request.uri().path().to_owned();
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
         if path.is_empty() && is_get && !headers::is_upgrade(request.headers()) {
-            return Ok(to_the_root(request.uri()));
+            return Ok(redirect_to_root(request.uri()));
         }
         let prefix = outer_path.strip_suffix(path).unwrap_or(&outer_path).to_owned();
         let host = headers::host(&request);
-        let client_side = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
-        let request = directed(request, &destination, path, &prefix)?;
-        let mut answered = lasting.during(answer_of(&self.client, request)).await?;
-        headers::clean_answer(&mut answered, &destination, &prefix, &host)?;
-        match client_side {
-            Some(client_side) if answered.status() == StatusCode::SWITCHING_PROTOCOLS => {
-                let pod_side = hyper::upgrade::on(&mut answered);
+        let client_upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
+        let request = rewrite_request(request, &destination, path, &prefix)?;
+        let mut response = lasting.during(send(&self.client, request)).await?;
+        headers::clean_response(&mut response, &destination, &prefix, &host)?;
+        match client_upgrade {
+            Some(client_upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                let pod_upgrade = hyper::upgrade::on(&mut response);
                 tokio::spawn(tunnel::run(
-                    client_side,
-                    pod_side,
+                    client_upgrade,
+                    pod_upgrade,
                     resources.shutdown.clone(),
                     lasting,
                 ));
-                Ok(response::passed_on(answered))
+                Ok(response::passed_on(response))
             }
-            // The client would take what follows for the protocol it wants.
-            Some(_) if answered.status().is_success() || answered.status().is_redirection() => {
+            // The client would read the response as the protocol of the upgrade.
+            Some(_) if response.status().is_success() || response.status().is_redirection() => {
                 let message = format!(
                     "invalid upgrade response: status code {}",
-                    answered.status().as_u16()
+                    response.status().as_u16()
                 );
                 Err(Failure::internal(message))
             }
-            _ => Ok(response::lasting(response::passed_on(answered), lasting)),
+            _ => Ok(response::lasting(response::passed_on(response), lasting)),
         }
     }
 }
 
-/// How connections to Pods and agents are made.
+/// Creates the connector for Pods and agents.
 fn connector() -> HttpConnector {
     let mut connector = HttpConnector::new();
     connector.enforce_http(false);
@@ -116,7 +116,7 @@ fn connector() -> HttpConnector {
     connector
 }
 
-/// A client that keeps connections for what comes next.
+/// Creates a client that keeps idle connections.
 fn pooled<B>(connector: HttpsConnector<HttpConnector>) -> Client<HttpsConnector<HttpConnector>, B>
 where
     B: Body + Send,
@@ -129,14 +129,14 @@ where
         .build(connector)
 }
 
-/// A browser that gets a page at `…/proxy` would look for what the page needs at the wrong place.
-fn to_the_root(uri: &Uri) -> ApiResponse {
+/// Redirects `…/proxy` to `…/proxy/`, so that browsers resolve relative links of the page correctly.
+fn redirect_to_root(uri: &Uri) -> ApiResponse {
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     response::redirect(&format!("{}/{query}", uri.path()))
 }
 
-/// The request as the Pod gets it.
-fn directed(
+/// Rewrites a request for its destination.
+fn rewrite_request(
     mut request: Request<Incoming>,
     destination: &Destination,
     path: &str,
@@ -153,7 +153,7 @@ fn directed(
         .authority(destination.authority.as_str())
         .path_and_query(format!("{path}{query}"))
         .build()
-        .map_err(|error| Failure::bad_request(format!("the path cannot be passed on: {error}")))?;
+        .map_err(|error| Failure::bad_request(format!("the path cannot be forwarded: {error}")))?;
     headers::prepare_request(&mut request, path, prefix)?;
     *request.uri_mut() = uri;
     *request.version_mut() = Version::HTTP_11;
@@ -161,7 +161,7 @@ fn directed(
 }
 
 fn unreachable(error: hyper_util::client::legacy::Error) -> Failure {
-    // The error itself says only in which step it happened; what went wrong is the last of its sources.
+    // The error names only the step that failed; the cause is its last source.
     let mut cause: &dyn std::error::Error = &error;
     while let Some(source) = cause.source() {
         cause = source;

@@ -1,4 +1,4 @@
-//! A connection that has become something else than HTTP, such as a WebSocket.
+//! A connection that was upgraded from HTTP to another protocol, such as WebSocket.
 
 use hyper::upgrade::OnUpgrade;
 use hyper_util::rt::TokioIo;
@@ -7,25 +7,25 @@ use tokio::io::copy_bidirectional;
 use crate::shutdown::Shutdown;
 use crate::transport::long_running::Lasting;
 
-/// Passes bytes both ways until either side ends, the server does, or the request may not last any more.
+/// Copies bytes in both directions until a side closes, the request's limit is reached, or the server shuts down.
 pub(super) async fn run(
-    client_side: OnUpgrade,
-    pod_side: OnUpgrade,
+    client_upgrade: OnUpgrade,
+    pod_upgrade: OnUpgrade,
     mut shutdown: Shutdown,
     mut lasting: Lasting,
 ) {
-    let passing = async {
-        let (client, pod) = tokio::try_join!(client_side, pod_side)?;
+    let relay = async {
+        let (client, pod) = tokio::try_join!(client_upgrade, pod_upgrade)?;
         let (mut client, mut pod) = (TokioIo::new(client), TokioIo::new(pod));
         copy_bidirectional(&mut client, &mut pod).await?;
         Ok::<_, Box<dyn std::error::Error + Send + Sync>>(())
     };
-    let ended = tokio::select! {
-        ended = passing => ended,
+    let result = tokio::select! {
+        result = relay => result,
         () = shutdown.requested() => return,
         () = lasting.ended() => return,
     };
-    if let Err(error) = ended {
-        tracing::debug!(%error, "a tunnel to a Pod ended with an error");
+    if let Err(error) = result {
+        tracing::debug!(%error, "tunnel to a Pod failed");
     }
 }

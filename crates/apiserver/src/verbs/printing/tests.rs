@@ -3,7 +3,7 @@ use api::kind::find;
 use super::*;
 
 #[test]
-fn list_items_lose_their_type_and_nothing_else() {
+fn list_items_have_no_type() {
     let services = find("", "v1", "services").unwrap();
     let stored = [
         Bytes::from_static(br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"}}"#),
@@ -20,7 +20,7 @@ fn list_items_lose_their_type_and_nothing_else() {
 }
 
 #[test]
-fn a_table_of_one_object() {
+fn encodes_one_object_as_a_table() {
     let services = find("", "v1", "services").unwrap();
     let bytes = Bytes::from_static(br#"{"metadata":{"name":"a","resourceVersion":"7"},"spec":{}}"#);
     let form = Form {
@@ -35,7 +35,7 @@ fn a_table_of_one_object() {
 }
 
 #[test]
-fn lists_in_every_encoding() {
+fn encodes_lists_in_every_encoding() {
     let services = find("", "v1", "services").unwrap();
     let stored =
         br#"{"apiVersion":"v1","kind":"Service","metadata":{"name":"a"},"spec":{"type":"ClusterIP"}}"#;
@@ -70,8 +70,8 @@ fn lists_in_every_encoding() {
     let json: Value = serde_json::from_slice(&listed(Representation::Objects, Encoding::PrettyJson)).unwrap();
     assert_eq!(json["items"][0].get("kind"), None);
     let protobuf = listed(Representation::Objects, Encoding::Protobuf);
-    let read = protobuf::open(&protobuf).unwrap();
-    let list = read.object("io.k8s.api.core.v1.ServiceList").unwrap();
+    let envelope = protobuf::open(&protobuf).unwrap();
+    let list = envelope.object("io.k8s.api.core.v1.ServiceList").unwrap();
     assert_eq!(list["kind"], "ServiceList");
     assert_eq!(list["metadata"]["resourceVersion"], "7");
     assert_eq!(list["items"][0]["spec"]["type"], "ClusterIP");

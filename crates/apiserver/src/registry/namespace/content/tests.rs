@@ -1,6 +1,6 @@
 use super::*;
 
-fn left(finalizers: &[&str]) -> Content {
+fn content_with(finalizers: &[&str]) -> Content {
     let mut content = Content::default();
     let value = json!({"metadata": {"name": "p", "finalizers": finalizers}}).to_string();
     let entry = Entry {
@@ -9,7 +9,7 @@ fn left(finalizers: &[&str]) -> Content {
         created: store::Revision(1),
         modified: store::Revision(1),
     };
-    let pods = api::kind::find("", "v1", "pods").expect("pods are served");
+    let pods = api::kind::find("", "v1", "pods").expect("the kind Pod");
     content.add(pods, &[entry]);
     content
 }
@@ -19,7 +19,7 @@ fn status(namespace: &Value, kind: &str) -> (String, String) {
     let found = conditions
         .iter()
         .find(|condition| text(condition, "type") == kind);
-    let found = found.expect("a condition");
+    let found = found.expect("the condition");
     (
         text(found, "status").to_owned(),
         text(found, "message").to_owned(),
@@ -27,12 +27,14 @@ fn status(namespace: &Value, kind: &str) -> (String, String) {
 }
 
 #[test]
-fn what_is_left_is_told_once_and_since_when() {
+fn conditions_report_content_and_keep_their_transition_time() {
     let namespace = json!({"metadata": {"name": "n"}, "status": {"phase": "Terminating"}});
-    let content = left(&["example.com/wait"]);
-    let told = content.told(&namespace, Timestamp::UNIX_EPOCH).expect("news");
-    assert_eq!(told["status"]["phase"], "Terminating");
-    let (remains, message) = status(&told, "NamespaceContentRemaining");
+    let content = content_with(&["example.com/wait"]);
+    let first = content
+        .with_conditions(&namespace, Timestamp::UNIX_EPOCH)
+        .expect("changed conditions");
+    assert_eq!(first["status"]["phase"], "Terminating");
+    let (remains, message) = status(&first, "NamespaceContentRemaining");
     assert_eq!(
         (&*remains, &*message),
         (
@@ -40,17 +42,19 @@ fn what_is_left_is_told_once_and_since_when() {
             "Some resources are remaining: pods. has 1 resource instances"
         )
     );
-    let (_, message) = status(&told, "NamespaceFinalizersRemaining");
+    let (_, message) = status(&first, "NamespaceFinalizersRemaining");
     assert!(
         message.ends_with("example.com/wait in 1 resource instances"),
         "{message}"
     );
-    assert_eq!(status(&told, "NamespaceDeletionContentFailure").0, "False");
-    let later: Timestamp = "2026-01-01T00:00:00Z".parse().expect("a time");
-    assert_eq!(content.told(&told, later), None, "the same is no news");
-    let unheld = left(&[]).told(&told, later).expect("news");
-    assert_eq!(status(&unheld, "NamespaceFinalizersRemaining").0, "False");
-    let conditions = items(child(&unheld, "status"), "conditions");
+    assert_eq!(status(&first, "NamespaceDeletionContentFailure").0, "False");
+    let later: Timestamp = "2026-01-01T00:00:00Z".parse().expect("an RFC 3339 time");
+    assert_eq!(content.with_conditions(&first, later), None, "unchanged content");
+    let second = content_with(&[])
+        .with_conditions(&first, later)
+        .expect("changed conditions");
+    assert_eq!(status(&second, "NamespaceFinalizersRemaining").0, "False");
+    let conditions = items(child(&second, "status"), "conditions");
     let since = |index: usize| text(&conditions[index], "lastTransitionTime").to_owned();
     assert_eq!(
         (since(3), since(4)),

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn names_have_up_to_three_parts() {
+fn parses_names_with_scheme_and_port() {
     let parsed = |text| Name::parse(text).map(|name| (name.scheme, name.name, name.port));
     assert_eq!(parsed("web"), Some(("http", "web", "")));
     assert_eq!(parsed("web:http"), Some(("http", "web", "http")));
@@ -15,7 +15,7 @@ fn names_have_up_to_three_parts() {
 }
 
 #[test]
-fn a_number_means_the_port_of_the_service() {
+fn resolves_port_numbers_to_service_ports() {
     let service = json!({"spec": {"ports": [{"port": 80, "name": "http"}, {"port": 81, "name": "admin"}]}});
     let name = |port| Name {
         scheme: "http",
@@ -29,7 +29,7 @@ fn a_number_means_the_port_of_the_service() {
 }
 
 #[test]
-fn pods_are_reached_at_their_address() {
+fn resolves_pods_to_their_address() {
     let pod = |ip: &str| {
         json!({
             "spec": {"containers": [{}, {"ports": [{"containerPort": 8080}]}]},
@@ -45,8 +45,8 @@ fn pods_are_reached_at_their_address() {
 }
 
 #[test]
-fn refuses_addresses_of_the_server_and_its_link() {
-    for own in [
+fn refuses_local_addresses() {
+    for local in [
         "127.0.0.1",
         "127.8.9.10",
         "::1",
@@ -59,7 +59,7 @@ fn refuses_addresses_of_the_server_and_its_link() {
         "224.0.0.1",
         "ff02::1",
     ] {
-        let refused = Destination::at("http", own.parse().unwrap(), Some(80)).unwrap_err();
-        assert_eq!(refused.message(), "address not allowed", "{own}");
+        let refused = Destination::at("http", local.parse().unwrap(), Some(80)).unwrap_err();
+        assert_eq!(refused.message(), "address not allowed", "{local}");
     }
 }

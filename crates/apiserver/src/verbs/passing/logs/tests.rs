@@ -3,11 +3,12 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn a_container_is_named_or_the_only_one() {
+fn container_defaults_to_the_only_one() {
     let one = json!({"spec": {"containers": [{"name": "a"}], "initContainers": [{"name": "i"}]}});
     assert_eq!(container(&one, "p", ""), Ok("a"));
     assert_eq!(container(&one, "p", "i"), Ok("i"));
-    let message = |pod: &Value, asked: &str| container(pod, "p", asked).unwrap_err().message().to_owned();
+    let message =
+        |pod: &Value, requested: &str| container(pod, "p", requested).unwrap_err().message().to_owned();
     assert_eq!(message(&one, "b"), "container b is not valid for pod p");
     let two =
         json!({"spec": {"containers": [{"name": "a"}, {"name": "b"}], "initContainers": [{"name": "i"}]}});
@@ -18,7 +19,7 @@ fn a_container_is_named_or_the_only_one() {
 }
 
 #[test]
-fn agents_are_reached_at_the_address_of_their_node() {
+fn agent_address_is_the_internal_ip_of_its_node() {
     let node = |port: i64, ip: &str| {
         json!({"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": port}},
                           "addresses": [{"type": "Hostname", "address": "n"}, {"type": "InternalIP", "address": ip}]}})
