@@ -252,7 +252,10 @@ fn keep_state(
 ) -> JoinSet<()> {
     let mut background = JoinSet::new();
     background.spawn(namespace::run_termination(resources.clone()));
-    background.spawn(namespace::keep_furnished(resources.clone(), shutdown.clone()));
+    background.spawn(namespace::maintain_default_objects(
+        resources.clone(),
+        shutdown.clone(),
+    ));
     background.spawn(authorization::follow(resources.clone(), shutdown.clone()));
     background.spawn(event_expiry::run(resources.clone()));
     background.spawn(service::follow_peers(resources.clone()));

@@ -120,7 +120,7 @@ impl Call {
     /// Answers a read.
     pub(crate) async fn read(&self, resources: &Resources) -> Result<ApiResponse, Failure> {
         let query = Query::parse(&self.query);
-        let include = IncludeObject::read(query.text("includeObject"));
+        let include = IncludeObject::parse(query.text("includeObject"));
         let kind = self.target.sent_kind();
         if self.verb == Verb::Watch {
             let form = negotiation::stream_form(&self.headers, kind)?;
@@ -204,13 +204,13 @@ impl Call {
         let page = resources
             .delete_collection(&self.target, &options, &selection, Some(&self.requester))
             .await?;
-        let include = IncludeObject::read(query.text("includeObject"));
+        let include = IncludeObject::parse(query.text("includeObject"));
         let pieces = printing::page(self.target.kind, page, form, include)?;
         Ok(response::pieces(pieces, form.encoding))
     }
 
     fn answer_with(&self, outcome: Outcome, form: Form, query: &Query<'_>) -> Result<ApiResponse, Failure> {
-        let include = IncludeObject::read(query.text("includeObject"));
+        let include = IncludeObject::parse(query.text("includeObject"));
         let bytes = match outcome.is_status {
             true if form.encoding == Encoding::Json => outcome.object,
             true => printing::status(&outcome.object, form.encoding)?,

@@ -19,6 +19,7 @@ const TOKEN_PATH: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 const VOLUME_PREFIX: &str = "kube-api-access-";
 /// Lifetime of a token: an hour, and 7 seconds that mark tokens of this plugin (upstream's number).
 const TOKEN_SECONDS: u64 = 3_607;
+
 /// Sets the ServiceAccount of a new Pod and mounts its token. The ServiceAccount must exist.
 pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(), Failure> {
     if is_mirror(pod) {

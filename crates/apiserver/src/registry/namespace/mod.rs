@@ -4,7 +4,7 @@ mod content;
 mod furnishing;
 mod termination;
 
-pub(crate) use furnishing::keep as keep_furnished;
+pub(crate) use furnishing::maintain as maintain_default_objects;
 pub(crate) use termination::run as run_termination;
 
 use api::object::Namespace;

@@ -17,10 +17,10 @@ use crate::failure::Failure;
 use crate::transport::forwarded_body::{ForwardedBody, Observer};
 
 /// Timeout between the last piece of the request body and the response head, as upstream's `--request-timeout`.
-pub(super) const ANSWER_HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+pub(super) const RESPONSE_HEAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The body of a forwarded request, whose pieces are counted.
-pub(super) type Sent = ForwardedBody<Incoming, Arc<AtomicU64>>;
+pub(super) type RequestBody = ForwardedBody<Incoming, Arc<AtomicU64>>;
 
 impl Observer for Arc<AtomicU64> {
     fn observe_frame(&self) {
@@ -32,25 +32,25 @@ impl Observer for Arc<AtomicU64> {
 ///
 /// # Errors
 /// Fails with 503 if the Pod is unreachable, and with 504 at the timeout.
-pub(super) async fn answer_of(
-    client: &Client<HttpsConnector<HttpConnector>, Sent>,
+pub(super) async fn send(
+    client: &Client<HttpsConnector<HttpConnector>, RequestBody>,
     request: Request<Incoming>,
 ) -> Result<Response<Incoming>, Failure> {
     let pieces = Arc::<AtomicU64>::default();
-    let request = request.map(|body| Sent::new(body, pieces.clone()));
-    let mut answering = client.request(request);
+    let request = request.map(|body| RequestBody::new(body, pieces.clone()));
+    let mut response = client.request(request);
     loop {
         let before = pieces.load(Ordering::Relaxed);
-        match timeout(ANSWER_HEAD_TIMEOUT, &mut answering).await {
-            Ok(answered) => return answered.map_err(unreachable),
-            Err(_) if pieces.load(Ordering::Relaxed) == before => return Err(no_answer()),
+        match timeout(RESPONSE_HEAD_TIMEOUT, &mut response).await {
+            Ok(result) => return result.map_err(unreachable),
+            Err(_) if pieces.load(Ordering::Relaxed) == before => return Err(response_timeout()),
             // The Pod still reads the request body.
             Err(_) => {}
         }
     }
 }
 
-pub(super) fn no_answer() -> Failure {
-    let message = format!("error trying to reach service: no response within {ANSWER_HEAD_TIMEOUT:?}");
+pub(super) fn response_timeout() -> Failure {
+    let message = format!("error trying to reach service: no response within {RESPONSE_HEAD_TIMEOUT:?}");
     Failure::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message)
 }

@@ -18,7 +18,7 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::answer_head::{ANSWER_HEAD_TIMEOUT, no_answer};
+use super::answer_head::{RESPONSE_HEAD_TIMEOUT, response_timeout};
 use super::destination::{authority, find};
 use super::{connector, pooled};
 use crate::bootstrap::pki;
@@ -100,11 +100,11 @@ impl Logs {
         let request = Request::get(uri)
             .body(Empty::new())
             .map_err(|error| Failure::bad_request(format!("invalid log request: {error}")))?;
-        let response = timeout(ANSWER_HEAD_TIMEOUT, self.client.request(request));
+        let response = timeout(RESPONSE_HEAD_TIMEOUT, self.client.request(request));
         let response = async {
             response
                 .await
-                .map_err(|_| no_answer())?
+                .map_err(|_| response_timeout())?
                 .map_err(super::unreachable)
         };
         let response = lasting.during(response).await?;

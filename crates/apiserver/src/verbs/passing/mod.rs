@@ -25,7 +25,7 @@ use crate::request::route::Target;
 use crate::transport::long_running::Lasting;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
-use answer_head::{Sent, answer_of};
+use answer_head::{RequestBody, send};
 use destination::Destination;
 pub(crate) use logs::Logs;
 
@@ -37,7 +37,7 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Proxy for Pods, shared by all connections.
 pub(crate) struct Passing {
-    client: Client<HttpsConnector<HttpConnector>, Sent>,
+    client: Client<HttpsConnector<HttpConnector>, RequestBody>,
 }
 
 impl Passing {

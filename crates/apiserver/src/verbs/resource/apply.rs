@@ -33,22 +33,23 @@ impl Resources {
         body: &[u8],
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        let configuration = read_configuration(body, target.sent_kind()).map_err(refusal)?;
+        let configuration = read_configuration(body, target.sent_kind()).map_err(failure_of)?;
         let configuration = scale::configuration(configuration, target)?;
         // The stored version is merged; managed fields are recorded in that version too.
         let kind = target.kind.stored();
         let mut configuration = target.kind.into_stored(configuration);
         settle_name(&mut configuration, target)?;
         settle_namespace(&mut configuration, target)?;
-        let faults = &duplicates(body, target, options.field_validation);
+        let duplicates = &duplicate_fields(body, target, options.field_validation);
         let (configuration, time) = (&configuration, &birth::now());
         decided(target, || async move {
             let stored = self.stored(target).await?;
             let author = author(target, options.manager, time);
             let live = stored.as_ref().map(|stored| &stored.object);
-            let applied = apply(live, configuration, author, options.force == Some(true)).map_err(refusal)?;
+            let applied =
+                apply(live, configuration, author, options.force == Some(true)).map_err(failure_of)?;
             // Conflicts are reported before duplicate fields.
-            let warnings = said_of(faults, options.field_validation)?;
+            let warnings = check_duplicates(duplicates, options.field_validation)?;
             let object = conform(applied, kind)
                 .map_err(|error| match error {
                     DecodeError::TooManyValues => Failure::of_decode(&error),
@@ -124,7 +125,7 @@ fn author<'a>(target: &'a Target, manager: &'a str, time: &'a str) -> Author<'a>
 
 /// Returns the strict decoding errors of a body. Apply itself accepts duplicate keys, so they are looked for
 /// separately.
-fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<String> {
+fn duplicate_fields(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<String> {
     if validation == FieldValidation::Ignore {
         return Vec::new();
     }
@@ -133,7 +134,7 @@ fn duplicates(body: &[u8], target: &Target, validation: FieldValidation) -> Vec<
 }
 
 /// Returns decoding errors as warnings, or as a refusal if the validation is strict.
-fn said_of(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
+fn check_duplicates(faults: &[String], validation: FieldValidation) -> Result<Vec<String>, Failure> {
     if validation == FieldValidation::Strict && !faults.is_empty() {
         let message = format!("error strict decoding YAML: {}", faults.join(", "));
         return Err(Failure::bad_request(message));
@@ -154,7 +155,7 @@ fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure
     }
 }
 
-fn refusal(error: ApplyError) -> Failure {
+fn failure_of(error: ApplyError) -> Failure {
     let message = error.to_string();
     match error {
         ApplyError::Syntax(_) | ApplyError::WrongKind { .. } | ApplyError::ManagedFields => {

@@ -109,7 +109,7 @@ impl Resources {
             writes: vec![Write::Put(key.into(), value.clone())],
         };
         transaction.expectations.extend(guard);
-        self.furnish(target, &object, &mut transaction)?;
+        self.add_default_objects(target, &object, &mut transaction)?;
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.committed)(&self.services, name, Some(&object));
         Ok(Outcome::created(inscribed(&value, revision)?))

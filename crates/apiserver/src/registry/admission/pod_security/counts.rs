@@ -151,7 +151,7 @@ impl RequestLabels {
         }
     }
 
-    fn to_text(&self) -> String {
+    fn to_text(self) -> String {
         let RequestLabels {
             operation,
             resource,
@@ -174,7 +174,7 @@ impl CountedVersion {
 }
 
 impl EvaluationLabels {
-    fn to_text(&self) -> String {
+    fn to_text(self) -> String {
         let decision = match self.decision {
             Decision::Allow => "allow",
             Decision::Deny => "deny",

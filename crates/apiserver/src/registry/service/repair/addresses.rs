@@ -64,7 +64,7 @@ fn audit_service(
     let record = records.addresses.get(&address);
     let repair = RepairAction::RecordAddress {
         address,
-        holder: service.claim(),
+        holder: service.reference(),
         replaces: record.map(|record| record.at),
     };
     let Some(record) = record else {

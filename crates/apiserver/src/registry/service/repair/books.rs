@@ -12,7 +12,7 @@ use serde::de::IgnoredAny;
 use store::{Entry, Index, Revision, StoreError};
 
 use super::super::records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
-use super::{Claim, Regarding, SERVICES_PREFIX};
+use super::{Regarding, SERVICES_PREFIX, ServiceReference};
 
 /// Services and records at one revision.
 #[derive(Debug, Default)]
@@ -130,8 +130,8 @@ impl ServiceRecord {
             uid: service.metadata.uid,
             at: entry.modified,
         };
-        let has_something = !record.cluster_ips.is_empty() || !record.node_ports.is_empty();
-        Ok(has_something.then_some(record))
+        let is_relevant = !record.cluster_ips.is_empty() || !record.node_ports.is_empty();
+        Ok(is_relevant.then_some(record))
     }
 
     /// Returns a reference to this Service at its revision.
