@@ -70,7 +70,10 @@ impl Asked<'_> {
         let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
         let reviewed = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
         match reviewed {
-            Ok(reviewed) => Ok(response::with_warnings(created(&reviewed, target.kind)?, &warnings)),
+            Ok(reviewed) => Ok(response::with_warnings(
+                created(&reviewed, target.kind)?,
+                &warnings,
+            )),
             Err(failure) => Err(failure.warned(warnings)),
         }
     }
