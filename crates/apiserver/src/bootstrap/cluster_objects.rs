@@ -27,7 +27,7 @@ use crate::registry::service::{
 use crate::request::route::Target;
 use crate::server::config::{Config, EndpointReconciler};
 use crate::shutdown::Shutdown;
-use crate::verbs::resource::{Intent, Interruption, Resources, decided};
+use crate::verbs::resource::{Resources, WriteContext, WriteError, retry_on_conflict};
 
 /// How often it is made sure that all is there (CIDR-05, KSVC-03).
 const PERIOD: Duration = Duration::from_secs(10);
@@ -238,16 +238,16 @@ impl Essentials {
         object: &Value,
     ) -> Result<bool, BootstrapError> {
         let target = Target::object(kind, namespace, name);
-        let created = decided(&target, || async {
+        let created = retry_on_conflict(&target, || async {
             if resources.stored(&target).await?.is_some() {
                 return Ok(false);
             }
             match resources
-                .create_object(&target, object.clone(), Vec::new(), Intent::SERVER)
+                .create_object(&target, object.clone(), Vec::new(), WriteContext::SERVER)
                 .await
             {
                 Ok(_) => Ok(true),
-                Err(Interruption::Failed(failure)) if failure.reason() == "AlreadyExists" => Ok(false),
+                Err(WriteError::Failed(failure)) if failure.reason() == "AlreadyExists" => Ok(false),
                 Err(other) => Err(other),
             }
         });
@@ -274,17 +274,17 @@ pub(crate) async fn keep(essentials: Arc<Essentials>, resources: Arc<Resources>,
 
 /// Creates an object or brings it into this state; what others have added to its metadata stays.
 async fn write(resources: &Resources, target: &Target, object: &Value) -> Result<(), Failure> {
-    decided(target, || async {
+    retry_on_conflict(target, || async {
         let Some(stored) = resources.stored(target).await? else {
             resources
-                .create_object(target, object.clone(), Vec::new(), Intent::SERVER)
+                .create_object(target, object.clone(), Vec::new(), WriteContext::SERVER)
                 .await?;
             return Ok(());
         };
         let mut wanted = object.clone();
         set_or_clear(&mut wanted, "metadata", Some(stored.metadata().clone()));
         resources
-            .replace(target, stored, wanted, Vec::new(), Intent::SERVER)
+            .replace(target, stored, wanted, Vec::new(), WriteContext::SERVER)
             .await?;
         Ok(())
     })

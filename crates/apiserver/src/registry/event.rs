@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::failure::Failure;
 use crate::registry::service::repair::Regarding;
 use crate::request::route::Target;
-use crate::verbs::resource::{Intent, Resources, decided};
+use crate::verbs::resource::{Resources, WriteContext, retry_on_conflict};
 
 /// Writes an Event of type `Warning` about an object. Events are best effort: a failure is logged, without a
 /// retry.
@@ -63,9 +63,9 @@ async fn write(
         event["involvedObject"]["namespace"] = json!(regarding.namespace);
     }
     let target = Target::collection(kind, Some(namespace));
-    decided(&target, || async {
+    retry_on_conflict(&target, || async {
         resources
-            .create_object(&target, event.clone(), Vec::new(), Intent::SERVER)
+            .create_object(&target, event.clone(), Vec::new(), WriteContext::SERVER)
             .await
             .map(drop)
     })

@@ -17,7 +17,7 @@ use crate::registry::service::repair::{
     AllocationRecords, Audit, Counts, Finding, RepairAction, SERVICES_PREFIX, addresses, ports, transactions,
 };
 use crate::registry::service::{IP_ADDRESSES_PREFIX, SERVICE_CIDRS_PREFIX};
-use crate::verbs::resource::{Interruption, Resources};
+use crate::verbs::resource::{Resources, WriteError};
 
 /// Interval of passes that run even if nothing was suspicious.
 const PERIOD: Duration = Duration::from_secs(180);
@@ -175,8 +175,8 @@ impl Repair {
                 match self.resources.commit(transaction).await {
                     Ok(_) => {}
                     // The record changed; the next pass decides again.
-                    Err(Interruption::Overtaken) => is_done = false,
-                    Err(Interruption::Failed(failure)) => {
+                    Err(WriteError::Conflict) => is_done = false,
+                    Err(WriteError::Failed(failure)) => {
                         counts.failed_passes.fetch_add(1, Ordering::Relaxed);
                         tracing::warn!(?repair, error = failure.message(), "repair failed");
                         is_done = false;

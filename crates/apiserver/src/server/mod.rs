@@ -37,7 +37,7 @@ use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyRoom;
 use crate::transport::tls::{self, Serving, TlsError};
 use crate::verbs::handler::Handler;
-use crate::verbs::passing::{Logs, Passing};
+use crate::verbs::proxy::{PodLogs, PodProxy};
 use crate::verbs::resource::Resources;
 use config::Config;
 
@@ -137,9 +137,9 @@ impl Server {
                 authorizer.clone(),
                 access.admission_configuration,
             ),
-            authority: pki.authority.clone(),
+            ca_certificate: pki.authority.clone(),
             shutdown: shutdown.clone(),
-            rendered: Arc::default(),
+            encoded_events: Arc::default(),
             frames: Arc::default(),
             watch_counts: Arc::default(),
             encryption: config
@@ -166,8 +166,8 @@ impl Server {
             metrics: Metrics::new(audit.as_ref().map(|audit| audit.counts.clone())),
             connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
             bodies: Arc::new(BodyRoom::new()),
-            passing: Passing::new().map_err(TlsError::from)?,
-            logs: Logs::new(&certificates.towards_agents()?, &pki.kubelet_serving_authority)?,
+            pod_proxy: PodProxy::new().map_err(TlsError::from)?,
+            logs: PodLogs::new(&certificates.towards_agents()?, &pki.kubelet_serving_authority)?,
             audit,
         });
         let serving_names = certificates.names.clone();

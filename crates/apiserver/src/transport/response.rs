@@ -247,7 +247,7 @@ pub(crate) fn document(content_type: &'static str, bytes: Bytes) -> ApiResponse 
 /// A failure as a `Status`.
 pub(crate) fn failure(failure: &Failure, encoding: Encoding) -> ApiResponse {
     let status = failure.status();
-    let mut answer = match printing::encoded(&status, STATUS_DEFINITION, encoding) {
+    let mut answer = match printing::encode(&status, STATUS_DEFINITION, encoding) {
         Ok(bytes) => object(failure.code(), bytes, encoding),
         Err(_) => tree(failure.code(), &status),
     };

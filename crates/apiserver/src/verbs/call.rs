@@ -13,7 +13,7 @@ use crate::request::route::Target;
 use crate::transport::request_body::RequestBody;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing::{self, IncludeObject};
-use crate::verbs::resource::{Outcome, Resources, shown_as_scale};
+use crate::verbs::resource::{Outcome, Resources, scale_response};
 
 /// What a verb needs of a request; owned, as writes outlive their connection.
 pub(crate) struct Call {
@@ -57,8 +57,8 @@ impl Verb {
             ("GET" | "HEAD", false) if is_watch() => Verb::Watch,
             ("GET" | "HEAD", false) => Verb::List,
             // Every method that is passed on is offered as a verb of its own.
-            ("OPTIONS", true) if target.passed_path.is_some() => Verb::Get,
-            ("POST", true) if target.passed_path.is_some() => Verb::Create,
+            ("OPTIONS", true) if target.proxy_path.is_some() => Verb::Get,
+            ("POST", true) if target.proxy_path.is_some() => Verb::Create,
             ("POST", false) => Verb::Create,
             ("POST", true) if target.subresource.is_some() => Verb::Create,
             ("PUT", true) => Verb::Update,
@@ -84,7 +84,7 @@ impl Verb {
     /// The label of metrics.
     pub(crate) fn label(self, target: &Target) -> &'static str {
         match self {
-            _ if target.passed_path.is_some() => "CONNECT",
+            _ if target.proxy_path.is_some() => "CONNECT",
             Verb::Get => "GET",
             Verb::List => "LIST",
             Verb::Watch => "WATCH",
@@ -141,7 +141,7 @@ impl Call {
             }
             _ => {
                 let bytes = resources.get(&self.target, &query).await?;
-                let bytes = shown_as_scale(bytes, &self.target)?;
+                let bytes = scale_response(bytes, &self.target)?;
                 let bytes = printing::object(kind, bytes, form, include)?;
                 Ok(response::object(StatusCode::OK, bytes, form.encoding))
             }
@@ -215,7 +215,7 @@ impl Call {
             true if form.encoding == Encoding::Json => outcome.object,
             true => printing::status(&outcome.object, form.encoding)?,
             false => {
-                let object = shown_as_scale(outcome.object, &self.target)?;
+                let object = scale_response(outcome.object, &self.target)?;
                 printing::object(self.target.sent_kind(), object, form, include)?
             }
         };

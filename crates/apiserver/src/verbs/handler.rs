@@ -25,11 +25,11 @@ use crate::transport::long_running::{Cut, Lasting};
 use crate::transport::request_body::{self, BodyRoom, RequestBody};
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::call::{Call, Verb};
-use crate::verbs::documents;
+use crate::verbs::discovery;
 use crate::verbs::health;
-use crate::verbs::passing::{Logs, Passing};
-use crate::verbs::questions::{Asked, is_question};
+use crate::verbs::proxy::{PodLogs, PodProxy};
 use crate::verbs::resource::Resources;
+use crate::verbs::reviews::{Reviews, is_review};
 
 /// What every request about Endpoints is told (API-53).
 const ENDPOINTS_DEPRECATED: &str =
@@ -42,8 +42,8 @@ pub(crate) struct Handler {
     pub(crate) metrics: Metrics,
     pub(crate) connections: Arc<Connections>,
     pub(crate) bodies: Arc<BodyRoom>,
-    pub(crate) passing: Passing,
-    pub(crate) logs: Logs,
+    pub(crate) pod_proxy: PodProxy,
+    pub(crate) logs: PodLogs,
     /// Audit log; `None` for no log.
     pub(crate) audit: Option<Arc<Audit>>,
 }
@@ -132,9 +132,9 @@ impl Handler {
                 let query = Query::parse(uri.query().unwrap_or_default());
                 Ok(health::answer(&self.resources, uri.path(), &query).await)
             }
-            Route::Version => Ok(documents::version()),
-            Route::TokenKeys => Ok(documents::token_keys(&self.gate.authenticator.service_accounts)),
-            Route::TokenIssuer => Ok(documents::token_issuer(
+            Route::Version => Ok(discovery::version()),
+            Route::TokenKeys => Ok(discovery::token_keys(&self.gate.authenticator.service_accounts)),
+            Route::TokenIssuer => Ok(discovery::token_issuer(
                 &self.gate.authenticator.service_accounts,
                 host(&request),
             )),
@@ -146,7 +146,7 @@ impl Handler {
                 if !matches!(*request.method(), Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
                 }
-                documents::at(path, host(&request), request.headers())
+                discovery::at(path, host(&request), request.headers())
             }
             Route::Metrics => Ok(response::text(StatusCode::OK, self.rendered_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),
@@ -214,11 +214,11 @@ impl Handler {
         cut: Option<Cut>,
     ) -> Result<ApiResponse, Failure> {
         let Passage { requester, flow, .. } = passage;
-        if target.passed_path.is_some() {
+        if target.proxy_path.is_some() {
             let lasting = self.begin_lasting(flow, LongRunning::Proxy, cut)?;
             return self
-                .passing
-                .pass(&self.resources, &target, request, lasting)
+                .pod_proxy
+                .forward(&self.resources, &target, request, lasting)
                 .await;
         }
         if target.subresource == Some(api::kind::LOG) {
@@ -239,14 +239,14 @@ impl Handler {
         }
         let place = self.gate.flow_control.acquire_seat(flow, load).await?;
         let _under_way = self.metrics.begin(verb.is_read());
-        if is_question(&target) {
-            let asked = Asked {
+        if is_review(&target) {
+            let reviews = Reviews {
                 authenticator: &self.gate.authenticator,
                 authorizer: &self.gate.authorizer,
                 admission: &self.resources.admission,
                 requester: &requester,
             };
-            return asked.answer(&target, &query, &parts.headers, body.bytes());
+            return reviews.answer(&target, &query, &parts.headers, body.bytes());
         }
         let changes_roles = target.kind.group == api::rbac::GROUP;
         let call = Call {

@@ -48,12 +48,12 @@ pub(crate) fn object(
     }
     let object = parse(&bytes)?;
     match form.representation {
-        Representation::Objects => encoded(&kind.of_stored(object), kind.definition, form.encoding),
+        Representation::Objects => encode(&kind.of_stored(object), kind.definition, form.encoding),
         Representation::Metadata if form.encoding == Encoding::Protobuf => {
             let message = protobuf::metadata_message(&object).ok_or_else(no_protobuf)?;
             Ok(protobuf::envelope(&metadata_only(&object), &message).into())
         }
-        Representation::Metadata => encoded(&metadata_only(&object), "", form.encoding),
+        Representation::Metadata => encode(&metadata_only(&object), "", form.encoding),
         Representation::Table => {
             let version = text(child(&object, "metadata"), "resourceVersion").to_owned();
             let table = table_of(
@@ -61,18 +61,18 @@ pub(crate) fn object(
                 vec![row(kind, object, include)],
                 json!({ "resourceVersion": version }),
             );
-            encoded(&table, "", form.encoding)
+            encode(&table, "", form.encoding)
         }
     }
 }
 
 /// Encodes a `Status`.
 pub(crate) fn status(bytes: &[u8], encoding: Encoding) -> Result<Bytes, Failure> {
-    encoded(&parse(bytes)?, STATUS_DEFINITION, encoding)
+    encode(&parse(bytes)?, STATUS_DEFINITION, encoding)
 }
 
 /// Encodes a tree; `definition` is the OpenAPI name of its type.
-pub(crate) fn encoded(tree: &Value, definition: &str, encoding: Encoding) -> Result<Bytes, Failure> {
+pub(crate) fn encode(tree: &Value, definition: &str, encoding: Encoding) -> Result<Bytes, Failure> {
     match encoding {
         Encoding::Json => Ok(tree_bytes(tree)),
         Encoding::PrettyJson => Ok(format!("{tree:#}").into()),
@@ -176,7 +176,7 @@ pub(crate) fn page(
         Representation::Table => list = table_of(kind, items?, metadata),
         _ => list["items"] = items?.into(),
     }
-    Ok(vec![encoded(&list, "", form.encoding)?])
+    Ok(vec![encode(&list, "", form.encoding)?])
 }
 
 /// Returns a list item. Items have no type: the list has it for all.

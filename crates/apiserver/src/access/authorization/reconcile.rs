@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::default_roles::{self, AUTO_UPDATE};
 use crate::failure::Failure;
 use crate::request::route::Target;
-use crate::verbs::resource::{Intent, Interruption, Resources, decided};
+use crate::verbs::resource::{Resources, WriteContext, WriteError, retry_on_conflict};
 
 /// Rules of earlier versions that this version withdraws: the role, and the rule as stored.
 const WITHDRAWN: [(&str, &str); 2] = [
@@ -54,14 +54,14 @@ async fn ensure(resources: &Resources, plural: &str, name: &str, desired: &Value
     let kind = kind::find(GROUP, "v1", plural).ok_or_else(Failure::no_such_path)?;
     let namespace = text(child(desired, "metadata"), "namespace");
     let target = &Target::object(kind, namespace, name);
-    decided(target, || async {
+    retry_on_conflict(target, || async {
         let Some(stored) = resources.stored(target).await? else {
-            let created = resources.create_object(target, desired.clone(), Vec::new(), Intent::SERVER);
+            let created = resources.create_object(target, desired.clone(), Vec::new(), WriteContext::SERVER);
             return match created.await {
                 Ok(_) => Ok(()),
                 // Another server created the object first; compare again.
-                Err(Interruption::Failed(failure)) if failure.reason() == "AlreadyExists" => {
-                    Err(Interruption::Overtaken)
+                Err(WriteError::Failed(failure)) if failure.reason() == "AlreadyExists" => {
+                    Err(WriteError::Conflict)
                 }
                 Err(other) => Err(other),
             };
@@ -72,13 +72,13 @@ async fn ensure(resources: &Resources, plural: &str, name: &str, desired: &Value
         if is_bound_elsewhere(&stored.object, desired) {
             // `roleRef` is immutable, so the binding is replaced.
             resources.delete_object(target, &Default::default()).await?;
-            return Err(Interruption::Overtaken);
+            return Err(WriteError::Conflict);
         }
         let Some(completed) = completed(&stored.object, desired) else {
             return Ok(());
         };
         resources
-            .replace(target, stored, completed, Vec::new(), Intent::SERVER)
+            .replace(target, stored, completed, Vec::new(), WriteContext::SERVER)
             .await?;
         Ok(())
     })

@@ -9,7 +9,7 @@ use store::Index;
 
 use crate::failure::Failure;
 use crate::request::route::Target;
-use crate::verbs::resource::generated_name;
+use crate::verbs::resource::generate_name;
 
 /// The ServiceAccount of Pods that name none.
 const DEFAULT: &str = "default";
@@ -83,7 +83,7 @@ fn mount_token(spec: &mut Value) {
     let mut names = items(spec, "volumes").iter().map(|volume| text(volume, "name"));
     let present = names.find(|name| name.starts_with(VOLUME_PREFIX));
     let is_new = present.is_none();
-    let name = present.map_or_else(|| generated_name(VOLUME_PREFIX), str::to_owned);
+    let name = present.map_or_else(|| generate_name(VOLUME_PREFIX), str::to_owned);
     let mut is_needed = false;
     for list in ["initContainers", "containers"] {
         for container in items_mut(spec, list) {

@@ -1,10 +1,10 @@
 //! Namespaces: checks on creation and deletion, default objects, and termination.
 
 mod content;
-mod furnishing;
+mod default_objects;
 mod termination;
 
-pub(crate) use furnishing::maintain as maintain_default_objects;
+pub(crate) use default_objects::maintain as maintain_default_objects;
 pub(crate) use termination::run as run_termination;
 
 use api::object::Namespace;

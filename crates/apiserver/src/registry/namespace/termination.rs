@@ -15,7 +15,7 @@ use super::{finalized, namespace_kind};
 use crate::failure::Failure;
 use crate::request::query::{DeleteOptions, ListOptions};
 use crate::request::route::Target;
-use crate::verbs::resource::{Intent, Interruption, Resources};
+use crate::verbs::resource::{Resources, WriteContext, WriteError};
 
 /// First delay before a Namespace with remaining content is processed again; doubled each time, up to `RETRY_MAX`.
 const RETRY_FIRST: Duration = Duration::from_millis(100);
@@ -150,12 +150,12 @@ async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     };
     let Some(changed) = changed else { return Ok(false) };
     match resources
-        .replace(&target, stored, changed, Vec::new(), Intent::SERVER)
+        .replace(&target, stored, changed, Vec::new(), WriteContext::SERVER)
         .await
     {
         Ok(_) => Ok(content.is_empty()),
-        Err(Interruption::Overtaken) => Ok(false),
-        Err(Interruption::Failed(failure)) => Err(failure),
+        Err(WriteError::Conflict) => Ok(false),
+        Err(WriteError::Failed(failure)) => Err(failure),
     }
 }
 

@@ -10,8 +10,8 @@ mod allocation;
 mod audit;
 mod bootstrap;
 mod cluster_ips;
-mod followed;
 mod node_ports;
+mod peer_allocations;
 mod pools;
 mod records;
 mod registry;
@@ -23,7 +23,7 @@ pub use bootstrap::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
     kubernetes_service,
 };
-pub(crate) use followed::follow_peers;
+pub(crate) use peer_allocations::follow_peers;
 pub use pools::{AllocationCounts, DURATION_BOUNDS_US, Durations, RangeUsage, RepairCounts, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
 pub use registry::{Registry, RegistryError, ServiceConfig};

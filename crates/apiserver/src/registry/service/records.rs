@@ -46,7 +46,7 @@ pub(super) fn put_address(address: IpAddr, holder: Holder<'_>, now: jiff::Timest
             "parentRef": {"resource": "services", "namespace": holder.namespace, "name": holder.name},
         },
     });
-    Write::Put(address_key(address), encoded(&object))
+    Write::Put(address_key(address), encode(&object))
 }
 
 pub(super) fn put_port(port: u16, holder: Holder<'_>) -> Write {
@@ -72,11 +72,11 @@ pub(super) fn delete_object(index: &Index, key: Key) -> Option<Write> {
     // An unreadable object is deleted too; its watchers see the stored bytes.
     let last = serde_json::from_slice::<Value>(&entry.value)
         .ok()
-        .map(|object| encoded(&object));
+        .map(|object| encode(&object));
     Some(Write::Delete { key, last })
 }
 
-fn encoded(object: &Value) -> store::Value {
+fn encode(object: &Value) -> store::Value {
     let (bytes, revision_at) = api::encode::encode(object);
     store::Value {
         bytes: bytes.into(),

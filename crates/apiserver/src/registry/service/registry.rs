@@ -17,7 +17,7 @@ use store::{Index, StoreError};
 use super::Failure;
 use super::allocation::{Allocation, lock};
 use super::bootstrap::DEFAULT_SERVICE_CIDR;
-use super::followed::{PeerAllocations, RangeChange};
+use super::peer_allocations::{PeerAllocations, RangeChange};
 use super::pools::{Pools, Usage};
 use super::records::{Holder, IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX, delete_object};
 use super::repair::{Counts, RepairAction};

@@ -43,7 +43,7 @@ pub(crate) struct Target {
     /// Whether the path has the old form `/api/v1/watch/…`.
     pub(crate) is_watch_path: bool,
     /// The rest of the path as it came, if the subresource passes requests on: "" or a path of its own.
-    pub(crate) passed_path: Option<String>,
+    pub(crate) proxy_path: Option<String>,
 }
 
 impl Target {
@@ -55,7 +55,7 @@ impl Target {
             name: None,
             subresource: None,
             is_watch_path: false,
-            passed_path: None,
+            proxy_path: None,
         }
     }
 
@@ -183,20 +183,19 @@ fn versioned<'p>(
     {
         return Route::UnknownResource;
     }
-    let passed_path =
-        (subresource == Some(kind::PROXY)).then(|| passed_path(path, trimmed, passed).to_owned());
+    let proxy_path = (subresource == Some(kind::PROXY)).then(|| proxy_path(path, trimmed, passed).to_owned());
     Route::Resource(Target {
         kind,
         namespace,
         name,
         subresource,
         is_watch_path,
-        passed_path,
+        proxy_path,
     })
 }
 
 /// The end of a path: that many segments of what is left without slashes at its end, and those slashes.
-fn passed_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
+fn proxy_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
     let begin = match segments {
         0 => trimmed.len(),
         count => trimmed.rmatch_indices('/').nth(count - 1).map_or(0, |(at, _)| at),

@@ -93,7 +93,7 @@ fn what_is_passed_on_keeps_its_path() {
     let passed = |path: &str| {
         let target = target(path);
         assert_eq!(target.subresource, Some("proxy"));
-        (target.name().to_owned(), target.passed_path.unwrap_or_default())
+        (target.name().to_owned(), target.proxy_path.unwrap_or_default())
     };
     let service = "/api/v1/namespaces/d/services/https:web:443/proxy";
     for rest in ["", "/", "/a%2Fb/c", "/a/", "/x//", "/status"] {

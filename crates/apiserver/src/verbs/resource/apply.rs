@@ -6,7 +6,10 @@ use api::tree::{child, set_or_clear, text};
 use http::StatusCode;
 use serde_json::{Value, json};
 
-use super::{Intent, Outcome, Resources, birth, decided, metadata_mut, scale, settle_name, settle_namespace};
+use super::{
+    Outcome, Resources, WriteContext, ensure_name, ensure_namespace, metadata_mut, new_object,
+    retry_on_conflict, scale,
+};
 use crate::failure::Failure;
 use crate::request::query::{FieldValidation, WriteOptions};
 use crate::request::route::Target;
@@ -38,11 +41,11 @@ impl Resources {
         // The stored version is merged; managed fields are recorded in that version too.
         let kind = target.kind.stored();
         let mut configuration = target.kind.into_stored(configuration);
-        settle_name(&mut configuration, target)?;
-        settle_namespace(&mut configuration, target)?;
+        ensure_name(&mut configuration, target)?;
+        ensure_namespace(&mut configuration, target)?;
         let duplicates = &duplicate_fields(body, target, options.field_validation);
-        let (configuration, time) = (&configuration, &birth::now());
-        decided(target, || async move {
+        let (configuration, time) = (&configuration, &new_object::now());
+        retry_on_conflict(target, || async move {
             let stored = self.stored(target).await?;
             let author = author(target, options.manager, time);
             let live = stored.as_ref().map(|stored| &stored.object);
@@ -56,14 +59,14 @@ impl Resources {
                     other => Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", other.to_string()),
                 })?
                 .object;
-            let intent = Intent::of(&options, Ownership::Applied);
+            let context = WriteContext::of(&options, Ownership::Applied);
             match stored {
-                Some(stored) => self.replace(target, stored, object, warnings, intent).await,
+                Some(stored) => self.replace(target, stored, object, warnings, context).await,
                 None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
                 None => {
-                    self.admission.admit_creation(target, intent.requester)?;
+                    self.admission.admit_creation(target, context.requester)?;
                     refuse_identity(target, configuration)?;
-                    self.create_object(target, object, warnings, intent).await
+                    self.create_object(target, object, warnings, context).await
                 }
             }
         })
@@ -86,9 +89,11 @@ impl Ownership<'_> {
     ) -> Option<Value> {
         match self {
             Ownership::Applied => given,
-            Ownership::Updated(manager) => {
-                record_creation(object, given.as_ref(), author(target, manager, &birth::now()))
-            }
+            Ownership::Updated(manager) => record_creation(
+                object,
+                given.as_ref(),
+                author(target, manager, &new_object::now()),
+            ),
         }
     }
 
@@ -102,9 +107,12 @@ impl Ownership<'_> {
     ) -> Option<Value> {
         match self {
             Ownership::Applied => given,
-            Ownership::Updated(manager) => {
-                record_update(new, old, given.as_ref(), author(target, manager, &birth::now()))
-            }
+            Ownership::Updated(manager) => record_update(
+                new,
+                old,
+                given.as_ref(),
+                author(target, manager, &new_object::now()),
+            ),
         }
     }
 }

@@ -7,8 +7,8 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Intent, Interruption, Outcome, Ownership, Resources, Strategy, birth, decided, decode_body, encoded,
-    inscribed, rendered, set_records, settle_namespace, told, within_limit,
+    Outcome, Ownership, Resources, Strategy, WriteContext, WriteError, add_warnings, decode_body, encode,
+    encode_at_revision, ensure_namespace, new_object, render, retry_on_conflict, set_records, within_limit,
 };
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
@@ -28,14 +28,14 @@ impl Resources {
         let create = || async move {
             let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
             let ownership = Ownership::Updated(options.manager);
-            self.create_object(target, object, warnings, Intent::of(&options, ownership))
+            self.create_object(target, object, warnings, WriteContext::of(&options, ownership))
                 .await
         };
-        match decided(target, create).await {
+        match retry_on_conflict(target, create).await {
             // Another server may have changed the state that the refusal depends on.
             Err(failure) if self.store.is_shared() && failure.code().is_client_error() => {
                 self.catch_up().await?;
-                decided(target, create).await
+                retry_on_conflict(target, create).await
             }
             outcome => outcome,
         }
@@ -48,10 +48,10 @@ impl Resources {
         target: &Target,
         object: Value,
         mut warnings: Vec<String>,
-        intent: Intent<'_>,
-    ) -> Result<Outcome, Interruption> {
-        let created = self.try_create(target, object, &mut warnings, intent).await;
-        told(created, warnings)
+        context: WriteContext<'_>,
+    ) -> Result<Outcome, WriteError> {
+        let created = self.try_create(target, object, &mut warnings, context).await;
+        add_warnings(created, warnings)
     }
 
     async fn try_create(
@@ -59,20 +59,20 @@ impl Resources {
         target: &Target,
         mut object: Value,
         warnings: &mut Vec<String>,
-        intent: Intent<'_>,
-    ) -> Result<Outcome, Interruption> {
-        let (kind, ownership, dry_run) = (target.kind, intent.ownership, intent.dry_run);
-        settle_namespace(&mut object, target)?;
+        context: WriteContext<'_>,
+    ) -> Result<Outcome, WriteError> {
+        let (kind, ownership, dry_run) = (target.kind, context.ownership, context.dry_run);
+        ensure_namespace(&mut object, target)?;
         let is_name_generated = name_of(&object).is_empty();
         let given_records = Ownership::take(&mut object);
-        birth::bear(&mut object, kind);
+        new_object::set_server_metadata(&mut object, kind);
         let guard = namespace::guard_create(self.store.index(), target, &object)?;
 
         let strategy = Strategy::of(kind);
         (strategy.default_on_write)(&mut object);
         warnings.extend(drop_duplicate_owners(&mut object));
         let records = ownership.records_of_new(&object, given_records, target);
-        let attempt = Attempt::create(target, intent.requester).recorded(intent.recorder);
+        let attempt = Attempt::create(target, context.requester).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut object)?;
         let allocation = match strategy.allocates {
             true => {
@@ -96,14 +96,14 @@ impl Resources {
         let key = kind.store_key(target.namespace(), name);
         if self.store.index().get(&key).is_some() {
             return Err(match is_name_generated || ownership == Ownership::Applied {
-                true => Interruption::Overtaken,
+                true => WriteError::Conflict,
                 false => Failure::already_exists(kind, name).into(),
             });
         }
         if dry_run {
-            return Ok(Outcome::created(rendered(&object)));
+            return Ok(Outcome::created(render(&object)));
         }
-        let value = within_limit(encoded(&object))?;
+        let value = within_limit(encode(&object))?;
         let mut transaction = Transaction {
             expectations: vec![(key.as_str().into(), Expectation::Absent)],
             writes: vec![Write::Put(key.into(), value.clone())],
@@ -111,8 +111,8 @@ impl Resources {
         transaction.expectations.extend(guard);
         self.add_default_objects(target, &object, &mut transaction)?;
         let revision = self.commit_allocated(transaction, allocation).await?;
-        (strategy.committed)(&self.services, name, Some(&object));
-        Ok(Outcome::created(inscribed(&value, revision)?))
+        (strategy.after_commit)(&self.services, name, Some(&object));
+        Ok(Outcome::created(encode_at_revision(&value, revision)?))
     }
 }
 

@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 use store::{Expectation, Transaction, Write};
 
 use super::delete_rules::{Decision, decide};
-use super::{Interruption, Outcome, Resources, Stored, Strategy, decided, encoded, inscribed, rendered};
+use super::{
+    Outcome, Resources, Stored, Strategy, WriteError, encode, encode_at_revision, render, retry_on_conflict,
+};
 use crate::failure::Failure;
 use crate::registry::namespace;
 use crate::request::query::DeleteOptions;
@@ -30,7 +32,7 @@ impl Resources {
         let deleted = self.delete_object(target, options).await?;
         let is_status = deleted.is_gone && !target.kind.delete_returns_object;
         let object = match is_status {
-            true => rendered(&success(target, &deleted.uid)),
+            true => render(&success(target, &deleted.uid)),
             false => deleted.object,
         };
         let code = match options.is_old_cascade && !deleted.is_gone {
@@ -51,7 +53,7 @@ impl Resources {
         target: &Target,
         options: &DeleteOptions,
     ) -> Result<Deleted, Failure> {
-        decided(target, || async move {
+        retry_on_conflict(target, || async move {
             let stored = self
                 .stored(target)
                 .await?
@@ -67,7 +69,7 @@ impl Resources {
         target: &Target,
         stored: Stored,
         options: &DeleteOptions,
-    ) -> Result<Deleted, Interruption> {
+    ) -> Result<Deleted, WriteError> {
         let uid = text(stored.metadata(), "uid").to_owned();
         match decide(target.kind, &stored.object, options) {
             Decision::Pending => Ok(Deleted {
@@ -76,20 +78,20 @@ impl Resources {
                 uid,
             }),
             Decision::Mark(marked) if options.dry_run => Ok(Deleted {
-                object: rendered(&marked),
+                object: render(&marked),
                 is_gone: false,
                 uid,
             }),
             Decision::Mark(marked) => {
-                let value = encoded(&marked);
+                let value = encode(&marked);
                 let transaction = Transaction {
                     expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
                     writes: vec![Write::Put(stored.entry.key, value.clone())],
                 };
                 let revision = self.commit(transaction).await?;
-                (Strategy::of(target.kind).committed)(&self.services, target.name(), Some(&marked));
+                (Strategy::of(target.kind).after_commit)(&self.services, target.name(), Some(&marked));
                 Ok(Deleted {
-                    object: inscribed(&value, revision)?,
+                    object: encode_at_revision(&value, revision)?,
                     is_gone: false,
                     uid,
                 })
@@ -117,13 +119,13 @@ impl Resources {
         target: &Target,
         stored: &Stored,
         last: &Value,
-    ) -> Result<Bytes, Interruption> {
+    ) -> Result<Bytes, WriteError> {
         let strategy = Strategy::of(target.kind);
         let allocation = match strategy.allocates {
             true => Some(self.services.delete(self.store.index(), &stored.object, false)),
             false => None,
         };
-        let value = encoded(last);
+        let value = encode(last);
         let transaction = Transaction {
             expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
             writes: vec![Write::Delete {
@@ -132,8 +134,8 @@ impl Resources {
             }],
         };
         let revision = self.commit_allocated(transaction, allocation).await?;
-        (strategy.committed)(&self.services, target.name(), None);
-        Ok(inscribed(&value, revision)?)
+        (strategy.after_commit)(&self.services, target.name(), None);
+        Ok(encode_at_revision(&value, revision)?)
     }
 }
 

@@ -5,7 +5,7 @@ use api::object::is_final_phase;
 use api::tree::{child, is_set, items, number, object_mut, set, set_or_clear, text};
 use serde_json::Value;
 
-use super::{birth, metadata_mut};
+use super::{metadata_mut, new_object};
 use crate::request::query::{DeleteOptions, Propagation};
 
 /// Grace period of a Pod without `terminationGracePeriodSeconds`.
@@ -47,7 +47,11 @@ fn marked(kind: &Kind, object: &Value, grace_seconds: i64, finalizers: Vec<Value
     let metadata = metadata_mut(&mut marked);
     let earlier = number(metadata, "deletionGracePeriodSeconds");
     if is_first || grace_seconds < earlier {
-        set(metadata, "deletionTimestamp", birth::seconds_ahead(grace_seconds));
+        set(
+            metadata,
+            "deletionTimestamp",
+            new_object::seconds_ahead(grace_seconds),
+        );
         set(metadata, "deletionGracePeriodSeconds", grace_seconds);
     }
     let generation = number(metadata, "generation");

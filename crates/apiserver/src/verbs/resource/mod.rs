@@ -4,16 +4,16 @@
 //! conflict it decides again, up to [`ATTEMPTS_MAX`] times.
 
 mod apply;
-mod birth;
 mod collection;
 mod continuation;
 mod create;
 mod delete;
 mod delete_rules;
+mod encoded_events;
 mod list;
+mod new_object;
 mod patch;
 mod read;
-mod rendered_events;
 mod scale;
 mod selection;
 mod shared_frames;
@@ -24,9 +24,9 @@ mod watch_events;
 
 pub(crate) use apply::Ownership;
 use apply::set_records;
-pub(crate) use birth::{generated_name, newborn};
-pub(crate) use rendered_events::RenderedEvents;
-pub(crate) use scale::shown_as_scale;
+pub(crate) use encoded_events::EncodedEvents;
+pub(crate) use new_object::{generate_name, new_server_object};
+pub(crate) use scale::scale_response;
 pub(crate) use shared_frames::SharedFrames;
 pub(crate) use strategy::Strategy;
 
@@ -55,7 +55,7 @@ use crate::shutdown::Shutdown;
 
 /// Attempts of a write before it fails with a conflict. Each conflict means that another writer succeeded, so this
 /// many in a row mean that the object is contended and its writers should slow down.
-const DECISIONS_MAX: usize = 16;
+const ATTEMPTS_MAX: usize = 16;
 
 /// Size limit of stored objects, as etcd's default: every watcher receives every version of an object.
 const OBJECT_BYTES_MAX: usize = 3 << 19;
@@ -66,10 +66,10 @@ pub(crate) struct Resources {
     pub(crate) services: service::Registry,
     pub(crate) admission: Admission,
     /// The cluster CA certificate in PEM, which every namespace has a copy of.
-    pub(crate) authority: String,
+    pub(crate) ca_certificate: String,
     pub(crate) shutdown: Shutdown,
     /// Watch events that were encoded for other watches.
-    pub(crate) rendered: Arc<RenderedEvents>,
+    pub(crate) encoded_events: Arc<EncodedEvents>,
     /// Frames that were written for equal watches.
     pub(crate) frames: Arc<SharedFrames>,
     /// Counters of watches, for metrics.
@@ -80,7 +80,7 @@ pub(crate) struct Resources {
 
 /// The parameters of a write besides the object.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Intent<'a> {
+pub(crate) struct WriteContext<'a> {
     /// Set for a dry run: nothing is stored.
     pub(crate) dry_run: bool,
     /// Owner of the fields that the write changes.
@@ -91,9 +91,9 @@ pub(crate) struct Intent<'a> {
     pub(crate) recorder: Recorder<'a>,
 }
 
-impl Intent<'static> {
+impl WriteContext<'static> {
     /// The parameters of the server's own writes.
-    pub(crate) const SERVER: Intent<'static> = Intent {
+    pub(crate) const SERVER: WriteContext<'static> = WriteContext {
         dry_run: false,
         ownership: SERVER,
         requester: None,
@@ -101,10 +101,10 @@ impl Intent<'static> {
     };
 }
 
-impl<'a> Intent<'a> {
+impl<'a> WriteContext<'a> {
     /// The parameters of a client's write.
-    fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> Intent<'a> {
-        Intent {
+    fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> WriteContext<'a> {
+        WriteContext {
             dry_run: options.dry_run,
             ownership,
             requester: options.requester,
@@ -148,28 +148,31 @@ impl Outcome {
 
 /// An unsuccessful attempt to write.
 #[derive(Debug)]
-pub(crate) enum Interruption {
+pub(crate) enum WriteError {
     /// The write is refused or failed.
     Failed(Failure),
     /// The stored state changed since it was read; another attempt may succeed.
-    Overtaken,
+    Conflict,
 }
 
-impl From<Failure> for Interruption {
-    fn from(failure: Failure) -> Interruption {
-        Interruption::Failed(failure)
+impl From<Failure> for WriteError {
+    fn from(failure: Failure) -> WriteError {
+        WriteError::Failed(failure)
     }
 }
 
 /// Adds warnings to a result. Failures carry them too.
-fn told(written: Result<Outcome, Interruption>, mut warnings: Vec<String>) -> Result<Outcome, Interruption> {
+fn add_warnings(
+    written: Result<Outcome, WriteError>,
+    mut warnings: Vec<String>,
+) -> Result<Outcome, WriteError> {
     match written {
         Ok(mut outcome) => {
             warnings.append(&mut outcome.warnings);
             Ok(Outcome { warnings, ..outcome })
         }
-        Err(Interruption::Failed(failure)) => Err(failure.warned(warnings).into()),
-        Err(Interruption::Overtaken) => Err(Interruption::Overtaken),
+        Err(WriteError::Failed(failure)) => Err(failure.warned(warnings).into()),
+        Err(WriteError::Conflict) => Err(WriteError::Conflict),
     }
 }
 
@@ -216,10 +219,10 @@ impl Resources {
     }
 
     /// Commits a transaction; a conflict means that the decision is outdated.
-    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, Interruption> {
+    pub(crate) async fn commit(&self, transaction: Transaction) -> Result<Revision, WriteError> {
         self.store.commit(transaction).await.map_err(|error| match error {
-            CommitError::Conflict { .. } => Interruption::Overtaken,
-            other => Interruption::Failed(Failure::of_commit(&other)),
+            CommitError::Conflict { .. } => WriteError::Conflict,
+            other => WriteError::Failed(Failure::of_commit(&other)),
         })
     }
 
@@ -228,7 +231,7 @@ impl Resources {
         &self,
         mut transaction: Transaction,
         allocation: Option<service::Allocation>,
-    ) -> Result<Revision, Interruption> {
+    ) -> Result<Revision, WriteError> {
         let Some(mut allocation) = allocation else {
             return self.commit(transaction).await;
         };
@@ -241,9 +244,9 @@ impl Resources {
             }
             Err(CommitError::Conflict { key, .. }) => {
                 allocation.resolve_conflict(&key);
-                Err(Interruption::Overtaken)
+                Err(WriteError::Conflict)
             }
-            Err(other) => Err(Interruption::Failed(Failure::of_commit(&other))),
+            Err(other) => Err(WriteError::Failed(Failure::of_commit(&other))),
         }
     }
 }
@@ -267,23 +270,23 @@ impl Stored {
 
 /// Runs an attempt to write until it succeeds or fails for another reason than a conflict, at most
 /// [`ATTEMPTS_MAX`] times.
-pub(crate) async fn decided<T, F, Fut>(target: &Target, mut decide: F) -> Result<T, Failure>
+pub(crate) async fn retry_on_conflict<T, F, Fut>(target: &Target, mut decide: F) -> Result<T, Failure>
 where
     F: FnMut() -> Fut,
-    Fut: Future<Output = Result<T, Interruption>>,
+    Fut: Future<Output = Result<T, WriteError>>,
 {
-    for _ in 0..DECISIONS_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         match decide().await {
             Ok(value) => return Ok(value),
-            Err(Interruption::Failed(failure)) => return Err(failure),
-            Err(Interruption::Overtaken) => {}
+            Err(WriteError::Failed(failure)) => return Err(failure),
+            Err(WriteError::Conflict) => {}
         }
     }
     Err(Failure::modified(target.kind, target.name()))
 }
 
 /// Applies `fieldValidation` to a decoded body. Returns the object in the stored version, and warnings.
-pub(crate) fn admitted(
+pub(crate) fn apply_field_validation(
     decoded: Result<Decoded, DecodeError>,
     kind: &Kind,
     validation: FieldValidation,
@@ -305,11 +308,11 @@ pub(crate) fn decode_body(
     kind: &Kind,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Failure> {
-    admitted(api::decode::decode(body, format, kind), kind, validation)
+    apply_field_validation(api::decode::decode(body, format, kind), kind, validation)
 }
 
 /// Encodes an object for the store.
-pub(crate) fn encoded(object: &Value) -> store::Value {
+pub(crate) fn encode(object: &Value) -> store::Value {
     let (bytes, revision_at) = api::encode::encode(object);
     store::Value {
         bytes: bytes.into(),
@@ -326,19 +329,19 @@ fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
 }
 
 /// Returns the bytes of an object that was stored at `revision`, as clients see it.
-pub(crate) fn inscribed(value: &store::Value, revision: Revision) -> Result<Bytes, Failure> {
+pub(crate) fn encode_at_revision(value: &store::Value, revision: Revision) -> Result<Bytes, Failure> {
     value
         .with_revision(revision)
         .ok_or_else(|| Failure::internal("the object could not be encoded"))
 }
 
 /// Returns the bytes of an object that is not stored.
-pub(crate) fn rendered(object: &Value) -> Bytes {
+pub(crate) fn render(object: &Value) -> Bytes {
     Bytes::from(object.to_string())
 }
 
 /// Sets the namespace of an object to that of the path; refuses a different one.
-pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<(), Failure> {
+pub(crate) fn ensure_namespace(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
     let given = text(metadata, "namespace");
     if given == target.namespace() {
@@ -356,7 +359,7 @@ pub(crate) fn settle_namespace(object: &mut Value, target: &Target) -> Result<()
 }
 
 /// Sets the name of an object to that of the path; refuses a different one.
-pub(crate) fn settle_name(object: &mut Value, target: &Target) -> Result<(), Failure> {
+pub(crate) fn ensure_name(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
     let given = text(metadata, "name");
     if given == target.name() {

@@ -4,7 +4,10 @@ use api::decode::conform;
 use api::patch::{PatchFormat, apply};
 use http::StatusCode;
 
-use super::{Intent, Outcome, Ownership, Resources, admitted, decided, scale, settle_name, settle_namespace};
+use super::{
+    Outcome, Ownership, Resources, WriteContext, apply_field_validation, ensure_name, ensure_namespace,
+    retry_on_conflict, scale,
+};
 use crate::failure::Failure;
 use crate::request::query::WriteOptions;
 use crate::request::route::Target;
@@ -19,7 +22,7 @@ impl Resources {
         format: PatchFormat,
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        decided(target, || async move {
+        retry_on_conflict(target, || async move {
             let stored = self
                 .stored(target)
                 .await?
@@ -38,17 +41,23 @@ impl Resources {
                 }
             })?;
             let decoded = conform(patched, kind);
-            let (mut object, warnings) = admitted(decoded, kind, options.field_validation)?;
-            let settled = settle_name(&mut object, target)
-                .and_then(|()| settle_namespace(&mut object, target))
+            let (mut object, warnings) = apply_field_validation(decoded, kind, options.field_validation)?;
+            let settled = ensure_name(&mut object, target)
+                .and_then(|()| ensure_namespace(&mut object, target))
                 .and_then(|()| scale::from_representation(object, &stored.object, target));
             let object = match settled {
                 Ok(object) => object,
                 Err(failure) => return Err(failure.warned(warnings).into()),
             };
             let ownership = Ownership::Updated(options.manager);
-            self.replace(target, stored, object, warnings, Intent::of(&options, ownership))
-                .await
+            self.replace(
+                target,
+                stored,
+                object,
+                warnings,
+                WriteContext::of(&options, ownership),
+            )
+            .await
         })
         .await
     }

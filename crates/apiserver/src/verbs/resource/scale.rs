@@ -7,7 +7,7 @@ use api::tree::{child, clear};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::rendered;
+use super::render;
 use crate::failure::Failure;
 use crate::request::route::Target;
 
@@ -60,7 +60,7 @@ pub(super) fn configuration(body: Value, target: &Target) -> Result<Value, Failu
 }
 
 /// Converts a response body to the representation of the path.
-pub(crate) fn shown_as_scale(object: Bytes, target: &Target) -> Result<Bytes, Failure> {
+pub(crate) fn scale_response(object: Bytes, target: &Target) -> Result<Bytes, Failure> {
     if !is_scale(target) {
         return Ok(object);
     }
@@ -68,5 +68,5 @@ pub(crate) fn shown_as_scale(object: Bytes, target: &Target) -> Result<Bytes, Fa
         tracing::error!(%error, "stored object is not valid JSON");
         Failure::internal("a stored object cannot be read")
     })?;
-    Ok(rendered(&scale::scale_of(&object)))
+    Ok(render(&scale::scale_of(&object)))
 }

@@ -49,7 +49,7 @@ pub(crate) struct Strategy {
     /// Returns the warnings about an update of the status.
     pub(crate) status_warnings: fn(&Value) -> Vec<String>,
     /// Updates the Service registry after a commit; takes the name and the object, or `None` if it was deleted.
-    pub(crate) committed: fn(&Registry, &str, Option<&Value>),
+    pub(crate) after_commit: fn(&Registry, &str, Option<&Value>),
 }
 
 impl Strategy {
@@ -97,7 +97,7 @@ const PLAIN: Strategy = Strategy {
     default_on_read: |_, _| {},
     warnings: |_| Vec::new(),
     status_warnings: |_| Vec::new(),
-    committed: |_, _, _| {},
+    after_commit: |_, _, _| {},
 };
 
 /// The rules of a cluster-scoped kind without rules of its own.
@@ -175,7 +175,7 @@ static IP_ADDRESS: Strategy = Strategy {
     default_on_write: network::default_ip_address_on_write,
     validate: network::validate_ip_address,
     validate_update: network::validate_ip_address_update,
-    committed: |registry, name, object| {
+    after_commit: |registry, name, object| {
         // The name was validated to be an address.
         if let Ok(address) = name.parse() {
             match object {
@@ -202,7 +202,7 @@ static SERVICE_CIDR: Strategy = Strategy {
     prepare_status_update: network::prepare_service_cidr_status_update,
     validate: network::validate_service_cidr,
     validate_update: network::validate_service_cidr_update,
-    committed: |registry, name, object| match object {
+    after_commit: |registry, name, object| match object {
         Some(cidr) => registry.apply_service_cidr(cidr),
         None => registry.remove_service_cidr(name),
     },

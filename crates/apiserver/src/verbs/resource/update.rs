@@ -9,8 +9,9 @@ use serde_json::Value;
 use store::{Expectation, Transaction, Write};
 
 use super::{
-    Intent, Interruption, Outcome, Ownership, Resources, Stored, Strategy, decided, decode_body, encoded,
-    inscribed, metadata_mut, rendered, scale, set_records, settle_name, settle_namespace, told, within_limit,
+    Outcome, Ownership, Resources, Stored, Strategy, WriteContext, WriteError, add_warnings, decode_body,
+    encode, encode_at_revision, ensure_name, ensure_namespace, metadata_mut, render, retry_on_conflict,
+    scale, set_records, within_limit,
 };
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
@@ -26,11 +27,11 @@ impl Resources {
         format: Format,
         options: WriteOptions<'_>,
     ) -> Result<Outcome, Failure> {
-        decided(target, || async move {
+        retry_on_conflict(target, || async move {
             let kind = target.sent_kind();
             let (object, warnings) = decode_body(body, format, kind, options.field_validation)?;
-            let intent = Intent::of(&options, Ownership::Updated(options.manager));
-            told(self.replace_or_create(target, object, intent).await, warnings)
+            let context = WriteContext::of(&options, Ownership::Updated(options.manager));
+            add_warnings(self.replace_or_create(target, object, context).await, warnings)
         })
         .await
     }
@@ -39,18 +40,18 @@ impl Resources {
         &self,
         target: &Target,
         mut object: Value,
-        intent: Intent<'_>,
-    ) -> Result<Outcome, Interruption> {
-        settle_name(&mut object, target)?;
-        settle_namespace(&mut object, target)?;
+        context: WriteContext<'_>,
+    ) -> Result<Outcome, WriteError> {
+        ensure_name(&mut object, target)?;
+        ensure_namespace(&mut object, target)?;
         match self.stored(target).await? {
             Some(stored) => {
                 let object = scale::from_representation(object, &stored.object, target)?;
-                self.replace(target, stored, object, Vec::new(), intent).await
+                self.replace(target, stored, object, Vec::new(), context).await
             }
             None if target.kind.create_on_update && target.subresource.is_none() => {
-                self.admission.admit_creation(target, intent.requester)?;
-                self.create_object(target, object, Vec::new(), intent).await
+                self.admission.admit_creation(target, context.requester)?;
+                self.create_object(target, object, Vec::new(), context).await
             }
             None => Err(Failure::not_found(target.kind, target.name()).into()),
         }
@@ -63,10 +64,12 @@ impl Resources {
         stored: Stored,
         new: Value,
         mut warnings: Vec<String>,
-        intent: Intent<'_>,
-    ) -> Result<Outcome, Interruption> {
-        let replaced = self.try_replace(target, stored, new, &mut warnings, intent).await;
-        told(replaced, warnings)
+        context: WriteContext<'_>,
+    ) -> Result<Outcome, WriteError> {
+        let replaced = self
+            .try_replace(target, stored, new, &mut warnings, context)
+            .await;
+        add_warnings(replaced, warnings)
     }
 
     async fn try_replace(
@@ -75,10 +78,10 @@ impl Resources {
         stored: Stored,
         mut new: Value,
         warnings: &mut Vec<String>,
-        intent: Intent<'_>,
-    ) -> Result<Outcome, Interruption> {
+        context: WriteContext<'_>,
+    ) -> Result<Outcome, WriteError> {
         let (kind, name) = (target.kind, target.name());
-        let (ownership, dry_run) = (intent.ownership, intent.dry_run);
+        let (ownership, dry_run) = (context.ownership, context.dry_run);
         let old = &stored.object;
         check_identity(target, &stored, &new)?;
         let given_records = Ownership::take(&mut new);
@@ -87,7 +90,7 @@ impl Resources {
         (strategy.default_on_write)(&mut new);
         warnings.extend(drop_duplicate_owners(&mut new));
         let records = ownership.records_of_changed(&new, old, given_records, target);
-        let attempt = Attempt::update(target, intent.requester, old).recorded(intent.recorder);
+        let attempt = Attempt::update(target, context.requester, old).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut new)?;
         let mut allocation = None;
         let errors = match target.subresource {
@@ -133,16 +136,16 @@ impl Resources {
             return self.finish(target, &stored, new, dry_run).await;
         }
         if dry_run {
-            return Ok(Outcome::ok(rendered(&new)));
+            return Ok(Outcome::ok(render(&new)));
         }
-        let value = within_limit(encoded(&new))?;
+        let value = within_limit(encode(&new))?;
         let transaction = Transaction {
             expectations: vec![(stored.entry.key.clone(), Expectation::At(stored.entry.modified))],
             writes: vec![Write::Put(stored.entry.key, value.clone())],
         };
         let revision = self.commit_allocated(transaction, allocation).await?;
-        (strategy.committed)(&self.services, name, Some(&new));
-        Ok(Outcome::ok(inscribed(&value, revision)?))
+        (strategy.after_commit)(&self.services, name, Some(&new));
+        Ok(Outcome::ok(encode_at_revision(&value, revision)?))
     }
 
     /// Removes an object whose last finalizer was removed; returns it as it would have been stored.
@@ -152,8 +155,8 @@ impl Resources {
         stored: &Stored,
         new: Value,
         dry_run: bool,
-    ) -> Result<Outcome, Interruption> {
-        let object = rendered(&new);
+    ) -> Result<Outcome, WriteError> {
+        let object = render(&new);
         if !dry_run {
             self.remove(target, stored, &new).await?;
         }

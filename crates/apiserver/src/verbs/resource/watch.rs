@@ -61,7 +61,7 @@ impl Resources {
             include,
             has_sent_columns: false,
             event_count: 0,
-            rendered: self.rendered.clone(),
+            encoded_events: self.encoded_events.clone(),
         };
         let start = match self.start(&lines.selection, options) {
             Ok(start) => start,

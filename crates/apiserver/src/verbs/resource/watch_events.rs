@@ -9,8 +9,8 @@ use bytes::{BufMut, Bytes, BytesMut};
 use serde_json::{Value, json};
 use store::{Event, EventKind, Revision};
 
+use super::encoded_events::{EncodedEvents, EventKey};
 use super::metadata_mut;
-use super::rendered_events::{EventKey, RenderedEvents};
 use super::selection::Selection;
 use crate::failure::Failure;
 use crate::request::negotiation::{Encoding, Form, Representation};
@@ -48,7 +48,7 @@ pub(super) struct Lines {
     /// Events that were written since the last [`Lines::take_event_count`].
     pub(super) event_count: u64,
     /// Events that were encoded for other watches.
-    pub(super) rendered: Arc<RenderedEvents>,
+    pub(super) encoded_events: Arc<EncodedEvents>,
 }
 
 impl Lines {
@@ -129,7 +129,7 @@ impl Lines {
             form: self.form,
             include: self.include,
         };
-        let line = self.rendered.get_or_write(key, || {
+        let line = self.encoded_events.get_or_write(key, || {
             // Stored values are JSON. If one is not, an empty object is sent rather than no event.
             let object = serde_json::from_slice(&event.value).unwrap_or_default();
             self.framed(change.name(), object, self.include, false)

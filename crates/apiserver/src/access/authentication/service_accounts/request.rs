@@ -13,7 +13,7 @@ use super::keys::KEY_LIFE;
 use crate::failure::Failure;
 use crate::request::query::FieldValidation;
 use crate::request::route::Target;
-use crate::verbs::resource::{decode_body, settle_name, settle_namespace};
+use crate::verbs::resource::{decode_body, ensure_name, ensure_namespace};
 
 /// Default and bounds of `spec.expirationSeconds`.
 const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
@@ -39,8 +39,8 @@ impl ServiceAccounts {
         admit: impl FnOnce(&Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
-        settle_name(&mut request, target)?;
-        settle_namespace(&mut request, target)?;
+        ensure_name(&mut request, target)?;
+        ensure_namespace(&mut request, target)?;
         admit(&request)?;
         let account = self.object(target.kind, target.namespace(), target.name())?;
         let spec = child(&request, "spec");

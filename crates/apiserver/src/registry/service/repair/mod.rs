@@ -6,14 +6,14 @@
 //! store; [`addresses`] and [`ports`] find inconsistencies in it and decide on repairs.
 
 pub(crate) mod addresses;
-mod books;
+mod allocation_records;
 pub(crate) mod ports;
-mod write;
+mod transactions;
 
 #[cfg(test)]
-pub(crate) use books::PortRecord;
-pub(crate) use books::{AddressRecord, AllocationRecords, ServiceRecord};
-pub(crate) use write::transactions;
+pub(crate) use allocation_records::PortRecord;
+pub(crate) use allocation_records::{AddressRecord, AllocationRecords, ServiceRecord};
+pub(crate) use transactions::transactions;
 
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering};

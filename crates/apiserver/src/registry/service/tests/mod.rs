@@ -1,4 +1,4 @@
-mod allocating;
-mod bootstrapping;
+mod allocation;
+mod bootstrap;
 mod recorded;
 mod server;

@@ -15,7 +15,7 @@ fn lines(query: &str) -> Lines {
         include: IncludeObject::Metadata,
         has_sent_columns: false,
         event_count: 0,
-        rendered: Arc::default(),
+        encoded_events: Arc::default(),
     }
 }
 
@@ -108,7 +108,7 @@ fn watches_of_one_form_share_encoded_events() {
     let mut first = lines("");
     first.form.encoding = Encoding::Protobuf;
     let mut second = lines("");
-    (second.form, second.rendered) = (first.form, first.rendered.clone());
+    (second.form, second.encoded_events) = (first.form, first.encoded_events.clone());
     let event = Event {
         kind: EventKind::Created,
         key: "/services/default/a".into(),
@@ -120,7 +120,7 @@ fn watches_of_one_form_share_encoded_events() {
     first.event(&event, &mut one);
     second.event(&event, &mut two);
     assert_eq!(one, two);
-    assert_eq!(first.rendered.len(), 1);
+    assert_eq!(first.encoded_events.len(), 1);
     let length = u32::from_be_bytes(one[..4].try_into().unwrap());
     assert_eq!(length as usize, one.len() - 4);
     assert!(one.windows(4).any(|window| window == b"k8s\0"));

@@ -18,8 +18,8 @@ use rustls::{ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::answer_head::{RESPONSE_HEAD_TIMEOUT, response_timeout};
 use super::destination::{authority, find};
+use super::response_head::{RESPONSE_HEAD_TIMEOUT, response_timeout};
 use super::{connector, pooled};
 use crate::bootstrap::pki;
 use crate::failure::Failure;
@@ -34,17 +34,17 @@ use crate::verbs::resource::Resources;
 const AGENT_ERROR_BYTES_MAX: usize = 4 << 10;
 
 /// Client of agents, shared by all connections.
-pub(crate) struct Logs {
+pub(crate) struct PodLogs {
     client: Client<HttpsConnector<HttpConnector>, Empty<Bytes>>,
 }
 
-impl Logs {
+impl PodLogs {
     /// Creates a client with the certificate of `identity`. Agents present certificates of `serving_authority`
     /// (PEM). Agents whose certificates date from an earlier version present certificates of the cluster CA.
     ///
     /// # Errors
     /// Fails if a certificate or a CA is not usable.
-    pub(crate) fn new(identity: &pki::Client, serving_authority: &str) -> Result<Logs, TlsError> {
+    pub(crate) fn new(identity: &pki::Client, serving_authority: &str) -> Result<PodLogs, TlsError> {
         let mut roots = RootCertStore::empty();
         for authorities in [serving_authority, &identity.authority] {
             for authority in CertificateDer::pem_slice_iter(authorities.as_bytes()) {
@@ -63,7 +63,7 @@ impl Logs {
             .https_only()
             .enable_http1()
             .wrap_connector(connector());
-        Ok(Logs {
+        Ok(PodLogs {
             client: pooled(connector),
         })
     }

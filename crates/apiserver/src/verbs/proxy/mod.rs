@@ -3,10 +3,10 @@
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.
 
-mod answer_head;
 mod destination;
 mod headers;
 mod logs;
+mod response_head;
 mod tunnel;
 
 use std::sync::Arc;
@@ -25,9 +25,9 @@ use crate::request::route::Target;
 use crate::transport::long_running::Lasting;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
-use answer_head::{RequestBody, send};
 use destination::Destination;
-pub(crate) use logs::Logs;
+pub(crate) use logs::PodLogs;
+use response_head::{RequestBody, send};
 
 /// Timeout for connecting to a Pod or an agent in the cluster's network.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -36,16 +36,16 @@ const IDLE_CONNECTIONS_MAX: usize = 4;
 const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Proxy for Pods, shared by all connections.
-pub(crate) struct Passing {
+pub(crate) struct PodProxy {
     client: Client<HttpsConnector<HttpConnector>, RequestBody>,
 }
 
-impl Passing {
+impl PodProxy {
     /// Creates a proxy without connections.
     ///
     /// # Errors
     /// Fails if the TLS provider supports none of its default protocol versions, which does not happen.
-    pub(crate) fn new() -> Result<Passing, rustls::Error> {
+    pub(crate) fn new() -> Result<PodProxy, rustls::Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = ClientConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()?
@@ -57,13 +57,13 @@ impl Passing {
             .https_or_http()
             .enable_http1()
             .wrap_connector(connector());
-        Ok(Passing {
+        Ok(PodProxy {
             client: pooled(connector),
         })
     }
 
     /// Forwards a request to `target` and returns the response, which ends at the limit of `lasting`.
-    pub(crate) async fn pass(
+    pub(crate) async fn forward(
         &self,
         resources: &Resources,
         target: &Target,
@@ -71,7 +71,7 @@ impl Passing {
         mut lasting: Lasting,
     ) -> Result<ApiResponse, Failure> {
         let destination = destination::of(resources, target).await?;
-        let path = target.passed_path.as_deref().unwrap_or_default();
+        let path = target.proxy_path.as_deref().unwrap_or_default();
         let outer_path = request.uri().path().to_owned();
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);
         if path.is_empty() && is_get && !headers::is_upgrade(request.headers()) {

@@ -15,10 +15,10 @@ use crate::request::query::{FieldValidation, Query};
 use crate::request::route::Target;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::printing;
-use crate::verbs::resource::{decode_body, settle_namespace};
+use crate::verbs::resource::{decode_body, ensure_namespace};
 
 /// The parts of the server that answer reviews, for one requester.
-pub(crate) struct Asked<'a> {
+pub(crate) struct Reviews<'a> {
     pub(crate) authenticator: &'a Authenticator,
     pub(crate) authorizer: &'a Authorizer,
     pub(crate) admission: &'a Admission,
@@ -26,7 +26,7 @@ pub(crate) struct Asked<'a> {
 }
 
 /// True if the target is a review, or a subresource that takes a token request.
-pub(crate) fn is_question(target: &Target) -> bool {
+pub(crate) fn is_review(target: &Target) -> bool {
     !target.kind.is_kept() || is_token_request(target)
 }
 
@@ -37,7 +37,7 @@ fn is_token_request(target: &Target) -> bool {
         .is_some_and(|kind| std::ptr::eq(kind, &TOKEN_REQUEST))
 }
 
-impl Asked<'_> {
+impl Reviews<'_> {
     /// Decides about a review or issues a token.
     pub(crate) fn answer(
         &self,
@@ -49,7 +49,7 @@ impl Asked<'_> {
         let (format, query) = (body_format(headers)?, Query::parse(query));
         let encoding = negotiation::form(headers, &query, target.kind)?.encoding;
         let created = |review: &Value, kind: &Kind| {
-            let bytes = printing::encoded(review, kind.definition, encoding)?;
+            let bytes = printing::encode(review, kind.definition, encoding)?;
             Ok(response::object(StatusCode::CREATED, bytes, encoding))
         };
         if is_token_request(target) {
@@ -68,7 +68,7 @@ impl Asked<'_> {
             _ => FieldValidation::Warn,
         };
         let (mut review, warnings) = decode_body(body, format, target.kind, validation)?;
-        let reviewed = settle_namespace(&mut review, target).and_then(|()| self.review(review, target));
+        let reviewed = ensure_namespace(&mut review, target).and_then(|()| self.review(review, target));
         match reviewed {
             Ok(reviewed) => Ok(response::with_warnings(
                 created(&reviewed, target.kind)?,

@@ -2,10 +2,10 @@ use super::*;
 
 #[test]
 fn generated_names_fit_a_dns_label() {
-    let name = generated_name("web-");
+    let name = generate_name("web-");
     assert!(name.starts_with("web-") && name.len() == 9, "{name}");
-    assert_eq!(generated_name(&"x".repeat(100)).len(), 63);
-    assert!(generated_name(&"é".repeat(40)).starts_with('é'));
+    assert_eq!(generate_name(&"x".repeat(100)).len(), 63);
+    assert!(generate_name(&"é".repeat(40)).starts_with('é'));
 }
 
 #[test]

@@ -13,7 +13,7 @@ use super::namespace_kind;
 use crate::failure::Failure;
 use crate::request::route::Target;
 use crate::shutdown::Shutdown;
-use crate::verbs::resource::{Intent, Resources, decided, encoded, newborn};
+use crate::verbs::resource::{Resources, WriteContext, encode, new_server_object, retry_on_conflict};
 
 const ACCOUNT: &str = "default";
 const CA_CONFIG_MAP: &str = "kube-root-ca.crt";
@@ -34,12 +34,12 @@ impl Resources {
             return Ok(());
         }
         let namespace = text(child(object, "metadata"), "name");
-        for (kind, object) in default_objects(namespace, &self.authority)? {
+        for (kind, object) in default_objects(namespace, &self.ca_certificate)? {
             let key = kind.store_key(namespace, text(child(&object, "metadata"), "name"));
             if self.store.index().get(&key).is_some() {
                 continue;
             }
-            let value = encoded(&newborn(kind, object));
+            let value = encode(&new_server_object(kind, object));
             transaction
                 .expectations
                 .push((key.as_str().into(), Expectation::Absent));
@@ -111,7 +111,7 @@ async fn ensure(resources: &Resources, namespace: &str) {
         return;
     }
     let ensured = async {
-        for (kind, object) in default_objects(namespace, &resources.authority)? {
+        for (kind, object) in default_objects(namespace, &resources.ca_certificate)? {
             restore(resources, kind, namespace, object).await?;
         }
         Ok::<(), Failure>(())
@@ -134,10 +134,10 @@ async fn restore(
     let name = text(child(&object, "metadata"), "name");
     let target = &Target::object(kind, namespace, name);
     let object = &object;
-    let restored = decided(target, || async move {
+    let restored = retry_on_conflict(target, || async move {
         let Some(stored) = resources.stored(target).await? else {
             resources
-                .create_object(target, object.clone(), Vec::new(), Intent::SERVER)
+                .create_object(target, object.clone(), Vec::new(), WriteContext::SERVER)
                 .await?;
             return Ok(());
         };
@@ -148,7 +148,7 @@ async fn restore(
         let mut changed = stored.object.clone();
         set(&mut changed, "data", desired.clone());
         resources
-            .replace(target, stored, changed, Vec::new(), Intent::SERVER)
+            .replace(target, stored, changed, Vec::new(), WriteContext::SERVER)
             .await
             .map(drop)
     })

@@ -15,7 +15,7 @@ const PREFIX_BYTES_MAX: usize = 63 - GENERATED_LETTERS;
 
 /// Sets the metadata that belongs to the server, and clears fields that a client may have copied from another
 /// object.
-pub(super) fn bear(object: &mut Value, kind: &Kind) {
+pub(super) fn set_server_metadata(object: &mut Value, kind: &Kind) {
     let metadata = metadata_mut(object);
     for field in [
         "resourceVersion",
@@ -29,7 +29,7 @@ pub(super) fn bear(object: &mut Value, kind: &Kind) {
     if text(metadata, "name").is_empty() {
         let prefix = text(metadata, "generateName");
         if !prefix.is_empty() {
-            let name = generated_name(prefix);
+            let name = generate_name(prefix);
             set(metadata, "name", name);
         }
     }
@@ -41,8 +41,8 @@ pub(super) fn bear(object: &mut Value, kind: &Kind) {
 }
 
 /// Returns an object of the server's own with complete metadata.
-pub(crate) fn newborn(kind: &Kind, mut object: Value) -> Value {
-    bear(&mut object, kind);
+pub(crate) fn new_server_object(kind: &Kind, mut object: Value) -> Value {
+    set_server_metadata(&mut object, kind);
     object
 }
 
@@ -64,7 +64,7 @@ fn at(time: Timestamp) -> String {
 }
 
 /// Appends random letters to a prefix, as `metadata.generateName` requires. Names are not guaranteed to be unique.
-pub(crate) fn generated_name(prefix: &str) -> String {
+pub(crate) fn generate_name(prefix: &str) -> String {
     let cut = (0..=PREFIX_BYTES_MAX.min(prefix.len()))
         .rev()
         .find(|&at| prefix.is_char_boundary(at));

@@ -31,7 +31,7 @@ pub(super) struct EventKey {
 
 /// The latest encoded events.
 #[derive(Default)]
-pub(crate) struct RenderedEvents {
+pub(crate) struct EncodedEvents {
     lines: Mutex<Lines>,
 }
 
@@ -41,7 +41,7 @@ struct Lines {
     bytes: usize,
 }
 
-impl RenderedEvents {
+impl EncodedEvents {
     /// Returns the encoded event of `key`, and encodes it with `write` if it is not cached.
     pub(super) fn get_or_write(&self, key: EventKey, write: impl FnOnce() -> Bytes) -> Bytes {
         // The lock is held during encoding, so that concurrent watches do not encode the same event.
