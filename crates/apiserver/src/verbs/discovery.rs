@@ -116,9 +116,10 @@ fn tagged(hash: &str, headers: &HeaderMap, document: impl FnOnce() -> ApiRespons
     let client_tags = headers.get(IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     let is_current =
         client_tags.is_some_and(|tags| tags.split(',').any(|t| t.trim().trim_start_matches("W/") == tag));
-    let mut answer = match is_current {
-        true => response::not_modified(),
-        false => document(),
+    let mut answer = if is_current {
+        response::not_modified()
+    } else {
+        document()
     };
     if let Ok(tag) = HeaderValue::from_str(&tag) {
         answer.headers_mut().insert(ETAG, tag);

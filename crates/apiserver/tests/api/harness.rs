@@ -145,9 +145,10 @@ impl Api {
         let token = format!("Bearer {TOKEN}");
         for (name, value) in [("authorization", token.as_str())].iter().chain(headers) {
             let headers = request.headers_mut().unwrap();
-            match value.is_empty() {
-                true => drop(headers.remove(*name)),
-                false => drop(headers.insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap())),
+            if value.is_empty() {
+                drop(headers.remove(*name))
+            } else {
+                drop(headers.insert(HeaderName::try_from(*name).unwrap(), value.parse().unwrap()))
             }
         }
         let request = request.body(Full::new(body)).unwrap();

@@ -49,9 +49,10 @@ async fn respond(mut stream: TcpStream) {
         tokio::io::copy(&mut from, &mut to).await.unwrap();
         return;
     }
-    let location = match head.contains("/redirect") {
-        true => "location: /there\r\n",
-        false => "",
+    let location = if head.contains("/redirect") {
+        "location: /there\r\n"
+    } else {
+        ""
     };
     let response = format!(
         "HTTP/1.1 202 Accepted\r\n{location}access-control-allow-origin: *\r\nconnection: close\r\n\

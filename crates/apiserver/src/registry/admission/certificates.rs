@@ -27,11 +27,12 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
         set_requester(object, requester);
         let is_restricted =
             admission.has(AdmissionPlugin::CertificateSubjectRestriction) && requests_all_rights(object);
-        return match is_restricted {
-            true => refused(&format!(
+        return if is_restricted {
+            refused(&format!(
                 "use of {CLIENT_SIGNER} signer with {MASTERS} group is not allowed"
-            )),
-            false => Ok(()),
+            ))
+        } else {
+            Ok(())
         };
     };
     let (plugin, verb) = match attempt.target.subresource {

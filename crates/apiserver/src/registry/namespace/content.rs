@@ -60,83 +60,107 @@ impl Content {
 
     fn conditions(&self, before: &[Value], now: Timestamp) -> Vec<Value> {
         let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-        let condition = |kind: &str, holds: bool, reason: &str, message: String| {
-            let status = if holds { "True" } else { "False" };
-            let known = before.iter().find(|condition| text(condition, "type") == kind);
-            let since = known.filter(|known| text(known, "status") == status);
-            let since = since.map_or(&*time, |known| text(known, "lastTransitionTime"));
-            json!({"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since})
-        };
-        let owned = |text: &str| text.to_owned();
-        let failed = condition(
-            "NamespaceDeletionContentFailure",
-            !self.failures.is_empty(),
-            if self.failures.is_empty() {
-                "ContentDeleted"
-            } else {
-                "ContentDeletionFailed"
-            },
-            match self.failures.as_slice() {
-                [] => owned("All content successfully deleted, may be waiting on finalization"),
-                failures => format!(
-                    "Failed to delete all resource types, {} remaining: {}",
-                    failures.len(),
-                    failures.join("; ")
-                ),
-            },
-        );
-        let remaining = match listed(&self.resources, "has") {
-            None => condition(
-                "NamespaceContentRemaining",
-                false,
-                "ContentRemoved",
-                owned("All content successfully removed"),
+        let states = [
+            // Discovery cannot fail: the server has all kinds itself.
+            Condition::new_false(
+                "NamespaceDeletionDiscoveryFailure",
+                "ResourcesDiscovered",
+                "All resources successfully discovered",
             ),
+            Condition::new_false(
+                "NamespaceDeletionGroupVersionParsingFailure",
+                "ParsedGroupVersions",
+                "All legacy kube types successfully parsed",
+            ),
+            self.deletion_failure(),
+            self.remaining_content(),
+            self.remaining_finalizers(),
+        ];
+        let to_json = |condition: Condition| condition.into_json(before, &time);
+        states.into_iter().map(to_json).collect()
+    }
+
+    fn deletion_failure(&self) -> Condition {
+        const TYPE: &str = "NamespaceDeletionContentFailure";
+        let failures = &self.failures;
+        if failures.is_empty() {
+            let message = "All content successfully deleted, may be waiting on finalization";
+            return Condition::new_false(TYPE, "ContentDeleted", message);
+        }
+        let message = format!(
+            "Failed to delete all resource types, {} remaining: {}",
+            failures.len(),
+            failures.join("; ")
+        );
+        Condition::new_true(TYPE, "ContentDeletionFailed", message)
+    }
+
+    fn remaining_content(&self) -> Condition {
+        const TYPE: &str = "NamespaceContentRemaining";
+        match listed(&self.resources, "has") {
+            None => Condition::new_false(TYPE, "ContentRemoved", "All content successfully removed"),
             Some(listed) => {
                 let message = format!("Some resources are remaining: {listed}");
-                condition("NamespaceContentRemaining", true, "SomeResourcesRemain", message)
+                Condition::new_true(TYPE, "SomeResourcesRemain", message)
             }
-        };
-        let finalizers = match listed(&self.finalizers, "in") {
+        }
+    }
+
+    fn remaining_finalizers(&self) -> Condition {
+        const TYPE: &str = "NamespaceFinalizersRemaining";
+        match listed(&self.finalizers, "in") {
             None => {
-                let message = owned("All content-preserving finalizers finished");
-                condition(
-                    "NamespaceFinalizersRemaining",
-                    false,
-                    "ContentHasNoFinalizers",
-                    message,
-                )
+                let message = "All content-preserving finalizers finished";
+                Condition::new_false(TYPE, "ContentHasNoFinalizers", message)
             }
             Some(listed) => {
                 let message = format!("Some content in the namespace has finalizers remaining: {listed}");
-                condition(
-                    "NamespaceFinalizersRemaining",
-                    true,
-                    "SomeFinalizersRemain",
-                    message,
-                )
+                Condition::new_true(TYPE, "SomeFinalizersRemain", message)
             }
-        };
-        // Discovery cannot fail: the server has all kinds itself.
-        let discovered = owned("All resources successfully discovered");
-        let parsed = owned("All legacy kube types successfully parsed");
-        vec![
-            condition(
-                "NamespaceDeletionDiscoveryFailure",
-                false,
-                "ResourcesDiscovered",
-                discovered,
-            ),
-            condition(
-                "NamespaceDeletionGroupVersionParsingFailure",
-                false,
-                "ParsedGroupVersions",
-                parsed,
-            ),
-            failed,
-            remaining,
-            finalizers,
-        ]
+        }
+    }
+}
+
+/// An entry of `status.conditions`, with upstream's reasons and messages.
+struct Condition {
+    condition_type: &'static str,
+    status: &'static str,
+    reason: &'static str,
+    message: String,
+}
+
+impl Condition {
+    fn new_true(condition_type: &'static str, reason: &'static str, message: String) -> Condition {
+        Condition {
+            condition_type,
+            status: "True",
+            reason,
+            message,
+        }
+    }
+
+    fn new_false(condition_type: &'static str, reason: &'static str, message: &str) -> Condition {
+        Condition {
+            condition_type,
+            status: "False",
+            reason,
+            message: message.to_owned(),
+        }
+    }
+
+    /// Encodes the condition. The transition time of `before` is kept if the status is the same.
+    fn into_json(self, before: &[Value], now: &str) -> Value {
+        let mut earlier = before.iter();
+        let earlier = earlier.find(|condition| text(condition, "type") == self.condition_type);
+        let unchanged = earlier.filter(|earlier| text(earlier, "status") == self.status);
+        let since = unchanged.map_or(now, |earlier| text(earlier, "lastTransitionTime"));
+        json!({
+            "type": self.condition_type,
+            "status": self.status,
+            "reason": self.reason,
+            "message": self.message,
+            "lastTransitionTime": since,
+        })
     }
 }
 

@@ -138,15 +138,16 @@ async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let Some(stored) = resources.stored(&target).await? else {
         return Ok(true);
     };
-    let (target, changed) = match content.is_empty() {
-        true => (
+    let (target, changed) = if content.is_empty() {
+        (
             target.with_subresource("finalize"),
             Some(finalized(&stored.object)),
-        ),
-        false => (
+        )
+    } else {
+        (
             target.with_subresource("status"),
             content.with_conditions(&stored.object, jiff::Timestamp::now()),
-        ),
+        )
     };
     let Some(changed) = changed else { return Ok(false) };
     match resources

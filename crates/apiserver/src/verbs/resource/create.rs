@@ -74,12 +74,11 @@ impl Resources {
         let records = ownership.records_of_new(&object, given_records, target);
         let attempt = Attempt::create(target, context.requester).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut object)?;
-        let allocation = match strategy.allocates {
-            true => {
-                let allocated = self.services.create(self.store.index(), &mut object, dry_run);
-                Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(&object)))?)
-            }
-            false => None,
+        let allocation = if strategy.allocates {
+            let allocated = self.services.create(self.store.index(), &mut object, dry_run);
+            Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name_of(&object)))?)
+        } else {
+            None
         };
         (strategy.prepare_create)(&mut object);
         let name = name_of(&object);
@@ -95,9 +94,10 @@ impl Resources {
         let name = name_of(&object);
         let key = kind.store_key(target.namespace(), name);
         if self.store.index().get(&key).is_some() {
-            return Err(match is_name_generated || ownership == Ownership::Applied {
-                true => WriteError::Conflict,
-                false => Failure::already_exists(kind, name).into(),
+            return Err(if is_name_generated || ownership == Ownership::Applied {
+                WriteError::Conflict
+            } else {
+                Failure::already_exists(kind, name).into()
             });
         }
         if dry_run {

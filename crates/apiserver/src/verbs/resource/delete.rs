@@ -31,13 +31,15 @@ impl Resources {
         namespace::guard_delete(target)?;
         let deleted = self.delete_object(target, options).await?;
         let is_status = deleted.is_gone && !target.kind.delete_returns_object;
-        let object = match is_status {
-            true => render(&success(target, &deleted.uid)),
-            false => deleted.object,
+        let object = if is_status {
+            render(&success(target, &deleted.uid))
+        } else {
+            deleted.object
         };
-        let code = match options.is_old_cascade && !deleted.is_gone {
-            true => StatusCode::ACCEPTED,
-            false => StatusCode::OK,
+        let code = if options.is_old_cascade && !deleted.is_gone {
+            StatusCode::ACCEPTED
+        } else {
+            StatusCode::OK
         };
         Ok(Outcome {
             code,
@@ -121,9 +123,10 @@ impl Resources {
         last: &Value,
     ) -> Result<Bytes, WriteError> {
         let strategy = Strategy::of(target.kind);
-        let allocation = match strategy.allocates {
-            true => Some(self.services.delete(self.store.index(), &stored.object, false)),
-            false => None,
+        let allocation = if strategy.allocates {
+            Some(self.services.delete(self.store.index(), &stored.object, false))
+        } else {
+            None
         };
         let value = encode(last);
         let transaction = Transaction {

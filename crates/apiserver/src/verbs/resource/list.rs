@@ -24,9 +24,12 @@ impl Resources {
                 self.wait_for(None).await?;
             }
             let page = self.page(&selection, from.revision(), Some(from.after()), options.limit);
-            return page.map_err(|failure| match failure.is_expired() {
-                true => Failure::late_for_page(from.at_newest().token()),
-                false => failure,
+            return page.map_err(|failure| {
+                if failure.is_expired() {
+                    Failure::late_for_page(from.at_newest().token())
+                } else {
+                    failure
+                }
             });
         }
         let at = self.revision_to_list(options).await?;

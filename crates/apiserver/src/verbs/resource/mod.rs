@@ -178,12 +178,13 @@ fn add_warnings(
 
 /// Refuses an entry whose value cannot be decrypted.
 fn check_readable(entry: &Entry) -> Result<(), Failure> {
-    match store::is_sealed(&entry.value) {
-        true => Err(Failure::internal(format!(
+    if store::is_sealed(&entry.value) {
+        Err(Failure::internal(format!(
             "unable to transform key {:?}: no provider of the encryption configuration decrypts its value",
             entry.key
-        ))),
-        false => Ok(()),
+        )))
+    } else {
+        Ok(())
     }
 }
 
@@ -322,9 +323,10 @@ pub(crate) fn encode(object: &Value) -> store::Value {
 
 /// Refuses objects above the size limit.
 fn within_limit(value: store::Value) -> Result<store::Value, Failure> {
-    match value.bytes.len() <= OBJECT_BYTES_MAX {
-        true => Ok(value),
-        false => Err(Failure::too_large(OBJECT_BYTES_MAX)),
+    if value.bytes.len() <= OBJECT_BYTES_MAX {
+        Ok(value)
+    } else {
+        Err(Failure::too_large(OBJECT_BYTES_MAX))
     }
 }
 

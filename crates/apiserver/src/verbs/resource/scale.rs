@@ -17,9 +17,10 @@ fn is_scale(target: &Target) -> bool {
 
 /// Converts a stored object to the representation of the path.
 pub(super) fn to_representation(object: Value, target: &Target) -> Value {
-    match is_scale(target) {
-        true => scale::scale_of(&object),
-        false => object,
+    if is_scale(target) {
+        scale::scale_of(&object)
+    } else {
+        object
     }
 }
 
@@ -29,9 +30,10 @@ pub(super) fn from_representation(body: Value, stored: &Value, target: &Target) 
         return Ok(body);
     }
     let errors = scale::validate(&body);
-    match errors.is_empty() {
-        true => Ok(scale::with_scale(stored, &body)),
-        false => Err(Failure::invalid(&SCALE_KIND, target.name(), &errors)),
+    if errors.is_empty() {
+        Ok(scale::with_scale(stored, &body))
+    } else {
+        Err(Failure::invalid(&SCALE_KIND, target.name(), &errors))
     }
 }
 

@@ -15,6 +15,7 @@ use super::{
 };
 use crate::failure::Failure;
 use crate::registry::admission::Attempt;
+use crate::registry::service::Allocation;
 use crate::request::query::{WriteOptions, parse_version};
 use crate::request::route::Target;
 
@@ -92,34 +93,7 @@ impl Resources {
         let records = ownership.records_of_changed(&new, old, given_records, target);
         let attempt = Attempt::update(target, context.requester, old).recorded(context.recorder);
         self.admission.admit(self.store.index(), attempt, &mut new)?;
-        let mut allocation = None;
-        let errors = match target.subresource {
-            // A scale is written as a change of the object itself.
-            None | Some(SCALE) => {
-                if strategy.allocates {
-                    let allocated = self.services.update(self.store.index(), old, &mut new, dry_run);
-                    allocation =
-                        Some(allocated.map_err(|failure| Failure::of_allocation(failure, kind, name))?);
-                }
-                (strategy.prepare_update)(&mut new, old);
-                (strategy.validate_update)(&new, old)
-            }
-            Some("finalize") => {
-                keep_but_finalizers(&mut new, old);
-                (strategy.validate_update)(&new, old)
-            }
-            Some("approval") => {
-                (strategy.prepare_approval_update)(&mut new, old);
-                (strategy.validate_approval_update)(&new, old)
-            }
-            Some(_) => {
-                (strategy.prepare_status_update)(&mut new, old);
-                (strategy.validate_status_update)(&new, old)
-            }
-        };
-        if !errors.is_empty() {
-            return Err(Failure::invalid(kind, name, &errors).into());
-        }
+        let allocation = self.prepare(target, old, &mut new, dry_run)?;
         warnings.extend(match target.subresource {
             None => (strategy.warnings)(&new),
             Some(_) => (strategy.status_warnings)(&new),
@@ -146,6 +120,47 @@ impl Resources {
         let revision = self.commit_allocated(transaction, allocation).await?;
         (strategy.after_commit)(&self.services, name, Some(&new));
         Ok(Outcome::ok(encode_at_revision(&value, revision)?))
+    }
+
+    /// Restores fields that the path may not change, reserves allocations, and validates the new object.
+    fn prepare(
+        &self,
+        target: &Target,
+        old: &Value,
+        new: &mut Value,
+        dry_run: bool,
+    ) -> Result<Option<Allocation>, Failure> {
+        let (kind, strategy) = (target.kind, Strategy::of(target.kind));
+        let mut allocation = None;
+        let errors = match target.subresource {
+            // A scale is written as a change of the object itself.
+            None | Some(SCALE) => {
+                if strategy.allocates {
+                    let allocated = self.services.update(self.store.index(), old, new, dry_run);
+                    let failed = |failure| Failure::of_allocation(failure, kind, target.name());
+                    allocation = Some(allocated.map_err(failed)?);
+                }
+                (strategy.prepare_update)(new, old);
+                (strategy.validate_update)(new, old)
+            }
+            Some("finalize") => {
+                keep_but_finalizers(new, old);
+                (strategy.validate_update)(new, old)
+            }
+            Some("approval") => {
+                (strategy.prepare_approval_update)(new, old);
+                (strategy.validate_approval_update)(new, old)
+            }
+            Some(_) => {
+                (strategy.prepare_status_update)(new, old);
+                (strategy.validate_status_update)(new, old)
+            }
+        };
+        if errors.is_empty() {
+            Ok(allocation)
+        } else {
+            Err(Failure::invalid(kind, target.name(), &errors))
+        }
     }
 
     /// Removes an object whose last finalizer was removed; returns it as it would have been stored.

@@ -174,9 +174,10 @@ impl WatchStream {
                     Input::Bookmark => self.progress_frame(),
                     Input::End => {
                         self.is_over = true;
-                        match self.sends_bookmarks {
-                            true => self.progress_frame(),
-                            false => Bytes::new(),
+                        if self.sends_bookmarks {
+                            self.progress_frame()
+                        } else {
+                            Bytes::new()
                         }
                     }
                 },
@@ -225,11 +226,13 @@ impl WatchStream {
     fn events_frame(&mut self, ready: Result<(), StoreError>) -> Bytes {
         let (lines, watch) = (&mut self.lines, &mut self.watch);
         let position = watch.position();
-        let result = ready.and_then(|()| match lines.is_stateless() {
-            true => self
-                .frames
-                .get_or_write(&mut self.stream, position, || write_events(lines, watch)),
-            false => write_events(lines, watch),
+        let result = ready.and_then(|()| {
+            if lines.is_stateless() {
+                self.frames
+                    .get_or_write(&mut self.stream, position, || write_events(lines, watch))
+            } else {
+                write_events(lines, watch)
+            }
         });
         match result {
             Ok(frame) => {

@@ -20,8 +20,9 @@ pub(super) fn admit(node: &str, object: &Value) -> Result<(), Refusal> {
         .map_err(|error| format!("unable to parse csr: {error}"))?;
     let request = Request::parse(&pem).map_err(|error| format!("unable to parse csr: {error}"))?;
     let own = format!("{NODE_USER_PREFIX}{node}");
-    match request.common_name() == Some(&own) {
-        true => Ok(()),
-        false => Err(format!("can only create a node CSR with CN={own}").into()),
+    if request.common_name() == Some(&own) {
+        Ok(())
+    } else {
+        Err(format!("can only create a node CSR with CN={own}").into())
     }
 }

@@ -90,9 +90,10 @@ fn admit_lease(node: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
         let why = format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace");
         return Err(why.into());
     }
-    match name == node {
-        true => Ok(()),
-        false => Err("can only access node lease with the same name as the requesting node".into()),
+    if name == node {
+        Ok(())
+    } else {
+        Err("can only access node lease with the same name as the requesting node".into())
     }
 }
 

@@ -43,9 +43,10 @@ pub(super) fn admit(node: &str, name: &str, before: Option<&Value>, after: &Valu
 
 /// Refuses names other than the node's own.
 pub(super) fn admit_name(node: &str, name: &str) -> Result<(), Refusal> {
-    match name == node {
-        true => Ok(()),
-        false => Err(format!("node {node:?} is not allowed to modify node {name:?}").into()),
+    if name == node {
+        Ok(())
+    } else {
+        Err(format!("node {node:?} is not allowed to modify node {name:?}").into())
     }
 }
 
@@ -58,9 +59,10 @@ fn admit_creation(node: &str, object: &Value) -> Result<(), Refusal> {
         return Err(format!("node {node:?} is not allowed to set podCIDR or podCIDRs").into());
     }
     let forbidden = forbidden_labels(&Value::Null, object);
-    match forbidden.is_empty() {
-        true => Ok(()),
-        false => Err(format!("node {node:?} is not allowed to set the following labels: {forbidden}").into()),
+    if forbidden.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("node {node:?} is not allowed to set the following labels: {forbidden}").into())
     }
 }
 
@@ -90,9 +92,10 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
         return Err(format!("node {node:?} is not allowed to modify the annotation {name}").into());
     }
     let forbidden = forbidden_labels(before, after);
-    match forbidden.is_empty() {
-        true => Ok(()),
-        false => Err(format!("is not allowed to modify labels: {forbidden}").into()),
+    if forbidden.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("is not allowed to modify labels: {forbidden}").into())
     }
 }
 

@@ -85,9 +85,10 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
     let nodes = kind::find("", "v1", "nodes").ok_or_else(|| Refusal::Unreadable(Failure::no_such_path()))?;
     let registered = stored(index, &Target::object(nodes, "", node))?;
     let (given, found) = (text(owner, "uid"), text(child(&registered, "metadata"), "uid"));
-    match given == found {
-        true => Ok(()),
-        false => Err(format!("node {node} UID mismatch: expected {given} got {found}").into()),
+    if given == found {
+        Ok(())
+    } else {
+        Err(format!("node {node} UID mismatch: expected {given} got {found}").into())
     }
 }
 
@@ -109,9 +110,10 @@ fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
         return Err(format!("node {node:?} cannot update resource claim statues").into());
     }
     let extended = |pod| child(child(pod, "status"), "extendedResourceClaimStatus");
-    match extended(before) == extended(after) {
-        true => Ok(()),
-        false => Err(format!("node {node:?} cannot update extended resource claim status").into()),
+    if extended(before) == extended(after) {
+        Ok(())
+    } else {
+        Err(format!("node {node:?} cannot update extended resource claim status").into())
     }
 }
 

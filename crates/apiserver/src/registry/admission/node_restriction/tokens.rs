@@ -78,8 +78,9 @@ fn bound_pod(node: &str, index: &Index, namespace: &str, reference: &Value) -> R
         );
         return Err(why.into());
     }
-    match text(child(&pod, "spec"), "nodeName") == node {
-        true => Ok(pod),
-        false => Err("node requested token bound to a pod scheduled on a different node".into()),
+    if text(child(&pod, "spec"), "nodeName") == node {
+        Ok(pod)
+    } else {
+        Err("node requested token bound to a pod scheduled on a different node".into())
     }
 }

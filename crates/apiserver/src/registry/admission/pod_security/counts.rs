@@ -129,9 +129,10 @@ impl Counts {
 
 impl Decision {
     pub(super) fn of(evaluation: &Evaluation) -> Decision {
-        match evaluation.is_allowed() {
-            true => Decision::Allow,
-            false => Decision::Deny,
+        if evaluation.is_allowed() {
+            Decision::Allow
+        } else {
+            Decision::Deny
         }
     }
 }
