@@ -52,7 +52,7 @@ pub struct Kind {
     pub verbs: &'static [&'static str],
     /// Subresources, sorted by name.
     pub subresources: &'static [Subresource],
-    /// Name of the definition in the OpenAPI documents and in [`crate::machinery::schema`].
+    /// Name of the definition in the OpenAPI documents and in [`schema`](crate::schema).
     pub definition: &'static str,
     /// True if a PUT to an unused name creates the object (API-06).
     pub create_on_update: bool,

@@ -31,7 +31,7 @@ resource!(
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AddressPoolSpec {
-    /// CIDRs and ranges, in the form of [`crate::kinds::address_pool::AddressBlock`].
+    /// CIDRs and ranges, in the form of [`AddressBlock`](crate::address_pool::AddressBlock).
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<String>,
     /// True if Services that select no pool get addresses from this one; `None` means true.
@@ -51,7 +51,7 @@ pub struct AddressPoolSpec {
     /// without selectors all nodes match.
     #[serde(deserialize_with = "null_as_default")]
     pub node_selectors: Vec<Value>,
-    /// Links on which the addresses are announced, in the form of [`crate::kinds::address_pool::LinkPattern`].
+    /// Links on which the addresses are announced, in the form of [`LinkPattern`](crate::address_pool::LinkPattern).
     #[serde(deserialize_with = "null_as_default")]
     pub interfaces: Vec<String>,
 }

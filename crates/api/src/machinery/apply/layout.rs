@@ -36,7 +36,7 @@ impl Layout {
 
     /// Returns the layout of a field of an object type.
     pub(super) fn of_field(field: &'static Field) -> Layout {
-        if field.atomic {
+        if field.is_atomic {
             return Layout::Leaf;
         }
         match (&field.shape, &field.list) {
@@ -57,7 +57,7 @@ impl Layout {
     }
 
     fn of_definition(definition: &'static Definition) -> Layout {
-        if definition.atomic {
+        if definition.is_atomic {
             Layout::Leaf
         } else {
             Layout::Object(definition)

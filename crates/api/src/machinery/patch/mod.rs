@@ -1,7 +1,7 @@
 //! The patch formats of Kubernetes: JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch.
 //!
-//! A patch is applied to a copy of the object. The client of this module passes the result to
-//! [`crate::machinery::decode::conform`], which checks it against the schema.
+//! A patch is applied to a copy of the object. Its result is not checked yet:
+//! [`decode::conform`](crate::decode::conform) compares it with the schema.
 //!
 //! # Example
 //!

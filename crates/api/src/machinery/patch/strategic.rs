@@ -19,9 +19,9 @@ const DELETE_FROM_PRIMITIVE_LIST: &str = "$deleteFromPrimitiveList/";
 
 static FREE: Shape = Shape::Free;
 static NO_STRATEGY: PatchStrategy = PatchStrategy {
-    merge: false,
+    merges: false,
     merge_key: None,
-    retain_keys: false,
+    retains_keys: false,
 };
 
 pub(super) fn apply(object: Value, patch: Value, kind: &Kind) -> Result<Value, PatchError> {
@@ -79,7 +79,7 @@ fn merge_ordered_lists(
 ) -> Result<(), PatchError> {
     for (name, order) in orders {
         let (inner, strategy) = field_strategy(shape, &name);
-        if !strategy.merge {
+        if !strategy.merges {
             continue;
         }
         let items_to_merge = match patch.shift_remove(&name) {
@@ -141,7 +141,7 @@ fn merge_field(
             };
             Value::Object(merge_object(previous, patch, inner)?)
         }
-        Value::Array(patch) if strategy.merge => {
+        Value::Array(patch) if strategy.merges => {
             let previous = match original.get_mut(&name) {
                 Some(Value::Array(previous)) => std::mem::take(previous),
                 _ => Vec::new(),

@@ -54,7 +54,7 @@ pub(super) fn load(text: &'static str) -> Schema {
         .iter()
         .map(|(name, source)| Definition {
             name,
-            atomic: source.map_type == Some("atomic"),
+            is_atomic: source.map_type == Some("atomic"),
             fields: source
                 .properties
                 .iter()
@@ -80,11 +80,11 @@ fn field(name: &'static str, source: &Source<'static>, names: &Names) -> Field {
             Some("map") => ListType::Map(source.list_map_keys.clone()),
             _ => ListType::Atomic,
         },
-        atomic: source.map_type == Some("atomic"),
+        is_atomic: source.map_type == Some("atomic"),
         patch: PatchStrategy {
-            merge: source.patch_strategy.split(',').any(|option| option == "merge"),
+            merges: source.patch_strategy.split(',').any(|option| option == "merge"),
             merge_key: source.patch_merge_key,
-            retain_keys: source
+            retains_keys: source
                 .patch_strategy
                 .split(',')
                 .any(|option| option == "retainKeys"),

@@ -28,7 +28,7 @@ pub struct Definition {
     /// Full name, for example `io.k8s.api.core.v1.ServicePort`.
     pub name: &'static str,
     /// True if server-side apply replaces values of this type as a whole.
-    pub atomic: bool,
+    pub is_atomic: bool,
     fields: Vec<Field>,
 }
 
@@ -42,7 +42,7 @@ pub struct Field {
     /// Treatment of a list by server-side apply.
     pub list: ListType,
     /// True if server-side apply replaces a map as a whole.
-    pub atomic: bool,
+    pub is_atomic: bool,
     /// Treatment by a strategic merge patch.
     pub patch: PatchStrategy,
     /// Value of an absent key field of a [`ListType::Map`].
@@ -97,11 +97,11 @@ pub enum ListType {
 #[derive(Debug, Default, PartialEq)]
 pub struct PatchStrategy {
     /// True if lists are merged instead of replaced.
-    pub merge: bool,
+    pub merges: bool,
     /// Key field of list items; `None` for lists of scalars.
     pub merge_key: Option<&'static str>,
     /// True if `$retainKeys` clears the fields that it does not list.
-    pub retain_keys: bool,
+    pub retains_keys: bool,
 }
 
 /// Returns the schema of all served kinds, parsed at first use.

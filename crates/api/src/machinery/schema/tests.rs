@@ -70,16 +70,19 @@ fn fields_have_their_types() {
 fn fields_have_their_merge_rules() {
     let ports = field("Service", &["spec", "ports"]);
     assert_eq!(ports.list, ListType::Map(vec!["port", "protocol"]));
-    assert_eq!((ports.patch.merge, ports.patch.merge_key), (true, Some("port")));
+    assert_eq!((ports.patch.merges, ports.patch.merge_key), (true, Some("port")));
     assert_eq!(
         field("Service", &["spec", "ports", "protocol"]).default,
         Some("TCP")
     );
-    assert!(field("Service", &["spec", "selector"]).atomic);
-    assert!(!field("Service", &["metadata", "labels"]).atomic);
+    assert!(field("Service", &["spec", "selector"]).is_atomic);
+    assert!(!field("Service", &["metadata", "labels"]).is_atomic);
     let finalizers = field("Service", &["metadata", "finalizers"]);
     assert_eq!(finalizers.list, ListType::Set);
-    assert_eq!((finalizers.patch.merge, finalizers.patch.merge_key), (true, None));
-    assert!(field("Pod", &["spec", "volumes"]).patch.retain_keys);
+    assert_eq!(
+        (finalizers.patch.merges, finalizers.patch.merge_key),
+        (true, None)
+    );
+    assert!(field("Pod", &["spec", "volumes"]).patch.retains_keys);
     assert_eq!(field("EndpointSlice", &["endpoints"]).list, ListType::Atomic);
 }

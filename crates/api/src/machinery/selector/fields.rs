@@ -20,7 +20,7 @@ pub struct FieldTerm {
     /// The field, one of those that the kind supports.
     pub field: &'static str,
     /// True if the field must have the value, false if it must not.
-    pub equal: bool,
+    pub is_equal: bool,
     /// The value.
     pub value: String,
 }
@@ -84,7 +84,7 @@ impl FieldSelector {
             if part.is_empty() {
                 continue;
             }
-            let (name, equal, value) = split_term(part).ok_or_else(|| {
+            let (name, is_equal, value) = split_term(part).ok_or_else(|| {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
             let value = unescape(value)?;
@@ -97,7 +97,11 @@ impl FieldSelector {
                 .iter()
                 .find(|field| **field == stored_name)
                 .ok_or_else(|| not_supported(name, kind))?;
-            terms.push(FieldTerm { field, equal, value });
+            terms.push(FieldTerm {
+                field,
+                is_equal,
+                value,
+            });
         }
         Ok(Self { terms })
     }
@@ -116,7 +120,7 @@ impl FieldSelector {
     pub fn exact(&self, field: &str) -> Option<&str> {
         self.terms
             .iter()
-            .find(|term| term.equal && term.field == field)
+            .find(|term| term.is_equal && term.field == field)
             .map(|term| term.value.as_str())
     }
 
@@ -124,7 +128,7 @@ impl FieldSelector {
     pub fn matches_object(&self, object: &Value) -> bool {
         self.terms
             .iter()
-            .all(|term| (value_of(object, term.field) == term.value.as_str()) == term.equal)
+            .all(|term| (value_of(object, term.field) == term.value.as_str()) == term.is_equal)
     }
 }
 
@@ -203,9 +207,9 @@ fn split_term(part: &str) -> Option<(&str, bool, &str)> {
             b'\\' => is_escaped = true,
             b'!' | b'=' => {
                 let rest = &part[index..];
-                for (sign, equal) in [("!=", false), ("==", true), ("=", true)] {
+                for (sign, is_equal) in [("!=", false), ("==", true), ("=", true)] {
                     if let Some(value) = rest.strip_prefix(sign) {
-                        return Some((&part[..index], equal, value));
+                        return Some((&part[..index], is_equal, value));
                     }
                 }
             }

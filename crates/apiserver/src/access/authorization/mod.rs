@@ -194,8 +194,8 @@ impl Authorizer {
         self.policy.load_full()
     }
 
-    /// Applies changed roles and bindings. It is called after each write of a role or binding, so that the writer's
-    /// next request is decided with it, and for writes of other servers.
+    /// Applies changed roles and bindings. It runs after each write of a role or binding, so that it is effective for
+    /// the writer's next request. Writes of other servers cause it, too.
     pub(crate) fn refresh(&self) {
         let mut source = self.source.lock().unwrap_or_else(PoisonError::into_inner);
         match source.refresh(self.store.index()) {
