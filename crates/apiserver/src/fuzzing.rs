@@ -1,4 +1,4 @@
-//! A door for the fuzz targets: what is read of a request's first line, encrypted values, and audit policies.
+//! Entry points of the fuzz targets: request lines, encrypted values and audit policies.
 
 use api::decode::Format;
 use api::rbac::Action;
@@ -9,12 +9,15 @@ use crate::access::authentication::Identity;
 use crate::request::query::{DeleteOptions, ListOptions, Query, WriteOptions};
 use crate::request::route::{Route, route};
 
-/// Reads a path with its query as the router and every kind of request do.
+/// Parses a path with its query as the router and all verbs do.
 pub fn request_line(text: &str) {
     let (path, query) = text.split_once('?').unwrap_or((text, ""));
     if let Route::Resource(target) = route(path) {
         let key = target.key();
-        assert!(key.starts_with('/'), "a key that is no path: {key:?}");
+        assert!(
+            key.starts_with('/'),
+            "expected a store key with a leading slash, found {key:?}"
+        );
     }
     let (query, headers) = (Query::parse(query), HeaderMap::new());
     ListOptions::read(&query).ok();
@@ -23,12 +26,12 @@ pub fn request_line(text: &str) {
     DeleteOptions::read(&query, &[], Format::Json).ok();
 }
 
-/// Reads a configuration of encryption, and opens a stored value of the Secret `default/a` by it.
+/// Reads an encryption configuration, and decrypts a stored value of the Secret `default/a` with it.
 pub fn encrypted_value(configuration: &[u8], stored: bytes::Bytes) {
     crate::registry::encryption::fuzz(configuration, "/secrets/default/a", stored);
 }
 
-/// Reads an audit policy, and decides by it about requests of a user and of nobody.
+/// Reads an audit policy, and decides about requests with and without a user.
 pub fn audit_policy(text: &str) {
     let Ok(policy) = AuditPolicy::read(text) else {
         return;

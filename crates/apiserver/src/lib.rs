@@ -1,24 +1,23 @@
-//! The API server: HTTPS, discovery, and the verbs of the Kubernetes API on objects that a [`store`] keeps.
+//! API server: HTTPS, access control, and the verbs of the Kubernetes API on objects of a [`store`].
 //!
-//! A request goes through these modules in this order: `server` (connections), `handler` (who asks), `call` (which verb),
-//! `route` (a path is data), `query` and `negotiation` (options and media types), `resource` (the verbs, with what is
-//! particular to a kind in one table of strategies), `service` (what Services are given), `printing`, `answer` and
-//! `compression`. What is meant for a Pod goes through `passing` in the place of `resource`.
-//! What goes wrong anywhere is a [`Failure`], which clients see as a `Status`.
+//! A request passes the wings of the crate in this order:
 //!
-//! `encryption` is what the store encrypts and decrypts values with.
+//! - `transport` accepts the connection, serves HTTP, and reads the body.
+//! - `request` parses path, query and Accept headers into a `RequestInfo`.
+//! - `access` authenticates, limits and authorizes the request, and writes the audit log.
+//! - `verbs` handles it: objects, discovery, reviews, health, and requests that are proxied to Pods.
+//! - `registry` holds the rules of kinds: admission, Services with their allocations, Namespaces, encryption at rest.
 //!
-//! Before anything is done, `authentication` finds out who asks, `flow_control` counts it against the user's rate, and
-//! `authorization` decides whether they may. `request_body` reads the body, and `flow_control` gives the request a seat; both keep
-//! a part for each user (`portions`). `admission` looks at what is written. `questions` answers who may do what.
+//! `bootstrap` issues certificates and creates the objects that every cluster has; `server` assembles everything. A failed
+//! request is a [`Failure`], which clients receive as a `Status`.
 
 mod access;
 mod bootstrap;
 mod failure;
 #[cfg(fuzzing)]
 pub mod fuzzing;
+mod limited_pool;
 mod metrics;
-mod portions;
 mod registry;
 mod request;
 mod server;

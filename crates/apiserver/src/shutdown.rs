@@ -4,9 +4,25 @@ use tokio::sync::watch;
 
 /// Signal that the server shuts down: watches end, and background tasks stop.
 #[derive(Clone, Debug)]
-pub(crate) struct Shutdown(pub(crate) watch::Receiver<bool>);
+pub(crate) struct Shutdown(watch::Receiver<bool>);
+
+/// Sender of the signal. Dropping it requests the shutdown, too.
+pub(crate) struct ShutdownTrigger(watch::Sender<bool>);
+
+impl ShutdownTrigger {
+    /// Requests the shutdown.
+    pub(crate) fn request(&self) {
+        self.0.send_replace(true);
+    }
+}
 
 impl Shutdown {
+    /// Signal and its sender.
+    pub(crate) fn channel() -> (ShutdownTrigger, Shutdown) {
+        let (sender, receiver) = watch::channel(false);
+        (ShutdownTrigger(sender), Shutdown(receiver))
+    }
+
     /// True if the server shuts down.
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow()
@@ -14,7 +30,7 @@ impl Shutdown {
 
     /// Resolves when the server shuts down.
     pub(crate) async fn requested(&mut self) {
-        // An error means that the server's handle was dropped, which ends it too.
+        // An error means that the trigger was dropped.
         self.0.wait_for(|is_requested| *is_requested).await.ok();
     }
 }

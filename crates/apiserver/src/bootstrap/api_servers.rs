@@ -1,5 +1,5 @@
-//! Which API servers there are: each of those that share a store says every few seconds that it is there, and what
-//! they say makes the endpoints of the `kubernetes` Service (KSVC-03).
+//! Records of the API servers that share a store. Each server renews its record every few seconds. The records determine the
+//! endpoints of the Service `kubernetes` (KSVC-03).
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -8,49 +8,53 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use store::{CommitError, Entry, Expectation, Revision, Store, StoreError, Transaction, Value, Write};
 
-/// Where the records are; no kind of object has this prefix.
+/// Key prefix of the records. No kind of object has it.
 const PREFIX: &str = "/apiserverleases/";
-/// How long a server counts as there that says nothing more: one renewal may be missed, upstream's time.
-const LEASE: Duration = Duration::from_secs(15);
+/// Lifetime of a record (upstream's value): one renewal may be missed.
+const LEASE_DURATION: Duration = Duration::from_secs(15);
 
-/// What one server says of itself.
+/// Record of one server.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-struct Presence {
+struct ServerRecord {
     addresses: Vec<IpAddr>,
 }
 
-/// What is known of the servers. Whether one is there is judged by this machine's clock alone, from when its record
-/// was last seen to be another one: clocks of several machines need not agree.
+/// Observed records. A record expires by the local clock, after the time since its last observed change, so the clocks of hosts
+/// need not agree.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServers {
-    /// By key, what was seen last and when that was seen first. Bounded by the records that there are.
-    seen: HashMap<String, (Revision, Instant)>,
+    /// Revision of each record and the time of its first observation, by key. The number of records bounds the size.
+    observed: HashMap<String, (Revision, Instant)>,
 }
 
 impl ApiServers {
-    /// The addresses of all servers that are there, ascending. The records of those that fell silent are removed.
-    pub(crate) async fn present(
+    /// Addresses of all live servers, ascending. Deletes expired records.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(crate) async fn live_addresses(
         &mut self,
         store: &dyn Store,
         now: Instant,
     ) -> Result<Vec<IpAddr>, StoreError> {
         let entries = store.index().list(PREFIX, None, None, None)?.entries;
-        let mut before = std::mem::take(&mut self.seen);
+        let mut earlier = std::mem::take(&mut self.observed);
         let mut addresses = BTreeSet::new();
         for entry in entries {
-            let since = match before.remove(&*entry.key) {
+            let since = match earlier.remove(&*entry.key) {
                 Some((revision, since)) if revision == entry.modified => since,
                 _ => now,
             };
-            if now.duration_since(since) > LEASE {
-                forget(store, &entry).await;
+            if now.duration_since(since) > LEASE_DURATION {
+                delete_expired(store, &entry).await;
                 continue;
             }
-            self.seen.insert(entry.key.to_string(), (entry.modified, since));
-            match serde_json::from_slice::<Presence>(&entry.value) {
-                Ok(presence) => addresses.extend(presence.addresses),
+            self.observed
+                .insert(entry.key.to_string(), (entry.modified, since));
+            match serde_json::from_slice::<ServerRecord>(&entry.value) {
+                Ok(record) => addresses.extend(record.addresses),
                 Err(error) => {
-                    tracing::warn!(key = %entry.key, %error, "what an API server says of itself cannot be read")
+                    tracing::warn!(key = %entry.key, %error, "record of an API server is not JSON")
                 }
             }
         }
@@ -58,23 +62,29 @@ impl ApiServers {
     }
 }
 
-/// Says that the server with these addresses is there.
+/// Renews the record of the server with these addresses.
+///
+/// # Errors
+/// The store cannot be written.
 pub(crate) async fn renew(store: &dyn Store, addresses: &[IpAddr]) -> Result<(), CommitError> {
     let Some(key) = key_of(addresses) else {
         return Ok(());
     };
-    let presence = Presence {
+    let record = ServerRecord {
         addresses: addresses.to_vec(),
     };
     let value = Value {
-        // A list of addresses is always JSON.
-        bytes: serde_json::to_vec(&presence).unwrap_or_default().into(),
+        // A list of addresses always serializes.
+        bytes: serde_json::to_vec(&record).unwrap_or_default().into(),
         revision_at: None,
     };
     commit(store, Vec::new(), Write::Put(key.into(), value)).await
 }
 
-/// Says that it is not any more.
+/// Deletes the record of the server with these addresses.
+///
+/// # Errors
+/// The store cannot be written.
 pub(crate) async fn leave(store: &dyn Store, addresses: &[IpAddr]) -> Result<(), CommitError> {
     let Some(key) = key_of(addresses) else {
         return Ok(());
@@ -83,15 +93,14 @@ pub(crate) async fn leave(store: &dyn Store, addresses: &[IpAddr]) -> Result<(),
     commit(store, Vec::new(), Write::Delete { key, last: None }).await
 }
 
-/// Removes the record of a server that fell silent, unless it has spoken meanwhile. If that fails, the next look
-/// does it: until then the record is new again.
-async fn forget(store: &dyn Store, entry: &Entry) {
+/// Deletes an expired record, unless it has changed. A failed deletion is repeated after another lifetime.
+async fn delete_expired(store: &dyn Store, entry: &Entry) {
     let expectation = (entry.key.clone(), Expectation::At(entry.modified));
     let key = entry.key.clone();
     match commit(store, vec![expectation], Write::Delete { key, last: None }).await {
-        Ok(()) => tracing::info!(key = %entry.key, "an API server is not there any more"),
+        Ok(()) => tracing::info!(key = %entry.key, "record of an API server expired"),
         Err(error) => {
-            tracing::debug!(key = %entry.key, %error, "the record of a silent API server was not removed")
+            tracing::debug!(key = %entry.key, %error, "expired record of an API server not deleted")
         }
     }
 }

@@ -1,5 +1,5 @@
-//! The objects that every cluster has: its first Namespaces, the default ServiceCIDR, and the `kubernetes` Service
-//! with its endpoints. They are made at the start and, but for the Service, made again when somebody removes them.
+//! Objects that every cluster has: the default Namespaces and roles, the default ServiceCIDR, and the Service `kubernetes` with
+//! its endpoints. The server creates them at its start, and creates deleted ones again.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -29,53 +29,53 @@ use crate::server::config::{Config, EndpointReconciler};
 use crate::shutdown::Shutdown;
 use crate::verbs::resource::{Resources, WriteContext, WriteError, retry_on_conflict};
 
-/// How often it is made sure that all is there (CIDR-05, KSVC-03).
-const PERIOD: Duration = Duration::from_secs(10);
+/// Interval of the checks for absent objects (CIDR-05, KSVC-03).
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
-/// Who writes Events about the default ServiceCIDR.
+/// Reporting component of Events about the default ServiceCIDR (upstream's name).
 const EVENT_COMPONENT: &str = "kubernetes-default-service-cidr-controller";
 
-/// Why the objects cannot be made.
+/// Failure to create an object that every cluster has.
 #[derive(Debug, thiserror::Error)]
 pub enum BootstrapError {
-    /// An object is refused; the configuration contradicts what is in the store, or the store fails.
-    #[error("cannot make the {kind} {name}: {reason}")]
+    /// An object is refused: the configuration contradicts the stored objects, or the store failed.
+    #[error("cannot create the {kind} {name}: {reason}")]
     Refused {
-        /// Its kind.
+        /// Kind of the object.
         kind: &'static str,
-        /// Name.
+        /// Name of the object.
         name: String,
-        /// Why.
+        /// Message of the refusal.
         reason: String,
     },
-    /// The store cannot say which API servers there are.
+    /// The records of API servers cannot be read.
     #[error(transparent)]
     Read(#[from] StoreError),
-    /// The store cannot take down that this one is there.
+    /// The record of this server cannot be written.
     #[error(transparent)]
     Write(#[from] CommitError),
-    /// The primary range has no address for the `kubernetes` Service.
+    /// The primary range has no address for the Service `kubernetes`.
     #[error(transparent)]
     Range(#[from] ipam::UnusableRange),
 }
 
-/// What has to be there.
-pub(crate) struct Essentials {
+/// Objects that every cluster has, with the settings that they depend on.
+pub(crate) struct ClusterObjects {
     ranges: Vec<IpNet>,
     secure_port: u16,
-    /// Addresses that Pods and other machines reach the server at; none if it can only be reached from here.
+    /// Addresses by which Pods and other hosts reach this server; empty if it listens on loopback only.
     addresses: Vec<IpAddr>,
-    /// The Service `kubernetes` is of type NodePort, with this port (KSVC-02).
+    /// Node port of the Service `kubernetes` (KSVC-02); `None` for type ClusterIP.
     node_port: Option<u16>,
     reconciler: EndpointReconciler,
-    /// Whether it was said that the stored default range is another than the configured one.
+    /// Set after the warning that stored and configured ranges differ.
     has_warned: AtomicBool,
-    /// The servers that share the store.
+    /// Servers that share the store.
     servers: Mutex<ApiServers>,
 }
 
-impl Essentials {
-    pub(crate) fn new(config: &Config, listening: SocketAddr) -> Essentials {
+impl ClusterObjects {
+    pub(crate) fn new(config: &Config, listening: SocketAddr) -> ClusterObjects {
         let address = config.advertise_address.or_else(|| match listening.ip() {
             ip if ip.is_unspecified() => outward_address(ip),
             ip => Some(ip),
@@ -85,11 +85,9 @@ impl Essentials {
             .filter(|address| !address.is_loopback())
             .collect();
         if addresses.is_empty() {
-            tracing::info!(
-                "the server is reached by loopback only, so the Service kubernetes has no endpoints"
-            );
+            tracing::info!("server listens on loopback only: the Service kubernetes has no endpoints");
         }
-        Essentials {
+        ClusterObjects {
             ranges: config.service_cidrs.clone(),
             secure_port: listening.port(),
             addresses,
@@ -100,7 +98,7 @@ impl Essentials {
         }
     }
 
-    /// Makes what is missing, but for the endpoints of the Service `kubernetes`.
+    /// Creates absent objects, except roles and the endpoints of the Service `kubernetes`.
     pub(crate) async fn ensure(&self, resources: &Resources) -> Result<(), BootstrapError> {
         for name in DEFAULT_NAMESPACES {
             let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -117,7 +115,7 @@ impl Essentials {
         Ok(())
     }
 
-    /// Makes the default roles; once, at the start.
+    /// Creates and updates the default roles; called once, at the start.
     pub(crate) async fn ensure_roles(&self, resources: &Resources) -> Result<(), BootstrapError> {
         ensure_default_roles(resources)
             .await
@@ -143,38 +141,38 @@ impl Essentials {
         let Some(stored) = resources.stored(&target).await.map_err(failed)? else {
             return Ok(());
         };
-        let (wanted, found) = (child(&cidr, "spec"), child(&stored.object, "spec"));
-        let (wanted, found) = (texts(wanted, "cidrs"), texts(found, "cidrs"));
+        let configured = texts(child(&cidr, "spec"), "cidrs");
+        let found = texts(child(&stored.object, "spec"), "cidrs");
         if let [only] = found.as_slice()
-            && let [first, _] = wanted.as_slice()
+            && let [first, _] = configured.as_slice()
             && only == first
         {
-            // A cluster that becomes dual-stack (CIDR-06).
+            // The cluster becomes dual-stack (CIDR-06).
             write(resources, &target, &cidr).await.map_err(failed)?;
-        } else if wanted != found {
-            self.warn_of_other_ranges(resources, &stored.object, &wanted, &found)
+        } else if configured != found {
+            self.warn_of_other_ranges(resources, &stored.object, &configured, &found)
                 .await;
-        } else if !is_judged(&stored.object) {
-            // As it is when the server ended between making it and saying so (CIDR-08).
+        } else if !has_ready_condition(&stored.object) {
+            // The server stopped between the creation and the write of the status (CIDR-08).
             let status = target.with_subresource("status");
             write(resources, &status, &cidr).await.map_err(failed)?;
         }
         Ok(())
     }
 
-    /// Says once that the stored ranges are not the configured ones; they are left alone (CIDR-07).
+    /// Warns once that stored and configured ranges differ. The stored ones stay (CIDR-07).
     async fn warn_of_other_ranges(
         &self,
         resources: &Resources,
         stored: &Value,
-        wanted: &[&str],
+        configured: &[&str],
         found: &[&str],
     ) {
         if self.has_warned.swap(true, Ordering::Relaxed) {
             return;
         }
         let message = format!(
-            "The default ServiceCIDR {found:?} does not match the flag --service-cluster-ip-range {wanted:?}"
+            "The default ServiceCIDR {found:?} does not match the flag --service-cluster-ip-range {configured:?}"
         );
         tracing::warn!("{message}");
         let regarding = Regarding {
@@ -188,7 +186,7 @@ impl Essentials {
         event::warn(resources, EVENT_COMPONENT, &regarding, reason, &message).await;
     }
 
-    /// Says that this server is there, and makes the endpoints of the Service `kubernetes`; not before it answers
+    /// Renews the record of this server, and writes the endpoints of the Service `kubernetes`. Called after the server listens
     /// (KSVC-05).
     pub(crate) async fn publish(&self, resources: &Resources) -> Result<(), BootstrapError> {
         if self.addresses.is_empty() || self.reconciler == EndpointReconciler::None {
@@ -198,8 +196,7 @@ impl Essentials {
         self.write_endpoints(resources).await
     }
 
-    /// Takes this server out of the endpoints of the `kubernetes` Service, if others are left: clients that are told
-    /// of none would keep to what they know.
+    /// Removes this server from the endpoints of the Service `kubernetes`, unless it is the last one.
     pub(crate) async fn leave(&self, resources: &Resources) -> Result<(), BootstrapError> {
         if self.reconciler == EndpointReconciler::None {
             return Ok(());
@@ -208,10 +205,10 @@ impl Essentials {
         self.write_endpoints(resources).await
     }
 
-    /// Makes the endpoints of the `kubernetes` Service out of the servers that are there.
+    /// Writes the endpoints of the Service `kubernetes` from the records of servers.
     async fn write_endpoints(&self, resources: &Resources) -> Result<(), BootstrapError> {
         let mut servers = self.servers.lock().await;
-        let addresses = servers.present(&*resources.store, Instant::now()).await?;
+        let addresses = servers.live_addresses(&*resources.store, Instant::now()).await?;
         let Some(first) = addresses.first() else {
             return Ok(());
         };
@@ -228,7 +225,7 @@ impl Essentials {
         Ok(())
     }
 
-    /// Tells whether the object was made now.
+    /// Creates an object if it is absent. Returns true if it was created.
     async fn create_if_absent(
         &self,
         resources: &Resources,
@@ -255,24 +252,28 @@ impl Essentials {
     }
 }
 
-/// Makes sure again and again that all is there, until the server ends.
-pub(crate) async fn keep(essentials: Arc<Essentials>, resources: Arc<Resources>, mut shutdown: Shutdown) {
+/// Creates absent objects periodically, until the server shuts down.
+pub(crate) async fn maintain(
+    cluster_objects: Arc<ClusterObjects>,
+    resources: Arc<Resources>,
+    mut shutdown: Shutdown,
+) {
     loop {
         tokio::select! {
             () = shutdown.requested() => return,
-            () = tokio::time::sleep(PERIOD) => {}
+            () = tokio::time::sleep(CHECK_PERIOD) => {}
         }
-        let ensured = match essentials.ensure(&resources).await {
-            Ok(()) => essentials.publish(&resources).await,
+        let ensured = match cluster_objects.ensure(&resources).await {
+            Ok(()) => cluster_objects.publish(&resources).await,
             failed => failed,
         };
         if let Err(error) = ensured {
-            tracing::warn!(%error, "an object that every cluster has could not be made");
+            tracing::warn!(%error, "cluster object not created");
         }
     }
 }
 
-/// Creates an object or brings it into this state; what others have added to its metadata stays.
+/// Creates or replaces an object. Stored metadata stays.
 async fn write(resources: &Resources, target: &Target, object: &Value) -> Result<(), Failure> {
     retry_on_conflict(target, || async {
         let Some(stored) = resources.stored(target).await? else {
@@ -281,18 +282,18 @@ async fn write(resources: &Resources, target: &Target, object: &Value) -> Result
                 .await?;
             return Ok(());
         };
-        let mut wanted = object.clone();
-        set_or_clear(&mut wanted, "metadata", Some(stored.metadata().clone()));
+        let mut replacement = object.clone();
+        set_or_clear(&mut replacement, "metadata", Some(stored.metadata().clone()));
         resources
-            .replace(target, stored, wanted, Vec::new(), WriteContext::SERVER)
+            .replace(target, stored, replacement, Vec::new(), WriteContext::SERVER)
             .await?;
         Ok(())
     })
     .await
 }
 
-/// Whether the condition Ready is True or False.
-fn is_judged(cidr: &Value) -> bool {
+/// True if the condition Ready is True or False.
+fn has_ready_condition(cidr: &Value) -> bool {
     let conditions = items(child(cidr, "status"), "conditions");
     let ready = conditions
         .iter()
@@ -318,15 +319,15 @@ fn refused(kind: &Kind, name: &str, failure: &Failure) -> BootstrapError {
     }
 }
 
-/// The address of this machine by which it reaches others. No packet is sent for that.
+/// Address by which this host reaches others. No packet is sent.
 fn outward_address(wildcard: IpAddr) -> Option<IpAddr> {
-    // Documentation addresses (RFC 5737, RFC 3849): nobody is there, but a route to them exists if any does.
-    let elsewhere: SocketAddr = match wildcard {
+    // Documentation addresses (RFC 5737, RFC 3849) have no host, but the default route applies to them.
+    let remote: SocketAddr = match wildcard {
         IpAddr::V4(_) => ([192, 0, 2, 1], 9).into(),
         IpAddr::V6(_) => ([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1], 9).into(),
     };
     let socket = UdpSocket::bind((wildcard, 0)).ok()?;
-    socket.connect(elsewhere).ok()?;
+    socket.connect(remote).ok()?;
     let address = socket.local_addr().ok()?.ip();
     (!address.is_unspecified()).then_some(address)
 }

@@ -1,4 +1,4 @@
-//! Metrics in the text format of Prometheus, with the names and labels of upstream.
+//! Metrics in the Prometheus text format, with upstream's names and labels.
 
 mod allocators;
 mod audit;
@@ -30,19 +30,19 @@ pub(crate) struct Metrics {
     audit: Option<Arc<AuditCounts>>,
 }
 
-/// Counts a request that is under way, until it is dropped.
-pub(crate) struct UnderWay<'m> {
+/// Request in flight; dropping it ends the count.
+pub(crate) struct InFlight<'m> {
     count: &'m AtomicI64,
 }
 
-impl Drop for UnderWay<'_> {
+impl Drop for InFlight<'_> {
     fn drop(&mut self) {
         self.count.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Metrics {
-    /// With what is counted of the audit log, if there is one.
+    /// Metrics of a server, with the counters of its audit log.
     pub(crate) fn new(audit: Option<Arc<AuditCounts>>) -> Metrics {
         Metrics {
             audit,
@@ -50,14 +50,14 @@ impl Metrics {
         }
     }
 
-    /// A short request begins.
-    pub(crate) fn begin(&self, is_read: bool) -> UnderWay<'_> {
+    /// Counts a short request in flight until the value is dropped.
+    pub(crate) fn begin(&self, is_read: bool) -> InFlight<'_> {
         let count = if is_read { &self.reading } else { &self.writing };
         count.fetch_add(1, Ordering::Relaxed);
-        UnderWay { count }
+        InFlight { count }
     }
 
-    /// The text, with what others count.
+    /// Renders all metrics. `others` adds those of other components.
     pub(crate) fn render(&self, resources: &Resources, others: impl FnOnce(&mut MetricsText)) -> String {
         let mut out = MetricsText::default();
         self.requests.render(&mut out);
@@ -98,7 +98,7 @@ impl Metrics {
     }
 }
 
-/// How many objects there are of each kind.
+/// Renders the number of stored objects of each kind.
 fn render_objects(resources: &Resources, out: &mut MetricsText) {
     let name = "apiserver_storage_objects";
     out.family(

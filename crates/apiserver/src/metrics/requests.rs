@@ -1,4 +1,4 @@
-//! Requests by what they are about, how they ended and how long they took.
+//! Counters of requests by resource, verb and status code, with durations and response sizes.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,21 +11,21 @@ use telemetry::{Histogram, MetricType, MetricsText};
 
 use crate::request::route::Target;
 
-/// Status codes that are counted one by one; all others are counted as the last.
+/// Status codes with counters of their own. Other codes are counted as the last.
 const CODES: [u16; 21] = [
     101, 200, 201, 301, 304, 400, 401, 403, 404, 405, 406, 408, 409, 410, 413, 415, 422, 429, 503, 504, 500,
 ];
 
-/// Upper ends of the buckets of `apiserver_request_duration_seconds`, upstream's.
+/// Bucket bounds of `apiserver_request_duration_seconds` (upstream's).
 const SECONDS: [f64; 23] = [
     0.005, 0.025, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 15.0,
     20.0, 30.0, 45.0, 60.0,
 ];
 
-/// Upper ends of the buckets of `apiserver_response_sizes`, upstream's.
+/// Bucket bounds of `apiserver_response_sizes` (upstream's).
 const BYTES: [f64; 7] = [1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 
-/// What of the cluster a request is about.
+/// Scope of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Scope {
     Object,
@@ -33,8 +33,7 @@ pub(crate) enum Scope {
     Cluster,
 }
 
-/// What a request is counted under. There are as many as kinds, verbs and scopes go together, so the counters are
-/// bounded by themselves.
+/// Labels of a request. The combinations of kinds, verbs and scopes bound the number of counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Label {
     definition: &'static str,
@@ -48,7 +47,7 @@ pub(crate) struct Label {
 }
 
 impl Label {
-    /// What a request on `target` is counted under.
+    /// Labels of a request on a target.
     pub(crate) fn new(target: &Target, verb: &'static str, is_dry_run: bool) -> Label {
         let kind: &'static Kind = target.kind;
         Label {
@@ -89,7 +88,7 @@ impl Label {
     }
 }
 
-/// The counters of all requests.
+/// Counters of all requests.
 #[derive(Default)]
 pub(crate) struct Requests {
     series: RwLock<HashMap<Label, Arc<Series>>>,
@@ -112,8 +111,8 @@ impl Default for Series {
 }
 
 impl Requests {
-    /// Counts a request that has been answered, with as many bytes as are known.
-    pub(crate) fn answered(&self, label: Label, code: u16, took: Duration, bytes: Option<u64>) {
+    /// Counts a completed request. `bytes` is the size of the response, if it is known.
+    pub(crate) fn completed(&self, label: Label, code: u16, took: Duration, bytes: Option<u64>) {
         let series = self.series(label);
         let code = CODES.iter().position(|c| *c == code).unwrap_or(CODES.len() - 1);
         series.codes[code].fetch_add(1, Ordering::Relaxed);
@@ -162,7 +161,7 @@ impl Requests {
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, \
              scope and component.",
         );
-        // How long watches last says nothing of how fast they are answered.
+        // The duration of a watch is no latency.
         for (labels, _, series) in all
             .iter()
             .filter(|(_, verb, _)| *verb != "WATCH" && *verb != "CONNECT")

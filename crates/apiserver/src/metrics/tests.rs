@@ -10,14 +10,14 @@ fn label() -> Label {
 }
 
 #[test]
-fn requests_are_counted_by_what_they_are_about() {
+fn counts_requests_by_resource_and_verb() {
     let metrics = Metrics::default();
     metrics
         .requests
-        .answered(label(), 200, Duration::from_millis(3), Some(1500));
+        .completed(label(), 200, Duration::from_millis(3), Some(1500));
     metrics
         .requests
-        .answered(label(), 409, Duration::from_secs(100), None);
+        .completed(label(), 409, Duration::from_secs(100), None);
     let mut text = MetricsText::default();
     metrics.requests.render(&mut text);
     let text = text.finish();
@@ -40,7 +40,7 @@ fn requests_are_counted_by_what_they_are_about() {
 }
 
 #[test]
-fn what_is_under_way_ends() {
+fn in_flight_requests_are_counted_until_they_end() {
     let metrics = Metrics::default();
     let (one, two) = (metrics.begin(true), metrics.begin(false));
     assert_eq!(metrics.reading.load(Ordering::Relaxed), 1);
@@ -50,7 +50,7 @@ fn what_is_under_way_ends() {
 }
 
 #[test]
-fn watches_are_counted_by_kind() {
+fn counts_watches_by_kind() {
     let counts = watches::WatchCounts::default();
     let services = kind::find("", "v1", "services").unwrap();
     counts.watches(services, 1);

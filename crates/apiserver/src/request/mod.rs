@@ -1,5 +1,9 @@
-//! A request as data: path, query and accepted media types, parsed once.
+//! A request as data: path, query and accepted media types, parsed once into a [`request_info::RequestInfo`].
+//!
+//! Access control and the verbs work on this data; none of them parses the URL again.
 
 pub(crate) mod negotiation;
 pub(crate) mod query;
+pub(crate) mod request_info;
 pub(crate) mod route;
+pub(crate) mod verb;

@@ -1,4 +1,4 @@
-//! Media types: what a body is, and what the client wants to get.
+//! Content negotiation: media types of request bodies, and forms of responses.
 
 use api::decode::Format;
 use api::kind::Kind;
@@ -6,24 +6,24 @@ use api::patch::PatchFormat;
 use http::HeaderMap;
 use http::header::{ACCEPT, CONTENT_TYPE, USER_AGENT};
 
+use super::query::Query;
 use crate::failure::Failure;
-use crate::request::query::Query;
 
-/// What of an object an answer carries.
+/// Parts of an object that a response carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Representation {
-    /// The objects as they are.
+    /// Whole objects.
     Objects,
     /// Rows and columns for people (API-15).
     Table,
-    /// Only their metadata.
+    /// Metadata only.
     Metadata,
 }
 
-/// How it is written.
+/// Serialization of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Encoding {
-    /// As the store has it.
+    /// As stored.
     Json,
     /// With line breaks, for people.
     PrettyJson,
@@ -31,7 +31,7 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
-/// The form of an answer.
+/// Representation and encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     pub(crate) representation: Representation,
@@ -39,20 +39,20 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    /// What a client gets that does not say what it wants.
+    /// Form for clients that send no Accept header.
     pub(crate) const PLAIN: Form = Form {
         representation: Representation::Objects,
         encoding: Encoding::Json,
     };
 
-    /// Whether stored bytes can be sent as they are.
+    /// True if stored bytes are sent unchanged.
     pub(crate) fn is_plain(self) -> bool {
         self == Form::PLAIN
     }
 }
 
 impl Encoding {
-    /// The media type of an answer.
+    /// Media type of a response.
     pub(crate) fn content_type(self) -> &'static str {
         match self {
             Encoding::Json | Encoding::PrettyJson => "application/json",
@@ -61,7 +61,7 @@ impl Encoding {
         }
     }
 
-    /// The media type of a watch.
+    /// Media type of a watch.
     pub(crate) fn stream_content_type(self) -> &'static str {
         match self {
             Encoding::Protobuf => "application/vnd.kubernetes.protobuf;stream=watch",
@@ -70,56 +70,82 @@ impl Encoding {
     }
 }
 
-/// The form in which the client wants an answer about objects of a kind.
-pub(crate) fn form(headers: &HeaderMap, query: &Query<'_>, kind: &Kind) -> Result<Form, Failure> {
-    let form = accepted(headers, |form| is_offered(kind, form)).ok_or_else(Failure::not_acceptable)?;
-    match form.encoding {
-        Encoding::Json if wants_line_breaks(headers, query) => Ok(Form {
-            encoding: Encoding::PrettyJson,
-            ..form
-        }),
-        _ => Ok(form),
+/// Forms that a client accepts, parsed from its Accept headers.
+#[derive(Debug)]
+pub(crate) struct Accept {
+    /// Forms with their weights, most preferred first. Unknown media types are left out.
+    forms: Vec<(u16, Form)>,
+    /// Set if there is a media type, known or not.
+    has_media_type: bool,
+}
+
+impl Accept {
+    /// Parses the Accept headers.
+    pub(crate) fn of(headers: &HeaderMap) -> Accept {
+        let (mut forms, mut has_media_type) = (Vec::new(), false);
+        for accept in headers.get_all(ACCEPT) {
+            let text = accept.to_str().unwrap_or_default();
+            for clause in text.split(',').map(str::trim).filter(|clause| !clause.is_empty()) {
+                has_media_type = true;
+                forms.extend(form_of(clause).map(|form| (weight(clause), form)));
+            }
+        }
+        // Stable: of two forms with the same weight, the first is preferred.
+        forms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+        Accept {
+            forms,
+            has_media_type,
+        }
+    }
+
+    /// Form of a response about objects of a kind.
+    ///
+    /// # Errors
+    /// 406 if the client accepts none of the offered forms.
+    pub(crate) fn form(&self, headers: &HeaderMap, query: &Query, kind: &Kind) -> Result<Form, Failure> {
+        let form = self.first(|form| is_offered(kind, form));
+        let form = form.ok_or_else(Failure::not_acceptable)?;
+        match form.encoding {
+            Encoding::Json if wants_line_breaks(headers, query) => Ok(Form {
+                encoding: Encoding::PrettyJson,
+                ..form
+            }),
+            _ => Ok(form),
+        }
+    }
+
+    /// Form of the events of a watch on objects of a kind.
+    ///
+    /// # Errors
+    /// 406 if the client accepts none of the offered forms.
+    pub(crate) fn stream_form(&self, kind: &Kind) -> Result<Form, Failure> {
+        let is_served = |form: Form| form.encoding != Encoding::Yaml && is_offered(kind, form);
+        self.first(is_served).ok_or_else(Failure::not_acceptable_stream)
+    }
+
+    /// Encoding of a `Status`: JSON if the client accepts no known form.
+    pub(crate) fn status_encoding(&self) -> Encoding {
+        self.first(|_| true).map_or(Encoding::Json, |form| form.encoding)
+    }
+
+    /// Most preferred form that is served.
+    fn first(&self, is_served: impl Fn(Form) -> bool) -> Option<Form> {
+        if !self.has_media_type {
+            return Some(Form::PLAIN);
+        }
+        let mut forms = self.forms.iter().map(|(_, form)| *form);
+        forms.find(|form| is_served(*form))
     }
 }
 
-/// The form in which the client wants the events of a watch on objects of a kind.
-pub(crate) fn stream_form(headers: &HeaderMap, kind: &Kind) -> Result<Form, Failure> {
-    let is_served = |form: Form| form.encoding != Encoding::Yaml && is_offered(kind, form);
-    accepted(headers, is_served).ok_or_else(Failure::not_acceptable_stream)
-}
-
-/// Whether objects of the kind have that form.
+/// True if objects of the kind have the form.
 fn is_offered(kind: &Kind, form: Form) -> bool {
     kind.has_protobuf()
         || form.encoding != Encoding::Protobuf
         || form.representation != Representation::Objects
 }
 
-/// How a `Status` is written for this client, who may not accept any form at all.
-pub(crate) fn status_encoding(headers: &HeaderMap) -> Encoding {
-    accepted(headers, |_| true).map_or(Encoding::Json, |form| form.encoding)
-}
-
-/// The first form that is served and that the client prefers to others; `None` if it accepts none.
-fn accepted(headers: &HeaderMap, is_served: impl Fn(Form) -> bool) -> Option<Form> {
-    let mut clauses: Vec<(u16, &str)> = Vec::new();
-    for accept in headers.get_all(ACCEPT) {
-        let text = accept.to_str().unwrap_or_default();
-        let each = text.split(',').map(str::trim).filter(|clause| !clause.is_empty());
-        clauses.extend(each.map(|clause| (weight(clause), clause)));
-    }
-    if clauses.is_empty() {
-        return Some(Form::PLAIN);
-    }
-    // Stable: among equals the first one counts.
-    clauses.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
-    clauses
-        .into_iter()
-        .filter_map(|(_, clause)| form_of(clause))
-        .find(|form| is_served(*form))
-}
-
-/// The weight of a clause in thousandths, as RFC 9110 12.4.2 has it.
+/// Weight of a clause in thousandths (RFC 9110, section 12.4.2).
 fn weight(clause: &str) -> u16 {
     const WHOLE: u16 = 1000;
     let mut parameters = clause.split(';').skip(1).map(str::trim);
@@ -128,6 +154,7 @@ fn weight(clause: &str) -> u16 {
     weight.map_or(WHOLE, |weight| (weight.clamp(0.0, 1.0) * f32::from(WHOLE)) as u16)
 }
 
+/// Form of one clause of an Accept header; `None` for an unknown media type.
 fn form_of(clause: &str) -> Option<Form> {
     let mut parts = clause.split(';').map(str::trim);
     let mut encoding = match parts.next() {
@@ -150,7 +177,7 @@ fn form_of(clause: &str) -> Option<Form> {
     }
     let representation = match (kind, group, version) {
         ("", ..) => Representation::Objects,
-        // Upstream has no protobuf form of tables either.
+        // Upstream serves no tables in protobuf.
         ("Table", "meta.k8s.io", "v1") if encoding != Encoding::Protobuf => Representation::Table,
         ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
             Representation::Metadata
@@ -163,10 +190,10 @@ fn form_of(clause: &str) -> Option<Form> {
     })
 }
 
-/// Whether JSON is for people: they ask for it, or come with a tool for people.
-fn wants_line_breaks(headers: &HeaderMap, query: &Query<'_>) -> bool {
-    if let Some(asked) = query.flag("pretty") {
-        return asked;
+/// True if JSON is for people: by the parameter `pretty`, or by the user agent.
+fn wants_line_breaks(headers: &HeaderMap, query: &Query) -> bool {
+    if let Some(pretty) = query.flag("pretty") {
+        return pretty;
     }
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     agent.is_some_and(|agent| {
@@ -176,7 +203,7 @@ fn wants_line_breaks(headers: &HeaderMap, query: &Query<'_>) -> bool {
     })
 }
 
-/// Whether the client asks for discovery in the aggregated form.
+/// True if the client accepts aggregated discovery.
 pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT)
@@ -193,7 +220,10 @@ pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
         })
 }
 
-/// The format of an object in a body; a body without a type is JSON.
+/// Format of an object in a request body; JSON if the Content-Type is absent.
+///
+/// # Errors
+/// 415 for other media types.
 pub(crate) fn body_format(headers: &HeaderMap) -> Result<Format, Failure> {
     match media_type(headers) {
         "" | "application/json" | "*/*" => Ok(Format::Json),
@@ -206,16 +236,19 @@ pub(crate) fn body_format(headers: &HeaderMap) -> Result<Format, Failure> {
     }
 }
 
-/// What the body of a patch is.
+/// Meaning of a patch body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatchForm {
-    /// A patch in one of the formats of changes.
+    /// Changes, in one of the patch formats.
     Patch(PatchFormat),
-    /// A configuration that is applied.
+    /// Configuration for server-side apply.
     Apply,
 }
 
-/// The form of a patch.
+/// Meaning of a patch body, by its Content-Type.
+///
+/// # Errors
+/// 415 for other media types.
 pub(crate) fn patch_form(headers: &HeaderMap) -> Result<PatchForm, Failure> {
     let media_type = media_type(headers);
     if media_type == "application/apply-patch+yaml" {

@@ -1,4 +1,4 @@
-//! What a server is told at its start.
+//! Configuration of a server.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,93 +15,92 @@ use crate::access::flow_control::RequestLimits;
 use crate::registry::admission::{AdmissionConfiguration, AdmissionPlugin};
 use crate::registry::encryption::Encryption;
 
-/// The node ports that upstream gives out by default (NP-01).
+/// Range of node ports by default (NP-01).
 pub const NODE_PORTS_DEFAULT: RangeInclusive<u16> = 30_000..=32_767;
 
 /// Configuration of an API server.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Where to listen; port 0 takes a free one.
+    /// Address to listen on; port 0 selects a free one.
     pub listen: SocketAddr,
-    /// Directory for certificates, below it in `pki`.
+    /// Data directory; certificates are in its subdirectory `pki`.
     pub data_dir: PathBuf,
-    /// The name of this machine, one of those that the serving certificate is good for.
+    /// Name of this host, a subject name of the serving certificate.
     pub node_name: String,
-    /// The address that other machines and Pods reach the server at, for the endpoints of the `kubernetes`
-    /// Service. `None` is the listening address, or an address of this machine if that is a wildcard.
+    /// Address of this server in the endpoints of the Service `kubernetes`. `None` is the listening address, or an address of this
+    /// host if that is a wildcard.
     pub advertise_address: Option<IpAddr>,
-    /// How the Service `kubernetes` leads to the servers.
+    /// Settings of the Service `kubernetes`.
     pub kubernetes_service: KubernetesService,
-    /// The ranges that cluster IPs come from: one, or two of different families.
+    /// Ranges of cluster IPs: one, or two of different families.
     pub service_cidrs: Vec<IpNet>,
-    /// The range that node ports come from.
+    /// Range of node ports.
     pub node_ports: RangeInclusive<u16>,
-    /// Static tokens in the upstream CSV form.
+    /// File of static tokens, in upstream's CSV format.
     pub token_auth_file: Option<PathBuf>,
-    /// Where to write the administrator's kubeconfig.
+    /// Path for the administrator's kubeconfig; `None` writes none.
     pub kubeconfig: Option<PathBuf>,
-    /// The domain of the cluster, for the names that the serving certificate is good for.
+    /// DNS domain of the cluster, for the subject names of the serving certificate.
     pub cluster_domain: String,
-    /// Who may do what, and how much of it.
+    /// Access control and limits.
     pub access: Access,
     /// Encryption of the store; `None` without a configuration.
     pub encryption: Option<EncryptionAtRest>,
 }
 
-/// Encryption at rest. The store has the same transformer.
+/// Encryption at rest. The store uses the same transformer.
 #[derive(Clone)]
 pub struct EncryptionAtRest {
-    /// The transformer.
+    /// Transformer of stored values.
     pub encryption: Arc<Encryption>,
-    /// Set if the file is reloaded when it changes.
+    /// Set if changes of the configuration file are applied at run time.
     pub reloads: bool,
 }
 
 impl fmt::Debug for EncryptionAtRest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // There are keys in it.
+        // The transformer holds keys.
         f.debug_struct("EncryptionAtRest")
             .field("reloads", &self.reloads)
             .finish_non_exhaustive()
     }
 }
 
-/// How the Service `kubernetes` leads to the servers.
+/// Settings of the Service `kubernetes`.
 #[derive(Clone, Debug, Default)]
 pub struct KubernetesService {
-    /// The Service is of type NodePort with this port, if it is made by this server (KSVC-02).
+    /// Node port of the Service, if this server creates it (KSVC-02); `None` for type ClusterIP.
     pub node_port: Option<u16>,
-    /// Who keeps its endpoints (KSVC-03).
+    /// Reconciler of the endpoints (KSVC-03).
     pub endpoint_reconciler: EndpointReconciler,
 }
 
-/// Who keeps the endpoints of the Service `kubernetes`, under upstream's names.
+/// Reconciler of the endpoints of the Service `kubernetes`, with upstream's names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EndpointReconciler {
-    /// The servers do: each says every few seconds that it is there.
+    /// Each server renews a record in the store every few seconds.
     #[default]
     Lease,
-    /// Somebody else does.
+    /// None: another program maintains the endpoints.
     None,
 }
 
-/// Who may do what, and how much of it.
+/// Access control and limits.
 #[derive(Clone, Debug)]
 pub struct Access {
-    /// Who decides; the first that allows something counts.
+    /// Authorizers in their order. The first that allows a request decides.
     pub authorization_modes: Vec<AuthorizationMode>,
-    /// Whether requests that prove no identity are decided about, too, as those of somebody anonymous.
+    /// Set if requests without credentials are authorized as `system:anonymous`.
     pub allows_anonymous: bool,
-    /// What is looked at in writes.
+    /// Enabled admission plugins.
     pub admission_plugins: BTreeSet<AdmissionPlugin>,
-    /// Settings of those checks.
+    /// Settings of the admission plugins.
     pub admission_configuration: AdmissionConfiguration,
-    /// Limits of what is asked for at a time.
+    /// Limits of concurrent requests and connections.
     pub request_limits: RequestLimits,
     /// Audit log; `None` for no log.
     pub audit: Option<AuditSettings>,
-    /// Who the tokens of ServiceAccounts say they are from, and for if they do not say for whom. `None` is the URL of
-    /// the `kubernetes` Service.
+    /// Issuer of ServiceAccount tokens, and their default audience. `None` is the URL of the Service `kubernetes`.
     pub service_account_issuer: Option<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Large answers, compressed for clients that take it.
+//! gzip compression of large responses.
 
 use std::io::Write as _;
 
@@ -8,17 +8,18 @@ use flate2::write::GzEncoder;
 use http::HeaderMap;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, HeaderValue, VARY};
 
-use crate::transport::response::{ApiResponse, Body, next_frame};
+use crate::transport::response::ApiResponse;
+use crate::transport::response::body::{Body, next_frame};
 
-/// From how many bytes on an answer is compressed, upstream's bound: below, it costs more time than it saves.
+/// Size from which a response is compressed (upstream's bound). Below, compression takes more time than it saves.
 const COMPRESSED_BYTES_MIN: u64 = 128 << 10;
-/// The least effort, as upstream has it: most of the gain for a fraction of the time.
+/// Compression level (upstream's): most of the gain for a fraction of the time.
 const LEVEL: u32 = 1;
 
-/// The pieces of an answer, compressed a frame at a time.
+/// Pieces of a response, compressed frame by frame.
 pub(crate) struct Compressed {
     pieces: std::vec::IntoIter<Bytes>,
-    /// `None` at the end.
+    /// `None` after the last frame.
     encoder: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -30,12 +31,12 @@ impl Compressed {
         }
     }
 
-    /// The next compressed bytes.
+    /// Next compressed bytes.
     pub(crate) fn next(&mut self) -> Option<Bytes> {
         loop {
             let encoder = self.encoder.as_mut()?;
             let Some(frame) = next_frame(&mut self.pieces) else {
-                // Writing to memory does not fail.
+                // Writes to memory do not fail.
                 return self.encoder.take()?.finish().ok().map(Bytes::from);
             };
             encoder.write_all(&frame).ok()?;
@@ -46,7 +47,7 @@ impl Compressed {
     }
 }
 
-/// Whether the client takes compressed answers.
+/// True if the client accepts gzip.
 pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     let texts = headers
         .get_all(ACCEPT_ENCODING)
@@ -57,21 +58,21 @@ pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
         .any(|clause| clause.split(';').next().unwrap_or_default().trim() == "gzip")
 }
 
-/// Compresses an answer that is large enough.
-pub(crate) fn compressed(mut answer: ApiResponse) -> ApiResponse {
-    let pieces = match std::mem::replace(answer.body_mut(), Body::Whole(None)) {
+/// Compresses a response that is large enough.
+pub(crate) fn compressed(mut response: ApiResponse) -> ApiResponse {
+    let pieces = match std::mem::replace(response.body_mut(), Body::Whole(None)) {
         Body::Whole(Some(bytes)) if bytes.len() as u64 >= COMPRESSED_BYTES_MIN => vec![bytes].into_iter(),
         Body::Pieces { pieces, left_bytes } if left_bytes >= COMPRESSED_BYTES_MIN => pieces,
         other => {
-            *answer.body_mut() = other;
-            return answer;
+            *response.body_mut() = other;
+            return response;
         }
     };
-    *answer.body_mut() = Body::Compressed(Box::new(Compressed::new(pieces)));
-    let headers = answer.headers_mut();
+    *response.body_mut() = Body::Compressed(Box::new(Compressed::new(pieces)));
+    let headers = response.headers_mut();
     headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
     headers.append(VARY, HeaderValue::from_static("Accept-Encoding"));
-    answer
+    response
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
-//! A body that is forwarded frame by frame, with an observer that lives as long as the body.
+//! HTTP body that forwards the frames of another body and notifies an observer.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use hyper::body::{Body, Frame, SizeHint};
 
-/// An observer of a body's frames.
+/// Observer of a body. It is dropped together with the body.
 pub(crate) trait Observer: Unpin {
-    /// A frame, or the end, has come.
+    /// Called for each frame, and for the end of the body.
     fn observe_frame(&self) {}
 }
 
-/// A body and its observer.
+/// Body with an observer.
 pub(crate) struct ForwardedBody<B, O> {
     body: B,
     observer: O,

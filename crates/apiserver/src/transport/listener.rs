@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 
-use super::connection::limits::{ACCEPT_PAUSE, BACKLOG};
+use super::connection::limits::{ACCEPT_RETRY_DELAY, BACKLOG};
 use super::connection::{Shared, serve};
 
 /// Listens on an address; port 0 selects a free one.
@@ -33,15 +33,15 @@ pub(crate) async fn accept(listener: TcpListener, shared: Shared) {
             () = shutdown.requested() => break,
             Some(ended) = connections.join_next(), if !connections.is_empty() => report(ended),
             accepted = listener.accept() => match accepted {
-                Ok((stream, peer)) => match shared.connections.arrive(peer) {
-                    Some(arrived) => {
-                        connections.spawn(serve(stream, peer, arrived, shared.clone()));
+                Ok((stream, peer)) => match shared.connections.accept(peer) {
+                    Some(handshaking) => {
+                        connections.spawn(serve(stream, peer, handshaking, shared.clone()));
                     }
                     None => tracing::debug!(%peer, "connection refused: too many are open"),
                 },
                 Err(error) => {
                     tracing::warn!(%error, "connection not accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
             },
         }

@@ -1,5 +1,4 @@
-//! A request that lasts: a watch, a log, or what is passed on to a Pod. It holds its part of what lasts, and ends early once
-//! the certificate of its requester does not count any more.
+//! Lifetime of long-running requests: watches, logs and proxied requests.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -9,57 +8,58 @@ use tokio::sync::watch;
 use crate::access::flow_control::LongRunningPermit;
 use crate::failure::Failure;
 
-/// Resolves when what lasts on a connection has to end. It is made before the certificate is checked, so that nothing is
-/// missed between the two.
+/// Signal that the client certificate of a connection is no longer valid. It is subscribed before the certificate is checked,
+/// so that no revocation between the two is missed.
 #[derive(Clone, Debug)]
-pub(crate) struct Cut(watch::Receiver<()>);
+pub(crate) struct Revocation(watch::Receiver<()>);
 
-impl Cut {
-    /// Ends what lasts when the sender signals.
-    pub(crate) fn new(signal: watch::Receiver<()>) -> Cut {
-        Cut(signal)
+impl Revocation {
+    /// Revocation with the next value of the channel.
+    pub(crate) fn new(signal: watch::Receiver<()>) -> Revocation {
+        Revocation(signal)
     }
 
-    /// Resolves when what lasts has to end.
-    pub(crate) async fn happened(mut self) {
-        // An error: the connection has ended.
+    /// Resolves with the revocation, or when the connection ends.
+    pub(crate) async fn received(mut self) {
+        // An error means that the connection has ended.
         self.0.changed().await.ok();
     }
 }
 
-/// A request that lasts, as long as this is held.
-pub(crate) struct Lasting {
-    _held: LongRunningPermit,
-    /// Signal of an early end; `None` if only client and server end the response.
-    cut: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
+/// Lifetime of a long-running request. It is counted among those of its user until the value is dropped.
+pub(crate) struct RequestLifetime {
+    _permit: LongRunningPermit,
+    /// Revocation of the client certificate; `None` if only client and server end the request.
+    revocation: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Lasting {
-    pub(crate) fn new(held: LongRunningPermit, cut: Option<Cut>) -> Lasting {
-        Lasting {
-            _held: held,
-            cut: cut.map(|cut| Box::pin(cut.happened()) as _),
+impl RequestLifetime {
+    pub(crate) fn new(permit: LongRunningPermit, revocation: Option<Revocation>) -> RequestLifetime {
+        RequestLifetime {
+            _permit: permit,
+            revocation: revocation.map(|revocation| Box::pin(revocation.received()) as _),
         }
     }
 
-    /// Resolves when it has to end.
+    /// Resolves when the request has to end.
     pub(crate) async fn ended(&mut self) {
         std::future::poll_fn(|context| self.poll_ended(context)).await;
     }
 
+    /// Ready when the request has to end.
     pub(crate) fn poll_ended(&mut self, context: &mut Context<'_>) -> Poll<()> {
-        let Some(cut) = &mut self.cut else {
+        let Some(revocation) = &mut self.revocation else {
             return Poll::Pending;
         };
-        let polled = cut.as_mut().poll(context);
+        let polled = revocation.as_mut().poll(context);
         if polled.is_ready() {
-            // A future that is over is not polled again, and this one stays over.
-            *cut = Box::pin(std::future::ready(()));
+            // A completed future must not be polled again, and the end is final.
+            *revocation = Box::pin(std::future::ready(()));
         }
         polled
     }
 
-    /// The result of a step on the way to an answer.
+    /// Runs one step of the request.
     ///
     /// # Errors
     /// Errors of the step, or 401 if the request has to end first.

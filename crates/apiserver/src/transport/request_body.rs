@@ -1,9 +1,9 @@
-//! Bodies of requests, read within bounds of size, time, rate and memory, and with a part of the memory for each user.
+//! Request bodies, read with limits of size, time, rate and memory, and with a memory limit for each user.
 //!
-//! A body is read before its request takes a seat, so that a client that sends slowly keeps nobody else waiting.
+//! A body is read before its request takes a seat, so that slow clients hold no seats.
 
-mod pace;
-mod room;
+mod memory;
+mod minimum_rate;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -18,47 +18,47 @@ use tokio::time::{Instant, timeout};
 
 use crate::access::flow_control::Flow;
 use crate::failure::Failure;
-use pace::Pace;
-pub(crate) use room::BodyRoom;
-use room::{Opened, Room};
+pub(crate) use memory::BodyMemory;
+use memory::{OpenBody, Reservation};
+use minimum_rate::MinimumRate;
 
-/// Largest body that is read, upstream's limit.
+/// Size of a body (upstream's limit).
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// What is read and thrown away of a body that is too large, so that its client comes to read the answer.
+/// Bytes of an oversized body that are read and discarded, so that its client reads the response.
 const DISCARDED_BYTES_MAX: usize = 64 << 20;
-/// How long that may take.
+/// Duration of the discard.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A body, and the room it takes as long as it is held.
+/// Body with the memory that it occupies.
 #[derive(Debug)]
 pub(crate) struct RequestBody {
     bytes: Bytes,
-    _room: Option<Room>,
+    _memory: Option<Reservation>,
 }
 
 impl RequestBody {
-    /// No body.
+    /// Empty body.
     pub(crate) fn none() -> RequestBody {
         RequestBody {
             bytes: Bytes::new(),
-            _room: None,
+            _memory: None,
         }
     }
 
-    /// The bytes.
+    /// Content of the body.
     pub(crate) fn bytes(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-/// Reads a body. Room is taken for what has arrived, not for what is announced: clients that announce much and send
-/// nothing keep nobody else waiting.
+/// Reads a body. Memory is reserved for bytes that have arrived, not for the Content-Length, so that a client that sends
+/// nothing occupies none.
 ///
 /// # Errors
-/// 413 for a body that is too large, 408 for one that comes too slowly, 429 if there is no room for it.
+/// 413 for a body that is too large, 408 for one that arrives too slowly, 429 if no memory is free.
 pub(crate) async fn read(
     mut body: Incoming,
-    rooms: &Arc<BodyRoom>,
+    memory: &Arc<BodyMemory>,
     flow: Flow,
 ) -> Result<RequestBody, Failure> {
     if body.size_hint().upper() == Some(0) {
@@ -68,95 +68,96 @@ pub(crate) async fn read(
         discard(body).await;
         return Err(Failure::too_large(BODY_BYTES_MAX));
     }
-    match Reading::new(rooms, flow).gather(&mut body).await {
+    match BodyReader::new(memory, flow).read(&mut body).await {
         Ok(body) => Ok(body),
-        Err(Refused::TooLarge) => {
+        Err(ReadError::TooLarge) => {
             discard(body).await;
             Err(Failure::too_large(BODY_BYTES_MAX))
         }
-        Err(Refused::Other(failure)) => Err(*failure),
+        Err(ReadError::Other(failure)) => Err(*failure),
     }
 }
 
-/// A body that is read.
-struct Reading<'r> {
-    rooms: &'r Arc<BodyRoom>,
+/// Reader of one body.
+struct BodyReader<'m> {
+    memory: &'m Arc<BodyMemory>,
     flow: Flow,
     bytes: BytesMut,
-    room: Option<Room>,
-    /// Counts the body among those that are not complete yet, since the first wait for more of it.
-    opened: Option<(Opened, Pace)>,
+    reservation: Option<Reservation>,
+    /// Count among the incomplete bodies, since the first wait for a frame.
+    open: Option<(OpenBody, MinimumRate)>,
 }
 
-impl Reading<'_> {
-    fn new(rooms: &Arc<BodyRoom>, flow: Flow) -> Reading<'_> {
-        Reading {
-            rooms,
+impl BodyReader<'_> {
+    fn new(memory: &Arc<BodyMemory>, flow: Flow) -> BodyReader<'_> {
+        BodyReader {
+            memory,
             flow,
             bytes: BytesMut::new(),
-            room: None,
-            opened: None,
+            reservation: None,
+            open: None,
         }
     }
 
-    async fn gather(mut self, body: &mut Incoming) -> Result<RequestBody, Refused> {
+    async fn read(mut self, body: &mut Incoming) -> Result<RequestBody, ReadError> {
         while let Some(frame) = self.next(body).await? {
             let Ok(piece) = frame.into_data() else { continue };
             let length = self.bytes.len() + piece.len();
             if length > BODY_BYTES_MAX {
-                return Err(Refused::TooLarge);
+                return Err(ReadError::TooLarge);
             }
-            match &mut self.room {
-                Some(room) => room.grow(length).await?,
-                None => self.room = Some(self.rooms.room(self.flow, length).await?),
+            match &mut self.reservation {
+                Some(reservation) => reservation.grow(length).await?,
+                None => self.reservation = Some(self.memory.reserve(self.flow, length).await?),
             }
             self.bytes.extend_from_slice(&piece);
         }
         Ok(RequestBody {
             bytes: self.bytes.freeze(),
-            _room: self.room,
+            _memory: self.reservation,
         })
     }
 
-    /// The next frame. One that is there already costs nothing: most bodies come with the head of their request.
-    async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, Refused> {
-        let come = match body.frame().now_or_never() {
-            Some(come) => come,
+    /// Next frame. Most bodies arrive with the head of their request, so the first poll needs no timer.
+    async fn next(&mut self, body: &mut Incoming) -> Result<Option<Frame<Bytes>>, ReadError> {
+        let frame = match body.frame().now_or_never() {
+            Some(frame) => frame,
             None => {
-                let patience = self.patience()?;
-                let come = timeout(patience, body.frame()).await;
-                come.map_err(|_| Refused::from(too_slow()))?
+                let frame = timeout(self.frame_timeout()?, body.frame()).await;
+                frame.map_err(|_| ReadError::from(too_slow()))?
             }
         };
-        come.transpose().map_err(|error| {
+        frame.transpose().map_err(|error| {
             let message = format!("the body could not be read: {error}");
             Failure::bad_request(message).into()
         })
     }
 
-    /// Present limit of silence of the client.
-    fn patience(&mut self) -> Result<Duration, Refused> {
+    /// Time for the next frame.
+    fn frame_timeout(&mut self) -> Result<Duration, ReadError> {
         let now = Instant::now().into_std();
-        let (_, pace) = match &mut self.opened {
-            Some(opened) => opened,
-            None => self.opened.insert((self.rooms.open(self.flow)?, Pace::new(now))),
+        let (_, rate) = match &mut self.open {
+            Some(open) => open,
+            None => self
+                .open
+                .insert((self.memory.open(self.flow)?, MinimumRate::new(now))),
         };
-        let patience = pace.patience(self.bytes.len(), now);
-        patience.ok_or_else(|| too_slow().into())
+        let timeout = rate.next_timeout(self.bytes.len(), now);
+        timeout.ok_or_else(|| too_slow().into())
     }
 }
 
-/// Why a body is not read to its end.
-enum Refused {
-    /// It is larger than any may be.
+/// Failure to read a body.
+enum ReadError {
+    /// The body exceeds [`BODY_BYTES_MAX`].
     TooLarge,
-    /// Anything else, as the client is told.
+    /// Any other failure, as the client receives it.
     Other(Box<Failure>),
 }
 
-impl From<Failure> for Refused {
-    fn from(failure: Failure) -> Refused {
-        Refused::Other(Box::new(failure))
+impl From<Failure> for ReadError {
+    fn from(failure: Failure) -> ReadError {
+        ReadError::Other(Box::new(failure))
     }
 }
 
@@ -165,12 +166,12 @@ fn too_slow() -> Failure {
     Failure::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
 }
 
-/// Reads on and throws away. An HTTP/1 client that still sends when the connection is closed never sees why.
+/// Discards the rest of a body. An HTTP/1 client that still sends while the connection closes does not read the response.
 async fn discard(body: Incoming) {
     let rest = Limited::new(body, DISCARDED_BYTES_MAX);
     let mut rest = pin!(rest);
-    let all = async { while let Some(Ok(_)) = rest.frame().await {} };
-    if timeout(DISCARD_TIMEOUT, all).await.is_err() {
-        tracing::debug!("the rest of a body that is too large did not arrive in time");
+    let discarding = async { while let Some(Ok(_)) = rest.frame().await {} };
+    if timeout(DISCARD_TIMEOUT, discarding).await.is_err() {
+        tracing::debug!("rest of an oversized body not received in time");
     }
 }

@@ -1,4 +1,4 @@
-//! TLS: our certificate, which can be exchanged while the server runs, and the clients that our authority signed.
+//! TLS configuration: a serving certificate that can be replaced at run time, and client certificates of the cluster CA.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,56 +12,65 @@ use rustls::{RootCertStore, ServerConfig};
 
 use crate::bootstrap::pki::{Pair, Pki};
 
-/// Why TLS cannot be set up.
+/// Invalid TLS configuration.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A certificate or key is not PEM.
-    #[error("a certificate or key cannot be read: {0}")]
+    #[error("expected a certificate or key as PEM: {0}")]
     Pem(#[from] rustls::pki_types::pem::Error),
-    /// Certificates or keys cannot be used for TLS.
-    #[error("TLS cannot be set up: {0}")]
+    /// Certificates or keys are unusable for TLS.
+    #[error("invalid TLS configuration: {0}")]
     Setup(#[from] rustls::Error),
-    /// The authority cannot be used to check clients.
-    #[error("clients' certificates cannot be checked: {0}")]
+    /// The cluster CA cannot verify client certificates.
+    #[error("cluster CA cannot verify client certificates: {0}")]
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// The serving certificate in use.
-pub(crate) struct Serving {
+/// Serving certificate in use.
+pub(crate) struct ServingCertificate {
     key: RwLock<Arc<CertifiedKey>>,
 }
 
-impl Serving {
-    /// Serves with a certificate.
-    pub(crate) fn new(pair: &Pair) -> Result<Serving, TlsError> {
-        Ok(Serving {
+impl ServingCertificate {
+    /// Serving certificate with its key.
+    ///
+    /// # Errors
+    /// Certificate or key are invalid.
+    pub(crate) fn new(pair: &Pair) -> Result<ServingCertificate, TlsError> {
+        Ok(ServingCertificate {
             key: RwLock::new(certified(pair)?),
         })
     }
 
-    /// Serves new connections with another certificate.
-    pub(crate) fn exchange(&self, pair: &Pair) -> Result<(), TlsError> {
+    /// Replaces the certificate for new connections.
+    ///
+    /// # Errors
+    /// Certificate or key are invalid; the current one stays.
+    pub(crate) fn replace(&self, pair: &Pair) -> Result<(), TlsError> {
         let key = certified(pair)?;
         *self.key.write().unwrap_or_else(PoisonError::into_inner) = key;
         Ok(())
     }
 }
 
-impl fmt::Debug for Serving {
+impl fmt::Debug for ServingCertificate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // The key is secret.
-        f.write_str("Serving")
+        f.write_str("ServingCertificate")
     }
 }
 
-impl ResolvesServerCert for Serving {
+impl ResolvesServerCert for ServingCertificate {
     fn resolve(&self, _hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
         Some(self.key.read().unwrap_or_else(PoisonError::into_inner).clone())
     }
 }
 
-/// The configuration for HTTP/2 and HTTP/1.1, with session tickets, and client certificates for those who have one.
-pub(crate) fn config(pki: &Pki, serving: Arc<Serving>) -> Result<ServerConfig, TlsError> {
+/// Configuration for HTTP/2 and HTTP/1.1 with session tickets and optional client certificates.
+///
+/// # Errors
+/// The cluster CA is unusable.
+pub(crate) fn server_config(pki: &Pki, serving: Arc<ServingCertificate>) -> Result<ServerConfig, TlsError> {
     let provider = provider();
     let mut roots = RootCertStore::empty();
     for authority in CertificateDer::pem_slice_iter(pki.authority.as_bytes()) {

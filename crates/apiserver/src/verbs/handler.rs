@@ -1,4 +1,4 @@
-//! From a request to an answer: who asks, what for, and which verb does it.
+//! Handler of all requests: access, dispatch by route, execution, metrics and the audit record.
 
 use std::net::SocketAddr;
 use std::panic::AssertUnwindSafe;
@@ -11,46 +11,56 @@ use hyper::body::{Body as _, Incoming};
 use tokio::task::{JoinError, JoinSet};
 
 use crate::access::audit::{Audit, AuditContext};
-use crate::access::filter::{Asking, Gate, Passage};
-use crate::access::flow_control::{Flow, LongRunning, RequestClass};
+use crate::access::filter::{AccessFilter, AccessRequest, Admitted};
+use crate::access::flow_control::{Flow, LongRunning, RequestClass, Seat};
 use crate::failure::Failure;
 use crate::metrics::{Label, Metrics};
-use crate::request::negotiation::{body_format, status_encoding};
+use crate::request::negotiation::{Accept, body_format};
 use crate::request::query::Query;
-use crate::request::route::{Route, Target, route};
+use crate::request::request_info::{RequestInfo, served_verb};
+use crate::request::route::{Route, Target};
+use crate::request::verb::Verb;
 use crate::transport::compression::{self, compressed};
 use crate::transport::connection::census::Source;
 use crate::transport::connection::open_connections::{Connection, Connections};
-use crate::transport::long_running::{Cut, Lasting};
-use crate::transport::request_body::{self, BodyRoom, RequestBody};
+use crate::transport::long_running::{RequestLifetime, Revocation};
+use crate::transport::request_body::{self, BodyMemory, RequestBody};
 use crate::transport::response::{self, ApiResponse};
-use crate::verbs::call::{Call, Verb};
+use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
 use crate::verbs::proxy::{PodLogs, PodProxy};
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 
-/// What every request about Endpoints is told (API-53).
+/// Warning of every response about Endpoints (API-53).
 const ENDPOINTS_DEPRECATED: &str =
     "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice";
 
-/// Answers requests. Shared by all connections.
+/// Handler of all requests, shared by all connections.
 pub(crate) struct Handler {
     pub(crate) resources: Arc<Resources>,
-    pub(crate) gate: Gate,
+    pub(crate) access: AccessFilter,
     pub(crate) metrics: Metrics,
     pub(crate) connections: Arc<Connections>,
-    pub(crate) bodies: Arc<BodyRoom>,
+    pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) pod_proxy: PodProxy,
     pub(crate) logs: PodLogs,
-    /// Audit log; `None` for no log.
+    /// Audit log; `None` if it is disabled.
     pub(crate) audit: Option<Arc<Audit>>,
 }
 
+/// Verb on a target, with the parsed parts of its request.
+struct Operation {
+    target: Target,
+    verb: Verb,
+    query: Query,
+    accept: Accept,
+}
+
 impl Handler {
-    /// Answers a request. A panic becomes a 500 and is logged; it ends neither the connection nor the server.
-    pub(crate) async fn answer(
+    /// Handles a request. A panic becomes a response with status 500 and a log line; the connection stays open.
+    pub(crate) async fn handle(
         self: Arc<Self>,
         mut request: Request<Incoming>,
         connection: Arc<Connection>,
@@ -59,174 +69,174 @@ impl Handler {
         if let Some(audit_context) = &audit_context {
             request.extensions_mut().insert(audit_context.clone());
         }
-        let path = request.uri().path().to_owned();
-        let encoding = status_encoding(request.headers());
-        let is_compressed = compression::is_accepted(request.headers());
-        let answering = AssertUnwindSafe(self.dispatch(request, connection)).catch_unwind();
-        let answered = answering.await;
-        if let (Err(_), Some(audit_context)) = (&answered, &audit_context) {
+        let info = RequestInfo::of(&request);
+        let uri = request.uri().clone();
+        let status_encoding = info.accept.status_encoding();
+        let accepts_compression = compression::is_accepted(request.headers());
+        let dispatched = AssertUnwindSafe(self.dispatch(info, request, connection));
+        let dispatched = dispatched.catch_unwind().await;
+        if let (Err(_), Some(audit_context)) = (&dispatched, &audit_context) {
             audit_context.record_panic();
         }
-        let is_success = matches!(answered, Ok(Ok(_)));
-        let answer = match answered {
-            Ok(Ok(answer)) => answer,
-            Ok(Err(failure)) => response::failure(&failure, encoding),
+        let is_success = matches!(dispatched, Ok(Ok(_)));
+        let response = match dispatched {
+            Ok(Ok(response)) => response,
+            Ok(Err(failure)) => response::failure(&failure, status_encoding),
             Err(_) => {
-                tracing::error!(%path, "answering a request panicked");
-                response::failure(&unexpected(), encoding)
+                tracing::error!(path = uri.path(), "request handler panicked");
+                response::failure(&unexpected(), status_encoding)
             }
         };
-        let answer = match audit_context {
-            Some(audit_context) => audit_context.record_response(answer),
-            None => answer,
+        let response = match audit_context {
+            Some(audit_context) => audit_context.record_response(response),
+            None => response,
         };
-        match is_success && is_compressed {
-            true => compressed(answer),
-            false => answer,
+        match is_success && accepts_compression {
+            true => compressed(response),
+            false => response,
         }
     }
 
     async fn dispatch(
         self: Arc<Self>,
+        info: RequestInfo,
         request: Request<Incoming>,
         connection: Arc<Connection>,
     ) -> Result<ApiResponse, Failure> {
-        let uri = request.uri().clone();
-        let route = route(uri.path());
-        let asking = Asking {
-            route: &route,
-            method: request.method(),
-            path: uri.path(),
-            query: uri.query().unwrap_or_default(),
-            headers: request.headers(),
-            source: client_address(&request),
-            audit_context: request
-                .extensions()
-                .get::<Arc<AuditContext>>()
-                .map(|audit_context| &**audit_context),
-        };
-        let cut = connection.cut();
-        let passage = match self.gate.pass(&asking, connection.identity()) {
-            Ok(passage) => passage,
-            Err(failure) => {
-                self.count_refused(&asking, &failure);
-                return Err(failure);
-            }
-        };
-        if passage.is_authenticated {
-            connection.prove();
-        }
-        tracing::debug!(user = %passage.requester.user, method = %request.method(), path = uri.path(), "a request");
-        let _place = match route {
-            // What lasts takes no seat, and other requests about objects take theirs when their body is there.
+        // Before the check of the certificate, so that a revocation between check and response is not missed.
+        let revocation = connection.revocation();
+        let admitted = self.admit(&info, &request, &connection)?;
+        let _seat = match info.route {
+            // Long-running requests take no seat; other requests on objects take theirs after their body.
             Route::Resource(_) | Route::Health | Route::Version => None,
-            _ => Some(
-                self.gate
-                    .flow_control
-                    .acquire_seat(passage.flow, RequestClass::Read)
-                    .await?,
-            ),
+            _ => Some(self.acquire_seat(admitted.flow, RequestClass::Read).await?),
         };
-        match route {
-            Route::Health => {
-                let query = Query::parse(uri.query().unwrap_or_default());
-                Ok(health::answer(&self.resources, uri.path(), &query).await)
-            }
+        let service_accounts = &self.access.authenticator.service_accounts;
+        match info.route {
+            Route::Health => Ok(health::respond(&self.resources, info.path(), &info.query).await),
             Route::Version => Ok(discovery::version()),
-            Route::TokenKeys => Ok(discovery::token_keys(&self.gate.authenticator.service_accounts)),
-            Route::TokenIssuer => Ok(discovery::token_issuer(
-                &self.gate.authenticator.service_accounts,
-                host(&request),
-            )),
+            Route::TokenKeys => Ok(discovery::token_keys(service_accounts)),
+            Route::TokenIssuer => Ok(discovery::token_issuer(service_accounts, host(&request))),
             Route::Resource(target) => {
-                let cut = cut.filter(|_| passage.is_by_certificate);
-                self.clone().resource(target, request, passage, cut).await
+                let operation = Operation {
+                    verb: served_verb(&target, &info.method, info.verb)?,
+                    target,
+                    query: info.query,
+                    accept: info.accept,
+                };
+                let revocation = revocation.filter(|_| admitted.is_by_certificate);
+                let handler = self.clone();
+                handler.operate(operation, request, admitted, revocation).await
             }
-            Route::Document(path) => {
-                if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            Route::Document => {
+                if !matches!(info.method, Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
                 }
-                discovery::at(path, host(&request), request.headers())
+                discovery::at(info.path(), host(&request), request.headers())
             }
-            Route::Metrics => Ok(response::text(StatusCode::OK, self.rendered_metrics())),
+            Route::Metrics => Ok(response::text(StatusCode::OK, self.render_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),
             Route::Unknown => Ok(response::text(StatusCode::NOT_FOUND, "404 page not found\n")),
         }
     }
 
-    /// Counts a request that did not get past the gate.
-    fn count_refused(&self, asking: &Asking<'_>, failure: &Failure) {
-        if let Route::Resource(target) = asking.route
-            && let Ok(verb) = Verb::of(target, asking.method, asking.query)
+    /// Admits a request, and counts it if it is refused.
+    fn admit(
+        &self,
+        info: &RequestInfo,
+        request: &Request<Incoming>,
+        connection: &Connection,
+    ) -> Result<Admitted, Failure> {
+        let access_request = AccessRequest {
+            info,
+            headers: request.headers(),
+            source: client_address(request),
+            audit_context: request.extensions().get::<Arc<AuditContext>>().map(Arc::as_ref),
+        };
+        let admitted = self.access.admit(&access_request, connection.identity());
+        let admitted = admitted.inspect_err(|failure| self.count_refused(info, failure))?;
+        if admitted.is_authenticated {
+            connection.authenticate();
+        }
+        tracing::debug!(user = %admitted.requester.user, method = %info.method, path = info.path(), "request admitted");
+        Ok(admitted)
+    }
+
+    fn count_refused(&self, info: &RequestInfo, failure: &Failure) {
+        if let Some(target) = info.target()
+            && let Ok(verb) = served_verb(target, &info.method, info.verb)
         {
-            let is_dry_run = Query::parse(asking.query).has("dryRun");
-            let label = Label::new(target, verb.label(target), is_dry_run);
+            let label = label(target, verb, &info.query);
             let code = failure.code().as_u16();
-            self.metrics.requests.answered(label, code, Duration::ZERO, None);
+            self.metrics.requests.completed(label, code, Duration::ZERO, None);
         }
     }
 
-    fn rendered_metrics(&self) -> String {
+    fn render_metrics(&self) -> String {
         self.metrics.render(&self.resources, |out| {
-            self.gate.flow_control.render(out);
+            self.access.flow_control.render(out);
             self.connections.render(out);
         })
     }
 
-    /// Carries out a verb, and counts it.
-    async fn resource(
+    /// Performs an operation, and counts it.
+    async fn operate(
         self: Arc<Self>,
-        target: Target,
+        operation: Operation,
         request: Request<Incoming>,
-        passage: Passage,
-        cut: Option<Cut>,
+        admitted: Admitted,
+        revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
         let begin = Instant::now();
-        let query = request.uri().query().unwrap_or_default().to_owned();
-        let verb = Verb::of(&target, request.method(), &query)?;
-        let is_dry_run = Query::parse(&query).has("dryRun");
-        let label = Label::new(&target, verb.label(&target), is_dry_run);
-        let is_deprecated = target.kind.kind == "Endpoints";
-        let encoding = status_encoding(request.headers());
-        let called = self
-            .clone()
-            .call(target, verb, query, request, passage, cut)
-            .await;
-        let answer = called.unwrap_or_else(|failure| response::failure(&failure, encoding));
-        let bytes = answer.body().size_hint().exact();
-        let code = answer.status().as_u16();
+        let label = label(&operation.target, operation.verb, &operation.query);
+        let is_deprecated = operation.target.kind.kind == "Endpoints";
+        let status_encoding = operation.accept.status_encoding();
+        let performed = self.clone().perform(operation, request, admitted, revocation);
+        let response = performed
+            .await
+            .unwrap_or_else(|failure| response::failure(&failure, status_encoding));
+        let bytes = response.body().size_hint().exact();
+        let code = response.status().as_u16();
         self.metrics
             .requests
-            .answered(label, code, begin.elapsed(), bytes);
+            .completed(label, code, begin.elapsed(), bytes);
         match is_deprecated {
-            true => Ok(response::with_deprecation(answer, ENDPOINTS_DEPRECATED)),
-            false => Ok(answer),
+            true => Ok(response::with_deprecation(response, ENDPOINTS_DEPRECATED)),
+            false => Ok(response),
         }
     }
 
-    async fn call(
+    async fn perform(
         self: Arc<Self>,
-        target: Target,
-        verb: Verb,
-        query: String,
+        operation: Operation,
         request: Request<Incoming>,
-        passage: Passage,
-        cut: Option<Cut>,
+        admitted: Admitted,
+        revocation: Option<Revocation>,
     ) -> Result<ApiResponse, Failure> {
-        let Passage { requester, flow, .. } = passage;
+        let Operation {
+            target,
+            verb,
+            query,
+            accept,
+        } = operation;
+        let Admitted { requester, flow, .. } = admitted;
         if target.proxy_path.is_some() {
-            let lasting = self.begin_lasting(flow, LongRunning::Proxy, cut)?;
+            let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
             return self
                 .pod_proxy
-                .forward(&self.resources, &target, request, lasting)
+                .forward(&self.resources, &target, request, lifetime)
                 .await;
         }
         if target.subresource == Some(api::kind::LOG) {
-            let lasting = self.begin_lasting(flow, LongRunning::Log, cut)?;
-            return self.logs.read(&self.resources, &target, &query, lasting).await;
+            let lifetime = self.begin_long_running(flow, LongRunning::Log, revocation)?;
+            let encoded_query = request.uri().query().unwrap_or_default();
+            return self
+                .logs
+                .read(&self.resources, &target, &query, encoded_query, lifetime)
+                .await;
         }
         let (parts, body) = request.into_parts();
-        let (body, load) = match verb.is_read() {
+        let (body, class) = match verb.is_read() {
             true => (RequestBody::none(), RequestClass::Read),
             false => (
                 request_body::read(body, &self.bodies, flow).await?,
@@ -237,73 +247,114 @@ impl Handler {
         if let Some(audit_context) = &audit_context {
             record_body(audit_context, verb, &parts.headers, &body);
         }
-        let place = self.gate.flow_control.acquire_seat(flow, load).await?;
-        let _under_way = self.metrics.begin(verb.is_read());
-        if is_review(&target) {
-            let reviews = Reviews {
-                authenticator: &self.gate.authenticator,
-                authorizer: &self.gate.authorizer,
-                admission: &self.resources.admission,
-                requester: &requester,
-            };
-            return reviews.answer(&target, &query, &parts.headers, body.bytes());
-        }
-        let changes_roles = target.kind.group == api::rbac::GROUP;
+        let seat = self.acquire_seat(flow, class).await?;
+        let _in_flight = self.metrics.begin(verb.is_read());
         let call = Call {
             target,
             verb,
             headers: parts.headers,
             query,
+            accept,
             body,
             requester,
             audit_context,
         };
-        let resources = self.resources.clone();
-        if verb == Verb::List {
-            // Putting a long one together must not hold up the other streams of the connection.
-            let mut reading = JoinSet::new();
-            reading.spawn(async move {
-                let _place = place;
-                call.read(&resources).await
-            });
-            let ended = reading.join_next().await;
-            return ended.map_or_else(|| Err(unexpected()), finished);
+        if is_review(&call.target) {
+            return self.review(&call);
         }
-        if verb == Verb::Watch {
-            return self.watch(&call, flow, cut).await;
+        match verb {
+            Verb::List => self.list(call, seat).await,
+            Verb::Watch => self.watch(&call, flow, revocation).await,
+            _ if verb.is_read() => call.read(&self.resources).await,
+            _ => self.write(call, seat).await,
         }
-        if verb.is_read() {
-            return call.read(&resources).await;
-        }
-        // A write goes on when the client hangs up: half of it would leave reservations that nobody owns. It keeps its seat.
-        let writing = async move {
-            let _place = place;
-            call.write(&resources).await
-        };
-        let written = tokio::spawn(writing).await;
-        if changes_roles {
-            // Whoever was told that a role is written finds it in force.
-            self.gate.authorizer.refresh();
-        }
-        finished(written)
     }
 }
 
 impl Handler {
-    /// Begins a watch; it is counted among those of its user until its answer ends.
-    async fn watch(&self, call: &Call, flow: Flow, cut: Option<Cut>) -> Result<ApiResponse, Failure> {
-        let lasting = self.begin_lasting(flow, LongRunning::Watch, cut)?;
-        let answer = call.read(&self.resources).await?;
-        Ok(response::lasting(answer, lasting))
+    /// Answers a review or a token request, which are not stored.
+    fn review(&self, call: &Call) -> Result<ApiResponse, Failure> {
+        let reviews = Reviews {
+            authenticator: &self.access.authenticator,
+            authorizer: &self.access.authorizer,
+            admission: &self.resources.admission,
+            requester: &call.requester,
+        };
+        reviews.answer(
+            &call.target,
+            &call.query,
+            &call.accept,
+            &call.headers,
+            call.body.bytes(),
+        )
     }
 
-    fn begin_lasting(&self, flow: Flow, kind: LongRunning, cut: Option<Cut>) -> Result<Lasting, Failure> {
-        let held = self.gate.flow_control.acquire_long_running(flow, kind)?;
-        Ok(Lasting::new(held, cut))
+    /// Lists in a task of its own: encoding a long list must not delay the other streams of the connection.
+    async fn list(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
+        let resources = self.resources.clone();
+        let mut listing = JoinSet::new();
+        listing.spawn(async move {
+            let _seat = seat;
+            call.read(&resources).await
+        });
+        let ended = listing.join_next().await;
+        ended.map_or_else(|| Err(unexpected()), finished)
+    }
+
+    /// Begins a watch. It takes no seat; it is counted among those of its user until the response ends.
+    async fn watch(
+        &self,
+        call: &Call,
+        flow: Flow,
+        revocation: Option<Revocation>,
+    ) -> Result<ApiResponse, Failure> {
+        let lifetime = self.begin_long_running(flow, LongRunning::Watch, revocation)?;
+        let response = call.read(&self.resources).await?;
+        Ok(response::with_lifetime(response, lifetime))
+    }
+
+    /// Writes in a task of its own. The task continues, and keeps its seat, if the client disconnects: an interrupted write
+    /// would leave allocations without owner.
+    async fn write(&self, call: Call, seat: Seat) -> Result<ApiResponse, Failure> {
+        let resources = self.resources.clone();
+        let changes_roles = call.target.kind.group == api::rbac::GROUP;
+        let writing = async move {
+            let _seat = seat;
+            call.write(&resources).await
+        };
+        let written = tokio::spawn(writing).await;
+        if changes_roles {
+            // A client that has received the response finds the role applied.
+            self.access.authorizer.refresh();
+        }
+        finished(written)
+    }
+
+    async fn acquire_seat(&self, flow: Flow, class: RequestClass) -> Result<Seat, Failure> {
+        self.access.flow_control.acquire_seat(flow, class).await
+    }
+
+    fn begin_long_running(
+        &self,
+        flow: Flow,
+        kind: LongRunning,
+        revocation: Option<Revocation>,
+    ) -> Result<RequestLifetime, Failure> {
+        let permit = self.access.flow_control.acquire_long_running(flow, kind)?;
+        Ok(RequestLifetime::new(permit, revocation))
     }
 }
 
-/// Records the body of a write. One in a form that is not read here is refused later, and not recorded.
+/// Label of the request metrics.
+fn label(target: &Target, verb: Verb, query: &Query) -> Label {
+    let verb = match target.proxy_path {
+        Some(_) => "CONNECT",
+        None => verb.metrics_label(),
+    };
+    Label::new(target, verb, query.has("dryRun"))
+}
+
+/// Records the body of a write. A body of unknown format is refused later, and not recorded.
 fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, body: &RequestBody) {
     if verb == Verb::Patch {
         audit_context.record_request_body(body.bytes(), None);
@@ -312,10 +363,10 @@ fn record_body(audit_context: &AuditContext, verb: Verb, headers: &HeaderMap, bo
     }
 }
 
-/// What a task came to that a verb was carried out in.
+/// Result of a verb that ran in a task of its own.
 fn finished(ended: Result<Result<ApiResponse, Failure>, JoinError>) -> Result<ApiResponse, Failure> {
     ended.unwrap_or_else(|error| {
-        tracing::error!(%error, "a verb panicked");
+        tracing::error!(%error, "verb task panicked");
         Err(unexpected())
     })
 }
@@ -324,19 +375,19 @@ fn unexpected() -> Failure {
     Failure::internal("the server met an unexpected condition")
 }
 
-/// The address that the request comes from.
+/// Source address of the request.
 fn client_address(request: &Request<Incoming>) -> Option<Source> {
     let peer = request.extensions().get::<SocketAddr>()?;
     Some(Source::from(peer.ip()))
 }
 
-/// Host and port that the client calls the server by.
+/// Host and port by which the client addresses the server.
 fn host(request: &Request<Incoming>) -> &str {
     let header = request
         .headers()
         .get(header::HOST)
         .and_then(|value| value.to_str().ok());
     header
-        .or_else(|| request.uri().authority().map(|a| a.as_str()))
+        .or_else(|| request.uri().authority().map(|authority| authority.as_str()))
         .unwrap_or_default()
 }

@@ -1,5 +1,4 @@
-//! `/livez`, `/readyz` and `/healthz`: whether the server lives, takes requests, or both, as a whole and check by
-//! check.
+//! Health endpoints `/livez`, `/readyz` and `/healthz`, as a whole and for each check.
 
 use std::time::Duration;
 
@@ -9,21 +8,21 @@ use crate::request::query::Query;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
 
-/// How long the store may take to say that it can be read.
-const STORE_PATIENCE: Duration = Duration::from_secs(2);
+/// Time for a read of the store.
+const STORE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// One check. The names are upstream's, by which monitors ask for them.
+/// Check of a health endpoint. The names are upstream's, so that monitors find them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Check {
-    /// The server answers.
+    /// The server responds.
     Ping,
-    /// It can say what it does.
+    /// The server writes its log.
     Log,
-    /// The store can be read, whichever engine it has.
+    /// The store is readable, with any engine.
     Store,
-    /// What every cluster has is there: the server listens no sooner.
+    /// The objects that every cluster has exist. The server listens after their creation, so the check always passes.
     Bootstrap,
-    /// The server was not asked to end.
+    /// The server does not shut down.
     Shutdown,
 }
 
@@ -36,8 +35,8 @@ const READY: &[Check] = &[
     Check::Shutdown,
 ];
 
-/// Answers a path below `/livez`, `/readyz` or `/healthz`.
-pub(crate) async fn answer(resources: &Resources, path: &str, query: &Query<'_>) -> ApiResponse {
+/// Response for a path at or below `/livez`, `/readyz` or `/healthz`.
+pub(crate) async fn respond(resources: &Resources, path: &str, query: &Query) -> ApiResponse {
     let mut segments = path.trim_matches('/').splitn(2, '/');
     let endpoint = segments.next().unwrap_or_default();
     let checks = if endpoint == "readyz" { READY } else { LIVE };
@@ -55,8 +54,8 @@ pub(crate) async fn answer(resources: &Resources, path: &str, query: &Query<'_>)
         faults.push((*check, check.fault(resources).await.is_some()));
     }
     let excluded: Vec<&str> = query.all("exclude").flat_map(|names| names.split(',')).collect();
-    let (is_well, text) = summary(endpoint, &faults, &excluded);
-    match (is_well, query.has("verbose")) {
+    let (is_healthy, text) = summary(endpoint, &faults, &excluded);
+    match (is_healthy, query.has("verbose")) {
         (false, _) => failed(text),
         (true, true) => plain(text),
         (true, false) => plain("ok".to_owned()),
@@ -74,7 +73,7 @@ impl Check {
         }
     }
 
-    /// What is wrong, if anything is.
+    /// Fault that the check finds; `None` if it passes.
     async fn fault(self, resources: &Resources) -> Option<&'static str> {
         match self {
             Check::Ping | Check::Log | Check::Bootstrap => None,
@@ -82,30 +81,28 @@ impl Check {
                 .shutdown
                 .is_requested()
                 .then_some("process is shutting down"),
-            Check::Store => {
-                match tokio::time::timeout(STORE_PATIENCE, resources.store.read_barrier()).await {
-                    Ok(Ok(_)) => None,
-                    Ok(Err(error)) => {
-                        tracing::warn!(%error, "the store cannot be read");
-                        Some("the store cannot be read")
-                    }
-                    Err(_) => Some("the store does not answer in time"),
+            Check::Store => match tokio::time::timeout(STORE_TIMEOUT, resources.store.read_barrier()).await {
+                Ok(Ok(_)) => None,
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "store not readable");
+                    Some("the store cannot be read")
                 }
-            }
+                Err(_) => Some("the store does not respond in time"),
+            },
         }
     }
 }
 
-/// Whether all checks that count are well, and a line for each.
+/// True if all checks pass that are not excluded; and a line for each check.
 fn summary(endpoint: &str, faults: &[(Check, bool)], excluded: &[&str]) -> (bool, String) {
-    let (mut text, mut is_well) = (String::new(), true);
+    let (mut text, mut is_healthy) = (String::new(), true);
     for (check, has_fault) in faults {
         let name = check.name();
         text += &match (excluded.contains(&name), has_fault) {
             (true, _) => format!("[+]{name} excluded: ok\n"),
             (false, false) => format!("[+]{name} ok\n"),
             (false, true) => {
-                is_well = false;
+                is_healthy = false;
                 format!("[-]{name} failed: reason withheld\n")
             }
         };
@@ -121,8 +118,11 @@ fn summary(endpoint: &str, faults: &[(Check, bool)], excluded: &[&str]) -> (bool
             unknown.join(", ")
         );
     }
-    text += &format!("{endpoint} check {}\n", if is_well { "passed" } else { "failed" });
-    (is_well, text)
+    text += &format!(
+        "{endpoint} check {}\n",
+        if is_healthy { "passed" } else { "failed" }
+    );
+    (is_healthy, text)
 }
 
 fn plain(text: String) -> ApiResponse {
@@ -133,12 +133,12 @@ fn failed(text: String) -> ApiResponse {
     no_sniffing(response::text(StatusCode::INTERNAL_SERVER_ERROR, text))
 }
 
-fn no_sniffing(mut answer: ApiResponse) -> ApiResponse {
+fn no_sniffing(mut response: ApiResponse) -> ApiResponse {
     let nosniff = HeaderValue::from_static("nosniff");
-    answer
+    response
         .headers_mut()
         .insert(http::header::X_CONTENT_TYPE_OPTIONS, nosniff);
-    answer
+    response
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use crate::access::authorization::Authorizer;
 use crate::access::authorization::reviews::{review_access, review_own_access, review_rules};
 use crate::failure::Failure;
 use crate::registry::admission::Admission;
-use crate::request::negotiation::{self, body_format};
+use crate::request::negotiation::{Accept, body_format};
 use crate::request::query::{FieldValidation, Query};
 use crate::request::route::Target;
 use crate::transport::response::{self, ApiResponse};
@@ -42,12 +42,13 @@ impl Reviews<'_> {
     pub(crate) fn answer(
         &self,
         target: &Target,
-        query: &str,
+        query: &Query,
+        accept: &Accept,
         headers: &HeaderMap,
         body: &[u8],
     ) -> Result<ApiResponse, Failure> {
-        let (format, query) = (body_format(headers)?, Query::parse(query));
-        let encoding = negotiation::form(headers, &query, target.kind)?.encoding;
+        let format = body_format(headers)?;
+        let encoding = accept.form(headers, query, target.kind)?.encoding;
         let created = |review: &Value, kind: &Kind| {
             let bytes = printing::encode(review, kind.definition, encoding)?;
             Ok(response::object(StatusCode::CREATED, bytes, encoding))

@@ -209,7 +209,7 @@ impl AuditContext {
         if record.level() >= Level::RequestResponse {
             record.response = self.response(&record, &response, status);
         }
-        if response.body().lasts() {
+        if response.body().is_long_running() {
             self.emit(&mut record, Stage::ResponseStarted);
             drop(record);
             return response.map(|body| body.recorded(self));

@@ -1,14 +1,13 @@
 //! Attributes of a request on which authorization decides.
 
-use api::kind::Kind;
 use api::rbac::Action;
 use api::selector::FieldSelector;
 use http::Method;
 
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
-use crate::request::query::Query;
 use crate::request::route::Target;
+use crate::request::verb::Verb;
 
 /// User, place and action of a request.
 #[derive(Clone, Debug)]
@@ -76,7 +75,8 @@ impl<'a> Attributes<'a> {
             None => Attributes::new(user, "", Action::Path { verb: lower, path }),
             Some(parts) => {
                 let action = Action::Resource {
-                    verb: verb(method, !parts.name.is_empty(), false, parts.is_watch_path),
+                    verb: Verb::of_method(method, !parts.name.is_empty(), parts.is_watch_path)
+                        .map_or("", Verb::name),
                     group: parts.group,
                     resource: parts.resource,
                     subresource: parts.subresource,
@@ -123,31 +123,6 @@ impl<'a> Attributes<'a> {
             } => Failure::forbidden_for(group, resource, name, &message),
         }
     }
-}
-
-/// Returns the verb of a request for objects; "" for methods without a verb.
-pub(crate) fn verb(method: &Method, is_named: bool, is_watch: bool, is_watch_path: bool) -> &'static str {
-    match (method.as_str(), is_named) {
-        ("GET" | "HEAD", _) if is_watch_path => "watch",
-        ("GET" | "HEAD", true) => "get",
-        ("GET" | "HEAD", false) if is_watch => "watch",
-        ("GET" | "HEAD", false) => "list",
-        ("POST", _) => "create",
-        ("PUT", _) => "update",
-        ("PATCH", _) => "patch",
-        ("DELETE", true) => "delete",
-        ("DELETE", false) => "deletecollection",
-        _ => "",
-    }
-}
-
-/// Parses the field selector of a query in the same way as the list handler, so that authorization and list agree.
-pub(crate) fn field_selector(query: &Query<'_>, kind: &Kind) -> Option<FieldSelector> {
-    let text = query.text("fieldSelector");
-    if text.is_empty() {
-        return None;
-    }
-    FieldSelector::parse(text, kind).ok()
 }
 
 /// Parts of a path that has the form of a path to objects.

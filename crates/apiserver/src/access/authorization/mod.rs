@@ -19,7 +19,7 @@ mod source;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use attributes::{Attributes, field_selector, verb};
+pub(crate) use attributes::Attributes;
 pub(crate) use policy::Policy;
 pub(crate) use reconcile::ensure_default_roles;
 pub(crate) use source::follow;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::LongRunning;
 use super::schema::PriorityLevel;
 use super::seats::SeatBounds;
-use crate::portions::Bounds;
+use crate::limited_pool::Bounds;
 
 /// Limits that an operator configures; 0 disables a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

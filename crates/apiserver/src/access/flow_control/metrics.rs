@@ -154,7 +154,7 @@ impl FlowControl {
             "Number of open long-running requests, by kind.",
         );
         for kind in LongRunning::ALL {
-            let held = lock(self.portions(kind)).held();
+            let held = lock(self.long_running_pool(kind)).held();
             out.sample(name, &format!("kind=\"{}\"", kind.name()), held);
         }
         let name = "portolan_apiserver_long_running_requests_rejected_total";

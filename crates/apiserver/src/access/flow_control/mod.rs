@@ -27,7 +27,7 @@ use tokio::time::timeout;
 
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
-use crate::portions::{Claim, Portions};
+use crate::limited_pool::{Claim, LimitedPool};
 use limits::{QUEUE_WAIT_MAX, long_running_bounds, seat_bounds};
 use metrics::{Counts, Rejection};
 use schema::FlowSchema;
@@ -100,7 +100,7 @@ pub(crate) struct FlowControl {
     hasher: RandomState,
     rates: Mutex<Rates<UserKey>>,
     levels: [LevelSeats; PriorityLevel::ALL.len()],
-    long_running: [Mutex<Portions<UserKey>>; LongRunning::ALL.len()],
+    long_running: [Mutex<LimitedPool<UserKey>>; LongRunning::ALL.len()],
     counts: Counts,
 }
 
@@ -147,7 +147,8 @@ impl FlowControl {
                 reads: seats(level, limits.concurrent_reads_max),
                 writes: seats(level, limits.concurrent_writes_max),
             }),
-            long_running: LongRunning::ALL.map(|kind| Mutex::new(Portions::new(long_running_bounds(kind)))),
+            long_running: LongRunning::ALL
+                .map(|kind| Mutex::new(LimitedPool::new(long_running_bounds(kind)))),
             counts: Counts::new(limits),
         }
     }
@@ -239,7 +240,7 @@ impl FlowControl {
         flow: Flow,
         kind: LongRunning,
     ) -> Result<LongRunningPermit, Failure> {
-        if lock(self.portions(kind))
+        if lock(self.long_running_pool(kind))
             .take(flow.user, 1, flow.claim())
             .is_err()
         {
@@ -284,7 +285,7 @@ impl FlowControl {
         }
     }
 
-    fn portions(&self, kind: LongRunning) -> &Mutex<Portions<UserKey>> {
+    fn long_running_pool(&self, kind: LongRunning) -> &Mutex<LimitedPool<UserKey>> {
         &self.long_running[kind as usize]
     }
 }
@@ -313,7 +314,7 @@ impl Drop for Queued {
 
 impl Drop for LongRunningPermit {
     fn drop(&mut self) {
-        lock(self.flow_control.portions(self.kind)).give_back(&self.flow.user, 1);
+        lock(self.flow_control.long_running_pool(self.kind)).release(&self.flow.user, 1);
     }
 }
 

@@ -5,7 +5,7 @@
 //! own schema for its components, which upstream would run as ServiceAccounts in `kube-system`.
 
 use crate::access::authentication::{AUTHENTICATED, Identity, SERVICE_ACCOUNTS};
-use crate::portions::Claim;
+use crate::limited_pool::Claim;
 
 /// Priority level: requests that share seats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,7 +3,7 @@ use store::{SqliteOptions, SqliteStore};
 use super::*;
 
 #[tokio::test]
-async fn a_server_is_there_until_it_leaves_or_falls_silent() {
+async fn server_is_live_until_it_leaves_or_its_record_expires() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).unwrap();
     let ip = |text: &str| text.parse::<IpAddr>().unwrap();
@@ -14,17 +14,17 @@ async fn a_server_is_there_until_it_leaves_or_falls_silent() {
     let mut servers = ApiServers::default();
     renew(&store, &one).await.unwrap();
     renew(&store, &two).await.unwrap();
-    assert_eq!(servers.present(&store, begin).await.unwrap(), all);
-    // One goes on saying so, in the same words.
+    assert_eq!(servers.live_addresses(&store, begin).await.unwrap(), all);
+    // The record of one server is renewed with the same content.
     renew(&store, &two).await.unwrap();
-    assert_eq!(servers.present(&store, after(10)).await.unwrap(), all);
-    assert_eq!(servers.present(&store, after(16)).await.unwrap(), two);
-    // A server that begins to look believes what it finds, and the silent one's record is gone.
+    assert_eq!(servers.live_addresses(&store, after(10)).await.unwrap(), all);
+    assert_eq!(servers.live_addresses(&store, after(16)).await.unwrap(), two);
+    // A new observer trusts the records that it finds; the expired one is deleted.
     let mut newcomer = ApiServers::default();
-    assert_eq!(newcomer.present(&store, after(16)).await.unwrap(), two);
+    assert_eq!(newcomer.live_addresses(&store, after(16)).await.unwrap(), two);
     renew(&store, &one).await.unwrap();
-    assert_eq!(servers.present(&store, after(17)).await.unwrap(), all);
+    assert_eq!(servers.live_addresses(&store, after(17)).await.unwrap(), all);
     leave(&store, &two).await.unwrap();
-    assert_eq!(servers.present(&store, after(17)).await.unwrap(), one);
+    assert_eq!(servers.live_addresses(&store, after(17)).await.unwrap(), one);
     renew(&store, &[]).await.unwrap();
 }

@@ -121,7 +121,11 @@ fn check_change(
 }
 
 /// Checks that the writer takes, renews or releases the tie-breaker for itself only.
-fn check_tie_breaker(node: &str, before: Option<&TieBreaker>, after: Option<&TieBreaker>) -> Result<(), String> {
+fn check_tie_breaker(
+    node: &str,
+    before: Option<&TieBreaker>,
+    after: Option<&TieBreaker>,
+) -> Result<(), String> {
     let is_own = |tie_breaker: &TieBreaker| {
         let holder = tie_breaker.holder.rsplit_once('/');
         holder.is_some_and(|(name, _)| name == node)

@@ -12,55 +12,63 @@ fn services() -> &'static Kind {
     api::kind::find("", "v1", "services").unwrap()
 }
 
-fn wanted(value: &'static str) -> Option<(Representation, Encoding)> {
-    wanted_of(services(), value)
+fn form(headers: &HeaderMap, query: &Query) -> Result<Form, Failure> {
+    Accept::of(headers).form(headers, query, services())
 }
 
-fn wanted_of(kind: &Kind, value: &'static str) -> Option<(Representation, Encoding)> {
-    let form = form(&with(ACCEPT, value), &Query::parse(""), kind).ok()?;
+fn stream_form(headers: &HeaderMap, kind: &Kind) -> Result<Form, Failure> {
+    Accept::of(headers).stream_form(kind)
+}
+
+fn accepted(value: &'static str) -> Option<(Representation, Encoding)> {
+    accepted_for(services(), value)
+}
+
+fn accepted_for(kind: &Kind, value: &'static str) -> Option<(Representation, Encoding)> {
+    let headers = with(ACCEPT, value);
+    let form = Accept::of(&headers)
+        .form(&headers, &Query::parse(""), kind)
+        .ok()?;
     Some((form.representation, form.encoding))
 }
 
 #[test]
-fn the_first_served_form_counts() {
+fn selects_the_most_preferred_served_form() {
     use Encoding::*;
     use Representation::*;
-    assert_eq!(
-        form(&HeaderMap::new(), &Query::parse(""), services()),
-        Ok(Form::PLAIN)
-    );
+    assert_eq!(form(&HeaderMap::new(), &Query::parse("")), Ok(Form::PLAIN));
     let kubectl_get = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json";
-    assert_eq!(wanted(kubectl_get), Some((Table, Json)));
+    assert_eq!(accepted(kubectl_get), Some((Table, Json)));
     let client_go = "application/vnd.kubernetes.protobuf, application/json";
-    assert_eq!(wanted(client_go), Some((Objects, Protobuf)));
+    assert_eq!(accepted(client_go), Some((Objects, Protobuf)));
     let table_first = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io, application/json";
-    assert_eq!(wanted(table_first), Some((Objects, Json)));
+    assert_eq!(accepted(table_first), Some((Objects, Json)));
     let old_table = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*";
-    assert_eq!(wanted(old_table), Some((Objects, Json)));
+    assert_eq!(accepted(old_table), Some((Objects, Json)));
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    assert_eq!(wanted(metadata), Some((Metadata, Protobuf)));
+    assert_eq!(accepted(metadata), Some((Metadata, Protobuf)));
     assert_eq!(
-        wanted("application/json;q=0.1, application/yaml;q=0.9"),
+        accepted("application/json;q=0.1, application/yaml;q=0.9"),
         Some((Objects, Yaml))
     );
-    assert_eq!(wanted("text/html, */*;q=0.8"), Some((Objects, Json)));
-    assert_eq!(wanted("application/json;pretty=1"), Some((Objects, PrettyJson)));
-    assert_eq!(wanted("application/json;stream=follow"), None);
-    assert_eq!(wanted("text/html"), None);
+    assert_eq!(accepted("text/html, */*;q=0.8"), Some((Objects, Json)));
+    assert_eq!(accepted("application/json;pretty=1"), Some((Objects, PrettyJson)));
+    assert_eq!(accepted("application/json;stream=follow"), None);
+    assert_eq!(accepted("text/html"), None);
 }
 
 #[test]
-fn a_kind_without_protobuf_is_served_in_what_else_the_client_takes() {
+fn kind_without_protobuf_is_served_in_the_next_accepted_form() {
     let pools = api::kind::find("portolan.dev", "v1alpha1", "addresspools").unwrap();
     let client_go = "application/vnd.kubernetes.protobuf, application/json";
     assert_eq!(
-        wanted_of(pools, client_go),
+        accepted_for(pools, client_go),
         Some((Representation::Objects, Encoding::Json))
     );
     let stream = stream_form(&with(ACCEPT, client_go), pools).unwrap();
     assert_eq!(stream.encoding, Encoding::Json);
     let only = "application/vnd.kubernetes.protobuf";
-    assert_eq!(wanted_of(pools, only), None);
+    assert_eq!(accepted_for(pools, only), None);
     assert_eq!(
         stream_form(&with(ACCEPT, only), pools)
             .unwrap_err()
@@ -70,23 +78,23 @@ fn a_kind_without_protobuf_is_served_in_what_else_the_client_takes() {
     );
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
     assert_eq!(
-        wanted_of(pools, metadata),
+        accepted_for(pools, metadata),
         Some((Representation::Metadata, Encoding::Protobuf))
     );
 }
 
 #[test]
-fn people_get_line_breaks_unless_they_say_no() {
+fn indents_json_for_people() {
     let curl = with(USER_AGENT, "curl/8.5.0");
-    let encoding = |query| form(&curl, &Query::parse(query), services()).unwrap().encoding;
+    let encoding = |query| form(&curl, &Query::parse(query)).unwrap().encoding;
     assert_eq!(encoding(""), Encoding::PrettyJson);
     assert_eq!(encoding("pretty=false"), Encoding::Json);
-    let nobody = form(&HeaderMap::new(), &Query::parse("pretty=true"), services()).unwrap();
-    assert_eq!(nobody.encoding, Encoding::PrettyJson);
+    let pretty = form(&HeaderMap::new(), &Query::parse("pretty=true")).unwrap();
+    assert_eq!(pretty.encoding, Encoding::PrettyJson);
 }
 
 #[test]
-fn a_watch_has_no_yaml() {
+fn rejects_yaml_for_watches() {
     let refused = stream_form(&with(ACCEPT, "application/yaml"), services()).unwrap_err();
     assert_eq!(refused.code().as_u16(), 406);
     let protobuf = with(ACCEPT, "application/vnd.kubernetes.protobuf;stream=watch");
@@ -97,14 +105,14 @@ fn a_watch_has_no_yaml() {
 }
 
 #[test]
-fn aggregated_discovery_is_told_from_plain() {
+fn distinguishes_aggregated_from_plain_discovery() {
     let aggregated = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json";
     assert!(accepts_aggregated_discovery(&with(ACCEPT, aggregated)));
     assert!(!accepts_aggregated_discovery(&with(ACCEPT, "application/json")));
 }
 
 #[test]
-fn bodies_that_cannot_be_read_are_refused_with_advice() {
+fn rejects_unknown_body_media_types() {
     assert_eq!(
         body_format(&with(CONTENT_TYPE, "application/json; charset=utf-8")),
         Ok(Format::Json)

@@ -1,4 +1,4 @@
-//! Query parameters, read into typed options; the errors are those of Kubernetes.
+//! Query parameters, and the typed options that they form. Errors are those of Kubernetes.
 
 mod options;
 
@@ -7,52 +7,74 @@ pub(crate) use options::{
 };
 
 use std::borrow::Cow;
+use std::ops::Range;
 
-/// The parameters of a request's query, decoded.
+/// Decoded parameters of a URL's query. They share one buffer, so that a query costs two allocations.
 #[derive(Debug, Default)]
-pub(crate) struct Query<'a> {
-    pairs: Vec<(Cow<'a, str>, Cow<'a, str>)>,
+pub(crate) struct Query {
+    /// Names and values, in the order of the URL.
+    text: String,
+    parameters: Vec<Parameter>,
 }
 
-impl<'a> Query<'a> {
-    /// Reads the part of a URL behind `?`.
-    pub(crate) fn parse(text: &'a str) -> Query<'a> {
-        let pairs = text
-            .split('&')
-            .filter(|pair| !pair.is_empty())
+/// Ranges of a name and its value in [`Query::text`].
+#[derive(Debug)]
+struct Parameter {
+    name: Range<usize>,
+    value: Range<usize>,
+}
+
+impl Query {
+    /// Parses the part of a URL behind `?`.
+    pub(crate) fn parse(encoded: &str) -> Query {
+        let mut text = String::with_capacity(encoded.len());
+        let mut append = |part: &str| {
+            let start = text.len();
+            text.push_str(&decode(part, true));
+            start..text.len()
+        };
+        let pairs = encoded.split('&').filter(|pair| !pair.is_empty());
+        let parameters = pairs
             .map(|pair| {
                 let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                (decode_form(name), decode_form(value))
+                Parameter {
+                    name: append(name),
+                    value: append(value),
+                }
             })
             .collect();
-        Query { pairs }
+        Query { text, parameters }
     }
 
-    /// The first value of a parameter, "" if there is none.
+    /// First value of a parameter, "" if it is absent.
     pub(crate) fn text(&self, name: &str) -> &str {
-        self.pairs
-            .iter()
-            .find(|(n, _)| n == name)
-            .map_or("", |(_, value)| value)
+        self.first(name).unwrap_or_default()
     }
 
     /// All values of a parameter.
     pub(crate) fn all<'q>(&'q self, name: &'q str) -> impl Iterator<Item = &'q str> {
-        self.pairs
+        let named = self
+            .parameters
             .iter()
-            .filter(move |(n, _)| n == name)
-            .map(|(_, value)| &**value)
+            .filter(move |parameter| &self.text[parameter.name.clone()] == name);
+        named.map(|parameter| &self.text[parameter.value.clone()])
     }
 
-    /// Whether a parameter is there, with a value or without.
+    /// True if a parameter is present, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.pairs.iter().any(|(n, _)| n == name)
+        self.first(name).is_some()
     }
 
-    /// A flag; like Kubernetes, a parameter without a value is true, and what is no boolean is not.
+    /// Boolean parameter. As in Kubernetes, every value is true except `0`, `f` and `false`.
     pub(crate) fn flag(&self, name: &str) -> Option<bool> {
-        let (_, value) = self.pairs.iter().find(|(n, _)| n == name)?;
-        Some(!matches!(&**value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
+        let value = self.first(name)?;
+        Some(!matches!(value, "0" | "f" | "F" | "false" | "False" | "FALSE"))
+    }
+
+    fn first(&self, name: &str) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        let first = parameters.find(|parameter| &self.text[parameter.name.clone()] == name)?;
+        Some(&self.text[first.value.clone()])
     }
 }
 
@@ -61,11 +83,7 @@ pub(crate) fn decode_segment(text: &str) -> Cow<'_, str> {
     decode(text, false)
 }
 
-fn decode_form(text: &str) -> Cow<'_, str> {
-    decode(text, true)
-}
-
-/// Percent decoding. What is no valid escape stays as it is; what is no UTF-8 then reads as replacement characters.
+/// Percent decoding. Invalid escapes stay as they are; invalid UTF-8 becomes replacement characters.
 fn decode(text: &str, plus_is_space: bool) -> Cow<'_, str> {
     if !text.bytes().any(|b| b == b'%' || (plus_is_space && b == b'+')) {
         return Cow::Borrowed(text);

@@ -13,50 +13,56 @@ use crate::access::audit::Recorder;
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 
-/// What is done about fields that the schema does not know, or that come twice.
+/// Handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// They are dropped in silence.
+    /// They are dropped.
     Ignore,
-    /// They are dropped with a `Warning` header each.
+    /// They are dropped, with a `Warning` header each.
     Warn,
     /// The request is refused.
     Strict,
 }
 
-/// Longest name of a field manager, in bytes.
+/// Length of a field manager's name.
 const MANAGER_BYTES_MAX: usize = 128;
 
 /// Options of create, update and patch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WriteOptions<'q> {
-    /// Nothing is stored.
+    /// Set if nothing is stored.
     pub(crate) dry_run: bool,
-    /// What is done about unknown fields.
+    /// Handling of unknown and duplicate fields.
     pub(crate) field_validation: FieldValidation,
-    /// Who owns what is written: the name that the request gives, or the client's.
+    /// Field manager: the parameter `fieldManager`, or the name of the client program.
     pub(crate) manager: &'q str,
-    /// Whether fields are taken from those who own them; only apply may say so.
+    /// Set if apply takes over fields of other managers. Only apply accepts the parameter.
     pub(crate) force: Option<bool>,
-    /// Who asks for it; nobody if the server does it of its own accord.
+    /// User of the request; `None` for writes of the server itself.
     pub(crate) requester: Option<&'q Identity>,
     /// Recorder of the decisions about the request.
     pub(crate) recorder: Recorder<'q>,
 }
 
 impl<'q> WriteOptions<'q> {
-    /// Reads those of a create or an update; `options_kind` is what an error calls them: `CreateOptions`.
+    /// Reads options of a create or an update. `options_kind` names them in errors, for example `CreateOptions`.
+    ///
+    /// # Errors
+    /// 422 for invalid values.
     pub(crate) fn read(
-        query: &'q Query<'_>,
+        query: &'q Query,
         headers: &'q HeaderMap,
         options_kind: &str,
     ) -> Result<WriteOptions<'q>, Failure> {
         WriteOptions::checked(query, headers, options_kind, FieldErrors::new())
     }
 
-    /// Reads those of a patch, or of an apply.
+    /// Reads options of a patch or an apply.
+    ///
+    /// # Errors
+    /// 422 for invalid values, and for an apply without field manager.
     pub(crate) fn read_patch(
-        query: &'q Query<'_>,
+        query: &'q Query,
         headers: &'q HeaderMap,
         is_apply: bool,
     ) -> Result<WriteOptions<'q>, Failure> {
@@ -73,16 +79,16 @@ impl<'q> WriteOptions<'q> {
     }
 
     fn checked(
-        query: &'q Query<'_>,
+        query: &'q Query,
         headers: &'q HeaderMap,
         options_kind: &str,
         mut errors: FieldErrors,
     ) -> Result<WriteOptions<'q>, Failure> {
         let manager = match query.text("fieldManager") {
             "" => client_name(headers),
-            given => {
-                check_manager(given, &mut errors);
-                given
+            manager => {
+                check_manager(manager, &mut errors);
+                manager
             }
         };
         let dry_run = read_dry_run(query.all("dryRun"), &mut errors);
@@ -111,7 +117,7 @@ impl<'q> WriteOptions<'q> {
         })
     }
 
-    /// The same, asked for by somebody.
+    /// Sets the user of the request, and the recorder of its audit annotations.
     pub(crate) fn by(self, requester: &'q Identity, recorder: Recorder<'q>) -> WriteOptions<'q> {
         WriteOptions {
             requester: Some(requester),
@@ -132,45 +138,48 @@ fn check_manager(manager: &str, errors: &mut FieldErrors) {
     }
 }
 
-/// The first part of what a client calls itself: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`.
+/// Name of the client program: `kubectl` of `kubectl/v1.32.4 (linux/amd64)`.
 fn client_name(headers: &HeaderMap) -> &str {
     let agent = headers.get(USER_AGENT).and_then(|value| value.to_str().ok());
     let name = agent.and_then(|text| text.split('/').next()).unwrap_or_default();
-    // Only visible ASCII gets here.
+    // `to_str` returns visible ASCII only, so every index is a boundary.
     name.get(..MANAGER_BYTES_MAX).unwrap_or(name)
 }
 
-/// What happens to an object's dependents.
+/// Deletion of an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// They stay, without their owner.
+    /// Dependents stay, without owner reference.
     Orphan,
-    /// They go some time later.
+    /// The garbage collector deletes dependents after the object.
     Background,
-    /// They go first.
+    /// The garbage collector deletes dependents before the object.
     Foreground,
 }
 
 /// Options of delete and deletecollection.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeleteOptions {
-    /// Nothing is stored.
+    /// Set if nothing is stored.
     pub(crate) dry_run: bool,
-    /// Time granted; `None` leaves it to the kind.
+    /// Grace period; `None` for the default of the kind.
     pub(crate) grace_period_seconds: Option<i64>,
-    /// What happens to dependents; `None` leaves it to the kind.
+    /// Deletion of dependents; `None` for the default of the kind.
     pub(crate) propagation: Option<Propagation>,
-    /// Whether the client asked by the older option, `orphanDependents: false`, that dependents go too.
+    /// Set by the deprecated option `orphanDependents: false`.
     pub(crate) is_old_cascade: bool,
-    /// The uid that the object must have.
+    /// Precondition: UID of the object.
     pub(crate) uid: Option<String>,
-    /// The resourceVersion that the object must have.
+    /// Precondition: resourceVersion of the object.
     pub(crate) resource_version: Option<String>,
 }
 
 impl DeleteOptions {
-    /// Reads them from the body, or from the query if there is no body.
-    pub(crate) fn read(query: &Query<'_>, body: &[u8], format: Format) -> Result<DeleteOptions, Failure> {
+    /// Reads the options from the body, or from the query without a body.
+    ///
+    /// # Errors
+    /// 400 for an invalid body, 422 for invalid values.
+    pub(crate) fn read(query: &Query, body: &[u8], format: Format) -> Result<DeleteOptions, Failure> {
         let decoded = decode::decode_delete_options(body, format)
             .map_err(|error| Failure::of_decode(&error))?
             .object;
@@ -184,8 +193,8 @@ impl DeleteOptions {
             read_integer(query, "gracePeriodSeconds")?
         };
         if grace.is_some_and(|seconds| seconds < 0) {
-            // Kubernetes takes a negative period for one second, so do we.
-            tracing::debug!("a negative grace period reads as one second");
+            // As upstream.
+            tracing::debug!("negative grace period changed to one second");
         }
         let policy = match text_if_set(&decoded, "propagationPolicy") {
             Some(policy) => policy,
@@ -230,43 +239,46 @@ fn read_propagation(policy: &str, orphan: Option<bool>, errors: &mut FieldErrors
     }
 }
 
-/// How a list's or watch's resourceVersion is meant.
+/// Meaning of the resourceVersion of a list or watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum VersionMatch {
-    /// That version and no other.
+    /// Exactly this version.
     Exact,
-    /// That version or a newer one.
+    /// This version or a newer one.
     NotOlderThan,
 }
 
 /// Options of list and watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ListOptions {
-    /// Label selector, not yet parsed.
+    /// Label selector as text.
     pub(crate) label_selector: String,
-    /// Field selector, not yet parsed.
+    /// Field selector as text.
     pub(crate) field_selector: String,
-    /// Most objects of one answer.
+    /// Number of objects in one response.
     pub(crate) limit: Option<usize>,
-    /// Where the list before ended.
+    /// Continue token of the page before.
     pub(crate) continue_token: String,
-    /// The version asked for; 0 is any.
+    /// Requested version; 0 is any.
     pub(crate) version: Option<Revision>,
-    /// How it is meant.
+    /// Meaning of the requested version.
     pub(crate) version_match: Option<VersionMatch>,
-    /// Whether this is a watch.
+    /// Set for a watch.
     pub(crate) watch: bool,
-    /// Whether the client takes bookmarks.
+    /// Set if the client accepts bookmarks.
     pub(crate) bookmarks: bool,
-    /// Whether a watch begins with all objects.
+    /// Set if a watch begins with all objects.
     pub(crate) send_initial_events: Option<bool>,
-    /// When the answer is to end.
+    /// Duration of the watch.
     pub(crate) timeout_seconds: Option<u64>,
 }
 
 impl ListOptions {
-    /// Reads them.
-    pub(crate) fn read(query: &Query<'_>) -> Result<ListOptions, Failure> {
+    /// Reads the options.
+    ///
+    /// # Errors
+    /// 400 or 422 for invalid values.
+    pub(crate) fn read(query: &Query) -> Result<ListOptions, Failure> {
         let version_text = query.text("resourceVersion");
         let version = match version_text {
             "" => None,
@@ -292,19 +304,19 @@ impl ListOptions {
             timeout_seconds: read_integer(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
         };
         let errors = match options.watch {
-            true => options.faults_of_watch(query.text("resourceVersionMatch")),
-            false => options.faults_of_list(query.text("resourceVersionMatch")),
+            true => options.watch_errors(query.text("resourceVersionMatch")),
+            false => options.list_errors(query.text("resourceVersionMatch")),
         };
         refuse("ListOptions", &errors)?;
         Ok(options)
     }
 
-    fn faults_of_watch(&self, version_match: &str) -> FieldErrors {
+    fn watch_errors(&self, version_match: &str) -> FieldErrors {
         let path = Path::new("resourceVersionMatch");
         let mut errors = FieldErrors::new();
         let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
-        let is_fitting = self.version_match == Some(VersionMatch::NotOlderThan);
-        if self.send_initial_events.is_some() && !is_fitting {
+        let is_not_older_than = self.version_match == Some(VersionMatch::NotOlderThan);
+        if self.send_initial_events.is_some() && !is_not_older_than {
             forbid("sendInitialEvents requires setting resourceVersionMatch to NotOlderThan");
         }
         if version_match.is_empty() {
@@ -316,13 +328,13 @@ impl ListOptions {
         if !self.continue_token.is_empty() {
             forbid("resourceVersionMatch is forbidden when continue is provided");
         }
-        if !is_fitting {
+        if !is_not_older_than {
             errors.push(FieldError::not_supported(&path, version_match, &["NotOlderThan"]));
         }
         errors
     }
 
-    fn faults_of_list(&self, version_match: &str) -> FieldErrors {
+    fn list_errors(&self, version_match: &str) -> FieldErrors {
         let path = Path::new("resourceVersionMatch");
         let mut errors = FieldErrors::new();
         let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
@@ -349,7 +361,10 @@ impl ListOptions {
     }
 }
 
-/// Reads a resourceVersion.
+/// Parses a resourceVersion.
+///
+/// # Errors
+/// 400 if it is no number.
 pub(crate) fn parse_version(text: &str) -> Result<Revision, Failure> {
     text.parse().map(Revision).map_err(|_| {
         Failure::bad_request(format!(
@@ -369,7 +384,7 @@ fn read_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErr
     dry_run
 }
 
-fn read_integer(query: &Query<'_>, name: &str) -> Result<Option<i64>, Failure> {
+fn read_integer(query: &Query, name: &str) -> Result<Option<i64>, Failure> {
     match query.text(name) {
         "" => Ok(None),
         text => text.parse().map(Some).map_err(|_| {

@@ -9,7 +9,7 @@ fn list(query: &str) -> Result<ListOptions, u16> {
 }
 
 #[test]
-fn escapes_are_decoded_and_bad_ones_stay() {
+fn decodes_valid_escapes_only() {
     let query = Query::parse("a=x%3D1&b=p+q&c=100%&d=%zz&flag");
     assert_eq!(query.text("a"), "x=1");
     assert_eq!(query.text("b"), "p q");
@@ -21,7 +21,7 @@ fn escapes_are_decoded_and_bad_ones_stay() {
 }
 
 #[test]
-fn list_options_are_read() {
+fn reads_list_options() {
     let options = list("limit=5&resourceVersion=7&resourceVersionMatch=Exact&watch=0").unwrap();
     assert_eq!(options.limit, Some(5));
     assert_eq!(options.version, Some(Revision(7)));
@@ -31,7 +31,7 @@ fn list_options_are_read() {
 }
 
 #[test]
-fn list_options_that_contradict_each_other_are_refused() {
+fn rejects_contradictory_list_options() {
     assert_eq!(list("resourceVersion=abc"), Err(400));
     assert_eq!(list("limit=many"), Err(400));
     assert_eq!(list("resourceVersionMatch=Exact"), Err(422));
@@ -42,7 +42,7 @@ fn list_options_that_contradict_each_other_are_refused() {
 }
 
 #[test]
-fn write_options_are_read() {
+fn reads_write_options() {
     let headers = HeaderMap::from_iter([(USER_AGENT, "kubectl/v1.32 (x)".parse().unwrap())]);
     let query = Query::parse("dryRun=All&fieldValidation=Strict");
     let options = WriteOptions::read(&query, &headers, "CreateOptions").unwrap();
@@ -56,7 +56,7 @@ fn write_options_are_read() {
 }
 
 #[test]
-fn an_apply_names_its_manager_and_a_patch_does_not_force() {
+fn apply_requires_a_manager_and_patch_rejects_force() {
     let headers = HeaderMap::from_iter([(USER_AGENT, "kubectl/v1.32 (x)".parse().unwrap())]);
     let read = |query: &str, is_apply| {
         let query = Query::parse(query);
@@ -78,7 +78,7 @@ fn an_apply_names_its_manager_and_a_patch_does_not_force() {
 }
 
 #[test]
-fn delete_options_come_from_the_body_or_the_query() {
+fn reads_delete_options_from_body_or_query() {
     let json = api::decode::Format::Json;
     let query = Query::parse("gracePeriodSeconds=0&propagationPolicy=Foreground");
     let options = DeleteOptions::read(&query, b"", json).unwrap();
@@ -89,9 +89,12 @@ fn delete_options_come_from_the_body_or_the_query() {
     assert_eq!(options.uid.as_deref(), Some("u"));
     assert_eq!(options.grace_period_seconds, None);
     assert_eq!(options.propagation, Some(Propagation::Orphan));
-    let bad = Query::parse("propagationPolicy=Sideways");
+    let invalid = Query::parse("propagationPolicy=Sideways");
     assert_eq!(
-        DeleteOptions::read(&bad, b"", json).unwrap_err().code().as_u16(),
+        DeleteOptions::read(&invalid, b"", json)
+            .unwrap_err()
+            .code()
+            .as_u16(),
         422
     );
 }

@@ -1,4 +1,4 @@
-//! From a path to what it means: data, decided once before anything else is looked at.
+//! Routes: the meaning of a path.
 
 use std::borrow::Cow;
 
@@ -6,48 +6,48 @@ use api::kind::{self, Kind};
 
 use crate::request::query::decode_segment;
 
-/// What a path leads to.
+/// Meaning of a path.
 #[derive(Debug)]
-pub(crate) enum Route<'p> {
+pub(crate) enum Route {
     /// Objects of a kind.
     Resource(Target),
-    /// `/healthz`, `/livez`, `/readyz` and what is below them.
+    /// `/healthz`, `/livez`, `/readyz` and paths below them.
     Health,
     /// `/version`.
     Version,
     /// `/metrics`.
     Metrics,
-    /// `/openid/v1/jwks`: the keys that tokens of ServiceAccounts are signed with.
+    /// `/openid/v1/jwks`: public keys of ServiceAccount tokens.
     TokenKeys,
-    /// `/.well-known/openid-configuration`: who signs them, and where the keys are.
+    /// `/.well-known/openid-configuration`: issuer of ServiceAccount tokens and URL of its keys.
     TokenIssuer,
-    /// `/api`, `/apis`, `/openapi/…` and the like; the answer is a prepared document.
-    Document(&'p str),
-    /// A path of the API that names a resource or version which is not served.
+    /// `/api`, `/apis`, `/openapi/…` and `/`: discovery documents.
+    Document,
+    /// API path of a resource or version that is not served.
     UnknownResource,
-    /// Anything else.
+    /// Any other path.
     Unknown,
 }
 
-/// The objects that a request is about.
+/// Object or collection that a request is about.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    /// Their kind.
+    /// Kind of the objects.
     pub(crate) kind: &'static Kind,
-    /// The namespace, if the path has one.
+    /// Namespace; `None` for cluster-scoped objects and across all namespaces.
     pub(crate) namespace: Option<String>,
-    /// The object, if the path names one.
+    /// Name of the object; `None` for a collection.
     pub(crate) name: Option<String>,
-    /// What of the object.
+    /// Subresource of the object.
     pub(crate) subresource: Option<&'static str>,
-    /// Whether the path has the old form `/api/v1/watch/…`.
+    /// Set if the path has the old form `/api/v1/watch/…`.
     pub(crate) is_watch_path: bool,
-    /// The rest of the path as it came, if the subresource passes requests on: "" or a path of its own.
+    /// Path behind `/proxy`, percent-encoded, or ""; `None` for requests that are not proxied.
     pub(crate) proxy_path: Option<String>,
 }
 
 impl Target {
-    /// All objects of a kind, or those in one namespace.
+    /// Collection of a kind, in one namespace or in all.
     pub(crate) fn collection(kind: &'static Kind, namespace: Option<&str>) -> Target {
         Target {
             kind,
@@ -59,7 +59,7 @@ impl Target {
         }
     }
 
-    /// One object; `namespace` does not count for a kind without namespaces.
+    /// One object; `namespace` is ignored for a cluster-scoped kind.
     pub(crate) fn object(kind: &'static Kind, namespace: &str, name: &str) -> Target {
         Target {
             name: Some(name.to_owned()),
@@ -67,14 +67,14 @@ impl Target {
         }
     }
 
-    /// The object at a store key of its kind.
+    /// Object at a store key of its kind.
     pub(crate) fn at_key(kind: &'static Kind, key: &str) -> Target {
         let mut segments = key.rsplit('/');
         let (name, namespace) = (segments.next(), segments.next());
         Target::object(kind, namespace.unwrap_or_default(), name.unwrap_or_default())
     }
 
-    /// The same object's subresource.
+    /// Subresource of the object.
     pub(crate) fn with_subresource(self, subresource: &'static str) -> Target {
         Target {
             subresource: Some(subresource),
@@ -82,17 +82,17 @@ impl Target {
         }
     }
 
-    /// The namespace, "" if the path has none.
+    /// Namespace, "" if it is absent.
     pub(crate) fn namespace(&self) -> &str {
         self.namespace.as_deref().unwrap_or_default()
     }
 
-    /// The name, "" if the path has none.
+    /// Name, "" if it is absent.
     pub(crate) fn name(&self) -> &str {
         self.name.as_deref().unwrap_or_default()
     }
 
-    /// The kind of what is sent and answered here: the objects' own, but for subresources with a form of their own.
+    /// Kind of request and response bodies. Some subresources have a kind of their own.
     pub(crate) fn sent_kind(&self) -> &'static Kind {
         let subresource = self.subresource.and_then(|name| self.kind.subresource(name));
         subresource
@@ -100,22 +100,22 @@ impl Target {
             .unwrap_or(self.kind)
     }
 
-    /// The store key of the named object.
+    /// Store key of the named object.
     pub(crate) fn key(&self) -> String {
         self.kind.store_key(self.namespace(), self.name())
     }
 }
 
-/// Decides what `path` means.
-pub(crate) fn route(path: &str) -> Route<'_> {
+/// Parses a path.
+pub(crate) fn route(path: &str) -> Route {
     let trimmed = path.trim_end_matches('/');
     let mut segments = trimmed.split('/').skip(1);
     let Some(first) = segments.next() else {
-        return Route::Document(path);
+        return Route::Document;
     };
     match first {
         "api" => match segments.next() {
-            None => Route::Document(trimmed),
+            None => Route::Document,
             Some(version) => versioned(path, trimmed, "", version, segments.collect()),
         },
         "apis" => match (segments.next(), segments.next()) {
@@ -123,9 +123,9 @@ pub(crate) fn route(path: &str) -> Route<'_> {
                 versioned(path, trimmed, group, version, segments.collect())
             }
             (Some(_), Some(_)) => Route::Unknown,
-            _ => Route::Document(trimmed),
+            _ => Route::Document,
         },
-        "openapi" => Route::Document(trimmed),
+        "openapi" => Route::Document,
         "openid" if trimmed == "/openid/v1/jwks" => Route::TokenKeys,
         ".well-known" if trimmed == "/.well-known/openid-configuration" => Route::TokenIssuer,
         "healthz" | "livez" | "readyz" => Route::Health,
@@ -139,34 +139,28 @@ fn is_group(group: &str) -> bool {
     kind::all().iter().any(|kind| kind.group == group)
 }
 
-/// What a path of a group and version means: `path` as it came, and without slashes at its end.
-fn versioned<'p>(
-    path: &'p str,
-    trimmed: &'p str,
-    group: &str,
-    version: &str,
-    segments: Vec<&str>,
-) -> Route<'p> {
+/// Parses the segments behind group and version. `path` is the whole path, `trimmed` without slashes at its end.
+fn versioned(path: &str, trimmed: &str, group: &str, version: &str, segments: Vec<&str>) -> Route {
     if segments.is_empty() {
-        return Route::Document(trimmed);
+        return Route::Document;
     }
     let (is_watch_path, rest) = match segments.as_slice() {
         ["watch", rest @ ..] => (true, rest),
         rest => (false, rest),
     };
-    // The name of a namespace is followed by a resource in it, unless that is a subresource of the namespace.
+    // A namespace is followed by a resource in it, unless that is a subresource of the Namespace.
     let (namespace, rest) = match rest {
         ["namespaces", name, resource, after @ ..] if !is_namespace_subresource(resource, after) => {
             (Some(segment(name)), &rest[2..])
         }
         rest => (None, rest),
     };
-    let (plural, name, subresource, passed) = match rest {
+    let (plural, name, subresource, proxied) = match rest {
         [plural] => (plural, None, None, 0),
         [plural, name] => (plural, Some(segment(name)), None, 0),
         [plural, name, subresource] => (plural, Some(segment(name)), Some(*subresource), 0),
-        [plural, name, subresource @ kind::PROXY, passed @ ..] => {
-            (plural, Some(segment(name)), Some(*subresource), passed.len())
+        [plural, name, subresource @ kind::PROXY, proxied @ ..] => {
+            (plural, Some(segment(name)), Some(*subresource), proxied.len())
         }
         _ => return Route::UnknownResource,
     };
@@ -178,12 +172,13 @@ fn versioned<'p>(
         Some(Some(subresource)) => Some(subresource.name),
         Some(None) => return Route::UnknownResource,
     };
-    // Namespaced objects are named within a namespace, others never.
+    // A named object has a namespace exactly if its kind is namespaced.
     if (kind.namespaced && name.is_some() && namespace.is_none()) || (!kind.namespaced && namespace.is_some())
     {
         return Route::UnknownResource;
     }
-    let proxy_path = (subresource == Some(kind::PROXY)).then(|| proxy_path(path, trimmed, passed).to_owned());
+    let proxy_path =
+        (subresource == Some(kind::PROXY)).then(|| proxy_path(path, trimmed, proxied).to_owned());
     Route::Resource(Target {
         kind,
         namespace,
@@ -194,7 +189,7 @@ fn versioned<'p>(
     })
 }
 
-/// The end of a path: that many segments of what is left without slashes at its end, and those slashes.
+/// The last segments of a path, with the slashes at its end.
 fn proxy_path<'p>(path: &'p str, trimmed: &str, segments: usize) -> &'p str {
     let begin = match segments {
         0 => trimmed.len(),

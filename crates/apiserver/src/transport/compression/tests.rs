@@ -7,15 +7,15 @@ use crate::request::negotiation::Encoding;
 use crate::transport::response;
 
 #[test]
-fn large_answers_come_back_whole_and_small_ones_are_left_alone() {
+fn compresses_large_responses_only() {
     let pieces: Vec<Bytes> = (0..5000)
         .map(|n| Bytes::from(format!("piece {n}, ").repeat(5)))
         .collect();
     let whole = pieces.concat();
-    let mut answer = compressed(response::pieces(pieces, Encoding::Json));
-    assert_eq!(answer.headers()[CONTENT_ENCODING], "gzip");
-    let Body::Compressed(body) = answer.body_mut() else {
-        panic!("it is compressed");
+    let mut response = compressed(response::pieces(pieces, Encoding::Json));
+    assert_eq!(response.headers()[CONTENT_ENCODING], "gzip");
+    let Body::Compressed(body) = response.body_mut() else {
+        panic!("expected a compressed body");
     };
     let sent: Vec<u8> = std::iter::from_fn(|| body.next()).flatten().collect();
     assert!(sent.len() < whole.len() / 2);

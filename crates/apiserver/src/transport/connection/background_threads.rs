@@ -11,12 +11,12 @@ use rustix::process::setpriority_process;
 use rustix::thread::gettid;
 use tokio::runtime::{Builder, Handle, Runtime};
 
-/// Nice value of the threads: about a third of the CPU time of a thread with 0, where both want all of it.
+/// Nice value of the threads. Under contention, they get about a third of the CPU time of a thread with nice value 0.
 const NICE: i32 = 5;
 
-/// A runtime whose tasks end with this value.
+/// Runtime of the threads. Dropping it cancels its tasks.
 pub(crate) struct BackgroundThreads {
-    /// Taken by `drop` only.
+    /// `None` only in `drop`.
     runtime: Option<Runtime>,
     handle: Handle,
 }

@@ -1,32 +1,30 @@
-//! Connections by how far they have come, with bounds for each stage and each source address. Pure.
+//! Counts of connections by stage, with limits for each stage and each source address. Pure.
 //!
-//! A connection proves who it is by a certificate in its TLS handshake, or by a token in a request. Until then it counts in
-//! small pools, which whoever has no credentials can fill without harm: a client with a certificate passes through the pool
-//! of handshakes only, and the room behind it is its own.
+//! A client authenticates by a certificate in its TLS handshake, or by a token in a request. Until then its connection counts
+//! in small pools. Clients without credentials can fill those without harm: a client with a certificate passes only the pool
+//! of handshakes, and its next pool has a limit of its own.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use crate::portions::{Bounds, Claim, Exceeded, Portions};
+use crate::limited_pool::{Bounds, Claim, Exceeded, LimitedPool};
 
-/// Connections at a time. 5,000 nodes with a handful of components each, which share one HTTP/2 connection apiece, and room
-/// for people.
+/// Open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of people.
 pub(super) const CONNECTIONS_MAX: u32 = 20_000;
 
-/// Handshakes at a time: each costs a signature and some 30 KiB, and ends within [`super::limits::HANDSHAKE_TIMEOUT`].
+/// Concurrent handshakes. Each costs a signature and about 30 KiB, and ends within [`super::limits::HANDSHAKE_TIMEOUT`].
 const HANDSHAKES_MAX: u32 = 1_024;
 
-/// Connections without any proof yet: such as health checks, and clients on the way to their first request.
+/// Connections without credentials: health checks, and clients before their first request.
 const UNAUTHENTICATED_MAX: u32 = 2_000;
 
-/// Connections whose proof is a token. What remains of [`CONNECTIONS_MAX`] is for those with certificates: nodes and the
-/// cluster's own parts.
+/// Connections with a token. The rest of [`CONNECTIONS_MAX`] is for certificates: nodes and components of the cluster.
 const WITH_TOKEN_MAX: u32 = 8_000;
 
-/// Parts of `--max-connections-per-address` that may be in their handshake, or without a proof.
-const HANDSHAKES_PART: u32 = 16;
-const UNAUTHENTICATED_PART: u32 = 4;
+/// Divisors of `--max-connections-per-address` for connections in their handshake, and without credentials.
+const HANDSHAKES_DIVISOR: u32 = 16;
+const UNAUTHENTICATED_DIVISOR: u32 = 4;
 
-/// The source of a connection: an IPv4 address, or the 64 bits of an IPv6 address that a host cannot choose.
+/// Source of a connection: an IPv4 address, or the /64 prefix of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Source(IpAddr);
 
@@ -42,7 +40,7 @@ impl From<IpAddr> for Source {
 /// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// In its TLS handshake.
+    /// The TLS handshake is not complete.
     Handshake,
     /// The client is not authenticated.
     Unauthenticated,
@@ -50,7 +48,7 @@ pub(super) enum Stage {
     WithToken,
     /// The client has a certificate of the cluster CA.
     WithCertificate,
-    /// A certificate of `system:masters`.
+    /// The client has a certificate of `system:masters`.
     Exempt,
 }
 
@@ -63,7 +61,7 @@ impl Stage {
         Stage::Exempt,
     ];
 
-    /// The label of metrics.
+    /// Value of the label `stage` of metrics.
     pub(super) fn name(self) -> &'static str {
         match self {
             Stage::Handshake => "handshake",
@@ -75,21 +73,21 @@ impl Stage {
     }
 }
 
-/// The connections that are open.
+/// Open connections, by stage and source.
 #[derive(Debug)]
 pub(super) struct Census {
-    stages: [Portions<Source>; Stage::ALL.len()],
+    stages: [LimitedPool<Source>; Stage::ALL.len()],
 }
 
 impl Census {
-    /// With a bound for each address; 0 for none.
+    /// Empty census with a limit for each address; 0 is no limit.
     pub(super) fn new(per_address: u32) -> Census {
-        let part = |divisor: u32| match per_address {
+        let share = |divisor: u32| match per_address {
             0 => u32::MAX,
-            bound => bound.div_ceil(divisor),
+            limit => limit.div_ceil(divisor),
         };
         let pool = |total, per_address| {
-            Portions::new(Bounds {
+            LimitedPool::new(Bounds {
                 total,
                 without_reserve: total,
                 per_holder: per_address,
@@ -98,20 +96,20 @@ impl Census {
         };
         Census {
             stages: Stage::ALL.map(|stage| match stage {
-                Stage::Handshake => pool(HANDSHAKES_MAX, part(HANDSHAKES_PART)),
-                Stage::Unauthenticated => pool(UNAUTHENTICATED_MAX, part(UNAUTHENTICATED_PART)),
-                Stage::WithToken => pool(WITH_TOKEN_MAX, part(1)),
-                Stage::WithCertificate => pool(CONNECTIONS_MAX, part(1)),
+                Stage::Handshake => pool(HANDSHAKES_MAX, share(HANDSHAKES_DIVISOR)),
+                Stage::Unauthenticated => pool(UNAUTHENTICATED_MAX, share(UNAUTHENTICATED_DIVISOR)),
+                Stage::WithToken => pool(WITH_TOKEN_MAX, share(1)),
+                Stage::WithCertificate => pool(CONNECTIONS_MAX, share(1)),
                 Stage::Exempt => pool(CONNECTIONS_MAX, u32::MAX),
             }),
         }
     }
 
-    /// A connection arrives, in its handshake.
+    /// Counts a new connection, in its handshake.
     ///
     /// # Errors
-    /// The bound that stands in the way.
-    pub(super) fn arrive(&mut self, source: Source) -> Result<(), Exceeded> {
+    /// Limit that is exceeded.
+    pub(super) fn enter(&mut self, source: Source) -> Result<(), Exceeded> {
         let open: u32 = Stage::ALL.iter().map(|stage| self.open(*stage)).sum();
         if open >= CONNECTIONS_MAX {
             return Err(Exceeded::Total);
@@ -119,27 +117,27 @@ impl Census {
         self.pool(Stage::Handshake).take(source, 1, Claim::Common)
     }
 
-    /// A connection goes on to another stage.
+    /// Moves a connection to another stage.
     ///
     /// # Errors
-    /// The bound that stands in the way; it stays in its stage then.
+    /// Limit that is exceeded; the connection stays in its stage.
     pub(super) fn advance(&mut self, source: Source, from: Stage, to: Stage) -> Result<(), Exceeded> {
         self.pool(to).take(source, 1, Claim::Common)?;
         self.leave(source, from);
         Ok(())
     }
 
-    /// A connection ends.
+    /// Removes a connection.
     pub(super) fn leave(&mut self, source: Source, stage: Stage) {
-        self.pool(stage).give_back(&source, 1);
+        self.pool(stage).release(&source, 1);
     }
 
-    /// Connections of a stage.
+    /// Number of connections of a stage.
     pub(super) fn open(&self, stage: Stage) -> u32 {
         self.stages[stage as usize].held()
     }
 
-    fn pool(&mut self, stage: Stage) -> &mut Portions<Source> {
+    fn pool(&mut self, stage: Stage) -> &mut LimitedPool<Source> {
         &mut self.stages[stage as usize]
     }
 }

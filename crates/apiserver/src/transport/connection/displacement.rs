@@ -1,6 +1,7 @@
-//! Connections that have proved nothing yet, by their source: those in their TLS handshake, and apart from them those
-//! whose handshake is over. Where an address has as many as it may, its oldest one ends for a new one: a client that never
-//! finishes its handshakes, or says nothing after them, keeps no other client of its address waiting.
+//! Displacement of unauthenticated connections.
+//!
+//! Where an address has as many connections in a stage as it may, a new one closes the oldest. A client that does not
+//! finish its handshakes, or sends nothing after them, thus does not block other clients of its address.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,7 +11,7 @@ use tokio::sync::Notify;
 
 use super::census::Source;
 
-/// A connection, which a newer one may displace until it has proved something.
+/// Connection that a newer one may displace until its client is authenticated.
 #[derive(Debug, Default)]
 pub(super) struct Displaceable {
     is_displaced: AtomicBool,
@@ -18,34 +19,34 @@ pub(super) struct Displaceable {
 }
 
 impl Displaceable {
-    /// Returns once a newer connection has taken this one's place.
+    /// Resolves when a newer connection displaces this one.
     pub(super) async fn displaced(&self) {
         self.displaced.notified().await;
     }
 
-    /// A newer connection has this one's place in the census.
+    /// True if a newer connection is counted in the place of this one.
     pub(super) fn is_displaced(&self) -> bool {
         self.is_displaced.load(Ordering::Relaxed)
     }
 }
 
-/// Connections in one stage, of each source, oldest first. Their number is bounded by the census.
+/// Connections in one stage by source, oldest first. The limits of the stage bound their number.
 #[derive(Debug, Default)]
-pub(super) struct Unproved(HashMap<Source, VecDeque<Arc<Displaceable>>>);
+pub(super) struct DisplacementQueue(HashMap<Source, VecDeque<Arc<Displaceable>>>);
 
-impl Unproved {
-    /// A connection comes to the stage.
-    pub(super) fn begin(&mut self, source: Source, connection: &Arc<Displaceable>) {
+impl DisplacementQueue {
+    /// Adds a connection.
+    pub(super) fn push(&mut self, source: Source, connection: &Arc<Displaceable>) {
         self.0.entry(source).or_default().push_back(connection.clone());
     }
 
-    /// The source with the most connections.
+    /// Source with the most connections.
     pub(super) fn fullest(&self) -> Option<Source> {
         let fullest = self.0.iter().max_by_key(|(_, of_source)| of_source.len());
         fullest.map(|(source, _)| *source)
     }
 
-    /// Ends the oldest connection of a source and leaves its place to the caller; false if there is none.
+    /// Displaces the oldest connection of a source. The caller takes over its count. Returns false if there is none.
     pub(super) fn displace_oldest(&mut self, source: Source) -> bool {
         let oldest = self.0.get_mut(&source).and_then(VecDeque::pop_front);
         let Some(oldest) = oldest else { return false };
@@ -57,8 +58,8 @@ impl Unproved {
         true
     }
 
-    /// A connection leaves the stage, whatever comes next.
-    pub(super) fn end(&mut self, source: Source, connection: &Arc<Displaceable>) {
+    /// Removes a connection that ends or enters another stage.
+    pub(super) fn remove(&mut self, source: Source, connection: &Arc<Displaceable>) {
         if let Some(of_source) = self.0.get_mut(&source) {
             of_source.retain(|other| !Arc::ptr_eq(other, connection));
             if of_source.is_empty() {

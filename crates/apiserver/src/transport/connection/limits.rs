@@ -1,57 +1,54 @@
-//! Bounds of connections, each with its reason.
+//! Limits of connections, each with its reason.
 
 use std::time::Duration;
 
-/// Requests at a time on one HTTP/2 connection, as upstream has it by default: enough for the watches of a component
-/// with all its writes, and little enough that one client cannot take all of the memory.
+/// Concurrent requests of one HTTP/2 connection (upstream's default): enough for all watches and writes of a component, and few
+/// enough that one client cannot use all memory.
 pub(super) const STREAMS_MAX: u32 = 250;
 
-/// Bytes of a request's headers: a token of some kilobytes, and cookies that clients should not send.
+/// Size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.
 pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 
-/// Bytes that an HTTP/1 connection buffers: a whole header block and some body.
+/// Read buffer of an HTTP/1 connection: a whole header block and part of a body.
 pub(super) const HTTP1_BUFFER_BYTES_MAX: usize = 128 << 10;
 
-/// Bytes that one HTTP/2 stream or connection may send before it is read: some requests of usual size. Larger
-/// windows would let a client fill memory faster than its requests are answered.
+/// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger windows, a client
+/// could fill memory faster than its requests are handled.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 
-/// Bytes of answers that one HTTP/2 stream may have buffered: two frames of a list.
+/// Send buffer of an HTTP/2 stream: two frames of a list.
 pub(super) const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// How long a TLS handshake may take: a client that is slower is stuck or means harm.
+/// Duration of a TLS handshake. A slower client is stuck or malicious.
 pub(super) const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection may take from its handshake to its first request: clients connect to ask something.
+/// Time from the handshake to the first request. Clients connect when they have a request.
 pub(super) const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a connection without any request under way is kept, even if it answers pings: upstream's idle timeout.
+/// Time without a request in flight until a connection is closed, even if it answers pings (upstream's idle timeout).
 pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// Time for an idle connection to receive the end of the connection.
-pub(super) const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Time in which an idle client must acknowledge the shutdown of its connection.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long an HTTP/1 client may take to send a request's head, idle time between requests included: upstream's
-/// idle timeout.
+/// Time for the head of an HTTP/1 request, including the idle time before it (upstream's idle timeout).
 pub(super) const HEADER_READ_TIMEOUT: Duration = Duration::from_secs(90);
 
-/// A silent HTTP/2 connection is asked for a sign of life this often, and closed if none comes in time: upstream's
-/// clients do the same.
+/// Interval of pings on a silent HTTP/2 connection, and time for their acknowledgement (the values of client-go).
 pub(super) const PING_PERIOD: Duration = Duration::from_secs(30);
 pub(super) const PING_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The kernel finds out about peers that are gone, for connections that HTTP has no pings for.
+/// TCP keepalive, which detects absent peers of HTTP/1 connections.
 pub(super) const KEEPALIVE_IDLE: Duration = Duration::from_secs(30);
 pub(super) const KEEPALIVE_PERIOD: Duration = Duration::from_secs(10);
 pub(super) const KEEPALIVE_PROBES: u32 = 3;
 
-/// How long a peer may leave what we sent unacknowledged, or its window closed, before it counts as gone.
-pub(super) const UNACKNOWLEDGED_MAX: Duration = Duration::from_secs(60);
+/// Time for which a peer may leave data unacknowledged or its window closed.
+pub(super) const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Pause after the system could not give us another connection (out of file descriptors), so that the loop does
-/// not spin.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Delay after a failed `accept`, for example without free file descriptors, so that the loop does not spin.
+pub(crate) const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Connections that wait in the kernel: those of a whole cluster that comes back after a restart.
+/// Length of the kernel's accept queue: connections of a whole cluster after a restart.
 pub(crate) const BACKLOG: u32 = 4096;

@@ -1,4 +1,4 @@
-//! One connection, from the handshake to its end.
+//! One connection: TLS handshake, HTTP/1.1 or HTTP/2, idle timeouts and shutdown.
 
 mod activity;
 pub(crate) mod background_threads;
@@ -32,14 +32,14 @@ use crate::access::authentication::Identity;
 use crate::access::flow_control::is_reserved_for;
 use crate::shutdown::Shutdown;
 use crate::verbs::handler::Handler;
-use activity::{Activity, Counted};
+use activity::{Activity, CountedBody};
 use background_threads::BackgroundThreads;
 use limits::*;
-use open_connections::{Arrived, Connection, Connections, Refusal};
+use open_connections::{Connection, Connections, Handshaking, Refusal};
 use streams::{Executor, Streams};
-use write_buffer::{Cork, cork};
+use write_buffer::{WriteBuffer, buffered};
 
-/// State that all connections share.
+/// State that is shared by all connections.
 #[derive(Clone)]
 pub(crate) struct Shared {
     pub(crate) acceptor: TlsAcceptor,
@@ -50,63 +50,63 @@ pub(crate) struct Shared {
     pub(crate) shutdown: Shutdown,
 }
 
-/// Serves one connection until its end, or until the server ends and what is under way is done.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, arrived: Arrived, shared: Shared) {
-    if let Err(error) = tune(&stream) {
-        tracing::debug!(%peer, %error, "a connection could not be tuned");
+/// Serves one connection until it closes, or until the server shuts down and its requests are complete.
+pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, handshaking: Handshaking, shared: Shared) {
+    if let Err(error) = set_socket_options(&stream) {
+        tracing::debug!(%peer, %error, "socket options not set");
     }
     let handshake = timeout(HANDSHAKE_TIMEOUT, shared.acceptor.accept(stream));
-    let shaken = tokio::select! {
-        shaken = handshake => shaken,
-        () = arrived.displaced() => {
-            tracing::debug!(%peer, "a TLS handshake ended for a newer one of its address");
+    let handshake = tokio::select! {
+        result = handshake => result,
+        () = handshaking.displaced() => {
+            tracing::debug!(%peer, "TLS handshake displaced by a newer one of its address");
             return;
         }
     };
-    let stream = match shaken {
+    let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
-            shared.connections.refuse(Refusal::Handshake);
-            tracing::debug!(%peer, %error, "a TLS handshake failed");
+            shared.connections.count_refusal(Refusal::Handshake);
+            tracing::debug!(%peer, %error, "TLS handshake failed");
             return;
         }
         Err(_) => {
-            shared.connections.refuse(Refusal::Handshake);
-            tracing::debug!(%peer, "a TLS handshake took too long");
+            shared.connections.count_refusal(Refusal::Handshake);
+            tracing::debug!(%peer, "TLS handshake timed out");
             return;
         }
     };
-    let identity = identity(&stream);
+    let identity = client_identity(&stream);
     let is_reserved = identity.as_deref().is_some_and(is_reserved_for);
-    let Some(connection) = arrived.shake(identity) else {
-        tracing::debug!(%peer, "a connection was refused: there are too many such");
+    let Some(connection) = handshaking.complete(identity) else {
+        tracing::debug!(%peer, "connection refused: too many are open in its stage");
         return;
     };
     let activity = Arc::new(Activity::new(Instant::now()));
     let threads = shared.background_threads.clone();
-    let conversation = converse(stream, peer, Arc::new(connection), activity, shared);
+    let requests = serve_requests(stream, peer, Arc::new(connection), activity, shared);
     let ended = if is_reserved {
-        conversation.await
+        requests.await
     } else {
-        on_threads(&threads, conversation).await
+        spawn_on(&threads, requests).await
     };
     if let Err(error) = ended {
-        tracing::debug!(%peer, %error, "a connection ended with an error");
+        tracing::debug!(%peer, %error, "connection ended with an error");
     }
 }
 
-/// Runs a connection on other threads. It ends when the returned future is dropped.
-async fn on_threads(
+/// Runs a connection on other threads. It is cancelled when the returned future is dropped.
+async fn spawn_on(
     threads: &BackgroundThreads,
-    conversation: impl Future<Output = hyper::Result<()>> + Send + 'static,
+    requests: impl Future<Output = hyper::Result<()>> + Send + 'static,
 ) -> hyper::Result<()> {
     let mut task = JoinSet::new();
-    task.spawn_on(conversation, threads.handle());
+    task.spawn_on(requests, threads.handle());
     match task.join_next().await {
         Some(Ok(ended)) => ended,
         Some(Err(error)) => {
             if error.is_panic() {
-                tracing::error!(%error, "serving a connection panicked");
+                tracing::error!(%error, "connection task panicked");
             }
             Ok(())
         }
@@ -114,14 +114,14 @@ async fn on_threads(
     }
 }
 
-/// Whom the certificate of a client names.
-fn identity(stream: &TlsStream<TcpStream>) -> Option<Arc<Identity>> {
+/// Identity of the client certificate.
+fn client_identity(stream: &TlsStream<TcpStream>) -> Option<Arc<Identity>> {
     let chain = stream.get_ref().1.peer_certificates()?;
     chain.first().and_then(Identity::of_certificate).map(Arc::new)
 }
 
-/// Answers requests, in the version of HTTP that the handshake settled.
-async fn converse(
+/// Serves requests, with the HTTP version that the handshake negotiated.
+async fn serve_requests(
     stream: TlsStream<TcpStream>,
     peer: SocketAddr,
     connection: Arc<Connection>,
@@ -129,23 +129,23 @@ async fn converse(
     shared: Shared,
 ) -> hyper::Result<()> {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    let (of_requests, standing) = (activity.clone(), connection.clone());
+    let (request_activity, request_connection) = (activity.clone(), connection.clone());
     let handler = shared.handler.clone();
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
-        let under_way = of_requests.begin();
-        let answering = handler.clone().answer(request, connection.clone());
+        let in_flight = request_activity.begin();
+        let handling = handler.clone().handle(request, request_connection.clone());
         async move {
-            let answer = answering.await;
-            Ok::<_, Infallible>(answer.map(|body| Counted::new(body, under_way)))
+            let response = handling.await;
+            Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, in_flight)))
         }
     });
     let mut streams = Streams::default();
     let executor = streams.executor();
-    let (stream, cork) = cork(stream);
+    let (stream, write_buffer) = buffered(stream);
     let io = TokioIo::new(stream);
-    let end = End {
-        connection: standing,
+    let end = ConnectionEnd {
+        connection,
         activity,
         shared,
     };
@@ -155,7 +155,7 @@ async fn converse(
             end.run(
                 pin!(serving),
                 |serving| serving.graceful_shutdown(),
-                &cork,
+                &write_buffer,
                 &mut streams,
             )
             .await
@@ -165,7 +165,7 @@ async fn converse(
             end.run(
                 pin!(serving),
                 |serving| serving.graceful_shutdown(),
-                &cork,
+                &write_buffer,
                 &mut streams,
             )
             .await
@@ -173,42 +173,42 @@ async fn converse(
     }
 }
 
-/// Events that end a connection, besides its client.
-struct End {
+/// Events that end a connection, besides the client.
+struct ConnectionEnd {
     connection: Arc<Connection>,
     activity: Arc<Activity>,
     shared: Shared,
 }
 
-impl End {
-    /// Runs a connection to its end. `finish` asks it to end when what is under way is done.
+impl ConnectionEnd {
+    /// Runs a connection until it closes. `begin_shutdown` lets it close after the requests in flight.
     async fn run<C, S>(
         mut self,
         mut serving: Pin<&mut C>,
-        finish: impl FnOnce(Pin<&mut C>),
-        cork: &Cork<S>,
+        begin_shutdown: impl FnOnce(Pin<&mut C>),
+        write_buffer: &WriteBuffer<S>,
         streams: &mut Streams,
     ) -> hyper::Result<()>
     where
         C: Future<Output = hyper::Result<()>>,
         S: tokio::io::AsyncWrite + Unpin,
     {
-        let silence = tokio::select! {
-            ended = cork.drive(serving.as_mut(), streams) => return ended,
+        let idle = tokio::select! {
+            ended = write_buffer.drive(serving.as_mut(), streams) => return ended,
             () = self.shared.shutdown.requested() => None,
-            silence = self.activity.silence() => Some(silence),
+            reason = self.activity.idle() => Some(reason),
             () = self.connection.displaced() => {
-                tracing::debug!("a connection without credentials ended for a newer one");
+                tracing::debug!("unauthenticated connection displaced by a newer one");
                 return Ok(());
             }
         };
-        finish(serving.as_mut());
-        let Some(silence) = silence else {
-            return cork.drive(serving, streams).await;
+        begin_shutdown(serving.as_mut());
+        let Some(reason) = idle else {
+            return write_buffer.drive(serving, streams).await;
         };
-        self.shared.connections.refuse(silence.into());
-        // A client that has nothing to say may not listen either.
-        match timeout(GOODBYE_TIMEOUT, cork.drive(serving, streams)).await {
+        self.shared.connections.count_refusal(reason.into());
+        // An idle client may not read either.
+        match timeout(CLOSE_TIMEOUT, write_buffer.drive(serving, streams)).await {
             Ok(ended) => ended,
             Err(_) => Ok(()),
         }
@@ -238,8 +238,8 @@ fn http2_builder(executor: Executor) -> http2::Builder<Executor> {
     builder
 }
 
-/// Small answers are sent at once, and peers that are gone are found out.
-fn tune(stream: &TcpStream) -> std::io::Result<()> {
+/// Sends small responses at once, and detects peers that are gone.
+fn set_socket_options(stream: &TcpStream) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let socket = socket2::SockRef::from(stream);
     let keepalive = socket2::TcpKeepalive::new()
@@ -247,5 +247,5 @@ fn tune(stream: &TcpStream) -> std::io::Result<()> {
         .with_interval(KEEPALIVE_PERIOD)
         .with_retries(KEEPALIVE_PROBES);
     socket.set_tcp_keepalive(&keepalive)?;
-    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_MAX))
+    socket.set_tcp_user_timeout(Some(UNACKNOWLEDGED_TIMEOUT))
 }

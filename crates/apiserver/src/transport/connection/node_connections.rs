@@ -1,5 +1,5 @@
-//! Connections with the certificate of a Node's machine. What lasts on them (watches, logs, what is passed on to Pods) ends
-//! once the certificate does not count any more: each request is checked by itself, and these last for hours.
+//! Connections with the certificate of a node's component. Authentication checks the certificate for each request, but watches,
+//! logs and proxied requests last for hours. They end when their Node is removed or the certificate loses its validity.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,42 +14,42 @@ use tokio::time::MissedTickBehavior;
 
 use crate::access::authentication::{Identity, node_certificates};
 use crate::shutdown::Shutdown;
-use crate::transport::long_running::Cut;
+use crate::transport::long_running::Revocation;
 use crate::verbs::resource::Resources;
 
-/// Longest delay between the end of a certificate and the end of its long-running responses.
-const LAPSE_PERIOD: Duration = Duration::from_secs(10);
-/// Pause after the Nodes could not be followed.
-const RETRY_PAUSE: Duration = Duration::from_secs(1);
+/// Longest delay between the end of a certificate's validity and the end of its long-running requests.
+const LAPSE_CHECK_PERIOD: Duration = Duration::from_secs(10);
+/// Delay before a failed watch on Nodes is started again.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// The connections of each Node's machine. Their number is bounded by the census.
+/// Connections by name of the Node. The connection limits bound their number.
 #[derive(Debug, Default)]
 pub(crate) struct NodeConnections(Mutex<HashMap<String, Vec<Arc<NodeConnection>>>>);
 
-/// One of them.
+/// Connection with the certificate of a Node.
 #[derive(Debug)]
 struct NodeConnection {
     identity: Arc<Identity>,
-    /// Told each time that the certificate is found not to count.
-    cuts: watch::Sender<()>,
+    /// Receives a value each time that a check finds the certificate invalid.
+    revoked: watch::Sender<()>,
 }
 
-/// A connection among them, until this is dropped.
+/// Registration of a connection; dropping it removes the connection.
 #[derive(Debug)]
-pub(super) struct Registered {
+pub(super) struct Registration {
     all: Arc<NodeConnections>,
     node_name: String,
     connection: Arc<NodeConnection>,
 }
 
-impl Registered {
-    /// The end of what begins to last now.
-    pub(super) fn cut(&self) -> Cut {
-        Cut::new(self.connection.cuts.subscribe())
+impl Registration {
+    /// Revocation for a request that begins now.
+    pub(super) fn revocation(&self) -> Revocation {
+        Revocation::new(self.connection.revoked.subscribe())
     }
 }
 
-impl Drop for Registered {
+impl Drop for Registration {
     fn drop(&mut self) {
         let mut all = self.all.lock();
         if let Some(of_node) = all.get_mut(&self.node_name) {
@@ -62,46 +62,46 @@ impl Drop for Registered {
 }
 
 impl NodeConnections {
-    /// Registers a connection; `None` if the identity is of no Node.
-    pub(super) fn register(self: &Arc<Self>, identity: &Arc<Identity>) -> Option<Registered> {
-        let of_node = NodeIdentity::of(&identity.user, &identity.groups)?;
-        let node_name = of_node.node_name.to_owned();
+    /// Registers a connection. Returns `None` if the identity belongs to no Node.
+    pub(super) fn register(self: &Arc<Self>, identity: &Arc<Identity>) -> Option<Registration> {
+        let node_identity = NodeIdentity::of(&identity.user, &identity.groups)?;
+        let node_name = node_identity.node_name.to_owned();
         let connection = Arc::new(NodeConnection {
             identity: identity.clone(),
-            cuts: watch::Sender::new(()),
+            revoked: watch::Sender::new(()),
         });
         self.lock()
             .entry(node_name.clone())
             .or_default()
             .push(connection.clone());
-        Some(Registered {
+        Some(Registration {
             all: self.clone(),
             node_name,
             connection,
         })
     }
 
-    /// Ends what lasts on connections of a Node whose certificates count no longer.
-    fn cut_of(&self, node_name: &str, index: &Index, now: Timestamp) {
+    /// Ends the long-running requests of a Node whose certificates are no longer valid.
+    fn revoke_node(&self, node_name: &str, index: &Index, now: Timestamp) {
         let all = self.lock();
         for connection in all.get(node_name).into_iter().flatten() {
-            connection.cut_if_rejected(index, now);
+            connection.revoke_if_rejected(index, now);
         }
     }
 
-    /// The same for the connections of all Nodes.
-    fn cut_all(&self, index: &Index, now: Timestamp) {
+    /// Does the same for all Nodes.
+    fn revoke_all(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
-            connection.cut_if_rejected(index, now);
+            connection.revoke_if_rejected(index, now);
         }
     }
 
-    /// The same for certificates that time alone may have ended.
-    fn cut_lapsed(&self, index: &Index, now: Timestamp) {
+    /// Does the same for certificates whose grace period without a Node may have ended.
+    fn revoke_lapsed(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             let certificate = connection.identity.certificate.as_ref();
             if certificate.is_some_and(|certificate| certificate.may_be_expired(now)) {
-                connection.cut_if_rejected(index, now);
+                connection.revoke_if_rejected(index, now);
             }
         }
     }
@@ -112,16 +112,16 @@ impl NodeConnections {
 }
 
 impl NodeConnection {
-    fn cut_if_rejected(&self, index: &Index, now: Timestamp) {
+    fn revoke_if_rejected(&self, index: &Index, now: Timestamp) {
         if let Err(rejection) = node_certificates::check(&self.identity, index, now) {
-            tracing::debug!(user = self.identity.user, %rejection, "requests that last ended");
-            self.cuts.send_replace(());
+            tracing::debug!(user = self.identity.user, %rejection, "long-running requests ended: certificate not valid any more");
+            self.revoked.send_replace(());
         }
     }
 }
 
-/// Follows the Nodes, until the server ends.
-pub(crate) async fn follow(
+/// Watches Nodes, and revokes certificates of removed ones, until the server shuts down.
+pub(crate) async fn revoke_removed_nodes(
     resources: Arc<Resources>,
     connections: Arc<NodeConnections>,
     mut shutdown: Shutdown,
@@ -131,30 +131,30 @@ pub(crate) async fn follow(
         return;
     };
     let prefix = nodes.store_prefix(None);
-    let mut lapse = tokio::time::interval(LAPSE_PERIOD);
+    let mut lapse = tokio::time::interval(LAPSE_CHECK_PERIOD);
     lapse.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut changes = match index.watch(&prefix, index.revision()) {
             Ok(changes) => changes,
             Err(error) => {
-                tracing::warn!(%error, "Nodes cannot be followed yet");
-                tokio::time::sleep(RETRY_PAUSE).await;
+                tracing::warn!(%error, "watch on Nodes not started");
+                tokio::time::sleep(RETRY_DELAY).await;
                 continue;
             }
         };
-        // Nodes that were removed before the watch began.
-        connections.cut_all(index, Timestamp::now());
+        // For Nodes that were removed before the watch began.
+        connections.revoke_all(index, Timestamp::now());
         loop {
             tokio::select! {
                 () = shutdown.requested() => return,
-                _ = lapse.tick() => connections.cut_lapsed(index, Timestamp::now()),
+                _ = lapse.tick() => connections.revoke_lapsed(index, Timestamp::now()),
                 event = changes.next() => match event {
                     Ok(event) => {
                         let name = event.key.strip_prefix(&prefix).unwrap_or_default();
-                        connections.cut_of(name, index, Timestamp::now());
+                        connections.revoke_node(name, index, Timestamp::now());
                     }
                     Err(StoreError::Lagged { .. }) => break,
-                    Err(error) => return tracing::error!(%error, "removed Nodes are not followed any more"),
+                    Err(error) => return tracing::error!(%error, "watch on Nodes ended: certificates of removed Nodes keep their watches"),
                 },
             }
         }

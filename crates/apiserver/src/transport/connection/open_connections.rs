@@ -1,4 +1,4 @@
-//! Open connections, counted: each holds its place in the census until it ends.
+//! Registry of open connections: their stage in the census, and metrics.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -6,36 +6,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use telemetry::{MetricType, MetricsText};
 
-use super::activity::Silence;
+use super::activity::IdleReason;
 use super::census::{Census, Source, Stage};
-use super::displacement::{Displaceable, Unproved};
-use super::node_connections::{NodeConnections, Registered};
+use super::displacement::{Displaceable, DisplacementQueue};
+use super::node_connections::{NodeConnections, Registration};
 use crate::access::authentication::Identity;
-use crate::portions::Exceeded;
-use crate::transport::long_running::Cut;
+use crate::limited_pool::Exceeded;
+use crate::transport::long_running::Revocation;
 
 /// All connections of the server.
 #[derive(Debug)]
 pub(crate) struct Connections {
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
     nodes: Arc<NodeConnections>,
     refused: [AtomicU64; Refusal::ALL.len()],
 }
 
-/// The connections that are open.
+/// State of the open connections.
 #[derive(Debug)]
-struct Open {
+struct OpenConnections {
     census: Census,
-    handshakes: Unproved,
-    unauthenticated: Unproved,
+    handshakes: DisplacementQueue,
+    unauthenticated: DisplacementQueue,
 }
 
 /// Reason for which the server refused or closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
-    /// There are too many, in its stage or of all.
+    /// Too many connections are open, in the stage or in total.
     Connections,
-    /// There are too many from its address.
+    /// Too many connections of the address are open.
     Address,
     /// The handshake failed or took too long.
     Handshake,
@@ -74,48 +74,48 @@ impl From<Exceeded> for Refusal {
     }
 }
 
-impl From<Silence> for Refusal {
-    fn from(silence: Silence) -> Refusal {
-        match silence {
-            Silence::NoFirstRequest => Refusal::NoFirstRequest,
-            Silence::Idle => Refusal::Idle,
+impl From<IdleReason> for Refusal {
+    fn from(reason: IdleReason) -> Refusal {
+        match reason {
+            IdleReason::NoFirstRequest => Refusal::NoFirstRequest,
+            IdleReason::Idle => Refusal::Idle,
         }
     }
 }
 
 impl Connections {
-    /// With a bound for each address; 0 for none.
+    /// Empty registry with a limit for each address; 0 is no limit.
     pub(crate) fn new(per_address: u32) -> Connections {
         Connections {
-            open: Mutex::new(Open {
+            open: Mutex::new(OpenConnections {
                 census: Census::new(per_address),
-                handshakes: Unproved::default(),
-                unauthenticated: Unproved::default(),
+                handshakes: DisplacementQueue::default(),
+                unauthenticated: DisplacementQueue::default(),
             }),
             nodes: Arc::default(),
             refused: Default::default(),
         }
     }
 
-    /// Connections with the certificate of a Node.
+    /// Connections with the certificate of a node.
     pub(crate) fn nodes(&self) -> &Arc<NodeConnections> {
         &self.nodes
     }
 
-    /// Counts a connection that arrives; `None` if it is refused.
-    pub(crate) fn arrive(self: &Arc<Self>, peer: SocketAddr) -> Option<Arrived> {
+    /// Registers a new connection. Returns `None` if it is refused.
+    pub(crate) fn accept(self: &Arc<Self>, peer: SocketAddr) -> Option<Handshaking> {
         let source = Source::from(peer.ip());
         let mut open = self.open();
-        if let Err(exceeded) = open.census.arrive(source) {
-            self.refuse(exceeded.into());
-            // The place of the oldest handshake is the new one's: the census stays as it is.
+        if let Err(exceeded) = open.census.enter(source) {
+            self.count_refusal(exceeded.into());
+            // The new connection takes over the count of the oldest handshake, so the census does not change.
             if exceeded == Exceeded::Total || !open.handshakes.displace_oldest(source) {
                 return None;
             }
         }
         let displaceable = Arc::<Displaceable>::default();
-        open.handshakes.begin(source, &displaceable);
-        Some(Arrived(Counted {
+        open.handshakes.push(source, &displaceable);
+        Some(Handshaking(CountedConnection {
             connections: self.clone(),
             source,
             stage: AtomicU8::new(Stage::Handshake as u8),
@@ -124,8 +124,8 @@ impl Connections {
     }
 
     /// Counts a refusal.
-    pub(super) fn refuse(&self, why: Refusal) {
-        self.refused[why as usize].fetch_add(1, Ordering::Relaxed);
+    pub(super) fn count_refusal(&self, refusal: Refusal) {
+        self.refused[refusal as usize].fetch_add(1, Ordering::Relaxed);
     }
 
     /// Writes the metrics.
@@ -145,47 +145,48 @@ impl Connections {
             MetricType::Counter,
             "Number of connections refused or closed by the server, by reason.",
         );
-        for (why, count) in Refusal::ALL.iter().zip(&self.refused) {
-            let labels = format!("reason=\"{}\"", why.reason());
+        for (refusal, count) in Refusal::ALL.iter().zip(&self.refused) {
+            let labels = format!("reason=\"{}\"", refusal.reason());
             out.sample(name, &labels, count.load(Ordering::Relaxed));
         }
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A connection in its handshake.
-pub(crate) struct Arrived(Counted);
+/// Connection in its TLS handshake.
+pub(crate) struct Handshaking(CountedConnection);
 
-/// A connection in the census, until this is dropped.
+/// Connection in the census; dropping it removes the connection.
 #[derive(Debug)]
-struct Counted {
+struct CountedConnection {
     connections: Arc<Connections>,
     source: Source,
     stage: AtomicU8,
-    /// Its end for a newer connection, as long as it has proved nothing.
+    /// Displacement by a newer connection, until the client is authenticated.
     displaceable: Arc<Displaceable>,
 }
 
-/// A connection that takes requests.
+/// Connection after its TLS handshake.
 #[derive(Debug)]
 pub(crate) struct Connection {
     identity: Option<Arc<Identity>>,
-    /// Among the connections of Nodes' machines, if it is one of them.
-    of_node: Option<Registered>,
-    counted: Counted,
+    /// Registration under the Node of the client certificate.
+    node: Option<Registration>,
+    counted: CountedConnection,
 }
 
-impl Arrived {
-    /// Returns once a newer connection of the same address has taken this one's place.
+impl Handshaking {
+    /// Resolves when a newer connection of the same address displaces this one.
     pub(super) async fn displaced(&self) {
         self.0.displaceable.displaced().await;
     }
 
-    /// The handshake is over; `identity` is whom the client certificate names. `None` if there are too many such.
-    pub(super) fn shake(self, identity: Option<Arc<Identity>>) -> Option<Connection> {
+    /// Completes the handshake. `identity` is the subject of the client certificate. Returns `None` if the limits refuse the
+    /// connection.
+    pub(super) fn complete(self, identity: Option<Arc<Identity>>) -> Option<Connection> {
         let stage = match &identity {
             Some(identity) if identity.is_privileged() => Stage::Exempt,
             Some(_) => Stage::WithCertificate,
@@ -193,14 +194,14 @@ impl Arrived {
         };
         match self.0.advance(stage) {
             Ok(()) => Some(Connection {
-                of_node: identity
+                node: identity
                     .as_ref()
                     .and_then(|identity| self.0.connections.nodes.register(identity)),
                 identity,
                 counted: self.0,
             }),
             Err(exceeded) => {
-                self.0.connections.refuse(exceeded.into());
+                self.0.connections.count_refusal(exceeded.into());
                 None
             }
         }
@@ -208,36 +209,39 @@ impl Arrived {
 }
 
 impl Connection {
-    /// Whom the client certificate names.
+    /// Identity of the client certificate.
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.identity.as_ref()
     }
 
-    /// The early end of what begins to last now; `None` if only client and server end it.
-    pub(crate) fn cut(&self) -> Option<Cut> {
-        self.of_node.as_ref().map(Registered::cut)
+    /// Revocation for a request that begins now; `None` without the certificate of a node.
+    pub(crate) fn revocation(&self) -> Option<Revocation> {
+        self.node.as_ref().map(Registration::revocation)
     }
 
-    /// Returns once a newer connection has taken this one's place among those that have proved nothing.
+    /// Resolves when a newer connection displaces this unauthenticated one.
     pub(super) async fn displaced(&self) {
         self.counted.displaceable.displaced().await;
     }
 
-    /// A request brought a valid credential: the connection leaves the pool of those without. If the pool of those with a
-    /// token is full, it keeps its place, and no newer connection takes it any more.
-    pub(crate) fn prove(&self) {
+    /// Moves a connection to the pool of authenticated ones, after a request with a valid token. If that pool is full, the
+    /// connection stays in its pool, and no newer connection displaces it.
+    pub(crate) fn authenticate(&self) {
         if self.counted.stage() == Some(Stage::Unauthenticated)
             && let Err(exceeded) = self.counted.advance(Stage::WithToken)
         {
-            tracing::debug!(?exceeded, "a connection with a token stays among those without");
+            tracing::debug!(
+                ?exceeded,
+                "connection counted as unauthenticated: too many connections with tokens"
+            );
             let mut open = self.counted.connections.open();
             open.unauthenticated
-                .end(self.counted.source, &self.counted.displaceable);
+                .remove(self.counted.source, &self.counted.displaceable);
         }
     }
 }
 
-impl Counted {
+impl CountedConnection {
     fn stage(&self) -> Option<Stage> {
         Stage::ALL
             .get(usize::from(self.stage.load(Ordering::Relaxed)))
@@ -245,7 +249,7 @@ impl Counted {
     }
 
     fn advance(&self, to: Stage) -> Result<(), Exceeded> {
-        // The stage changes under the lock: requests of one connection may prove it at the same time.
+        // The stage changes under the lock: two requests of one connection may authenticate it at the same time.
         let mut open = self.connections.open();
         let from = match self.stage() {
             Some(_) if self.displaceable.is_displaced() => return Err(Exceeded::Holder),
@@ -258,23 +262,23 @@ impl Counted {
             if !is_displacing {
                 return Err(exceeded);
             }
-            self.connections.refuse(exceeded.into());
+            self.connections.count_refusal(exceeded.into());
             open.census.advance(self.source, from, to)?;
         }
         self.stage.store(to as u8, Ordering::Relaxed);
-        if let Some(unproved) = open.unproved(from) {
-            unproved.end(self.source, &self.displaceable);
+        if let Some(queue) = open.displacement_queue(from) {
+            queue.remove(self.source, &self.displaceable);
         }
-        if let Some(unproved) = open.unproved(to) {
-            unproved.begin(self.source, &self.displaceable);
+        if let Some(queue) = open.displacement_queue(to) {
+            queue.push(self.source, &self.displaceable);
         }
         Ok(())
     }
 }
 
-impl Open {
-    /// The connections of a stage in which they can be displaced.
-    fn unproved(&mut self, stage: Stage) -> Option<&mut Unproved> {
+impl OpenConnections {
+    /// Displacement queue of a stage; `None` after authentication.
+    fn displacement_queue(&mut self, stage: Stage) -> Option<&mut DisplacementQueue> {
         match stage {
             Stage::Handshake => Some(&mut self.handshakes),
             Stage::Unauthenticated => Some(&mut self.unauthenticated),
@@ -282,8 +286,8 @@ impl Open {
         }
     }
 
-    /// Ends the oldest connection without credentials, of the same address, or of the one with the most if all together are
-    /// too many.
+    /// Displaces the oldest unauthenticated connection: of the same address, or of the address with the most if the total is
+    /// exceeded.
     fn displace_unauthenticated(&mut self, source: Source, exceeded: Exceeded) -> bool {
         let from = match exceeded {
             Exceeded::Holder => Some(source),
@@ -297,16 +301,16 @@ impl Open {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let mut open = self.connections.open();
         let Some(stage) = self.stage() else { return };
-        if let Some(unproved) = open.unproved(stage) {
-            // Its place is a newer connection's.
+        if let Some(queue) = open.displacement_queue(stage) {
+            // A newer connection took over the count.
             if self.displaceable.is_displaced() {
                 return;
             }
-            unproved.end(self.source, &self.displaceable);
+            queue.remove(self.source, &self.displaceable);
         }
         open.census.leave(self.source, stage);
     }

@@ -1,8 +1,8 @@
-//! Wakes of a connection's task that come while it runs.
+//! Poll budget: repeated polls of a connection's task that was woken while it ran.
 //!
-//! HTTP/2 wakes the task of its connection for everything that a stream writes, and the streams run in that very task.
-//! The runtime would run it once more, behind all others, and wake another thread to share the work; here it just goes
-//! on.
+//! HTTP/2 wakes the task of its connection for each write of a stream, and the streams run in the same task. The runtime
+//! would schedule the task again, behind all others, and wake another thread to share the work. Here the task is polled again
+//! at once, up to [`POLLS_MAX`] times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -10,15 +10,15 @@ use std::task::{Context, Poll, Wake, Waker};
 
 use futures_util::task::AtomicWaker;
 
-/// Rounds until the other tasks have their turn.
-const ROUNDS_MAX: u8 = 8;
+/// Polls until other tasks run.
+const POLLS_MAX: u8 = 8;
 
 const WAITING: u8 = 0;
 const RUNNING: u8 = 1;
 const WOKEN: u8 = 2;
 
-/// The state of a task.
-pub(super) struct Turn {
+/// Wake state of a task.
+pub(super) struct PollBudget {
     shared: Arc<Shared>,
     waker: Waker,
 }
@@ -29,28 +29,28 @@ struct Shared {
     task: AtomicWaker,
 }
 
-impl Turn {
-    pub(super) fn new() -> Turn {
+impl PollBudget {
+    pub(super) fn new() -> PollBudget {
         let shared = Arc::<Shared>::default();
-        Turn {
+        PollBudget {
             waker: shared.clone().into(),
             shared,
         }
     }
 
-    /// Does `round` until nothing of it was woken meanwhile, or it is done, or others should have their turn.
+    /// Calls `poll` until it is ready, or was not woken during the call, or the budget is used up.
     pub(super) fn run<T>(
         &self,
         context: &mut Context<'_>,
-        mut round: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
         let Shared { state, task } = &*self.shared;
         task.register(context.waker());
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..POLLS_MAX {
             state.store(RUNNING, Ordering::SeqCst);
-            let ended = round(&mut Context::from_waker(&self.waker));
-            let rests = state.swap(WAITING, Ordering::SeqCst) == RUNNING;
-            if ended.is_ready() || rests {
+            let ended = poll(&mut Context::from_waker(&self.waker));
+            let is_idle = state.swap(WAITING, Ordering::SeqCst) == RUNNING;
+            if ended.is_ready() || is_idle {
                 return ended;
             }
         }

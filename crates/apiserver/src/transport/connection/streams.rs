@@ -1,8 +1,7 @@
-//! The streams of an HTTP/2 connection, run in the task of the connection.
+//! Streams of an HTTP/2 connection, polled by the task of the connection.
 //!
-//! A request in a task of its own would be handed from thread to thread twice. Here it is answered where it was read.
-//! What lasts, as watches do, moves to a task of its own: the many watches of a connection are a load that all
-//! processors should share, and that should not hold up each other's connections.
+//! A task for each request would move it between threads twice. Long-running streams such as watches move to tasks of their
+//! own, so that all CPUs share their load and they do not delay the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -15,28 +14,28 @@ use futures_util::stream::{FuturesUnordered, StreamExt};
 use tokio::task::JoinSet;
 use tokio::task::coop::unconstrained;
 
-/// How old a stream is when it gets a task of its own: an answer to most requests is complete by then.
+/// Age at which a stream moves to a task of its own. Most requests are complete by then.
 const OWN_TASK_AGE: Duration = Duration::from_millis(200);
 
-type Running = Pin<Box<dyn Future<Output = ()> + Send>>;
-type Begun = Mutex<Vec<Running>>;
+type Stream = Pin<Box<dyn Future<Output = ()> + Send>>;
+type NewStreams = Mutex<Vec<Stream>>;
 
-/// The streams, which end with this value.
+/// Streams of one connection. Dropping the value cancels them.
 #[derive(Default)]
 pub(super) struct Streams {
-    begun: Arc<Begun>,
-    running: FuturesUnordered<Young>,
-    lasting: JoinSet<()>,
+    new: Arc<NewStreams>,
+    running: FuturesUnordered<YoungStream>,
+    long_running: JoinSet<()>,
 }
 
-/// A stream that runs in the connection's task: ends with what is left of it when it has grown too old for that.
-struct Young {
-    stream: Option<Running>,
-    begun: Instant,
+/// Stream in the task of the connection. It resolves to the rest of the stream at [`OWN_TASK_AGE`], or to `None` at its end.
+struct YoungStream {
+    stream: Option<Stream>,
+    start: Instant,
 }
 
-impl Future for Young {
-    type Output = Option<Running>;
+impl Future for YoungStream {
+    type Output = Option<Stream>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let Some(stream) = &mut self.stream else {
@@ -45,74 +44,70 @@ impl Future for Young {
         if stream.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
-        match self.begun.elapsed() > OWN_TASK_AGE {
+        match self.start.elapsed() > OWN_TASK_AGE {
             true => Poll::Ready(self.stream.take()),
             false => Poll::Pending,
         }
     }
 }
 
-/// Begins streams; HTTP has it.
+/// Executor of hyper, which adds streams.
 #[derive(Clone)]
 pub(super) struct Executor {
-    // Streams hold one of these themselves: they must not keep each other alive.
-    begun: Weak<Begun>,
+    // Weak, because streams hold an executor themselves.
+    new: Weak<NewStreams>,
 }
 
 impl Streams {
-    /// By which streams are begun.
+    /// Executor for hyper.
     pub(super) fn executor(&self) -> Executor {
         Executor {
-            begun: Arc::downgrade(&self.begun),
+            new: Arc::downgrade(&self.new),
         }
     }
 
-    /// Lets all streams run that have something to do.
+    /// Polls all streams that are ready.
     pub(super) fn poll(&mut self, context: &mut Context<'_>) {
-        let begun = self.take_begun().into_iter();
-        self.running.extend(begun.map(|stream| Young {
+        let new = std::mem::take(&mut *lock(&self.new));
+        self.running.extend(new.into_iter().map(|stream| YoungStream {
             stream: Some(stream),
-            begun: Instant::now(),
+            start: Instant::now(),
         }));
         while let Poll::Ready(Some(ended)) = self.running.poll_next_unpin(context) {
-            if let Some(lasting) = ended {
-                self.lasting.spawn(lasting);
+            if let Some(long_running) = ended {
+                self.long_running.spawn(long_running);
             }
         }
-        while self.lasting.try_join_next().is_some() {}
+        while self.long_running.try_join_next().is_some() {}
     }
 
-    /// Whether some streams have tasks of their own.
-    pub(super) fn have_own_tasks(&self) -> bool {
-        !self.lasting.is_empty()
+    /// True if streams have tasks of their own.
+    pub(super) fn has_own_tasks(&self) -> bool {
+        !self.long_running.is_empty()
     }
 
-    /// Whether there are streams that have not run yet.
-    pub(super) fn have_begun(&self) -> bool {
-        !lock(&self.begun).is_empty()
-    }
-
-    fn take_begun(&self) -> Vec<Running> {
-        std::mem::take(&mut *lock(&self.begun))
+    /// True if there are streams that have not been polled yet.
+    pub(super) fn has_new(&self) -> bool {
+        !lock(&self.new).is_empty()
     }
 }
 
 impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Executor {
     fn execute(&self, stream: F) {
-        // Without connection there is nobody to answer to.
-        let Some(begun) = self.begun.upgrade() else { return };
+        // The connection is closed: the stream is dropped.
+        let Some(new) = self.new.upgrade() else { return };
         let stream = AssertUnwindSafe(stream).catch_unwind().map(|ended| {
             if ended.is_err() {
-                tracing::error!("a stream of a connection panicked");
+                tracing::error!("HTTP/2 stream panicked");
             }
         });
-        // A stream stops where its buffer is full; the budget of a task would be used up by a few of them.
-        lock(&begun).push(Box::pin(unconstrained(stream)));
+        // A full send buffer stops a stream. A few streams would use up tokio's budget of the task.
+        lock(&new).push(Box::pin(unconstrained(stream)));
     }
 }
 
-fn lock(begun: &Begun) -> std::sync::MutexGuard<'_, Vec<Running>> {
-    begun.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(new: &NewStreams) -> std::sync::MutexGuard<'_, Vec<Stream>> {
+    new.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

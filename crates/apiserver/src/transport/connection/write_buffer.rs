@@ -1,12 +1,11 @@
-//! A connection whose writes are collected and sent together.
+//! Write buffer of a connection.
 //!
-//! HTTP/2 writes and flushes every frame by itself. With many watches on a connection a change would be as many records
-//! of TLS and system calls as there are watches; collected, they are a handful. What is collected is sent as soon as
-//! nothing more comes: [`Cork::drive`] lets all streams of the connection run first that have something to do, and those
-//! that have tasks of their own, if there are any. There is a bound: a full buffer is sent at once.
+//! hyper writes and flushes each HTTP/2 frame separately. With many watches on a connection, a change would cost a TLS record
+//! and a system call for each of them. The buffer combines these writes. [`WriteBuffer::drive`] first runs all streams that
+//! are ready, also those with tasks of their own, and then sends the buffer. A full buffer is sent at once.
 //!
-//! Records of TLS are full that way. Encrypting each write from where it lies spares a copy, but makes more and smaller records:
-//! it was tried, and measured to be slower.
+//! The copy into the buffer yields full TLS records. Encrypting each write in place saves the copy, but makes more and smaller
+//! records, which measured slower.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -17,64 +16,64 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::poll_budget::Turn;
+use super::poll_budget::PollBudget;
 use super::streams::Streams;
 
-/// Bytes that are collected before they are sent in any case: some records of TLS.
-const COLLECTED_BYTES_MAX: usize = 64 << 10;
-/// Writes from this size on are sent as they are: collecting them would only copy them.
+/// Size of the buffer: four TLS records.
+const BUFFER_BYTES_MAX: usize = 64 << 10;
+/// Size from which a write bypasses an empty buffer: the copy would gain nothing.
 const LARGE_WRITE_BYTES: usize = 32 << 10;
 
-/// The side of a connection that HTTP reads and writes.
-pub(super) struct Corked<S> {
+/// Stream that hyper reads and writes.
+pub(super) struct BufferedStream<S> {
     shared: Arc<Mutex<Shared<S>>>,
 }
 
-/// The side that decides when what was written is sent.
-pub(super) struct Cork<S> {
+/// Buffer of a [`BufferedStream`], sent by [`WriteBuffer::drive`].
+pub(super) struct WriteBuffer<S> {
     shared: Arc<Mutex<Shared<S>>>,
 }
 
 struct Shared<S> {
     stream: S,
-    collected: BytesMut,
-    /// How many of them there were when that was last asked.
+    buffer: BytesMut,
+    /// Size of the buffer when the connection was last idle.
     seen_bytes: usize,
-    /// Why what was collected could not be sent: HTTP hears it with its next write.
-    failed: Option<io::Error>,
-    /// Nothing is collected any more: the connection became something else than HTTP.
-    is_open: bool,
+    /// Error of the last send, returned by the next write.
+    error: Option<io::Error>,
+    /// Set if writes are sent at once: after an upgrade, the connection is not HTTP any more.
+    is_passthrough: bool,
 }
 
-/// Collects what is written to a stream.
-pub(super) fn cork<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> (Corked<S>, Cork<S>) {
+/// Adds a write buffer to a stream.
+pub(super) fn buffered<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> (BufferedStream<S>, WriteBuffer<S>) {
     let shared = Arc::new(Mutex::new(Shared {
         stream,
-        collected: BytesMut::new(),
+        buffer: BytesMut::new(),
         seen_bytes: 0,
-        failed: None,
-        is_open: false,
+        error: None,
+        is_passthrough: false,
     }));
-    let corked = Corked {
+    let stream = BufferedStream {
         shared: shared.clone(),
     };
-    (corked, Cork { shared })
+    (stream, WriteBuffer { shared })
 }
 
-impl<S: AsyncWrite + Unpin> Cork<S> {
-    /// Runs a connection and its streams to its end, and sends what it writes.
+impl<S: AsyncWrite + Unpin> WriteBuffer<S> {
+    /// Runs a connection and its streams to completion, and sends their writes.
     pub(super) async fn drive<C: Future>(
         &self,
         mut connection: Pin<&mut C>,
         streams: &mut Streams,
     ) -> C::Output {
-        let turn = Turn::new();
+        let budget = PollBudget::new();
         poll_fn(|context| {
-            let ended = turn.run(context, |context| {
+            let ended = budget.run(context, |context| {
                 loop {
                     streams.poll(context);
                     let ended = connection.as_mut().poll(context);
-                    if ended.is_ready() || !streams.have_begun() {
+                    if ended.is_ready() || !streams.has_new() {
                         return ended;
                     }
                 }
@@ -82,7 +81,7 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
             match ended {
                 Poll::Ready(ended) => Poll::Ready(self.end(ended, context)),
                 Poll::Pending => {
-                    self.send(streams.have_own_tasks(), context);
+                    self.send(streams.has_own_tasks(), context);
                     Poll::Pending
                 }
             }
@@ -90,71 +89,71 @@ impl<S: AsyncWrite + Unpin> Cork<S> {
         .await
     }
 
-    /// Sends what was collected if nothing more comes.
+    /// Sends the buffer unless more writes follow at once.
     fn send(&self, others_may_write: bool, context: &mut Context<'_>) {
         let mut shared = lock(&self.shared);
-        let has_more = shared.collected.len() > shared.seen_bytes;
-        shared.seen_bytes = shared.collected.len();
-        if has_more && others_may_write {
-            // Once more behind all tasks that are ready now, some of which may have something to write.
+        let has_grown = shared.buffer.len() > shared.seen_bytes;
+        shared.seen_bytes = shared.buffer.len();
+        if has_grown && others_may_write {
+            // Poll again after all tasks that are ready now: streams among them may write.
             return context.waker().wake_by_ref();
         }
         if let Poll::Ready(Err(error)) = shared.poll_send(context) {
-            shared.failed = Some(error);
+            shared.error = Some(error);
             context.waker().wake_by_ref();
         }
     }
 
-    /// A connection that goes on as something else: its owner sends what is left.
+    /// Completes the connection. After an upgrade, the new owner of the stream sends the rest of the buffer.
     fn end<T>(&self, ended: T, context: &mut Context<'_>) -> T {
         let mut shared = lock(&self.shared);
-        shared.is_open = true;
+        shared.is_passthrough = true;
         if let Poll::Ready(Err(error)) = shared.poll_send(context) {
-            shared.failed = Some(error);
+            shared.error = Some(error);
         }
         ended
     }
 }
 
 impl<S: AsyncWrite + Unpin> Shared<S> {
-    /// Sends what was collected.
+    /// Sends the buffer.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if self.collected.is_empty() {
+        if self.buffer.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        while !self.collected.is_empty() {
-            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, &self.collected))?;
+        while !self.buffer.is_empty() {
+            let sent = ready!(Pin::new(&mut self.stream).poll_write(context, &self.buffer))?;
             if sent == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            self.collected.advance(sent);
+            self.buffer.advance(sent);
         }
         // An idle connection keeps no buffer.
-        self.collected = BytesMut::new();
+        self.buffer = BytesMut::new();
         self.seen_bytes = 0;
         Pin::new(&mut self.stream).poll_flush(context)
     }
 
-    /// Ready when there is room for `bytes` more, or an error is to be told.
+    /// Ready if `bytes` more fit into the buffer, or with the error of an earlier send.
     fn poll_room(&mut self, context: &mut Context<'_>, bytes: usize) -> Poll<io::Result<()>> {
-        if let Some(error) = self.failed.take() {
+        if let Some(error) = self.error.take() {
             return Poll::Ready(Err(error));
         }
-        if self.is_open || self.collected.len() + bytes > COLLECTED_BYTES_MAX {
+        if self.is_passthrough || self.buffer.len() + bytes > BUFFER_BYTES_MAX {
             return self.poll_send(context);
         }
         Poll::Ready(Ok(()))
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for BufferedStream<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
-        if shared.is_open
+        if shared.is_passthrough
             && let Poll::Ready(Err(error)) = shared.poll_send(context)
         {
             return Poll::Ready(Err(error));
@@ -163,7 +162,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Corked<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BufferedStream<S> {
     fn poll_write(self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.poll_write_vectored(context, &[IoSlice::new(bytes)])
     }
@@ -176,14 +175,14 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
         let mut shared = lock(&self.shared);
         let bytes = slices.iter().map(|slice| slice.len()).sum();
         ready!(shared.poll_room(context, bytes))?;
-        if shared.collected.is_empty() && (shared.is_open || bytes >= LARGE_WRITE_BYTES) {
+        if shared.buffer.is_empty() && (shared.is_passthrough || bytes >= LARGE_WRITE_BYTES) {
             return Pin::new(&mut shared.stream).poll_write_vectored(context, slices);
         }
-        if shared.collected.capacity() == 0 {
-            shared.collected.reserve(COLLECTED_BYTES_MAX);
+        if shared.buffer.capacity() == 0 {
+            shared.buffer.reserve(BUFFER_BYTES_MAX);
         }
         for slice in slices {
-            shared.collected.extend_from_slice(slice);
+            shared.buffer.extend_from_slice(slice);
         }
         Poll::Ready(Ok(bytes))
     }
@@ -195,7 +194,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
         ready!(shared.poll_room(context, 0))?;
-        match shared.collected.is_empty() {
+        match shared.buffer.is_empty() {
             true => Pin::new(&mut shared.stream).poll_flush(context),
             false => Poll::Ready(Ok(())),
         }
@@ -203,7 +202,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Corked<S> {
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
-        if let Some(error) = shared.failed.take() {
+        if let Some(error) = shared.error.take() {
             return Poll::Ready(Err(error));
         }
         ready!(shared.poll_send(context))?;

@@ -1,4 +1,4 @@
-//! `Warning` headers, as RFC 7234 5.5 has them and kubectl shows them.
+//! `Warning` headers (RFC 7234, section 5.5), which kubectl prints.
 
 use std::collections::HashSet;
 
@@ -6,36 +6,35 @@ use http::header::{HeaderValue, WARNING};
 
 use super::ApiResponse;
 
-/// Characters of all texts together up to which they are sent whole, upstream's bound; of more, each text is cut,
-/// and so is the list of them.
+/// Total length in characters above which texts are truncated, and the list of them too (upstream's bound).
 const CHARS_MAX: usize = 4096;
-/// Characters of one text where texts are cut.
-const CUT_CHARS_MAX: usize = 256;
+/// Length in characters to which a text is truncated.
+const TRUNCATED_CHARS_MAX: usize = 256;
 
-/// Adds a header for each text; one that was said already is not said again.
-pub(crate) fn with_warnings(mut answer: ApiResponse, warnings: &[String]) -> ApiResponse {
+/// Adds a header for each distinct text.
+pub(crate) fn with_warnings(mut response: ApiResponse, warnings: &[String]) -> ApiResponse {
     for value in values(warnings) {
-        answer.headers_mut().append(WARNING, value);
+        response.headers_mut().append(WARNING, value);
     }
-    answer
+    response
 }
 
-/// Adds the header that says that what was asked for is deprecated, before all others.
-pub(crate) fn with_deprecation(mut answer: ApiResponse, text: &str) -> ApiResponse {
-    let headers = answer.headers_mut();
+/// Adds the warning that the requested kind is deprecated, before all others.
+pub(crate) fn with_deprecation(mut response: ApiResponse, text: &str) -> ApiResponse {
+    let headers = response.headers_mut();
     let others: Vec<HeaderValue> = headers.get_all(WARNING).iter().cloned().collect();
     headers.remove(WARNING);
-    for value in value(text, CUT_CHARS_MAX).into_iter().chain(others) {
+    for value in value(text, TRUNCATED_CHARS_MAX).into_iter().chain(others) {
         headers.append(WARNING, value);
     }
-    answer
+    response
 }
 
 fn values(warnings: &[String]) -> Vec<HeaderValue> {
-    let mut said = HashSet::new();
+    let mut seen = HashSet::new();
     let texts = warnings
         .iter()
-        .filter(|text| !text.is_empty() && said.insert(text.as_str()));
+        .filter(|text| !text.is_empty() && seen.insert(text.as_str()));
     let texts: Vec<&String> = texts.collect();
     let chars: usize = texts.iter().map(|text| text.chars().count()).sum();
     if chars <= CHARS_MAX {
@@ -44,13 +43,15 @@ fn values(warnings: &[String]) -> Vec<HeaderValue> {
     let mut chars = 0;
     let fitting = texts.iter().take_while(|text| {
         let has_room = chars < CHARS_MAX;
-        chars += text.chars().take(CUT_CHARS_MAX).count();
+        chars += text.chars().take(TRUNCATED_CHARS_MAX).count();
         has_room
     });
-    fitting.filter_map(|text| value(text, CUT_CHARS_MAX)).collect()
+    fitting
+        .filter_map(|text| value(text, TRUNCATED_CHARS_MAX))
+        .collect()
 }
 
-/// A text as a quoted string; one with control characters has no form in a header.
+/// Text as a quoted string; `None` if it has control characters, which no header may carry.
 fn value(text: &str, chars_max: usize) -> Option<HeaderValue> {
     let mut value = String::with_capacity(text.len() + 8);
     value.push_str("299 - \"");

@@ -25,7 +25,7 @@ use crate::bootstrap::pki;
 use crate::failure::Failure;
 use crate::request::query::Query;
 use crate::request::route::Target;
-use crate::transport::long_running::Lasting;
+use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse};
 use crate::transport::tls::TlsError;
 use crate::verbs::resource::Resources;
@@ -68,17 +68,17 @@ impl PodLogs {
         })
     }
 
-    /// Returns the log of `target` and `query`. The response ends at the limit of `lasting`.
+    /// Returns the log of `target` and `query`. The response ends with `lifetime`.
     pub(crate) async fn read(
         &self,
         resources: &Resources,
         target: &Target,
-        query: &str,
-        mut lasting: Lasting,
+        query: &Query,
+        encoded_query: &str,
+        mut lifetime: RequestLifetime,
     ) -> Result<ApiResponse, Failure> {
         let pod = find(resources, target, "pods", target.name()).await?;
-        let parameters = Query::parse(query);
-        let container = container(&pod, target.name(), parameters.text("container"))?;
+        let container = container(&pod, target.name(), query.text("container"))?;
         let node_name = text(child(&pod, "spec"), "nodeName");
         if node_name.is_empty() {
             // As upstream: a Pod without a node has an empty log.
@@ -94,7 +94,7 @@ impl PodLogs {
         let uri = Uri::builder()
             .scheme("https")
             .authority(agent)
-            .path_and_query(format!("{path}?{query}"))
+            .path_and_query(format!("{path}?{encoded_query}"))
             .build()
             .map_err(|error| Failure::bad_request(format!("invalid log request: {error}")))?;
         let request = Request::get(uri)
@@ -107,9 +107,9 @@ impl PodLogs {
                 .map_err(|_| response_timeout())?
                 .map_err(super::unreachable)
         };
-        let response = lasting.during(response).await?;
+        let response = lifetime.during(response).await?;
         match response.status() {
-            StatusCode::OK => Ok(response::lasting(response::passed_on(response), lasting)),
+            StatusCode::OK => Ok(response::with_lifetime(response::proxied(response), lifetime)),
             _ => Err(agent_error(response, node_name).await),
         }
     }

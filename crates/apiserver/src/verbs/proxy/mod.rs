@@ -22,7 +22,7 @@ use rustls::ClientConfig;
 
 use crate::failure::Failure;
 use crate::request::route::Target;
-use crate::transport::long_running::Lasting;
+use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
 use destination::Destination;
@@ -62,13 +62,13 @@ impl PodProxy {
         })
     }
 
-    /// Forwards a request to `target` and returns the response, which ends at the limit of `lasting`.
+    /// Forwards a request to `target` and returns the response, which ends with `lifetime`.
     pub(crate) async fn forward(
         &self,
         resources: &Resources,
         target: &Target,
         mut request: Request<Incoming>,
-        mut lasting: Lasting,
+        mut lifetime: RequestLifetime,
     ) -> Result<ApiResponse, Failure> {
         let destination = destination::of(resources, target).await?;
         let path = target.proxy_path.as_deref().unwrap_or_default();
@@ -81,7 +81,7 @@ impl PodProxy {
         let host = headers::host(&request);
         let client_upgrade = headers::is_upgrade(request.headers()).then(|| hyper::upgrade::on(&mut request));
         let request = rewrite_request(request, &destination, path, &prefix)?;
-        let mut response = lasting.during(send(&self.client, request)).await?;
+        let mut response = lifetime.during(send(&self.client, request)).await?;
         headers::clean_response(&mut response, &destination, &prefix, &host)?;
         match client_upgrade {
             Some(client_upgrade) if response.status() == StatusCode::SWITCHING_PROTOCOLS => {
@@ -90,9 +90,9 @@ impl PodProxy {
                     client_upgrade,
                     pod_upgrade,
                     resources.shutdown.clone(),
-                    lasting,
+                    lifetime,
                 ));
-                Ok(response::passed_on(response))
+                Ok(response::proxied(response))
             }
             // The client would read the response as the protocol of the upgrade.
             Some(_) if response.status().is_success() || response.status().is_redirection() => {
@@ -102,7 +102,7 @@ impl PodProxy {
                 );
                 Err(Failure::internal(message))
             }
-            _ => Ok(response::lasting(response::passed_on(response), lasting)),
+            _ => Ok(response::with_lifetime(response::proxied(response), lifetime)),
         }
     }
 }

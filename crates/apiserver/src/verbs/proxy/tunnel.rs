@@ -5,14 +5,14 @@ use hyper_util::rt::TokioIo;
 use tokio::io::copy_bidirectional;
 
 use crate::shutdown::Shutdown;
-use crate::transport::long_running::Lasting;
+use crate::transport::long_running::RequestLifetime;
 
 /// Copies bytes in both directions until a side closes, the request's limit is reached, or the server shuts down.
 pub(super) async fn run(
     client_upgrade: OnUpgrade,
     pod_upgrade: OnUpgrade,
     mut shutdown: Shutdown,
-    mut lasting: Lasting,
+    mut lifetime: RequestLifetime,
 ) {
     let relay = async {
         let (client, pod) = tokio::try_join!(client_upgrade, pod_upgrade)?;
@@ -23,7 +23,7 @@ pub(super) async fn run(
     let result = tokio::select! {
         result = relay => result,
         () = shutdown.requested() => return,
-        () = lasting.ended() => return,
+        () = lifetime.ended() => return,
     };
     if let Err(error) = result {
         tracing::debug!(%error, "tunnel to a Pod failed");

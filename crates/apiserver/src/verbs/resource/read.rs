@@ -10,7 +10,7 @@ use crate::request::route::Target;
 
 impl Resources {
     /// Reads the object of a path; returns its stored bytes.
-    pub(crate) async fn get(&self, target: &Target, query: &Query<'_>) -> Result<Bytes, Failure> {
+    pub(crate) async fn get(&self, target: &Target, query: &Query) -> Result<Bytes, Failure> {
         let oldest = match query.text("resourceVersion") {
             "" => None,
             text => Some(parse_version(text)?),

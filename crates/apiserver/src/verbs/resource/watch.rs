@@ -65,7 +65,9 @@ impl Resources {
         };
         let start = match self.start(&lines.selection, options) {
             Ok(start) => start,
-            Err(StoreError::Compacted { requested, oldest }) => return Ok(compacted(requested, oldest, form)),
+            Err(StoreError::Compacted { requested, oldest }) => {
+                return Ok(compacted(requested, oldest, form));
+            }
             Err(other) => return Err(Failure::of_read(&other)),
         };
         start.initial.iter().try_for_each(check_readable)?;

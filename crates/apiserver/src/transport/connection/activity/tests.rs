@@ -3,7 +3,7 @@ use super::*;
 const SECOND: Duration = Duration::from_secs(1);
 
 #[test]
-fn a_first_request_must_come_soon() {
+fn limits_the_time_to_the_first_request() {
     let begin = Instant::now();
     let activity = Activity::new(begin);
     assert_eq!(activity.time_left(begin), Ok(FIRST_REQUEST_TIMEOUT));
@@ -13,12 +13,12 @@ fn a_first_request_must_come_soon() {
     );
     assert_eq!(
         activity.time_left(begin + FIRST_REQUEST_TIMEOUT),
-        Err(Silence::NoFirstRequest)
+        Err(IdleReason::NoFirstRequest)
     );
 }
 
 #[test]
-fn a_connection_with_a_watch_is_never_silent() {
+fn connection_with_a_watch_is_not_idle() {
     let begin = Instant::now();
     let activity = Arc::new(Activity::new(begin));
     let watch = activity.begin();
@@ -26,9 +26,12 @@ fn a_connection_with_a_watch_is_never_silent() {
     assert_eq!(activity.time_left(much_later), Ok(IDLE_TIMEOUT));
     activity.begin();
     assert_eq!(activity.time_left(much_later), Ok(IDLE_TIMEOUT));
-    activity.under_way.fetch_add(1, Ordering::Relaxed);
+    activity.in_flight.fetch_add(1, Ordering::Relaxed);
     drop(watch);
     activity.end(much_later);
     assert_eq!(activity.time_left(much_later + IDLE_TIMEOUT - SECOND), Ok(SECOND));
-    assert_eq!(activity.time_left(much_later + IDLE_TIMEOUT), Err(Silence::Idle));
+    assert_eq!(
+        activity.time_left(much_later + IDLE_TIMEOUT),
+        Err(IdleReason::Idle)
+    );
 }

@@ -5,26 +5,26 @@ fn source(text: &str) -> Source {
     Source::from(address)
 }
 
-/// Connections of one address that come through the handshake to a stage.
+/// Number of connections of one address that reach a stage through the handshake.
 fn open(census: &mut Census, from: Source, to: Stage, count: u32) -> u32 {
     let opened = (0..count).filter(|_| {
-        if census.arrive(from).is_err() {
+        if census.enter(from).is_err() {
             return false;
         }
-        let has_come = census.advance(from, Stage::Handshake, to).is_ok();
-        if !has_come {
+        let has_advanced = census.advance(from, Stage::Handshake, to).is_ok();
+        if !has_advanced {
             census.leave(from, Stage::Handshake);
         }
-        has_come
+        has_advanced
     });
     opened.count() as u32
 }
 
 #[test]
-fn an_address_has_a_part_of_each_stage() {
+fn limits_each_address_in_each_stage() {
     let mut census = Census::new(1_000);
     let one = source("192.0.2.1");
-    assert_eq!((0..5_000).filter(|_| census.arrive(one).is_ok()).count(), 63);
+    assert_eq!((0..5_000).filter(|_| census.enter(one).is_ok()).count(), 63);
     for _ in 0..63 {
         census.leave(one, Stage::Handshake);
     }
@@ -39,7 +39,7 @@ fn an_address_has_a_part_of_each_stage() {
 }
 
 #[test]
-fn no_flood_without_a_certificate_keeps_out_who_has_one() {
+fn flood_without_certificates_leaves_room_for_certificates() {
     let mut census = Census::new(1_000);
     for number in 0..200_u8 {
         let from = source(&format!("192.0.2.{number}"));
@@ -55,7 +55,7 @@ fn no_flood_without_a_certificate_keeps_out_who_has_one() {
 }
 
 #[test]
-fn a_token_moves_a_connection_to_the_larger_pool() {
+fn token_moves_a_connection_to_the_larger_pool() {
     let mut census = Census::new(8);
     let one = source("192.0.2.1");
     assert_eq!(open(&mut census, one, Stage::Unauthenticated, 9), 2);
@@ -69,7 +69,7 @@ fn a_token_moves_a_connection_to_the_larger_pool() {
 }
 
 #[test]
-fn no_bound_for_each_address_leaves_those_of_the_stages() {
+fn stage_limits_hold_without_an_address_limit() {
     let mut census = Census::new(0);
     assert_eq!(
         open(&mut census, source("192.0.2.1"), Stage::Unauthenticated, 5_000),
@@ -78,23 +78,28 @@ fn no_bound_for_each_address_leaves_those_of_the_stages() {
 }
 
 #[test]
-fn all_connections_together_are_bounded() {
+fn limits_all_connections_together() {
     let mut census = Census::new(0);
     assert_eq!(
         open(&mut census, source("192.0.2.1"), Stage::Exempt, 30_000),
         CONNECTIONS_MAX
     );
-    assert_eq!(census.arrive(source("192.0.2.2")), Err(Exceeded::Total));
+    assert_eq!(census.enter(source("192.0.2.2")), Err(Exceeded::Total));
 }
 
 #[test]
-fn a_host_counts_as_its_ipv6_prefix() {
+fn ipv6_sources_are_prefixes() {
     assert_eq!(source("2001:db8::1"), source("2001:db8::ffff:1"));
     assert_ne!(source("2001:db8::1"), source("2001:db8:0:1::1"));
     assert_eq!(source("::ffff:192.0.2.1"), source("192.0.2.1"));
 }
 
 #[test]
-fn stages_are_in_the_order_of_their_keys() {
-    assert!(Stage::ALL.iter().enumerate().all(|(at, key)| *key as usize == at));
+fn stages_are_in_the_order_of_their_indexes() {
+    assert!(
+        Stage::ALL
+            .iter()
+            .enumerate()
+            .all(|(index, stage)| *stage as usize == index)
+    );
 }

@@ -23,7 +23,7 @@ async fn write(store: &SqliteStore, write: Write) {
 }
 
 #[tokio::test]
-async fn cuts_what_lasts_of_a_removed_node_alone() {
+async fn revokes_certificates_of_the_removed_node_only() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).unwrap();
     let nodes = kind::find("", "v1", "nodes").unwrap();
@@ -41,20 +41,19 @@ async fn cuts_what_lasts_of_a_removed_node_alone() {
     let other = register("system:node:b", "system:nodes");
     assert!(all.register(&identity("ann", "ops")).is_none());
 
-    let cuts = [&agent, &edge, &other].map(Registered::cut);
-    let happened = |cuts: &[Cut]| -> Vec<bool> {
-        let now = cuts
-            .iter()
-            .map(|cut| cut.clone().happened().now_or_never().is_some());
-        now.collect()
+    let revocations = [&agent, &edge, &other].map(Registration::revocation);
+    let revoked = |revocations: &[Revocation]| -> Vec<bool> {
+        let received = revocations.iter();
+        let received = received.map(|revocation| revocation.clone().received().now_or_never().is_some());
+        received.collect()
     };
     let now = Timestamp::now();
-    all.cut_all(store.index(), now);
-    assert_eq!(happened(&cuts), [false, false, false]);
+    all.revoke_all(store.index(), now);
+    assert_eq!(revoked(&revocations), [false, false, false]);
     let key = nodes.store_key("", "a").into();
     write(&store, Write::Delete { key, last: None }).await;
-    all.cut_of("a", store.index(), now);
-    assert_eq!(happened(&cuts), [true, true, false]);
+    all.revoke_node("a", store.index(), now);
+    assert_eq!(revoked(&revocations), [true, true, false]);
     drop((agent, edge, other));
     assert!(all.lock().is_empty());
 }

@@ -12,35 +12,35 @@ impl Wake for Counted {
 }
 
 #[test]
-fn what_is_woken_while_it_runs_goes_on_and_what_is_woken_later_wakes_the_task() {
-    let (turn, counted) = (Turn::new(), Arc::<Counted>::default());
+fn wake_during_a_poll_polls_again_and_later_wakes_reach_the_task() {
+    let (budget, counted) = (PollBudget::new(), Arc::<Counted>::default());
     let outer = Waker::from(counted.clone());
-    let mut rounds = 0;
+    let mut polls = 0;
     let mut inner = None;
-    let ended = turn.run(&mut Context::from_waker(&outer), |context| {
-        rounds += 1;
-        if rounds < 3 {
+    let ended = budget.run(&mut Context::from_waker(&outer), |context| {
+        polls += 1;
+        if polls < 3 {
             context.waker().wake_by_ref();
         }
         inner = Some(context.waker().clone());
         Poll::<()>::Pending
     });
     assert!(ended.is_pending());
-    assert_eq!((rounds, counted.0.load(Ordering::SeqCst)), (3, 0));
+    assert_eq!((polls, counted.0.load(Ordering::SeqCst)), (3, 0));
     inner.unwrap().wake();
     assert_eq!(counted.0.load(Ordering::SeqCst), 1);
 }
 
 #[test]
-fn others_have_their_turn() {
-    let (turn, counted) = (Turn::new(), Arc::<Counted>::default());
+fn yields_after_the_budget() {
+    let (budget, counted) = (PollBudget::new(), Arc::<Counted>::default());
     let outer = Waker::from(counted.clone());
-    let mut rounds = 0;
-    let ended = turn.run(&mut Context::from_waker(&outer), |context| {
-        rounds += 1;
+    let mut polls = 0;
+    let ended = budget.run(&mut Context::from_waker(&outer), |context| {
+        polls += 1;
         context.waker().wake_by_ref();
         Poll::<()>::Pending
     });
     assert!(ended.is_pending());
-    assert_eq!((rounds, counted.0.load(Ordering::SeqCst)), (ROUNDS_MAX, 1));
+    assert_eq!((polls, counted.0.load(Ordering::SeqCst)), (POLLS_MAX, 1));
 }

@@ -4,18 +4,18 @@ use tokio::sync::oneshot;
 use super::*;
 
 #[tokio::test]
-async fn streams_run_beside_each_other_and_one_that_panics_ends_alone() {
+async fn streams_run_concurrently_and_survive_a_panic_of_another() {
     let mut streams = Streams::default();
     let executor = streams.executor();
-    let (question, asked) = oneshot::channel();
-    let (answer, answered) = oneshot::channel();
+    let (request, requested) = oneshot::channel();
+    let (response, responded) = oneshot::channel();
     executor.execute(async move {
-        let number: u32 = asked.await.unwrap();
-        answer.send(number + 1).unwrap();
+        let number: u32 = requested.await.unwrap();
+        response.send(number + 1).unwrap();
     });
     executor.execute(async { panic!("on purpose") });
-    executor.execute(async move { question.send(1).unwrap() });
-    assert!(streams.have_begun());
+    executor.execute(async move { request.send(1).unwrap() });
+    assert!(streams.has_new());
     let running = std::future::poll_fn(|context| {
         streams.poll(context);
         match streams.running.is_empty() {
@@ -24,12 +24,12 @@ async fn streams_run_beside_each_other_and_one_that_panics_ends_alone() {
         }
     });
     running.await;
-    assert_eq!(answered.await, Ok(2));
-    assert!(!streams.have_begun());
+    assert_eq!(responded.await, Ok(2));
+    assert!(!streams.has_new());
 }
 
 #[tokio::test]
-async fn a_stream_that_lasts_gets_a_task_of_its_own_and_ends_with_its_connection() {
+async fn long_running_stream_has_its_own_task_and_ends_with_its_connection() {
     let mut streams = Streams::default();
     let (held, mut dropped) = oneshot::channel::<()>();
     let (wake, woken) = oneshot::channel::<()>();
@@ -38,19 +38,19 @@ async fn a_stream_that_lasts_gets_a_task_of_its_own_and_ends_with_its_connection
         woken.await.unwrap();
         std::future::pending().await
     });
-    let mut look = async || {
+    let mut poll = async || {
         std::future::poll_fn(|context| {
             streams.poll(context);
             Poll::Ready(())
         })
         .await;
     };
-    look().await;
+    poll().await;
     std::thread::sleep(OWN_TASK_AGE * 2);
     wake.send(()).unwrap();
-    look().await;
+    poll().await;
     tokio::task::yield_now().await;
-    assert!(streams.running.is_empty() && streams.have_own_tasks());
+    assert!(streams.running.is_empty() && streams.has_own_tasks());
     assert!(
         dropped
             .try_recv()
@@ -61,7 +61,7 @@ async fn a_stream_that_lasts_gets_a_task_of_its_own_and_ends_with_its_connection
 }
 
 #[tokio::test]
-async fn a_stream_that_never_ran_ends_with_its_connection() {
+async fn unpolled_stream_ends_with_its_connection() {
     let streams = Streams::default();
     let executor = streams.executor();
     let (held, dropped) = oneshot::channel::<()>();

@@ -4,7 +4,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, duplex};
 
 use super::*;
 
-/// A stream that counts the writes it gets.
+/// Stream that counts its writes.
 struct Counted {
     stream: DuplexStream,
     writes: Arc<Mutex<usize>>,
@@ -50,16 +50,16 @@ fn counted(room_bytes: usize) -> (Counted, DuplexStream, Arc<Mutex<usize>>) {
 }
 
 #[tokio::test]
-async fn what_is_written_at_once_is_sent_at_once() {
+async fn combines_small_writes() {
     let (stream, mut far, writes) = counted(1 << 20);
-    let (mut corked, cork) = cork(stream);
+    let (mut stream, write_buffer) = buffered(stream);
     let connection = async move {
         for _ in 0..100 {
-            corked.write_all(b"frame").await.unwrap();
-            corked.flush().await.unwrap();
+            stream.write_all(b"frame").await.unwrap();
+            stream.flush().await.unwrap();
         }
-        // Still alive: nothing but the cork sends what was written.
-        corked.read_u8().await.ok();
+        // The stream stays open: only the write buffer sends.
+        stream.read_u8().await.ok();
     };
     let reading = async move {
         let mut all = vec![0; 500];
@@ -67,25 +67,25 @@ async fn what_is_written_at_once_is_sent_at_once() {
         all
     };
     let (connection, mut streams) = (pin!(connection), Streams::default());
-    let (all, ()) = tokio::join!(reading, cork.drive(connection, &mut streams));
+    let (all, ()) = tokio::join!(reading, write_buffer.drive(connection, &mut streams));
     assert_eq!(all, b"frame".repeat(100));
     assert_eq!(*writes.lock().unwrap(), 1);
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_everything_in_order() {
+async fn slow_reader_receives_all_bytes_in_order() {
     let (stream, mut far, _) = counted(1_000);
-    let (mut corked, cork) = cork(stream);
+    let (mut stream, write_buffer) = buffered(stream);
     let sent: Vec<u8> = (0..1_000_000u32).map(|n| n as u8).collect();
     let expected = sent.clone();
     let connection = async move {
         for (number, piece) in sent.chunks(30_011).enumerate() {
-            corked.write_all(piece).await.unwrap();
+            stream.write_all(piece).await.unwrap();
             if number % 3 == 0 {
-                corked.flush().await.unwrap();
+                stream.flush().await.unwrap();
             }
         }
-        corked.shutdown().await.unwrap();
+        stream.shutdown().await.unwrap();
     };
     let reading = async move {
         let mut all = Vec::new();
@@ -93,41 +93,45 @@ async fn a_slow_reader_gets_everything_in_order() {
         all
     };
     let (connection, mut streams) = (pin!(connection), Streams::default());
-    let (all, ()) = tokio::join!(reading, cork.drive(connection, &mut streams));
-    assert!(all == expected, "{} bytes came", all.len());
+    let (all, ()) = tokio::join!(reading, write_buffer.drive(connection, &mut streams));
+    assert!(all == expected, "{} bytes received", all.len());
 }
 
 #[tokio::test]
-async fn a_peer_that_is_gone_is_told() {
+async fn reports_a_closed_peer() {
     let (stream, far, _) = counted(10);
-    let (mut corked, cork) = cork(stream);
+    let (mut stream, write_buffer) = buffered(stream);
     drop(far);
     let connection = async move {
         loop {
-            if let Err(error) = corked.write_all(b"frame").await {
+            if let Err(error) = stream.write_all(b"frame").await {
                 return error.kind();
             }
-            if let Err(error) = corked.flush().await {
+            if let Err(error) = stream.flush().await {
                 return error.kind();
             }
             tokio::task::yield_now().await;
         }
     };
-    let ended = cork.drive(pin!(connection), &mut Streams::default()).await;
+    let ended = write_buffer
+        .drive(pin!(connection), &mut Streams::default())
+        .await;
     assert_eq!(ended, io::ErrorKind::BrokenPipe);
 }
 
 #[tokio::test]
-async fn a_connection_that_goes_on_as_something_else_sends_by_itself() {
+async fn upgraded_connection_sends_at_once() {
     let (stream, mut far, _) = counted(1 << 20);
-    let (mut corked, cork) = cork(stream);
+    let (mut stream, write_buffer) = buffered(stream);
     let connection = async move {
-        corked.write_all(b"101 ").await.unwrap();
-        corked
+        stream.write_all(b"101 ").await.unwrap();
+        stream
     };
-    let mut corked = cork.drive(pin!(connection), &mut Streams::default()).await;
-    drop(cork);
-    corked.write_all(b"tunnel").await.unwrap();
+    let mut stream = write_buffer
+        .drive(pin!(connection), &mut Streams::default())
+        .await;
+    drop(write_buffer);
+    stream.write_all(b"tunnel").await.unwrap();
     let mut all = [0; 10];
     far.read_exact(&mut all).await.unwrap();
     assert_eq!(&all, b"101 tunnel");

@@ -1,16 +1,16 @@
 use super::*;
 
-fn said(texts: &[&str]) -> Vec<String> {
+fn sent(texts: &[&str]) -> Vec<String> {
     let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
     let text_of = |value: &HeaderValue| String::from_utf8(value.as_bytes().to_vec()).unwrap();
     values(&texts).iter().map(text_of).collect()
 }
 
 #[test]
-fn each_text_is_said_once_and_whole() {
-    let long = "x".repeat(2 * CUT_CHARS_MAX);
+fn sends_each_text_once() {
+    let long = "x".repeat(2 * TRUNCATED_CHARS_MAX);
     assert_eq!(
-        said(&[&long, "say \"b\"", "", &long, "naïve", "two\nlines"]),
+        sent(&[&long, "say \"b\"", "", &long, "naïve", "two\nlines"]),
         [
             format!("299 - \"{long}\""),
             r#"299 - "say \"b\"""#.to_owned(),
@@ -20,11 +20,11 @@ fn each_text_is_said_once_and_whole() {
 }
 
 #[test]
-fn texts_are_cut_where_all_of_them_are_too_long() {
+fn truncates_texts_above_the_total_length() {
     let texts: Vec<String> = (100..200)
         .map(|number| format!("{number}{}", "x".repeat(500)))
         .collect();
     let values = values(&texts);
-    assert_eq!(values.len(), CHARS_MAX / CUT_CHARS_MAX);
-    assert!(values.iter().all(|value| value.len() == CUT_CHARS_MAX + 8));
+    assert_eq!(values.len(), CHARS_MAX / TRUNCATED_CHARS_MAX);
+    assert!(values.iter().all(|value| value.len() == TRUNCATED_CHARS_MAX + 8));
 }

@@ -1,52 +1,52 @@
-//! Parts of something that is there only so often: a bound for all together, and a part for each holder.
+//! Pool of a limited resource, with a limit in total and for each holder.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Bounds of what can be held at a time. `u32::MAX` is no bound.
+/// Limits of a pool. `u32::MAX` is no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Bounds {
-    /// All holders together.
+    /// Limit of all holders together.
     pub(crate) total: u32,
-    /// All holders together, as long as only such hold as may not use the reserve.
+    /// Limit of all holders together for a holder without a claim on the reserve.
     pub(crate) without_reserve: u32,
-    /// One holder that may not use the reserve.
+    /// Limit of one holder without a claim on the reserve.
     pub(crate) per_holder: u32,
-    /// One holder that may.
+    /// Limit of one holder with a claim on the reserve.
     pub(crate) per_reserved_holder: u32,
 }
 
-/// A holder's claim on the reserve.
+/// Claim of a holder on the reserve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// None.
+    /// The holder may not use the reserve.
     Common,
     /// The holder may use the reserve.
     Reserved,
-    /// The holder is counted, but never refused.
+    /// The holder is counted, and never refused.
     Exempt,
 }
 
-/// The bound that stands in the way.
+/// Limit that is exceeded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exceeded {
-    /// That of all holders together.
+    /// Limit of all holders together.
     Total,
-    /// That of the holder.
+    /// Limit of the holder.
     Holder,
 }
 
-/// What is held, by holder. It knows only holders that hold something, so its size is bounded by the total.
+/// Amounts that are held, by holder. Holders of nothing have no entry, so the total bounds the size.
 #[derive(Debug)]
-pub(crate) struct Portions<K> {
+pub(crate) struct LimitedPool<K> {
     bounds: Bounds,
     held: u32,
     by_holder: HashMap<K, u32>,
 }
 
-impl<K: Eq + Hash> Portions<K> {
-    pub(crate) fn new(bounds: Bounds) -> Portions<K> {
-        Portions {
+impl<K: Eq + Hash> LimitedPool<K> {
+    pub(crate) fn new(bounds: Bounds) -> LimitedPool<K> {
+        LimitedPool {
             bounds,
             held: 0,
             by_holder: HashMap::new(),
@@ -56,7 +56,7 @@ impl<K: Eq + Hash> Portions<K> {
     /// Takes an amount for a holder.
     ///
     /// # Errors
-    /// The bound that stands in the way; nothing is taken then.
+    /// Limit that is exceeded; nothing is taken.
     pub(crate) fn take(&mut self, holder: K, amount: u32, claim: Claim) -> Result<(), Exceeded> {
         let (total, per_holder) = match claim {
             Claim::Common => (self.bounds.without_reserve, self.bounds.per_holder),
@@ -75,8 +75,8 @@ impl<K: Eq + Hash> Portions<K> {
         Ok(())
     }
 
-    /// Gives back what a holder took.
-    pub(crate) fn give_back(&mut self, holder: &K, amount: u32) {
+    /// Releases an amount of a holder.
+    pub(crate) fn release(&mut self, holder: &K, amount: u32) {
         self.held = self.held.saturating_sub(amount);
         if let Some(own) = self.by_holder.get_mut(holder) {
             *own = own.saturating_sub(amount);
@@ -86,7 +86,7 @@ impl<K: Eq + Hash> Portions<K> {
         }
     }
 
-    /// Total of all holders.
+    /// Amount that all holders hold.
     pub(crate) fn held(&self) -> u32 {
         self.held
     }

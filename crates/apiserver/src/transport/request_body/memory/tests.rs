@@ -20,8 +20,8 @@ fn flows(names: &[(&str, &str)]) -> Vec<Flow> {
 const LARGEST: usize = 3 << 20;
 
 #[tokio::test]
-async fn large_bodies_of_one_user_leave_room_for_others() {
-    let rooms = Arc::new(BodyRoom::new());
+async fn large_bodies_of_one_user_leave_memory_for_others() {
+    let memory = Arc::new(BodyMemory::new());
     let flows = flows(&[
         ("pod", "system:serviceaccounts"),
         ("ann", "system:authenticated"),
@@ -30,18 +30,23 @@ async fn large_bodies_of_one_user_leave_room_for_others() {
     ]);
     let mut held = Vec::new();
     for _ in 0..11 {
-        held.extend(rooms.room(flows[0], LARGEST).now_or_never().and_then(Result::ok));
+        held.extend(
+            memory
+                .reserve(flows[0], LARGEST)
+                .now_or_never()
+                .and_then(Result::ok),
+        );
     }
     assert_eq!(held.len(), 1);
     for other in &flows[1..] {
-        let room = rooms.room(*other, LARGEST).now_or_never();
-        assert!(room.is_some_and(|room| room.is_ok()));
+        let reservation = memory.reserve(*other, LARGEST).now_or_never();
+        assert!(reservation.is_some_and(|reservation| reservation.is_ok()));
     }
 }
 
 #[tokio::test]
-async fn many_users_leave_a_reserve() {
-    let rooms = Arc::new(BodyRoom::new());
+async fn many_users_leave_the_reserve() {
+    let memory = Arc::new(BodyMemory::new());
     let names: Vec<String> = (0..20).map(|number| format!("user-{number}")).collect();
     let mut users: Vec<(&str, &str)> = names
         .iter()
@@ -51,47 +56,47 @@ async fn many_users_leave_a_reserve() {
     let flows = flows(&users);
     let mut held = Vec::new();
     for user in &flows[..20] {
-        held.extend(rooms.room(*user, LARGEST).now_or_never().and_then(Result::ok));
+        held.extend(memory.reserve(*user, LARGEST).now_or_never().and_then(Result::ok));
     }
     assert_eq!(held.len(), 8);
     for other in &flows[20..] {
-        let room = rooms.room(*other, LARGEST).now_or_never();
-        assert!(room.is_some_and(|room| room.is_ok()));
+        let reservation = memory.reserve(*other, LARGEST).now_or_never();
+        assert!(reservation.is_some_and(|reservation| reservation.is_ok()));
     }
 }
 
 #[tokio::test]
 async fn waiting_request_gets_freed_memory() {
-    let rooms = Arc::new(BodyRoom::new());
+    let memory = Arc::new(BodyMemory::new());
     let pod = flows(&[("pod", "system:serviceaccounts")])[0];
-    let first = rooms.room(pod, LARGEST).await.expect("room");
+    let first = memory.reserve(pod, LARGEST).await.expect("free memory");
     let waiting = tokio::spawn({
-        let rooms = rooms.clone();
-        async move { rooms.room(pod, LARGEST).await.is_ok() }
+        let memory = memory.clone();
+        async move { memory.reserve(pod, LARGEST).await.is_ok() }
     });
     tokio::task::yield_now().await;
     assert!(!waiting.is_finished());
     drop(first);
     assert!(waiting.await.expect("no panic"));
-    assert_eq!(lock(&rooms.kib).held(), 0);
+    assert_eq!(lock(&memory.kib).held(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_ever() {
-    let rooms = Arc::new(BodyRoom::new());
+async fn waiting_request_times_out() {
+    let memory = Arc::new(BodyMemory::new());
     let pod = flows(&[("pod", "system:serviceaccounts")])[0];
-    let _first = rooms.room(pod, LARGEST).await.expect("room");
-    let refused = rooms.room(pod, LARGEST).await.expect_err("no room");
+    let _first = memory.reserve(pod, LARGEST).await.expect("free memory");
+    let refused = memory.reserve(pod, LARGEST).await.expect_err("a refusal");
     assert_eq!(refused.code(), 429);
 }
 
 #[test]
-fn open_bodies_have_a_part_for_each_user() {
-    let rooms = Arc::new(BodyRoom::new());
+fn limits_incomplete_bodies_of_each_user() {
+    let memory = Arc::new(BodyMemory::new());
     let flows = flows(&[("pod", "system:serviceaccounts"), ("ann", "system:authenticated")]);
-    let open: Vec<_> = (0..200).filter_map(|_| rooms.open(flows[0]).ok()).collect();
+    let open: Vec<_> = (0..200).filter_map(|_| memory.open(flows[0]).ok()).collect();
     assert_eq!(open.len(), 64);
-    assert!(rooms.open(flows[1]).is_ok());
+    assert!(memory.open(flows[1]).is_ok());
     drop(open);
-    assert!(rooms.open(flows[0]).is_ok());
+    assert!(memory.open(flows[0]).is_ok());
 }
