@@ -11,7 +11,7 @@ use trust::private_file;
 
 use crate::bootstrap::pki::{Client, Pki};
 
-/// Where clients on this machine reach a server that listens on `address`: a wildcard becomes loopback.
+/// URL for clients on this host of a server that listens on `address`: a wildcard becomes loopback.
 pub fn server_url(address: SocketAddr) -> String {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -21,13 +21,13 @@ pub fn server_url(address: SocketAddr) -> String {
     format!("https://{}", SocketAddr::new(ip, address.port()))
 }
 
-/// The administrator's name in kubeconfig files.
+/// Name of the administrator in kubeconfig files.
 const ADMINISTRATOR: &str = "kubernetes-admin";
 
 /// Writes the administrator's kubeconfig for a server, atomically and with mode 0600.
 ///
 /// # Errors
-/// What the file system says.
+/// The file or its directory is not writable.
 pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
     let client = Client {
         authority: pki.authority.clone(),
@@ -39,15 +39,15 @@ pub fn write(path: &Path, server: &str, pki: &Pki) -> io::Result<()> {
 /// Writes the kubeconfig of a client, atomically and with mode 0600.
 ///
 /// # Errors
-/// What the file system says.
+/// The file or its directory is not writable.
 pub fn write_for(path: &Path, server: &str, user: &str, client: &Client) -> io::Result<()> {
     write_text(path, &render(server, user, client))
 }
 
-/// Writes a kubeconfig that is there as text, atomically and with mode 0600.
+/// Writes the text of a kubeconfig, atomically and with mode 0600.
 ///
 /// # Errors
-/// What the file system says.
+/// The file or its directory is not writable.
 pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     if let Some(directory) = path.parent()
         && !directory.as_os_str().is_empty()
@@ -57,7 +57,7 @@ pub fn write_text(path: &Path, text: &str) -> io::Result<()> {
     private_file::write(path, text.as_bytes())
 }
 
-/// The text of a client's kubeconfig.
+/// Text of a client's kubeconfig.
 pub fn render(server: &str, user: &str, client: &Client) -> String {
     let mut text = String::new();
     let lines = [
@@ -87,7 +87,7 @@ pub fn render(server: &str, user: &str, client: &Client) -> String {
         format!("    client-key-data: {}", STANDARD.encode(&client.pair.key)),
     ];
     for line in lines {
-        // Writing to a String cannot fail; the result says nothing.
+        // Writes to a String do not fail.
         writeln!(text, "{line}").ok();
     }
     text

@@ -1,5 +1,4 @@
-//! How much of the Service ranges is in use, what was taken from them, and what was wrong with them (FAM-28, CIDR-20,
-//! NP-12).
+//! Metrics of the Service allocators: use, allocations, and faults found by the repair loop (FAM-28, CIDR-20, NP-12).
 
 use telemetry::{MetricType, MetricsText};
 

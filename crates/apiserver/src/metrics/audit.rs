@@ -1,4 +1,4 @@
-//! The metrics of the audit log.
+//! Metrics of the audit log.
 
 use telemetry::{MetricType, MetricsText};
 

@@ -1,4 +1,4 @@
-//! The metrics of the admission plugin PodSecurity.
+//! Metrics of the admission plugin PodSecurity.
 
 use telemetry::{MetricType, MetricsText};
 

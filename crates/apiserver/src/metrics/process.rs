@@ -1,11 +1,11 @@
-//! The process as the kernel sees it, under the names that every Prometheus client has for it.
+//! Metrics of the process, with the names of the Prometheus client libraries.
 
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use telemetry::{MetricType, MetricsText};
 
-/// Ticks a second of `/proc`: Linux has had a hundred on every machine for programs, whatever the kernel counts in.
+/// Clock ticks of `/proc` (`USER_HZ`), which is 100 on all architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
 pub(super) fn render(out: &mut MetricsText) {
@@ -51,13 +51,13 @@ pub(super) fn render(out: &mut MetricsText) {
     }
 }
 
-/// What `/proc/self/stat` says (proc(5)).
+/// Values of `/proc/self/stat` and `/proc/self/status` (proc(5)).
 struct Stat {
     cpu_seconds: f64,
     virtual_bytes: u64,
     resident_bytes: u64,
-    /// Seconds from the start of the machine.
-    started_seconds: f64,
+    /// Start of the process, in seconds after the boot.
+    start_seconds: f64,
 }
 
 impl Stat {
@@ -69,10 +69,10 @@ impl Stat {
     }
 
     fn parse(stat: &str, status: &str) -> Option<Stat> {
-        // The name of the program may have anything in it, but is followed by the last parenthesis.
+        // The program name may contain parentheses; the last one ends it.
         let (_, fields) = stat.rsplit_once(')')?;
         let fields: Vec<&str> = fields.split_whitespace().collect();
-        // Fields are numbered from 1, and the first of these is the third.
+        // proc(5) numbers fields from 1; the first one here is the third.
         let field = |number: usize| fields.get(number - 3)?.parse::<f64>().ok();
         let kib = |name: &str| {
             let line = status.lines().find_map(|line| line.strip_prefix(name))?;
@@ -86,7 +86,7 @@ impl Stat {
             cpu_seconds: (field(14)? + field(15)?) / TICKS_PER_SECOND,
             virtual_bytes: kib("VmSize")? * 1024,
             resident_bytes: kib("VmRSS")? * 1024,
-            started_seconds: field(22)? / TICKS_PER_SECOND,
+            start_seconds: field(22)? / TICKS_PER_SECOND,
         })
     }
 
@@ -94,7 +94,7 @@ impl Stat {
         let uptime = fs::read_to_string("/proc/uptime").ok()?;
         let uptime: f64 = uptime.split_whitespace().next()?.parse().ok()?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-        Some((now - uptime + self.started_seconds).round())
+        Some((now - uptime + self.start_seconds).round())
     }
 }
 

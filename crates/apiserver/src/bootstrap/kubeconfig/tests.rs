@@ -2,7 +2,7 @@ use super::*;
 use crate::bootstrap::pki::Pair;
 
 #[test]
-fn a_wildcard_address_is_reached_by_loopback() {
+fn wildcard_address_becomes_loopback() {
     assert_eq!(
         server_url("0.0.0.0:6443".parse().unwrap()),
         "https://127.0.0.1:6443"
@@ -12,7 +12,7 @@ fn a_wildcard_address_is_reached_by_loopback() {
 }
 
 #[test]
-fn credentials_are_in_the_file() {
+fn renders_server_and_credentials() {
     let client = Client {
         authority: "A".into(),
         pair: Pair {

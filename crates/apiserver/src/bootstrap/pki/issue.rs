@@ -1,4 +1,4 @@
-//! Making certificates, and looking into them.
+//! Issuing certificates, and checks of their fields.
 
 use std::net::IpAddr;
 
@@ -16,52 +16,52 @@ use x509_parser::x509::AttributeTypeAndValue;
 use super::{Pair, PkiError};
 use crate::access::authentication::node_certificates::ISSUED_BY_ADMINISTRATOR;
 
-/// As upstream's kubeadm has it.
+/// Validity periods (kubeadm's).
 const AUTHORITY_DAYS: i64 = 3650;
 const SIGNED_DAYS: i64 = 365;
 
-/// What a certificate is for.
+/// Purpose and subject of a certificate.
 #[derive(Clone, Copy)]
 pub(super) enum Purpose<'a> {
-    /// A server.
+    /// Server certificate.
     Serving {
-        /// The common name.
+        /// Common name.
         common_name: &'a str,
-        /// Its names and addresses.
+        /// DNS names and addresses.
         names: &'a [String],
     },
-    /// A client.
+    /// Client certificate.
     Client {
-        /// The common name.
+        /// Common name.
         user: &'a str,
-        /// The organization, "" for none.
+        /// Organization, "" for none.
         group: &'a str,
     },
-    /// An agent or another part of a node's machine, given out by hand.
-    OfNode {
-        /// The common name.
+    /// Client certificate of a node component, issued by hand.
+    NodeClient {
+        /// Common name.
         user: &'a str,
-        /// The organization.
+        /// Organization.
         group: &'a str,
     },
 }
 
-/// The beginning of an Ed25519 key in PKCS 8 (RFC 8410), before its 32 bytes.
+/// Prefix of an Ed25519 key in PKCS 8 (RFC 8410), before its 32 bytes.
 const ED25519_PKCS8_PREFIX: [u8; 16] = [
     0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20,
 ];
 const ED25519_SEED_BYTES: usize = 32;
 
-/// A key that nobody else has.
-pub(super) fn new_key() -> Result<KeyPair, PkiError> {
-    let what = "authority";
-    KeyPair::generate().map_err(|source| PkiError::Issue { what, source })
+/// Random key.
+pub(super) fn generate_key() -> Result<KeyPair, PkiError> {
+    let subject = "CA";
+    KeyPair::generate().map_err(|source| PkiError::Issue { subject, source })
 }
 
-/// An Ed25519 key that follows from the key of an authority and a purpose by HKDF (RFC 5869), always the same one.
-pub(super) fn derived_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
-    let what = "authority";
-    let failed = |source| PkiError::Issue { what, source };
+/// Ed25519 key, derived from the key of a CA and a purpose by HKDF (RFC 5869).
+pub(super) fn derive_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, PkiError> {
+    let subject = "CA";
+    let failed = |source| PkiError::Issue { subject, source };
     let secret = KeyPair::from_pem(&authority.key).map_err(failed)?.serialize_der();
     let mut seed = [0; ED25519_SEED_BYTES];
     let expanded = Salt::new(HKDF_SHA256, purpose).extract(&secret);
@@ -73,12 +73,12 @@ pub(super) fn derived_key(authority: &Pair, purpose: &[u8]) -> Result<KeyPair, P
     KeyPair::try_from(der).map_err(failed)
 }
 
-/// A new authority of this name and key.
-pub(super) fn authority(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
-    let what = "authority";
+/// New CA with this name and key.
+pub(super) fn create_ca(common_name: &str, key: KeyPair, now_seconds: i64) -> Result<Pair, PkiError> {
+    let subject = "CA";
     let mut params = CertificateParams::default();
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.distinguished_name = named(common_name, None);
+    params.distinguished_name = distinguished_name(common_name, None);
     params.key_usages = vec![
         KeyUsagePurpose::DigitalSignature,
         KeyUsagePurpose::KeyCertSign,
@@ -87,41 +87,42 @@ pub(super) fn authority(common_name: &str, key: KeyPair, now_seconds: i64) -> Re
     set_validity(&mut params, now_seconds, AUTHORITY_DAYS);
     let certificate = params
         .self_signed(&key)
-        .map_err(|source| PkiError::Issue { what, source })?;
+        .map_err(|source| PkiError::Issue { subject, source })?;
     Ok(Pair {
         certificate: certificate.pem(),
         key: key.serialize_pem(),
     })
 }
 
-/// A new certificate of an authority.
-pub(super) fn signed(
+/// New certificate, signed by a CA.
+pub(super) fn sign(
     issuer: &Issuer<'_, KeyPair>,
     purpose: Purpose<'_>,
     now_seconds: i64,
 ) -> Result<Pair, PkiError> {
-    let what = match purpose {
-        Purpose::Serving { .. } => "of the server",
-        Purpose::Client { .. } | Purpose::OfNode { .. } => "of a client",
+    let subject = match purpose {
+        Purpose::Serving { .. } => "serving",
+        Purpose::Client { .. } | Purpose::NodeClient { .. } => "client",
     };
-    let failed = |source| PkiError::Issue { what, source };
+    let failed = |source| PkiError::Issue { subject, source };
     let key = KeyPair::generate().map_err(failed)?;
     let mut params = match purpose {
         Purpose::Serving { common_name, names } => {
             let mut params = CertificateParams::new(names).map_err(failed)?;
-            params.distinguished_name = named(common_name, None);
+            params.distinguished_name = distinguished_name(common_name, None);
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
             params
         }
         Purpose::Client { user, group } => {
             let mut params = CertificateParams::default();
-            params.distinguished_name = named(user, Some(group).filter(|group| !group.is_empty()));
+            params.distinguished_name =
+                distinguished_name(user, Some(group).filter(|group| !group.is_empty()));
             params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ClientAuth];
             params
         }
-        Purpose::OfNode { user, group } => {
+        Purpose::NodeClient { user, group } => {
             let mut params = CertificateParams::default();
-            params.distinguished_name = named(user, Some(group));
+            params.distinguished_name = distinguished_name(user, Some(group));
             params
                 .distinguished_name
                 .push(DnType::OrganizationalUnitName, ISSUED_BY_ADMINISTRATOR);
@@ -132,10 +133,10 @@ pub(super) fn signed(
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
     params.use_authority_key_identifier_extension = true;
     set_validity(&mut params, now_seconds, SIGNED_DAYS);
-    if let Purpose::OfNode { .. } = purpose {
-        // It says to the second when the certificate was signed: what counts is decided by that.
-        let begin = time::OffsetDateTime::from_unix_timestamp(now_seconds - BACKDATE_SECONDS);
-        params.not_before = begin.unwrap_or(params.not_before);
+    if let Purpose::NodeClient { .. } = purpose {
+        // The authenticator checks the time of issue to the second.
+        let not_before = time::OffsetDateTime::from_unix_timestamp(now_seconds - BACKDATE_SECONDS);
+        params.not_before = not_before.unwrap_or(params.not_before);
     }
     let certificate = params.signed_by(&key, issuer).map_err(failed)?;
     Ok(Pair {
@@ -144,14 +145,14 @@ pub(super) fn signed(
     })
 }
 
-/// Whether a certificate is good until after a time.
-pub(super) fn ends_after(certificate: &str, seconds: i64) -> bool {
-    looking_into(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
+/// True if a certificate expires after a time.
+pub(super) fn expires_after(certificate: &str, seconds: i64) -> bool {
+    with_parsed(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
 }
 
-/// Returns true if an administrator issued the certificate after a time.
+/// True if an administrator issued the certificate after a time.
 pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
-    looking_into(certificate, |c| {
+    with_parsed(certificate, |c| {
         let mut units = c.subject().iter_organizational_unit();
         let begin = c.validity().not_before.timestamp();
         units.any(|unit| unit.as_str() == Ok(ISSUED_BY_ADMINISTRATOR)) && begin + BACKDATE_SECONDS > seconds
@@ -159,9 +160,9 @@ pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
     .unwrap_or(false)
 }
 
-/// Whether a certificate names this user as a member of this group, or of none if that is "".
-pub(super) fn is_of(certificate: &str, user: &str, group: &str) -> bool {
-    looking_into(certificate, |c| {
+/// True if the subject is this user as a member of this group, or of no group if that is "".
+pub(super) fn has_subject(certificate: &str, user: &str, group: &str) -> bool {
+    with_parsed(certificate, |c| {
         let subject = c.subject();
         let (mut names, mut groups) = (subject.iter_common_name(), subject.iter_organization());
         let text = |name: Option<&AttributeTypeAndValue<'_>>| {
@@ -174,9 +175,9 @@ pub(super) fn is_of(certificate: &str, user: &str, group: &str) -> bool {
     .unwrap_or(false)
 }
 
-/// Whether a certificate was signed by an authority, going by the key that both name.
+/// True if a CA signed a certificate, by the key identifiers of both.
 pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
-    let issuer = looking_into(certificate, |c| {
+    let issuer = with_parsed(certificate, |c| {
         c.iter_extensions()
             .find_map(|extension| match extension.parsed_extension() {
                 ParsedExtension::AuthorityKeyIdentifier(key) => {
@@ -185,7 +186,7 @@ pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
                 _ => None,
             })
     });
-    let own = looking_into(authority, |c| {
+    let own = with_parsed(authority, |c| {
         c.iter_extensions()
             .find_map(|extension| match extension.parsed_extension() {
                 ParsedExtension::SubjectKeyIdentifier(key) => Some(key.0.to_vec()),
@@ -195,9 +196,9 @@ pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
     matches!((issuer, own), (Some(Some(issuer)), Some(Some(own))) if issuer == own)
 }
 
-/// Whether a certificate names all of `names`.
-pub(super) fn names_all(certificate: &str, names: &[String]) -> bool {
-    let named = looking_into(certificate, |c| {
+/// True if a certificate is valid for all names and addresses.
+pub(super) fn has_names(certificate: &str, names: &[String]) -> bool {
+    let named = with_parsed(certificate, |c| {
         let Ok(Some(extension)) = c.subject_alternative_name() else {
             return Vec::new();
         };
@@ -211,9 +212,9 @@ pub(super) fn names_all(certificate: &str, names: &[String]) -> bool {
     named.is_some_and(|named: Vec<String>| names.iter().all(|name| named.contains(name)))
 }
 
-/// Whether a certificate is for a key.
+/// True if a certificate belongs to a key.
 pub(super) fn is_for_key(certificate: &str, key: &KeyPair) -> bool {
-    looking_into(certificate, |c| {
+    with_parsed(certificate, |c| {
         c.public_key().subject_public_key.data == key.der_bytes()
     })
     .unwrap_or(false)
@@ -232,13 +233,13 @@ fn name_text(name: &GeneralName<'_>) -> Option<String> {
     }
 }
 
-fn looking_into<T>(certificate: &str, look: impl FnOnce(&X509Certificate<'_>) -> T) -> Option<T> {
+fn with_parsed<T>(certificate: &str, read: impl FnOnce(&X509Certificate<'_>) -> T) -> Option<T> {
     let pem = Pem::iter_from_buffer(certificate.as_bytes()).next()?.ok()?;
     let parsed = pem.parse_x509().ok()?;
-    Some(look(&parsed))
+    Some(read(&parsed))
 }
 
-fn named(common_name: &str, organization: Option<&str>) -> DistinguishedName {
+fn distinguished_name(common_name: &str, organization: Option<&str>) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, common_name);
     if let Some(organization) = organization {
@@ -247,7 +248,7 @@ fn named(common_name: &str, organization: Option<&str>) -> DistinguishedName {
     name
 }
 
-/// From yesterday, so that a clock that is some hours behind does not matter.
+/// Sets the validity from yesterday on, for hosts whose clock is some hours slow.
 fn set_validity(params: &mut CertificateParams, now_seconds: i64, days: i64) {
     let (year, month, day) = day_of(now_seconds - 86_400);
     params.not_before = rcgen::date_time_ymd(year, month, day);

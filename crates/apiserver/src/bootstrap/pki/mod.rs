@@ -1,6 +1,8 @@
-//! The cluster's certificate authority and what it signs: the serving certificate and the administrator's client
-//! certificate; and the authority of nodes' agents as servers, which the API server alone trusts, and only when it asks an
-//! agent. All of it lives in one directory, is used again at the next start and renewed in time.
+//! Certificate authorities and their certificates.
+//!
+//! The cluster CA signs the serving certificate of the API server and client certificates. The kubelet serving CA signs serving
+//! certificates of node agents; only the API server trusts it, for its connections to agents. All files are in one
+//! directory. They are used again at the next start, and renewed before they expire.
 
 mod issue;
 
@@ -14,92 +16,91 @@ use trust::private_file;
 
 use issue::Purpose;
 
-/// A certificate that ends within this time is renewed at the start.
+/// Remaining validity below which a certificate is renewed.
 const RENEW_BEFORE_DAYS: i64 = 30;
-/// A certificate of a node's machine is given out again for this long: without a Node it counts for an hour only.
+/// Age up to which the certificate of a node component is used again: without a Node it is valid for one hour only.
 const NODE_REUSE_SECONDS: i64 = 600;
-/// The files of the cluster's authority, and of the one of nodes' agents as servers.
+/// File names of the cluster CA and of the kubelet serving CA.
 const AUTHORITY: &str = "ca";
 const KUBELET_SERVING_AUTHORITY: &str = "kubelet-serving-ca";
 
-/// Why certificates cannot be had.
+/// Failure to read or issue certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum PkiError {
-    /// A file could not be read or written; retrying helps when that is mended.
+    /// A file is not readable or writable. A retry helps after the cause is removed.
     #[error("cannot use {}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the file system.
         source: io::Error,
     },
-    /// A file holds no usable certificate or key. Removing both the `.crt` and the `.key` has them made anew.
-    #[error("{} cannot be used: {reason}; remove it and its .crt or .key to have them made anew", path.display())]
+    /// A file holds no usable certificate or key. After the removal of `.crt` and `.key`, both are issued again.
+    #[error("{} cannot be used: {reason}; remove its .crt and .key to issue both again", path.display())]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the content.
         reason: String,
     },
-    /// A certificate could not be made.
-    #[error("cannot make the certificate {what}: {source}")]
+    /// A certificate cannot be issued.
+    #[error("cannot issue the {subject} certificate: {source}")]
     Issue {
-        /// Name of the object.
-        what: &'static str,
-        /// Why.
+        /// Kind of the certificate: `CA`, `serving` or `client`.
+        subject: &'static str,
+        /// Error of the certificate library.
         source: rcgen::Error,
     },
 }
 
-/// A certificate and its key, both PEM.
+/// Certificate and key, both PEM.
 #[derive(Clone)]
 pub struct Pair {
-    /// The certificate.
+    /// Certificate.
     pub certificate: String,
-    /// The key, PKCS 8.
+    /// Key, PKCS 8.
     pub key: String,
 }
 
-/// All certificates of a server.
+/// Certificates of a server.
 #[derive(Clone)]
 pub struct Pki {
-    /// The authority's certificate, PEM: clients trust it, and the server trusts the clients that it signed.
+    /// Cluster CA certificate, PEM. Clients verify the server by it, and the server its clients.
     pub authority: String,
-    /// The certificate of the authority of nodes' agents as servers, PEM. The server trusts it when it asks an agent; no
-    /// client of the API trusts it.
+    /// Kubelet serving CA certificate, PEM. The server verifies node agents by it; no client of the API trusts it.
     pub kubelet_serving_authority: String,
-    /// For the server.
+    /// Serving certificate.
     pub serving: Pair,
-    /// For the administrator: user `kubernetes-admin`, group `system:masters`.
+    /// Client certificate of the administrator: user `kubernetes-admin`, group `system:masters`.
     pub admin: Pair,
 }
 
-/// A client, or a node's agent as a server, that an authority answers for.
+/// Certificate of a client or of a node agent, with the cluster CA.
 #[derive(Clone)]
 pub struct Client {
-    /// The certificate of the cluster's authority, PEM, which the other side's is checked by.
+    /// Cluster CA certificate, PEM, by which the peer is verified.
     pub authority: String,
-    /// Its own.
+    /// Certificate and key.
     pub pair: Pair,
 }
 
-/// The certificate of a client: `user`, a member of `group` if that is not "". It is kept in `directory`, the one of the
-/// authority, as `NAME.crt` and `NAME.key`, and made anew when it is about to end or is somebody else's. One of a node's
-/// machine is made anew after ten minutes and says that it was given out by hand.
+/// Client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and `NAME.key` in `directory`, that
+/// of the cluster CA, are used again until they expire soon or have another subject. The certificate of a node component is
+/// used again for ten minutes, and is marked as issued by hand.
 ///
 /// # Errors
-/// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
+/// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
 pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<Client, PkiError> {
     let files = Files { directory };
     let authority = files.authority()?;
     let now_seconds = jiff::Timestamp::now().as_second();
-    let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+    let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
     let issuer = files.issuer(AUTHORITY, &authority)?;
     let is_of_node = NodeIdentity::of(user, &[group]).is_some();
     let pair = match files.read(name)? {
         Some(pair)
-            if issue::ends_after(&pair.certificate, good_until)
-                && issue::is_of(&pair.certificate, user, group)
+            if issue::expires_after(&pair.certificate, valid_until)
+                && issue::has_subject(&pair.certificate, user, group)
                 && issue::is_signed_by(&pair.certificate, &authority.certificate)
                 && (!is_of_node
                     || issue::is_by_hand_since(&pair.certificate, now_seconds - NODE_REUSE_SECONDS)) =>
@@ -108,10 +109,10 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
         }
         _ => {
             let purpose = match is_of_node {
-                true => Purpose::OfNode { user, group },
+                true => Purpose::NodeClient { user, group },
                 false => Purpose::Client { user, group },
             };
-            files.write(name, issue::signed(&issuer, purpose, now_seconds)?)?
+            files.write(name, issue::sign(&issuer, purpose, now_seconds)?)?
         }
     };
     Ok(Client {
@@ -120,13 +121,12 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
     })
 }
 
-/// The serving certificate of a node's agent, by which the API server knows it: good for the node's name and addresses, and
-/// signed by the authority of agents alone, so that no client of the API takes the agent for the API server. It is kept in
-/// `directory`, the one of the authorities, as `serving-NODE.crt` and `serving-NODE.key`, and made anew when it is about to
-/// end, not good for all of them, or signed by the cluster's authority, as by earlier versions.
+/// Serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA signs it, so that no client
+/// of the API accepts the agent as API server. The files `serving-NODE.crt` and `serving-NODE.key` in `directory` are used
+/// again until they expire soon, lack a name, or were signed by the cluster CA, as earlier versions did.
 ///
 /// # Errors
-/// See [`PkiError`]; one is that there is no authority, since no server has been started with the directory.
+/// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
 pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> Result<Client, PkiError> {
     let files = Files { directory };
     let authority = files.authority()?;
@@ -135,11 +135,11 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     names.extend(addresses.iter().map(IpAddr::to_string));
     let name = format!("serving-{node_name}");
     let now_seconds = jiff::Timestamp::now().as_second();
-    let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+    let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
     let pair = match files.read(&name)? {
         Some(pair)
-            if issue::ends_after(&pair.certificate, good_until)
-                && issue::names_all(&pair.certificate, &names)
+            if issue::expires_after(&pair.certificate, valid_until)
+                && issue::has_names(&pair.certificate, &names)
                 && issue::is_signed_by(&pair.certificate, &serving_authority.certificate) =>
         {
             pair
@@ -150,7 +150,7 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
                 names: &names,
             };
             let issuer = files.issuer(KUBELET_SERVING_AUTHORITY, &serving_authority)?;
-            files.write(&name, issue::signed(&issuer, purpose, now_seconds)?)?
+            files.write(&name, issue::sign(&issuer, purpose, now_seconds)?)?
         }
     };
     Ok(Client {
@@ -159,13 +159,12 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     })
 }
 
-/// Returns true if an authority signed the first certificate of a PEM text, according to the key identifiers.
+/// True if a CA signed the first certificate of a PEM text, by the key identifiers of both.
 pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
 }
 
-/// Names and addresses that a serving certificate is good for: how clients on this machine, in the cluster and
-/// outside call the server.
+/// Subject names and addresses of the serving certificate: for clients on this host, in the cluster and outside.
 pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]) -> Vec<String> {
     let mut names: Vec<String> = [
         "localhost",
@@ -190,8 +189,7 @@ pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]
 }
 
 impl Pki {
-    /// Reads what is in `directory` and makes what is missing, about to end, or not good for all of
-    /// `serving_names`.
+    /// Reads the certificates in `directory`, and issues those that are absent, expire soon, or lack one of `serving_names`.
     ///
     /// # Errors
     /// See [`PkiError`].
@@ -202,29 +200,29 @@ impl Pki {
         })?;
         let files = Files { directory };
         let now_seconds = jiff::Timestamp::now().as_second();
-        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         let (authority, is_new) = files.ensure_authority()?;
         let kubelet_serving_authority = files.ensure_kubelet_serving_authority(&authority)?;
         let issuer = files.issuer(AUTHORITY, &authority)?;
-        let keep = |pair: &Pair| !is_new && issue::ends_after(&pair.certificate, good_until);
+        let is_reusable = |pair: &Pair| !is_new && issue::expires_after(&pair.certificate, valid_until);
         let serving = match files.read("apiserver")? {
-            Some(pair) if keep(&pair) && issue::names_all(&pair.certificate, serving_names) => pair,
+            Some(pair) if is_reusable(&pair) && issue::has_names(&pair.certificate, serving_names) => pair,
             _ => {
                 let purpose = Purpose::Serving {
                     common_name: "kube-apiserver",
                     names: serving_names,
                 };
-                files.write("apiserver", issue::signed(&issuer, purpose, now_seconds)?)?
+                files.write("apiserver", issue::sign(&issuer, purpose, now_seconds)?)?
             }
         };
         let admin = match files.read("admin")? {
-            Some(pair) if keep(&pair) => pair,
+            Some(pair) if is_reusable(&pair) => pair,
             _ => {
                 let purpose = Purpose::Client {
                     user: "kubernetes-admin",
                     group: "system:masters",
                 };
-                files.write("admin", issue::signed(&issuer, purpose, now_seconds)?)?
+                files.write("admin", issue::sign(&issuer, purpose, now_seconds)?)?
             }
         };
         Ok(Pki {
@@ -236,7 +234,7 @@ impl Pki {
     }
 }
 
-/// The directory with the pairs, `NAME.crt` and `NAME.key`.
+/// Directory of the pairs `NAME.crt` and `NAME.key`.
 struct Files<'d> {
     directory: &'d Path,
 }
@@ -245,33 +243,33 @@ impl Files<'_> {
     fn authority(&self) -> Result<Pair, PkiError> {
         self.read(AUTHORITY)?.ok_or_else(|| PkiError::Unusable {
             path: self.path(AUTHORITY, "crt"),
-            reason: "there is no authority yet; start the API server first".to_owned(),
+            reason: "there is no cluster CA yet; start the API server first".to_owned(),
         })
     }
 
-    /// The cluster's authority, made where it is missing or about to end; whether it is new.
+    /// Cluster CA, created if it is absent or expires soon. Returns true if it is new.
     fn ensure_authority(&self) -> Result<(Pair, bool), PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
-        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(AUTHORITY)? {
-            Some(pair) if issue::ends_after(&pair.certificate, good_until) => Ok((pair, false)),
+            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok((pair, false)),
             _ => {
-                let pair = issue::authority("portolan-ca", issue::new_key()?, now_seconds)?;
+                let pair = issue::create_ca("portolan-ca", issue::generate_key()?, now_seconds)?;
                 Ok((self.write(AUTHORITY, pair)?, true))
             }
         }
     }
 
-    /// The authority of agents as servers, made where it is missing or about to end. Its key follows from that of the
-    /// cluster's authority, so that servers which share that one trust the same agents.
+    /// Kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the cluster CA, so that servers
+    /// with the same cluster CA trust the same agents.
     fn ensure_kubelet_serving_authority(&self, authority: &Pair) -> Result<Pair, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
-        let good_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
+        let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;
         match self.read(KUBELET_SERVING_AUTHORITY)? {
-            Some(pair) if issue::ends_after(&pair.certificate, good_until) => Ok(pair),
+            Some(pair) if issue::expires_after(&pair.certificate, valid_until) => Ok(pair),
             _ => {
-                let key = issue::derived_key(authority, b"portolan kubelet-serving authority")?;
-                let pair = issue::authority("portolan-kubelet-serving-ca", key, now_seconds)?;
+                let key = issue::derive_key(authority, b"portolan kubelet-serving authority")?;
+                let pair = issue::create_ca("portolan-kubelet-serving-ca", key, now_seconds)?;
                 self.write(KUBELET_SERVING_AUTHORITY, pair)
             }
         }
@@ -290,8 +288,8 @@ impl Files<'_> {
         };
         let fits = KeyPair::from_pem(&key).is_ok_and(|key| issue::is_for_key(&certificate, &key));
         if matches!(name, AUTHORITY | KUBELET_SERVING_AUTHORITY) && !fits {
-            // Everybody who trusts this authority would be cut off by a new one: a person has to decide.
-            let reason = "certificate and key do not belong together".to_owned();
+            // No client trusts a new CA, so a person has to decide.
+            let reason = "certificate and key do not match".to_owned();
             return Err(PkiError::Unusable {
                 path: self.path(name, "crt"),
                 reason,
@@ -300,7 +298,7 @@ impl Files<'_> {
         Ok(fits.then_some(Pair { certificate, key }))
     }
 
-    /// The key first: a crash between the two leaves a pair that does not fit, which is made anew.
+    /// Writes the key first: a crash between the two leaves a pair that does not match, which is issued again.
     fn write(&self, name: &str, pair: Pair) -> Result<Pair, PkiError> {
         for (extension, contents) in [("key", &pair.key), ("crt", &pair.certificate)] {
             let path = self.path(name, extension);

@@ -11,7 +11,7 @@ fn names(extra: &str) -> Vec<String> {
 }
 
 #[test]
-fn names_cover_how_clients_call_the_server() {
+fn serving_names_cover_local_and_cluster_clients() {
     let names = names("box");
     for name in [
         "localhost",
@@ -27,7 +27,7 @@ fn names_cover_how_clients_call_the_server() {
 }
 
 #[test]
-fn certificates_are_private_and_used_again() {
+fn certificates_are_private_and_reused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("pki");
     let first = Pki::open(&path, &names("box")).unwrap();
@@ -42,7 +42,7 @@ fn certificates_are_private_and_used_again() {
 }
 
 #[test]
-fn a_new_name_renews_the_serving_certificate_only() {
+fn new_name_renews_the_serving_certificate_only() {
     let directory = tempfile::tempdir().unwrap();
     let first = Pki::open(directory.path(), &names("box")).unwrap();
     let second = Pki::open(directory.path(), &names("other")).unwrap();
@@ -52,7 +52,7 @@ fn a_new_name_renews_the_serving_certificate_only() {
 }
 
 #[test]
-fn a_lost_key_has_the_pair_made_anew_but_never_the_authority() {
+fn damaged_key_reissues_the_pair_but_never_the_ca() {
     let directory = tempfile::tempdir().unwrap();
     let first = Pki::open(directory.path(), &names("box")).unwrap();
     std::fs::write(directory.path().join("admin.key"), "nonsense").unwrap();
@@ -66,20 +66,20 @@ fn a_lost_key_has_the_pair_made_anew_but_never_the_authority() {
 }
 
 #[test]
-fn certificates_about_to_end_are_recognized() {
-    let pair = issue::authority("portolan-ca", issue::new_key().unwrap(), 1_700_000_000).unwrap();
-    assert!(issue::ends_after(
+fn recognizes_certificates_that_expire_soon() {
+    let pair = issue::create_ca("portolan-ca", issue::generate_key().unwrap(), 1_700_000_000).unwrap();
+    assert!(issue::expires_after(
         &pair.certificate,
         1_700_000_000 + 3_000 * 86_400
     ));
-    assert!(!issue::ends_after(
+    assert!(!issue::expires_after(
         &pair.certificate,
         1_700_000_000 + 4_000 * 86_400
     ));
 }
 
 #[test]
-fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
+fn client_certificate_is_reused_while_valid() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let missing = client(path, "kube-proxy", "system:kube-proxy", "").err().unwrap();
@@ -89,8 +89,8 @@ fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
     );
     Pki::open(path, &serving_names("box", "cluster.local", &[])).unwrap();
     let first = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
-    let again = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
-    assert_eq!(first.pair.certificate, again.pair.certificate);
+    let second = client(path, "kube-proxy", "system:kube-proxy", "").unwrap();
+    assert_eq!(first.pair.certificate, second.pair.certificate);
     let other = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
     let of_node = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
     assert_eq!(other.pair.certificate, of_node.pair.certificate);
@@ -99,12 +99,12 @@ fn a_client_keeps_its_certificate_as_long_as_it_is_good() {
         std::fs::remove_file(path.join(file)).unwrap();
     }
     Pki::open(path, &serving_names("box", "cluster.local", &[])).unwrap();
-    let anew = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
-    assert_ne!(other.pair.certificate, anew.pair.certificate);
+    let reissued = client(path, "kube-proxy", "system:node:n", "system:nodes").unwrap();
+    assert_ne!(other.pair.certificate, reissued.pair.certificate);
 }
 
 #[test]
-fn agents_serve_by_an_authority_that_clients_of_the_api_do_not_trust() {
+fn agents_are_signed_by_a_ca_that_api_clients_do_not_trust() {
     let [one, other] = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let names = serving_names("box", "cluster.local", &[]);
     let pki = Pki::open(one.path(), &names).unwrap();
@@ -115,7 +115,7 @@ fn agents_serve_by_an_authority_that_clients_of_the_api_do_not_trust() {
         &pki.kubelet_serving_authority
     ));
     assert!(!is_signed_by(&serving.pair.certificate, &pki.authority));
-    // A server that shares the cluster's authority alone trusts the same agents.
+    // A server with only the same cluster CA trusts the same agents.
     for file in ["ca.crt", "ca.key"] {
         std::fs::copy(one.path().join(file), other.path().join(file)).unwrap();
     }
@@ -127,7 +127,7 @@ fn agents_serve_by_an_authority_that_clients_of_the_api_do_not_trust() {
 }
 
 #[test]
-fn a_certificate_of_an_earlier_version_is_made_anew() {
+fn reissues_agent_certificates_of_the_cluster_ca() {
     let directory = tempfile::tempdir().unwrap();
     let pki = Pki::open(directory.path(), &serving_names("box", "cluster.local", &[])).unwrap();
     let files = Files {
@@ -140,11 +140,11 @@ fn a_certificate_of_an_earlier_version_is_made_anew() {
         names: &["n1".to_owned()],
     };
     let now_seconds = jiff::Timestamp::now().as_second();
-    let old = issue::signed(&issuer, purpose, now_seconds).unwrap();
+    let old = issue::sign(&issuer, purpose, now_seconds).unwrap();
     files.write("serving-n1", old).unwrap();
-    let anew = node_serving(directory.path(), "n1", &[]).unwrap();
+    let reissued = node_serving(directory.path(), "n1", &[]).unwrap();
     assert!(is_signed_by(
-        &anew.pair.certificate,
+        &reissued.pair.certificate,
         &pki.kubelet_serving_authority
     ));
 }

@@ -16,11 +16,11 @@ use crate::failure::Failure;
 /// Handling of unknown and duplicate fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FieldValidation {
-    /// They are dropped.
+    /// Drops them.
     Ignore,
-    /// They are dropped, with a `Warning` header each.
+    /// Drops them, with a `Warning` header each.
     Warn,
-    /// The request is refused.
+    /// Rejects the request.
     Strict,
 }
 
