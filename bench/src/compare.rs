@@ -1,4 +1,4 @@
-//! Two builds by turns: every figure that a benchmark prints, as a ratio of medians with the spread of the rounds.
+//! Comparison of two builds: every figure of a benchmark as ratio of medians, with the spread over the rounds.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,18 +14,18 @@ mod tests;
 /// Flags of `bench compare`.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// The `bench` of the other build, with its `portolan` beside it
+    /// Path of `bench` of the other build, with `portolan` in the same directory
     #[arg(long, value_name = "FILE")]
     other_build: PathBuf,
-    /// Rounds; each build has one turn a round, and the order changes
+    /// Number of rounds; each runs both builds, in alternating order
     #[arg(long, default_value_t = 10)]
     rounds: usize,
-    /// The benchmark with its flags
+    /// Benchmark with its flags
     #[arg(last = true, required = true)]
     benchmark: Vec<String>,
 }
 
-/// One figure: the printed line without its numbers, and the position of the number in it.
+/// A figure: the printed line without its numbers, and the position of a number in it.
 type Figure = (String, usize);
 
 /// Values of one figure, in the order of the rounds.
@@ -35,7 +35,7 @@ struct Values {
     other: Vec<f64>,
 }
 
-/// Runs the benchmark with both builds by turns and prints the figures.
+/// Runs the benchmark with both builds alternately and prints the figures.
 ///
 /// # Errors
 /// A build does not start, or a run fails.
@@ -46,8 +46,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         let is_other_first = round % 2 == 1;
         for is_other in [is_other_first, !is_other_first] {
             let program = if is_other { &flags.other_build } else { &this };
-            let printed = print_of(program, &flags.benchmark)?;
-            for (figure, value) in printed.lines().flat_map(figures_of) {
+            let output = output_of(program, &flags.benchmark)?;
+            for (figure, value) in output.lines().flat_map(figures_of) {
                 let values = figures.entry(figure).or_default();
                 let series = if is_other {
                     &mut values.other
@@ -68,18 +68,18 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn print_of(program: &Path, arguments: &[String]) -> Result<String, Failure> {
+fn output_of(program: &Path, arguments: &[String]) -> Result<String, Failure> {
     let output = Command::new(program)
         .args(arguments)
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err(format!("{} ended: {}", program.display(), output.status).into());
+        return Err(format!("{} exited: {}", program.display(), output.status).into());
     }
     Ok(String::from_utf8(output.stdout)?)
 }
 
-/// The numbers of a line. A number is a word of its own, with or without a unit behind it.
+/// Numbers of a line. A number is a word of its own, optionally followed by a unit.
 fn figures_of(line: &str) -> Vec<(Figure, f64)> {
     let mut label = String::new();
     let mut values = Vec::new();
@@ -110,7 +110,7 @@ fn figures_of(line: &str) -> Vec<(Figure, f64)> {
         .collect()
 }
 
-/// The line with the number at a position in brackets.
+/// The line, with brackets around the number at a position.
 fn mark(line: &str, position: usize) -> String {
     let mut number = 0;
     let marked = line.chars().map(|character| {
@@ -123,7 +123,7 @@ fn mark(line: &str, position: usize) -> String {
     marked.collect()
 }
 
-/// Nothing for a figure that is the same in each run, such as a count of the benchmark's own, or that one build lacks.
+/// Row of a figure; `None` if it is the same in each run, such as a flag of the benchmark, or missing in one build.
 fn row(values: &Values) -> Option<String> {
     let (this, other) = (median(&values.this)?, median(&values.other)?);
     let all = values.this.iter().chain(&values.other);

@@ -1,4 +1,4 @@
-//! What many Services and endpoints cost an API server: creating and listing them, memory, the time to start with them.
+//! Cost of many Services and endpoints for an API server: creation, lists, memory, start.
 
 use std::process::ExitCode;
 use std::time::Instant;
@@ -9,20 +9,20 @@ use client::{Client, Config, JSON};
 use http::Method;
 
 use crate::Failure;
+use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::server::{self, ServerFlags};
-use crate::world;
 
 /// Flags of `bench list`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Services
+    /// Number of Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
-    /// Endpoints of each, in a slice
+    /// Number of endpoints per Service
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
-    /// How often each list is read
+    /// Number of reads of each list
     #[arg(long, default_value_t = 20)]
     reads: usize,
     #[command(flatten)]
@@ -34,13 +34,13 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     server::run(
         &flags.server,
         async |config| measure(flags, config).await,
-        |setting| {
+        |environment| {
             let started = Instant::now();
-            setting.restart_api()?;
+            environment.restart_api()?;
             println!("start with all of it: {:.3} s", started.elapsed().as_secs_f64());
             println!(
                 "server resident memory after the start: {:.1} MiB",
-                setting.apiserver.resident_mib()?
+                environment.apiserver.resident_mib()?
             );
             Ok(())
         },
@@ -52,7 +52,7 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
         .map(|_| Client::new(config.clone()))
         .collect::<Result<Vec<_>, _>>()?;
     let started = Instant::now();
-    world::create(&clients, flags.services, flags.endpoints).await?;
+    fixtures::create_services(&clients, flags.services, flags.endpoints).await?;
     println!(
         "{} Services and slices with {} endpoints created in {:.1} s",
         flags.services,
@@ -70,7 +70,7 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
                 .len();
             times.push(started.elapsed());
         }
-        let times = Percentiles::of(times).ok_or("nothing was measured")?;
+        let times = Percentiles::of(times).ok_or("no measurement")?;
         println!(
             "list {path}, {:.1} MB: p50 {:.1} ms, p99 {:.1} ms",
             bytes as f64 / 1e6,

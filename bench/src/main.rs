@@ -1,32 +1,32 @@
-//! The benchmarks behind every figure that Portolan claims. Each starts the program that it measures, in
-//! network namespaces of its own where packets are sent, and prints one line a figure.
+//! Benchmarks behind every published figure. Each starts the measured program, in network namespaces of its own if it sends
+//! packets, and prints one line per figure.
 //!
-//! Any of them can be pointed at another implementation by a command line in the place of Portolan's.
+//! Most benchmarks can measure another implementation, by its command line or kubeconfig.
 
-mod at_once;
 mod balancer;
 mod compare;
+mod concurrent;
 mod controllers;
 mod dns;
 mod edge;
+mod environment;
+mod fixtures;
 mod lists;
 mod percentiles;
 mod process;
 mod proxy;
 mod server;
 mod services;
-mod setting;
 mod siege;
 mod standalone;
 mod traffic;
 mod watches;
-mod world;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-/// What a benchmark ends with if it cannot be run.
+/// Error that ends a benchmark.
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Benchmarks of Portolan.
@@ -39,45 +39,41 @@ struct Flags {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
-    /// Create Services through the API: rate, latency and the server's memory
+    /// Create Services: rate, latency, CPU and memory of the API server
     CreateServices(services::Flags),
-    /// Change EndpointSlices that many watches see: time from a change to the last of them
+    /// Change watched EndpointSlices: latency until the last of many watches
     Watch(watches::Flags),
-    /// Create Services with slices and list them: times, the server's memory, the time of a start
+    /// Create and list Services and EndpointSlices: latency, memory and start time of the API server
     List(lists::Flags),
-    /// Start the proxy beside many Services: time until the last one answers, memory; then replace an
-    /// endpoint again and again: time from the write until a connection reaches the new one
+    /// Start the proxy with many Services and replace endpoints: start time, latency of changes, memory
     Proxy(proxy::Flags),
-    /// Give Services load balancers' addresses: time until one is announced, and until it moves when its owner dies
+    /// Assign and move load-balancer addresses: time until an address is announced, failover time
     Balancer(balancer::Flags),
-    /// Replace the process that announces and serves an address of the edge, as an upgrade does: how long nobody says who has
-    /// it, and what clients notice
+    /// Replace the process that announces and serves an address: time without ARP replies, failed connections
     Upgrades(balancer::upgrades::Flags),
-    /// Keep EndpointSlices of many Pods: latency, writes, time to start and memory of the controllers
+    /// Maintain EndpointSlices of many Pods: latency, writes, start time and memory of the controllers
     Controllers(controllers::Flags),
-    /// Connect through a Service and directly: latency, throughput, and the proxy's memory with many connections
+    /// Connect through a Service and directly: latency, throughput, memory of the proxy
     Traffic(traffic::Flags),
-    /// Start `portolan up`: time until its first Service answers; memory and CPU at rest
+    /// Start `portolan up`: time until the first Service answers, idle memory and CPU
     Up(standalone::UpFlags),
-    /// Start many Pods under `portolan up`: time until all are ready, memory, CPU
+    /// Start many Pods with `portolan up`: time until all are ready, memory, CPU
     Pods(standalone::PodsFlags),
-    /// Replace the Pods of a Deployment under load: requests that fail
+    /// Replace the Pods of a Deployment under load: failed requests, latency
     Rollout(standalone::RolloutFlags),
-    /// Send streams, connections and TLS handshakes through the edge and through haproxy by turns: rates, CPU; memory of
-    /// idle connections
+    /// Compare the edge with haproxy: streams, connections, TLS handshakes, memory of idle connections
     Edge(edge::Flags),
-    /// The edge that `bench edge` measures
+    /// Run the edge that `bench edge` measures
     #[command(hide = true)]
     EdgeUnderTest(edge::UnderTestFlags),
-    /// Attack `portolan up` in one way after the other: an administrator's request, a Node's Lease, an endpoint's change and
-    /// the server's memory meanwhile
+    /// Attack `portolan up`: latency of requests, Lease renewals and endpoint changes, memory of the server
     Siege(siege::Flags),
-    /// The attacker of `bench siege`
+    /// Run the attacker of `bench siege`
     #[command(hide = true)]
     SiegeAttacker(siege::AttackerFlags),
-    /// Run a benchmark with two builds by turns: each figure as a ratio
+    /// Run a benchmark with two builds alternately and print the ratio of each figure
     Compare(compare::Flags),
-    /// Ask DNS for cluster IPs: server CPU a query, and memory
+    /// Query the DNS server: rate, latency, correctness, CPU and memory
     Dns(dns::Flags),
 }
 

@@ -1,4 +1,4 @@
-//! The measured process: started, watched through `/proc`, ended.
+//! Measured processes: CPU time and memory from `/proc`, signals, logs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,28 +9,28 @@ use rustix::process::Signal;
 
 use crate::Failure;
 
-/// USER_HZ, which is 100 on every architecture that Linux tells times of in `/proc` (proc_pid_stat(5)).
+/// USER_HZ, the unit of times in `/proc`, which is 100 on all architectures (proc_pid_stat(5)).
 const CLOCK_TICKS_PER_SECOND: f64 = 100.0;
 
-/// A process that ends with this value.
+/// Measured process; killed when the value is dropped.
 pub struct Measured {
     child: Child,
-    what: String,
+    name: String,
 }
 
 impl Measured {
-    /// Takes over a started process.
-    pub fn new(what: impl Into<String>, child: Child) -> Self {
-        let what = what.into();
-        Self { child, what }
+    /// Takes ownership of a started process; `name` is for errors.
+    pub fn new(name: impl Into<String>, child: Child) -> Self {
+        let name = name.into();
+        Self { child, name }
     }
 
-    /// Resident memory now, in MiB.
+    /// Resident memory in MiB.
     pub fn resident_mib(&self) -> Result<f64, Failure> {
         self.status_mib("VmRSS:")
     }
 
-    /// Peak of resident memory so far, in MiB.
+    /// Peak of resident memory in MiB.
     pub fn resident_mib_max(&self) -> Result<f64, Failure> {
         self.status_mib("VmHWM:")
     }
@@ -40,37 +40,37 @@ impl Measured {
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix(field))
-            .ok_or_else(|| format!("no {field} in the status of a process"))?;
+            .ok_or_else(|| format!("/proc/PID/status lacks {field}"))?;
         let kib: f64 = line.trim().trim_end_matches("kB").trim().parse()?;
         Ok(kib / 1024.0)
     }
 
-    /// Processor time used so far, user and system.
+    /// CPU time so far, user and system.
     pub fn cpu(&self) -> Result<Duration, Failure> {
         cpu_of(&self.child.id().to_string())
     }
 
-    /// An error if the process has ended.
+    /// Fails if the process has exited.
     pub fn must_run(&mut self) -> Result<(), Failure> {
         match self.child.try_wait()? {
             None => Ok(()),
-            Some(status) => Err(format!("{} ended: {status}", self.what).into()),
+            Some(status) => Err(format!("{} exited: {status}", self.name).into()),
         }
     }
 }
 
 impl Measured {
-    /// Asks the process to end, and waits until it has.
-    pub fn end_gracefully(&mut self) -> Result<(), Failure> {
+    /// Sends SIGTERM and waits for the exit.
+    pub fn terminate(&mut self) -> Result<(), Failure> {
         self.signal(Signal::TERM)?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Does something while the process is stopped.
-    pub fn stopped(&self, act: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
+    /// Runs `action` while the process is stopped by SIGSTOP.
+    pub fn while_stopped(&self, action: impl FnOnce() -> Result<(), Failure>) -> Result<(), Failure> {
         self.signal(Signal::STOP)?;
-        let result = act();
+        let result = action();
         self.signal(Signal::CONT)?;
         result
     }
@@ -80,38 +80,38 @@ impl Measured {
         Ok(rustix::process::kill_process(id, signal)?)
     }
 
-    /// Ends the process as a crash would.
-    pub fn end(&mut self) {
+    /// Sends SIGKILL and waits for the exit.
+    pub fn kill(&mut self) {
         if let Err(error) = self.child.kill().and_then(|()| self.child.wait()) {
-            eprintln!("bench: {} cannot be ended: {error}", self.what);
+            eprintln!("bench: failed to kill {}: {error}", self.name);
         }
     }
 }
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        self.end();
+        self.kill();
     }
 }
 
-/// Processor time that this process has used so far, user and system.
+/// CPU time of this process so far, user and system.
 pub fn own_cpu() -> Result<Duration, Failure> {
     cpu_of("self")
 }
 
 fn cpu_of(process: &str) -> Result<Duration, Failure> {
     let stat = fs::read_to_string(format!("/proc/{process}/stat"))?;
-    let fields = stat.rsplit(')').next().ok_or("a malformed stat file")?;
+    let fields = stat.rsplit(')').next().ok_or("malformed /proc/PID/stat")?;
     let mut ticks = fields.split_ascii_whitespace().skip(11).map(str::parse::<u64>);
     let (Some(Ok(user)), Some(Ok(system))) = (ticks.next(), ticks.next()) else {
-        return Err("a malformed stat file".into());
+        return Err("malformed /proc/PID/stat".into());
     };
     Ok(Duration::from_secs_f64(
         (user + system) as f64 / CLOCK_TICKS_PER_SECOND,
     ))
 }
 
-/// Portolan's own binary, beside this one.
+/// Path of the `portolan` binary, in the directory of this program.
 pub fn portolan() -> Result<PathBuf, Failure> {
     let path = std::env::current_exe()?.with_file_name("portolan");
     if path.exists() {
@@ -124,8 +124,8 @@ pub fn portolan() -> Result<PathBuf, Failure> {
     .into())
 }
 
-/// A command that logs to a file below `directory` and nowhere else.
-pub fn quiet(mut command: Command, directory: &std::path::Path, name: &str) -> Result<Command, Failure> {
+/// Redirects the output of a command to `NAME.log` in `directory`.
+pub fn with_log(mut command: Command, directory: &std::path::Path, name: &str) -> Result<Command, Failure> {
     let log = directory.join(format!("{name}.log"));
     let log = fs::OpenOptions::new().create(true).append(true).open(log)?;
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);

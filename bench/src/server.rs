@@ -1,4 +1,4 @@
-//! The API server that a benchmark measures: Portolan's in an enclosure, on either engine of its store, or any other.
+//! API server under test: Portolan with either store engine, or another one.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -7,25 +7,25 @@ use clap::Args;
 use client::Config;
 
 use crate::Failure;
+use crate::environment::{Environment, run_enclosed};
 use crate::process::own_cpu;
-use crate::setting::{Setting, enclosed};
 
-/// Flags of the benchmarks of API servers.
+/// Flags of benchmarks of the API server.
 #[derive(Clone, Debug, Args)]
 pub struct ServerFlags {
-    /// kubeconfig of another API server that is measured in the place of Portolan's
+    /// Measure the API server of this kubeconfig instead of Portolan
     #[arg(long, value_name = "FILE", conflicts_with = "etcd")]
     kubeconfig: Option<PathBuf>,
-    /// Keep the data in etcd, which has to be installed, in the place of the embedded store
+    /// Use etcd, which must be installed, instead of the embedded store
     #[arg(long)]
     etcd: bool,
 }
 
-/// Runs `measure` against the API server of the flags. For Portolan's, `tell` prints what its process used.
+/// Runs `measure` with the API server of the flags. For Portolan, the CPU time and memory are printed, and then `finish` runs.
 pub fn run(
     flags: &ServerFlags,
     measure: impl AsyncFnOnce(Config) -> Result<(), Failure> + Send,
-    tell: impl FnOnce(&mut Setting) -> Result<(), Failure>,
+    finish: impl FnOnce(&mut Environment) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
     if let Some(path) = &flags.kubeconfig {
         let config = Config::from_kubeconfig(path)?;
@@ -33,11 +33,11 @@ pub fn run(
         runtime.block_on(measure(config))?;
         return Ok(ExitCode::SUCCESS);
     }
-    enclosed(flags.etcd, |mut setting: Setting| {
-        let config = Config::from_kubeconfig(&setting.kubeconfig())?;
-        let (cpu, own) = (setting.apiserver.cpu()?, own_cpu()?);
-        setting.with_api(async || measure(config).await)?;
-        let (used, own) = (setting.apiserver.cpu()? - cpu, own_cpu()? - own);
+    run_enclosed(flags.etcd, |mut environment: Environment| {
+        let config = Config::from_kubeconfig(&environment.kubeconfig())?;
+        let (cpu, own) = (environment.apiserver.cpu()?, own_cpu()?);
+        environment.with_api(async || measure(config).await)?;
+        let (used, own) = (environment.apiserver.cpu()? - cpu, own_cpu()? - own);
         println!(
             "server CPU: {:.2} s, load generator's: {:.2} s",
             used.as_secs_f64(),
@@ -45,8 +45,8 @@ pub fn run(
         );
         println!(
             "server resident memory: {:.1} MiB",
-            setting.apiserver.resident_mib()?
+            environment.apiserver.resident_mib()?
         );
-        tell(&mut setting)
+        finish(&mut environment)
     })
 }

@@ -1,4 +1,4 @@
-//! How quickly the API creates Services.
+//! Rate and latency of creating Services.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -7,17 +7,17 @@ use clap::Args;
 use client::{Client, Config};
 
 use crate::Failure;
+use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::server::{self, ServerFlags};
-use crate::world;
 
 /// Flags of `bench create-services`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Services to create
+    /// Number of Services
     #[arg(long, default_value_t = 5_000)]
     services: usize,
-    /// Clients, each with a connection of its own and one request under way
+    /// Number of clients, each with one connection and one request in flight
     #[arg(long, default_value_t = 16)]
     clients: usize,
     #[command(flatten)]
@@ -52,7 +52,7 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
     }
     let elapsed = started.elapsed().as_secs_f64();
     let count = latencies.len();
-    let latencies = Percentiles::of(latencies).ok_or("nothing was measured")?;
+    let latencies = Percentiles::of(latencies).ok_or("no measurement")?;
     println!(
         "{count} Services by {} clients in {elapsed:.2} s: {:.0}/s",
         flags.clients,
@@ -69,9 +69,9 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
 async fn create_share(client: Client, number: usize, share: usize) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::with_capacity(share);
     for index in 0..share {
-        let service = world::service(&format!("bench-{number}-{index}"));
+        let service = fixtures::service(&format!("bench-{number}-{index}"));
         let started = Instant::now();
-        world::post(&client, &service).await?;
+        fixtures::post(&client, &service).await?;
         latencies.push(started.elapsed());
     }
     Ok(latencies)

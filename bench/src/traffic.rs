@@ -1,4 +1,4 @@
-//! What connections pay for going through a Service: against direct ones, with the proxy in any mode.
+//! Cost of connections through a Service compared with direct ones, for any mode of the proxy.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -9,65 +9,69 @@ use clap::Args;
 use testbed::Member;
 
 use crate::Failure;
-use crate::at_once::{at_once, lend_ports_again};
+use crate::concurrent::{rate_of, reuse_ports};
+use crate::environment::{Environment, TIMEOUT, run_enclosed};
+use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::process::{Measured, portolan};
-use crate::setting::{PATIENCE, Setting, enclosed};
-use crate::world;
 
 /// Port of the backend.
 const BACKEND_PORT: u16 = 8080;
-/// What is written at once to a stream.
+/// Size of a write to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
-/// How long one way goes on before the other one has its turn: a stream, which takes a while to find its speed, and
-/// connections.
-const STREAM_TURN: Duration = Duration::from_secs(1);
-const RATE_TURN: Duration = Duration::from_millis(200);
-/// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing at all.
-const ANSWER: u8 = b'a';
+/// Duration of a stream before the other path is measured; a stream needs a while to reach its rate.
+const STREAM_DURATION: Duration = Duration::from_secs(1);
+/// Duration of connections before the other path is measured.
+const RATE_DURATION: Duration = Duration::from_millis(200);
+/// First byte of a client that requests one byte.
+const ECHO: u8 = b'a';
+/// First byte of a client that requests the number of its bytes.
 const COUNT: u8 = b'c';
+/// First byte of a client that keeps its connection open.
 const HOLD: u8 = b'h';
 
 /// Flags of `bench traffic`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// `--proxy-mode` of the proxy
+    /// Mode of the proxy (`--proxy-mode`)
     #[arg(long, default_value = "userspace", value_name = "MODE")]
     mode: String,
-    /// Services beside the measured one, with ten endpoints each
+    /// Number of further Services with ten endpoints each
     #[arg(long, default_value_t = 0)]
     services: usize,
-    /// Connections, one after the other, each way
+    /// Number of consecutive connections on each path
     #[arg(long, default_value_t = 3_000)]
     connections: usize,
-    /// Clients that connect at the same time, again and again, each way
+    /// Number of concurrent clients on each path
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// Seconds of these, and of one stream, each way
+    /// Duration in seconds of concurrent clients and of a stream on each path
     #[arg(long, default_value_t = 5)]
     seconds: u64,
-    /// Connections that are open at the same time while the proxy's memory is read; each takes two file
-    /// descriptors of this program
+    /// Number of open connections while memory is read; each needs two file descriptors
     #[arg(long, default_value_t = 9_000)]
     open: usize,
-    /// Another proxy that is measured in the place of Portolan's: a command line for `sh`, in which
-    /// {kubeconfig} and {node} are replaced
+    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(false, |setting| {
-        let outside = setting.cluster.outside()?;
+    run_enclosed(false, |environment| {
+        let outside = environment.cluster.outside()?;
         let backend = IpAddr::V4(outside.plan.address.ipv4);
         outside.enter(|| serve(backend))??;
-        let service = setting.with_api(async || load(&setting, flags.services, backend).await)?;
-        let node = setting.cluster.nodes().next().ok_or("the testbed has no node")?;
-        let mut proxy = setting.start_component("the proxy", node, command(flags, &setting, node)?)?;
+        let service = environment.with_api(async || create(&environment, flags.services, backend).await)?;
+        let node = environment
+            .cluster
+            .nodes()
+            .next()
+            .ok_or("the testbed has no node")?;
+        let mut proxy = environment.start_component("proxy", node, command(flags, &environment, node)?)?;
         node.enter(|| wait_for(service))??;
         proxy.must_run()?;
-        node.enter(lend_ports_again)??;
+        node.enter(reuse_ports)??;
         let direct = SocketAddr::new(backend, BACKEND_PORT);
         node.enter(|| connections(flags, direct, service, &proxy))??;
         node.enter(|| rates(flags, direct, service, &proxy))??;
@@ -77,8 +81,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, Failure> {
-    let kubeconfig = setting.kubeconfig().display().to_string();
+fn command(flags: &Flags, environment: &Environment, node: &Member) -> Result<Command, Failure> {
+    let kubeconfig = environment.kubeconfig().display().to_string();
     if let Some(line) = &flags.command {
         let line = line
             .replace("{kubeconfig}", &kubeconfig)
@@ -96,20 +100,20 @@ fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, F
     Ok(command)
 }
 
-/// Creates the Service; returns its address.
-async fn load(setting: &Setting, services: usize, backend: IpAddr) -> Result<SocketAddr, Failure> {
-    let client = setting.client()?;
-    world::create(std::slice::from_ref(&client), services, 10).await?;
-    let answer = world::post(&client, &world::service("measured")).await?;
-    world::post(&client, &world::slice("measured", &[backend])).await?;
-    let ip: Ipv4Addr = answer["spec"]["clusterIP"]
+/// Creates the Services; returns the address of the measured one.
+async fn create(environment: &Environment, services: usize, backend: IpAddr) -> Result<SocketAddr, Failure> {
+    let client = environment.client()?;
+    fixtures::create_services(std::slice::from_ref(&client), services, 10).await?;
+    let created = fixtures::post(&client, &fixtures::service("measured")).await?;
+    fixtures::post(&client, &fixtures::slice("measured", &[backend])).await?;
+    let ip: Ipv4Addr = created["spec"]["clusterIP"]
         .as_str()
         .ok_or("no cluster IP")?
         .parse()?;
     Ok((ip, 80).into())
 }
 
-/// Starts the backend in this thread's namespace.
+/// Starts the backend in the namespace of the current thread.
 fn serve(address: IpAddr) -> std::io::Result<()> {
     let listener = TcpListener::bind((address, BACKEND_PORT))?;
     std::thread::spawn(move || {
@@ -117,10 +121,10 @@ fn serve(address: IpAddr) -> std::io::Result<()> {
         for mut stream in listener.incoming().flatten() {
             let mut first = [0];
             match stream.read_exact(&mut first).map(|()| first[0]) {
-                Ok(ANSWER) => drop(stream.write_all(&first)),
+                Ok(ECHO) => drop(stream.write_all(&first)),
                 Ok(COUNT) => drop(std::thread::spawn(move || count(stream))),
                 Ok(HOLD) if stream.write_all(&first).is_ok() => held.push(stream),
-                // A client that gave up is no concern of the backend's.
+                // The client closed the connection.
                 _ => {}
             }
         }
@@ -139,32 +143,32 @@ fn count(mut stream: TcpStream) -> std::io::Result<()> {
     }
 }
 
-/// Connects and asks for something.
-fn ask(to: SocketAddr, what: u8) -> std::io::Result<TcpStream> {
+/// Connects and sends the first byte.
+fn connect(to: SocketAddr, request: u8) -> std::io::Result<TcpStream> {
     let mut stream = TcpStream::connect_timeout(&to, Duration::from_secs(2))?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
-    stream.write_all(&[what])?;
+    stream.write_all(&[request])?;
     Ok(stream)
 }
 
-/// Connects, asks, and closes when the answer is there.
+/// Connects, exchanges one byte, and closes.
 fn exchange(to: SocketAddr) -> std::io::Result<()> {
-    ask(to, ANSWER)?.read_exact(&mut [0])
+    connect(to, ECHO)?.read_exact(&mut [0])
 }
 
 fn wait_for(service: SocketAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = exchange(service) {
         if Instant::now() > deadline {
-            return Err(format!("nobody answers at {service}: {error}").into());
+            return Err(format!("no answer from {service}: {error}").into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// Both ways by turns, so that whatever else the machine does meets both.
+/// Measures consecutive connections on alternating paths, so that other load of the host affects both.
 fn connections(
     flags: &Flags,
     direct: SocketAddr,
@@ -175,14 +179,14 @@ fn connections(
     let cpu = proxy.cpu()?;
     for _ in 0..flags.connections {
         for (to, times) in [direct, service].into_iter().zip(&mut times) {
-            let began = Instant::now();
+            let started = Instant::now();
             exchange(to)?;
-            times.push(began.elapsed());
+            times.push(started.elapsed());
         }
     }
     let cpu = proxy.cpu()? - cpu;
     let [direct, service] = times.map(Percentiles::of);
-    let (direct, service) = (direct.ok_or("no connections")?, service.ok_or("no connections")?);
+    let (direct, service) = (direct.ok_or("no measurement")?, service.ok_or("no measurement")?);
     println!(
         "connect, request, close, {} each: direct p50 {:.3} ms, p99 {:.3} ms; Service p50 {:.3} ms, p99 {:.3} ms; \
          {:.2} x direct, takes {:.2} x as long; {:.1} us of the proxy's CPU each",
@@ -198,17 +202,17 @@ fn connections(
     Ok(())
 }
 
-/// Both ways by turns, with several clients at the same time.
+/// Measures concurrent clients on alternating paths.
 fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
-    let turns = flags.seconds as f64 / RATE_TURN.as_secs_f64();
-    let mut passed = 0.0;
+    let turns = flags.seconds as f64 / RATE_DURATION.as_secs_f64();
+    let mut connections = 0.0;
     for _ in 0..turns as u64 {
-        direct_sum += at_once(flags.clients, RATE_TURN, || exchange(direct))?;
+        direct_sum += rate_of(flags.clients, RATE_DURATION, || exchange(direct))?;
         let before = proxy.cpu()?;
-        let began = Instant::now();
-        let rate = at_once(flags.clients, RATE_TURN, || exchange(service))?;
-        passed += rate * began.elapsed().as_secs_f64();
+        let started = Instant::now();
+        let rate = rate_of(flags.clients, RATE_DURATION, || exchange(service))?;
+        connections += rate * started.elapsed().as_secs_f64();
         service_sum += rate;
         cpu += proxy.cpu()? - before;
     }
@@ -216,16 +220,16 @@ fn rates(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measure
         "{} clients at once, {turns} times {:.1} s each: direct {:.0} connections a second, Service {:.0}; \
          {:.2} x direct; {:.1} us of the proxy's CPU each",
         flags.clients,
-        RATE_TURN.as_secs_f64(),
+        RATE_DURATION.as_secs_f64(),
         direct_sum / turns,
         service_sum / turns,
         service_sum / direct_sum,
-        cpu.as_secs_f64() * 1e6 / passed,
+        cpu.as_secs_f64() * 1e6 / connections,
     );
     Ok(())
 }
 
-/// Both ways by turns, a second each.
+/// Measures streams of one second on alternating paths.
 fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measured) -> Result<(), Failure> {
     let (mut direct_sum, mut service_sum, mut cpu) = (0.0, 0.0, Duration::ZERO);
     for _ in 0..flags.seconds {
@@ -246,25 +250,25 @@ fn streams(flags: &Flags, direct: SocketAddr, service: SocketAddr, proxy: &Measu
     Ok(())
 }
 
-/// Gbit/s that arrive in a second.
+/// Received rate of a stream in Gbit/s.
 fn stream(to: SocketAddr) -> Result<f64, Failure> {
-    let mut stream = ask(to, COUNT)?;
+    let mut stream = connect(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
-    let began = Instant::now();
-    while began.elapsed() < STREAM_TURN {
+    let started = Instant::now();
+    while started.elapsed() < STREAM_DURATION {
         stream.write_all(&chunk)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    let mut arrived = [0; 8];
-    stream.read_exact(&mut arrived)?;
-    Ok(u64::from_be_bytes(arrived) as f64 * 8e-9 / began.elapsed().as_secs_f64())
+    let mut received = [0; 8];
+    stream.read_exact(&mut received)?;
+    Ok(u64::from_be_bytes(received) as f64 * 8e-9 / started.elapsed().as_secs_f64())
 }
 
 fn memory(flags: &Flags, service: SocketAddr, proxy: &mut Measured) -> Result<(), Failure> {
     let before = proxy.resident_mib()?;
     let mut open = Vec::with_capacity(flags.open);
     for _ in 0..flags.open {
-        let mut stream = ask(service, HOLD)?;
+        let mut stream = connect(service, HOLD)?;
         stream.read_exact(&mut [0])?;
         open.push(stream);
     }

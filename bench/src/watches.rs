@@ -1,4 +1,4 @@
-//! How long a change takes to reach every one of many watches.
+//! Latency from a change to the last of many watches.
 
 mod connection;
 
@@ -19,59 +19,58 @@ use tokio::task::JoinSet;
 
 use self::connection::Connection;
 use crate::Failure;
+use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::server::{self, ServerFlags};
-use crate::world;
 
-/// Where the watched slices are, so that nobody else's changes are counted.
+/// Namespace of the watched EndpointSlices, so that other changes are not counted.
 const NAMESPACE: &str = "bench-watch";
-/// Writes under way at a time; more wait, and are told as such.
+/// Maximum number of writes in flight.
 const IN_FLIGHT_MAX: usize = 64;
-/// How long the last change may take to arrive.
-const ARRIVAL_LIMIT: Duration = Duration::from_secs(30);
+/// Timeout for the last change to arrive.
+const ARRIVAL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Flags of `bench watch`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Watches
+    /// Number of watches
     #[arg(long, default_value_t = 1_000)]
     watches: usize,
-    /// Connections that they share
+    /// Number of connections for the watches
     #[arg(long, default_value_t = 20)]
     connections: usize,
-    /// Changes a second
+    /// Changes per second
     #[arg(long, default_value_t = 500)]
     rate: u32,
-    /// Seconds of changes
+    /// Duration of the changes in seconds
     #[arg(long, default_value_t = 10)]
     seconds: u32,
-    /// EndpointSlices that are changed by turns
+    /// Number of EndpointSlices, changed in turn
     #[arg(long, default_value_t = 100)]
     slices: usize,
-    /// Endpoints of each
+    /// Number of endpoints per EndpointSlice
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
-    /// File that gets a line for each change: seconds since the first request, milliseconds from the answer to the writer
-    /// until the last watch had it
+    /// File for a line per change: seconds since the first write, latency in milliseconds
     #[arg(long, value_name = "FILE")]
     each: Option<PathBuf>,
     #[command(flatten)]
     server: ServerFlags,
 }
 
-/// When each change has reached how many watches, by its place in the order of changes. Every watch gets all changes in
-/// that order, so counting lines is enough.
+/// Arrival of changes at watches, by the index of the change. Every watch receives all changes in the same order, so that
+/// counting lines suffices.
 struct Arrivals {
     start: Instant,
     last_nanoseconds: Vec<AtomicU64>,
     count: Vec<AtomicU32>,
 }
 
-/// A change that was acknowledged.
+/// Acknowledged change.
 struct Write {
     revision: u64,
     sent: Instant,
-    answered: Instant,
+    acknowledged: Instant,
 }
 
 /// Runs the benchmark.
@@ -93,16 +92,16 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
         count: (0..changes).map(|_| AtomicU32::new(0)).collect(),
     });
     let path = format!("{}?watch=true&resourceVersion={start}", slices());
-    let mut reading = read(config, path, flags, arrivals.clone())?;
-    reading.ready().await?;
+    let mut reader = start_reader(config, path, flags, arrivals.clone())?;
+    reader.ready().await?;
     let mut writes = change(&writer, flags, changes).await?;
-    wait_for_last(&arrivals, flags.watches, &mut reading).await?;
+    wait_for_last(&arrivals, flags.watches, &mut reader).await?;
     writes.sort_unstable_by_key(|write| write.revision);
-    tell(flags, &arrivals, &writes)?;
+    print_latencies(flags, &arrivals, &writes)?;
     if let Some(file) = &flags.each {
         write_each(file, &arrivals, &writes)?;
     }
-    drop(reading);
+    drop(reader);
     let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
     writer
         .send(Method::DELETE, &namespace, JSON, Bytes::new())
@@ -110,25 +109,25 @@ async fn measure(flags: &Flags, config: Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The thread that reads the watches: what it does must not hold up the one that writes.
-struct Reading {
+/// Thread that reads the watches, so that it does not delay the writer.
+struct Reader {
     is_ready: Option<oneshot::Receiver<()>>,
-    /// Resolves with what went wrong; dropping it ends the thread.
+    /// Resolves with the error of a watch; the thread exits when it is dropped.
     ended: oneshot::Receiver<Failure>,
 }
 
-impl Reading {
+impl Reader {
     /// Resolves when all watches are open.
     async fn ready(&mut self) -> Result<(), Failure> {
-        let ready = self.is_ready.take().ok_or("asked twice")?;
+        let ready = self.is_ready.take().ok_or("called twice")?;
         match ready.await {
             Ok(()) => Ok(()),
             Err(_) => Err((&mut self.ended).await.unwrap_or_else(Failure::from)),
         }
     }
 
-    /// An error if a watch has ended.
-    fn must_go_on(&mut self) -> Result<(), Failure> {
+    /// Fails if a watch has ended.
+    fn check(&mut self) -> Result<(), Failure> {
         match self.ended.try_recv() {
             Ok(error) => Err(error),
             Err(_) => Ok(()),
@@ -136,7 +135,12 @@ impl Reading {
     }
 }
 
-fn read(config: Config, path: String, flags: &Flags, arrivals: Arc<Arrivals>) -> Result<Reading, Failure> {
+fn start_reader(
+    config: Config,
+    path: String,
+    flags: &Flags,
+    arrivals: Arc<Arrivals>,
+) -> Result<Reader, Failure> {
     let (ready, is_ready) = oneshot::channel();
     let (mut end, ended) = oneshot::channel::<Failure>();
     let (watches, connections) = (flags.watches, flags.connections.max(1));
@@ -155,11 +159,11 @@ fn read(config: Config, path: String, flags: &Flags, arrivals: Arc<Arrivals>) ->
                 }
             });
             if let Some(error) = outcome {
-                // Nobody listens once the measuring is over.
+                // The receiver is gone after the measurement.
                 end.send(error).ok();
             }
         })?;
-    Ok(Reading {
+    Ok(Reader {
         is_ready: Some(is_ready),
         ended,
     })
@@ -178,12 +182,12 @@ async fn read_all(
         let share = watches / connections + usize::from(number < watches % connections);
         open.push((share, Connection::open(config, path, share).await?));
     }
-    ready.send(()).map_err(|()| "nobody waits for the watches")?;
+    ready.send(()).map_err(|()| "receiver is gone")?;
     let mut tasks = JoinSet::new();
     for (share, connection) in open {
         let arrivals = arrivals.clone();
         let mut next = vec![0; share];
-        tasks.spawn(connection.read(move |watch, lines| arrivals.note(&mut next[watch], lines)));
+        tasks.spawn(connection.read(move |watch, lines| arrivals.add(&mut next[watch], lines)));
     }
     while let Some(ended) = tasks.join_next().await {
         ended??;
@@ -192,13 +196,13 @@ async fn read_all(
 }
 
 impl Arrivals {
-    /// Notes that a watch, which was told all changes before `next`, was told some more.
-    fn note(&self, next: &mut usize, lines: usize) -> Result<(), Failure> {
+    /// Adds changes, starting with `next`, that arrived at a watch.
+    fn add(&self, next: &mut usize, lines: usize) -> Result<(), Failure> {
         let now = u64::try_from(self.start.elapsed().as_nanos())?;
         for change in *next..*next + lines {
             let (Some(last), Some(count)) = (self.last_nanoseconds.get(change), self.count.get(change))
             else {
-                return Err("a watch told more than was changed".into());
+                return Err("a watch received more events than changes".into());
             };
             last.fetch_max(now, Ordering::Relaxed);
             count.fetch_add(1, Ordering::Release);
@@ -212,7 +216,7 @@ fn slices() -> String {
     format!("/apis/discovery.k8s.io/v1/namespaces/{NAMESPACE}/endpointslices")
 }
 
-/// Makes the slices; gives the revision from which to watch.
+/// Creates the EndpointSlices; returns the resourceVersion to watch from.
 async fn prepare(client: &Client, flags: &Flags) -> Result<String, Failure> {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     client
@@ -220,26 +224,26 @@ async fn prepare(client: &Client, flags: &Flags) -> Result<String, Failure> {
         .await?;
     for number in 0..flags.slices {
         let addresses: Vec<_> = (0..flags.endpoints)
-            .map(|e| world::nobody(number * flags.endpoints + e))
+            .map(|endpoint| fixtures::unused_address(number * flags.endpoints + endpoint))
             .collect();
-        let slice = world::slice(&format!("s-{number}"), &addresses);
+        let slice = fixtures::slice(&format!("s-{number}"), &addresses);
         client
             .request(Method::POST, &slices(), JSON, Some(&slice))
             .await?;
     }
     let list: Value = client.get(&slices()).await?;
     let revision = list["metadata"]["resourceVersion"].as_str();
-    Ok(revision.ok_or("a list without resourceVersion")?.to_owned())
+    Ok(revision.ok_or("list without resourceVersion")?.to_owned())
 }
 
-/// Changes slices at the wanted rate.
+/// Changes EndpointSlices at the rate of the flags.
 async fn change(client: &Client, flags: &Flags, changes: usize) -> Result<Vec<Write>, Failure> {
-    let places = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
+    let permits = Arc::new(Semaphore::new(IN_FLIGHT_MAX));
     let mut ticks = tokio::time::interval(Duration::from_secs(1) / flags.rate.max(1));
     let mut tasks = JoinSet::new();
     for number in 0..changes {
         ticks.tick().await;
-        let place = places.clone().acquire_owned().await?;
+        let permit = permits.clone().acquire_owned().await?;
         let client = client.clone();
         let path = format!("{}/s-{}-1", slices(), number % flags.slices.max(1));
         let patch = json!({"metadata": {"annotations": {"bench": number.to_string()}}});
@@ -248,29 +252,29 @@ async fn change(client: &Client, flags: &Flags, changes: usize) -> Result<Vec<Wr
             let changed = client
                 .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
                 .await?;
-            let answered = Instant::now();
-            drop(place);
+            let acknowledged = Instant::now();
+            drop(permit);
             let revision = changed["metadata"]["resourceVersion"].as_str().map(str::parse);
-            let revision = revision.ok_or("an object without resourceVersion")??;
+            let revision = revision.ok_or("object without resourceVersion")??;
             Ok::<_, Failure>(Write {
                 revision,
                 sent,
-                answered,
+                acknowledged,
             })
         });
     }
     tasks.join_all().await.into_iter().collect()
 }
 
-async fn wait_for_last(arrivals: &Arrivals, watches: usize, reading: &mut Reading) -> Result<(), Failure> {
-    let deadline = Instant::now() + ARRIVAL_LIMIT;
+async fn wait_for_last(arrivals: &Arrivals, watches: usize, reader: &mut Reader) -> Result<(), Failure> {
+    let deadline = Instant::now() + ARRIVAL_TIMEOUT;
     let all = u32::try_from(watches)?;
     while arrivals
         .count
         .iter()
         .any(|count| count.load(Ordering::Acquire) < all)
     {
-        reading.must_go_on()?;
+        reader.check()?;
         if Instant::now() > deadline {
             return Err("some changes have not reached all watches".into());
         }
@@ -279,14 +283,14 @@ async fn wait_for_last(arrivals: &Arrivals, watches: usize, reading: &mut Readin
     Ok(())
 }
 
-/// Writes what became of each change, for whoever looks for the reason of a tail.
+/// Writes time and latency of each change to a file.
 fn write_each(file: &Path, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Failure> {
     let first = writes.iter().map(|write| write.sent).min();
     let mut lines = String::new();
     for (write, nanoseconds) in writes.iter().zip(&arrivals.last_nanoseconds) {
         let arrived = arrivals.start + Duration::from_nanos(nanoseconds.load(Ordering::Acquire));
         let since_first = write.sent.saturating_duration_since(first.unwrap_or(write.sent));
-        let latency = arrived.saturating_duration_since(write.answered);
+        let latency = arrived.saturating_duration_since(write.acknowledged);
         writeln!(
             lines,
             "{:.4},{:.3}",
@@ -297,12 +301,12 @@ fn write_each(file: &Path, arrivals: &Arrivals, writes: &[Write]) -> Result<(), 
     Ok(std::fs::write(file, lines)?)
 }
 
-fn tell(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Failure> {
+fn print_latencies(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Failure> {
     let (Some(first), Some(last)) = (
         writes.iter().map(|write| write.sent).min(),
-        writes.iter().map(|write| write.answered).max(),
+        writes.iter().map(|write| write.acknowledged).max(),
     ) else {
-        return Err("nothing was measured".into());
+        return Err("no measurement".into());
     };
     println!(
         "{} changes at {:.0}/s to {} watches on {} connections",
@@ -319,10 +323,13 @@ fn tell(flags: &Flags, arrivals: &Arrivals, writes: &[Write]) -> Result<(), Fail
                 let arrived = arrivals.start + Duration::from_nanos(nanoseconds.load(Ordering::Acquire));
                 arrived.saturating_duration_since(from(write))
             });
-        Percentiles::of(times.collect()).ok_or("nothing was measured")
+        Percentiles::of(times.collect()).ok_or("no measurement")
     };
     for (what, times) in [
-        ("from the answer to the writer", latency(|write| write.answered)?),
+        (
+            "from the answer to the writer",
+            latency(|write| write.acknowledged)?,
+        ),
         ("from the request of the writer", latency(|write| write.sent)?),
     ] {
         println!(

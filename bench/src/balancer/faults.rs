@@ -1,4 +1,4 @@
-//! What befalls the owner of an address without its end: who answers for the address meanwhile, and whether ever two do.
+//! Faults of the owner of an address that do not kill it: the time without replies, and replies of two nodes at once.
 
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -6,88 +6,85 @@ use std::time::{Duration, Instant};
 use testbed::Member;
 use testbed::asker::{Asker, Hardware};
 
-use super::asker::QUESTION_PERIOD;
-use super::moves::{SETTLING, set_link};
+use super::arp_client::REQUEST_PERIOD;
+use super::moves::{RECOVERY_PAUSE, set_link};
 use super::{ADDRESS, Node};
 use crate::Failure;
+use crate::environment::{Environment, TIMEOUT};
 use crate::percentiles::Percentiles;
-use crate::setting::{PATIENCE, Setting};
 
-/// How long a fault stays after another node answers.
-const STAYS: Duration = Duration::from_secs(2);
-/// How long it is watched who answers once all is as before.
-const WATCHED: Duration = Duration::from_millis(500);
-/// What votes last: two nodes that answer by turns within that time both take themselves for the owner.
-const FENCE: Duration = Duration::from_millis(700);
-/// The table of rules by which probes are lost.
+/// Duration of a fault after another node replies.
+const FAULT_DURATION: Duration = Duration::from_secs(2);
+/// Observation time after the fault is resolved.
+const OBSERVATION: Duration = Duration::from_millis(500);
+/// Fencing interval: two nodes that reply alternately within it both act as the owner.
+const FENCING_INTERVAL: Duration = Duration::from_millis(700);
+/// nftables table with the rules that drop probes.
 const TABLE: &str = "bench-fault";
-/// Loses probes that come, of whoever sends them.
-const LOSES_ALL: &str = "udp dport 7947 drop";
+/// Rule that drops all incoming probes.
+const DROP_PROBES: &str = "udp dport 7947 drop";
 
-/// What befalls an owner.
+/// Fault of an owner.
 #[derive(Clone, Copy)]
 enum Fault {
-    /// What it sends to other nodes is lost.
-    Unheard,
-    /// What other nodes send to it is lost.
-    Deaf,
-    /// Both.
-    Apart,
-    /// Its link is cut: clients do not hear it either.
-    Cut,
-    /// Its process stands still, and goes on later.
-    Frozen,
+    /// Probes to other nodes are lost.
+    OutgoingLoss,
+    /// Probes of other nodes are lost.
+    IncomingLoss,
+    /// Probes in both directions are lost.
+    Partition,
+    /// The link is down, also for clients.
+    LinkDown,
+    /// The process is stopped and continues later.
+    Stopped,
 }
 
-/// Lets each fault befall the owner so many times.
-pub fn run(count: usize, setting: &Setting, nodes: &[Node]) -> Result<(), Failure> {
+/// Applies each fault to the owner `count` times.
+pub fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<(), Failure> {
     if count == 0 {
         return Ok(());
     }
     let faults = [
-        (Fault::Unheard, "other nodes do not hear the owner"),
-        (Fault::Deaf, "the owner does not hear other nodes"),
-        (Fault::Apart, "the owner and other nodes do not hear each other"),
-        (Fault::Cut, "the owner's link is cut"),
-        (Fault::Frozen, "the owner's process stands still"),
+        (Fault::OutgoingLoss, "probes of the owner lost"),
+        (Fault::IncomingLoss, "probes to the owner lost"),
+        (Fault::Partition, "probes in both directions lost"),
+        (Fault::LinkDown, "link of the owner down"),
+        (Fault::Stopped, "process of the owner stopped"),
     ];
-    let mut witness = Witness {
-        asker: Asker::new(setting.cluster.outside()?)?,
-        stints: Vec::new(),
+    let mut observer = Observer {
+        asker: Asker::new(environment.cluster.outside()?)?,
+        periods: Vec::new(),
     };
     for (fault, what) in faults {
         let (mut away, mut back) = (Vec::new(), Vec::new());
         let (mut both, mut changes) = (Duration::ZERO, 0);
         for _ in 0..count {
-            witness.watch(SETTLING)?;
-            witness.stints.clear();
-            witness.until(|_| true)?;
-            let owner = witness.last()?;
+            observer.observe(RECOVERY_PAUSE)?;
+            observer.periods.clear();
+            observer.wait_for_owner(|_| true)?;
+            let owner = observer.last()?;
             let node = nodes.iter().position(|node| node.hardware == owner);
-            let node = node.ok_or("nobody of the testbed answers for the address")?;
-            befall(fault, setting, &nodes[node], node, || {
-                witness.until(|last| last != owner)?;
-                away.push(witness.pause());
-                witness.watch(STAYS)?;
-                match witness.last()? == owner {
-                    true => Err("the owner answers while it must not".into()),
-                    false => Ok(()),
+            let node = node.ok_or("no node of the testbed replies for the address")?;
+            with_fault(fault, environment, &nodes[node], node, || {
+                observer.wait_for_owner(|last| last != owner)?;
+                away.push(observer.gap());
+                observer.observe(FAULT_DURATION)?;
+                if observer.last()? == owner {
+                    return Err("the owner replies during its fault".into());
                 }
+                Ok(())
             })?;
-            witness.until(|last| last == owner)?;
-            back.push(witness.pause());
-            witness.watch(WATCHED)?;
-            both = both.max(witness.longest_both());
-            changes += witness.stints.len() - 1;
+            observer.wait_for_owner(|last| last == owner)?;
+            back.push(observer.gap());
+            observer.observe(OBSERVATION)?;
+            both = both.max(observer.longest_both());
+            changes += observer.periods.len() - 1;
         }
         let [away, back] = [away, back].map(Percentiles::of);
-        let (away, back) = (
-            away.ok_or("nothing was measured")?,
-            back.ok_or("nothing was measured")?,
-        );
+        let (away, back) = (away.ok_or("no measurement")?, back.ok_or("no measurement")?);
         println!(
-            "{what}, {count} times: nobody answers for p50 {:.0} ms, longest {:.0} ms, and when it goes back {:.1} ms, longest \
-             {:.1} ms; who answers changed {changes} times; two at the same time for {:.1} ms at most",
+            "{what}, {count} times: no reply for p50 {:.0} ms, max {:.0} ms; at the return to the owner p50 {:.1} ms, max {:.1} ms; \
+             {changes} changes of the owner; two owners at once for at most {:.1} ms",
             away.milliseconds(50),
             away.milliseconds(100),
             back.milliseconds(50),
@@ -98,75 +95,75 @@ pub fn run(count: usize, setting: &Setting, nodes: &[Node]) -> Result<(), Failur
     Ok(())
 }
 
-/// Does something while a fault lasts.
-fn befall(
+/// Runs `action` while a fault is active.
+fn with_fault(
     fault: Fault,
-    setting: &Setting,
+    environment: &Environment,
     node: &Node,
     number: usize,
-    act: impl FnOnce() -> Result<(), Failure>,
+    action: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<(), Failure> {
-    let owner = setting.cluster.member(&node.name)?;
-    let others = setting
+    let owner = environment.cluster.member(&node.name)?;
+    let others = environment
         .cluster
         .nodes()
         .filter(|member| member.plan.name != node.name);
-    let from_owner = format!("ip saddr {} {LOSES_ALL}", owner.plan.address.ipv4);
-    let unheard = others.map(|other| (other, from_owner.as_str()));
-    let deaf = [(owner, LOSES_ALL)];
-    let losing: Vec<(&Member, &str)> = match fault {
-        Fault::Unheard => unheard.collect(),
-        Fault::Deaf => deaf.into(),
-        Fault::Apart => unheard.chain(deaf).collect(),
-        Fault::Cut => {
-            set_link(setting, number, false)?;
-            let result = act();
-            return set_link(setting, number, true).and(result);
+    let from_owner = format!("ip saddr {} {DROP_PROBES}", owner.plan.address.ipv4);
+    let outgoing = others.map(|other| (other, from_owner.as_str()));
+    let incoming = [(owner, DROP_PROBES)];
+    let rules: Vec<(&Member, &str)> = match fault {
+        Fault::OutgoingLoss => outgoing.collect(),
+        Fault::IncomingLoss => incoming.into(),
+        Fault::Partition => outgoing.chain(incoming).collect(),
+        Fault::LinkDown => {
+            set_link(environment, number, false)?;
+            let result = action();
+            return set_link(environment, number, true).and(result);
         }
-        Fault::Frozen => return node.announcer.stopped(act),
+        Fault::Stopped => return node.announcer.while_stopped(action),
     };
-    for (member, rule) in &losing {
+    for (member, rule) in &rules {
         let chain = format!("chain lose {{ type filter hook input priority 0; {rule}; }};");
         nft(member, &format!("table inet {TABLE} {{ {chain} }}"))?;
     }
-    let result = act();
-    for (member, _) in &losing {
+    let result = action();
+    for (member, _) in &rules {
         nft(member, &format!("delete table inet {TABLE}"))?;
     }
     result
 }
 
-/// Changes a member's rules.
+/// Changes the nftables rules of a member.
 fn nft(member: &Member, rules: &str) -> Result<(), Failure> {
     let status = member.spawn(Command::new("nft").arg(rules))?.wait()?;
-    match status.success() {
-        true => Ok(()),
-        false => Err(format!("nft of {}: {status}; is nftables installed?", member.plan.name).into()),
+    if status.success() {
+        return Ok(());
     }
+    Err(format!("nft of {}: {status}; is nftables installed?", member.plan.name).into())
 }
 
-/// Who asks, and writes down who answers.
-struct Witness {
+/// Client that sends ARP requests and records the owners that reply.
+struct Observer {
     asker: Asker,
-    stints: Vec<Stint>,
+    periods: Vec<OwnershipPeriod>,
 }
 
-/// A time in which nobody but one node answered.
-struct Stint {
+/// Period in which only one node replied.
+struct OwnershipPeriod {
     by: Hardware,
     first: Instant,
     last: Instant,
 }
 
-impl Witness {
-    fn ask(&mut self) -> Result<(), Failure> {
+impl Observer {
+    fn request(&mut self) -> Result<(), Failure> {
         self.asker.ask(ADDRESS)?;
-        std::thread::sleep(QUESTION_PERIOD);
+        std::thread::sleep(REQUEST_PERIOD);
         for by in self.asker.hear(ADDRESS)? {
             let now = Instant::now();
-            match self.stints.last_mut().filter(|stint| stint.by == by) {
-                Some(stint) => stint.last = now,
-                None => self.stints.push(Stint {
+            match self.periods.last_mut().filter(|period| period.by == by) {
+                Some(period) => period.last = now,
+                None => self.periods.push(OwnershipPeriod {
                     by,
                     first: now,
                     last: now,
@@ -176,45 +173,45 @@ impl Witness {
         Ok(())
     }
 
-    fn watch(&mut self, lasts: Duration) -> Result<(), Failure> {
-        let end = Instant::now() + lasts;
+    fn observe(&mut self, duration: Duration) -> Result<(), Failure> {
+        let end = Instant::now() + duration;
         while Instant::now() < end {
-            self.ask()?;
+            self.request()?;
         }
         Ok(())
     }
 
-    fn until(&mut self, is_awaited: impl Fn(Hardware) -> bool) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
+    fn wait_for_owner(&mut self, is_expected: impl Fn(Hardware) -> bool) -> Result<(), Failure> {
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
-            self.ask()?;
-            if self.stints.last().is_some_and(|stint| is_awaited(stint.by)) {
+            self.request()?;
+            if self.periods.last().is_some_and(|period| is_expected(period.by)) {
                 return Ok(());
             }
         }
-        Err(format!("nobody awaited answers for {ADDRESS}").into())
+        Err(format!("no reply for {ADDRESS} from an expected owner").into())
     }
 
     fn last(&self) -> Result<Hardware, Failure> {
-        let last = self.stints.last().ok_or("nobody answers")?;
+        let last = self.periods.last().ok_or("no reply")?;
         Ok(last.by)
     }
 
-    /// How long nobody answered when who answers changed last.
-    fn pause(&self) -> Duration {
-        match &self.stints[..] {
+    /// Time without replies at the last change of the owner.
+    fn gap(&self) -> Duration {
+        match &self.periods[..] {
             [.., before, last] => last.first - before.last,
             _ => Duration::ZERO,
         }
     }
 
-    /// How long, at most, one node went on to answer after another one had begun to, each within the time that votes last.
+    /// Longest time for which a node replied after another one had started to, within the fencing interval.
     fn longest_both(&self) -> Duration {
         let mut longest = Duration::ZERO;
         let mut since = None;
-        for stints in self.stints.windows(3) {
-            let [one, other, again] = stints else { continue };
-            if one.by != again.by || again.first - one.last >= FENCE {
+        for periods in self.periods.windows(3) {
+            let [one, other, again] = periods else { continue };
+            if one.by != again.by || again.first - one.last >= FENCING_INTERVAL {
                 since = None;
                 continue;
             }

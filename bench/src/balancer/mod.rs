@@ -1,10 +1,10 @@
-//! How quickly an address of a load balancer is assigned and announced, and how quickly it moves when its owner is gone.
+//! Time to assign and announce load-balancer addresses, and to move them after failures and shutdowns.
 
-mod asker;
-mod assigned;
+mod arp_client;
+mod assignment;
 mod faults;
-mod held;
 mod moves;
+mod open_connections;
 pub mod upgrades;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -18,133 +18,133 @@ use serde_json::{Value, json};
 use testbed::{Member, write_sysctl};
 
 use crate::Failure;
+use crate::environment::{Environment, TIMEOUT, run_enclosed_with_nodes};
+use crate::fixtures;
 use crate::process::{Measured, portolan};
 use crate::proxy::{backends, changes, wait_for};
-use crate::setting::{PATIENCE, Setting, enclosed_with};
-use crate::world;
 
 /// Nodes of the testbed.
 const NODES: usize = 3;
-/// The measured Service's address.
+/// Address of the measured Service.
 const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 128);
-/// Pause between two looks at what the API says.
+/// Interval between reads of the API.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
-/// The port of another Service at the same address, whose connections stay open.
-const HELD_PORT: u16 = 81;
+/// Port of another Service with the same address, for connections that stay open.
+const OPEN_PORT: u16 = 81;
 
 /// Flags of `bench balancer`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Services of type LoadBalancer beside the measured one
+    /// Number of further Services of type LoadBalancer
     #[arg(long, default_value_t = 1_000)]
     services: usize,
-    /// Services that are created one after the other, to see when their address is answered for
+    /// Number of Services for the time to the first announcement
     #[arg(long, default_value_t = 50)]
     assignments: u8,
-    /// How often an endpoint of the measured Service is replaced
+    /// Number of endpoint changes of the measured Service
     #[arg(long, default_value_t = 200)]
     changes: usize,
-    /// How often the owner of the measured address dies, with its link
+    /// Number of kills of the owner together with its link
     #[arg(long, default_value_t = 50)]
     kills: usize,
-    /// How often the owner is asked to end
+    /// Number of orderly shutdowns of the owner
     #[arg(long, default_value_t = 10)]
     handovers: usize,
-    /// How often each fault befalls the owner: probes that are lost, its link cut, its process that stands still
+    /// Number of times for each fault: lost probes, link down, stopped process
     #[arg(long, default_value_t = 10)]
     faults: usize,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed_with(NODES, false, |setting| {
-        let outside = setting.cluster.outside()?;
-        outside.enter(forget_ends)??;
+    run_enclosed_with_nodes(NODES, false, |environment| {
+        let outside = environment.cluster.outside()?;
+        outside.enter(disable_time_wait)??;
         let backends = backends(outside)?;
-        let held = held::backend(outside)?;
-        setting.with_api(async || prepare(&setting.client()?, NODES).await)?;
-        let control_plane = setting.cluster.control_plane()?;
-        let mut assigner = command(&setting)?;
+        let echo_backend = open_connections::start_backend(outside)?;
+        environment.with_api(async || prepare(&environment.client()?, NODES).await)?;
+        let control_plane = environment.cluster.control_plane()?;
+        let mut assigner = command(&environment)?;
         assigner.arg("--leader-elect=false");
-        let assigner = setting.start_component("balancer", control_plane, assigner)?;
+        let assigner = environment.start_component("assigner", control_plane, assigner)?;
         let mut nodes = Vec::new();
-        for node in setting.cluster.nodes() {
-            nodes.push(Node::start(&setting, node)?);
+        for node in environment.cluster.nodes() {
+            nodes.push(Node::start(&environment, node)?);
         }
         let service: SocketAddr = (ADDRESS, 80).into();
-        setting.with_api(async || measured_services(&setting.client()?, backends[0], held).await)?;
+        environment
+            .with_api(async || measured_services(&environment.client()?, backends[0], echo_backend).await)?;
         outside.enter(|| wait_for(service, backends[0]))??;
-        outside.enter(|| held::wait_for((ADDRESS, HELD_PORT).into()))??;
-        assigned::run(flags.assignments, &setting)?;
-        setting.with_api(async || many(&setting, flags.services).await)?;
-        setting.with_api(async || members(&setting.client()?, NODES).await)?;
+        outside.enter(|| open_connections::wait_for((ADDRESS, OPEN_PORT).into()))??;
+        assignment::run(flags.assignments, &environment)?;
+        environment.with_api(async || create_further_services(&environment, flags.services).await)?;
+        environment.with_api(async || wait_for_members(&environment.client()?, NODES).await)?;
         println!(
             "{} Services of type LoadBalancer, and the measured one",
             flags.services
         );
-        changes::run(flags.changes, &setting, outside, service, backends)?;
+        changes::run(flags.changes, &environment, outside, service, backends)?;
         println!(
             "resident memory: assigning {:.1} MiB, announcing {:.1} MiB",
             assigner.resident_mib()?,
             nodes[0].announcer.resident_mib()?
         );
-        moves::run(flags.kills, flags.handovers, &setting, &mut nodes, service)?;
-        faults::run(flags.faults, &setting, &nodes)?;
+        moves::run(flags.kills, flags.handovers, &environment, &mut nodes, service)?;
+        faults::run(flags.faults, &environment, &nodes)?;
         Ok(())
     })
 }
 
-/// Has backends, and the client, remember no connection that is over. Nodes give connections ports of their own by chance; one
-/// that a backend remembers is refused, and the client tries again, after a second if it happens twice. That is so without any
-/// move, with any proxy that rewrites clients' addresses.
-fn forget_ends() -> std::io::Result<()> {
+/// Disables TIME-WAIT for backends and the client. Nodes select source ports at random. A backend rejects a port in TIME-WAIT,
+/// and the client retries, after a second if it happens twice. Any proxy with source NAT has this effect, also without moves.
+fn disable_time_wait() -> std::io::Result<()> {
     write_sysctl("net.ipv4.tcp_max_tw_buckets", "0")
 }
 
-/// What runs on a node.
+/// Processes of a node.
 struct Node {
     name: String,
     hardware: testbed::asker::Hardware,
     announcer: Measured,
-    /// Ends with this.
+    /// Killed with the value.
     _proxy: Measured,
 }
 
 impl Node {
-    fn start(setting: &Setting, member: &Member) -> Result<Self, Failure> {
+    fn start(environment: &Environment, member: &Member) -> Result<Self, Failure> {
         let name = member.plan.name.clone();
         let mut proxy = Command::new(portolan()?);
         proxy
             .arg("proxy")
-            .arg(format!("--kubeconfig={}", setting.kubeconfig().display()))
+            .arg(format!("--kubeconfig={}", environment.kubeconfig().display()))
             .arg(format!("--hostname-override={name}"))
             .arg("--cluster-cidr=10.244.0.0/16");
         Ok(Self {
             hardware: testbed::asker::hardware_of(member)?,
-            announcer: start_announcer(setting, member)?,
-            _proxy: setting.start_component(&name, member, proxy)?,
+            announcer: start_announcer(environment, member)?,
+            _proxy: environment.start_component(&name, member, proxy)?,
             name,
         })
     }
 }
 
-fn start_announcer(setting: &Setting, member: &Member) -> Result<Measured, Failure> {
-    let mut announcer = command(setting)?;
+fn start_announcer(environment: &Environment, member: &Member) -> Result<Measured, Failure> {
+    let mut announcer = command(environment)?;
     announcer
         .args(["--assign=false", "--announce"])
         .arg(format!("--node-name={}", member.plan.name));
-    setting.start_component(&format!("announcer-{}", member.plan.name), member, announcer)
+    environment.start_component(&format!("announcer-{}", member.plan.name), member, announcer)
 }
 
-fn command(setting: &Setting) -> Result<Command, Failure> {
+fn command(environment: &Environment) -> Result<Command, Failure> {
     let mut command = Command::new(portolan()?);
     command
         .arg("balancer")
-        .arg(format!("--kubeconfig={}", setting.kubeconfig().display()));
+        .arg(format!("--kubeconfig={}", environment.kubeconfig().display()));
     Ok(command)
 }
 
-/// Creates the Nodes and the pools.
+/// Creates Nodes and AddressPools.
 async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
     for number in 1..=nodes {
         let name = format!("node-{number}");
@@ -179,32 +179,32 @@ async fn prepare(client: &Client, nodes: usize) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A Service with a load balancer, out of a pool.
-fn balanced(name: &str, annotation: &str, value: &str) -> Value {
-    let mut service = world::service(name);
+/// Service of type LoadBalancer with an annotation.
+fn load_balancer_service(name: &str, annotation: &str, value: &str) -> Value {
+    let mut service = fixtures::service(name);
     service["metadata"]["annotations"][annotation] = value.into();
     service["spec"]["type"] = "LoadBalancer".into();
     service["spec"]["allocateLoadBalancerNodePorts"] = false.into();
     service
 }
 
-/// Two Services with the same address: one whose connections are short, and one whose connections stay open.
-async fn measured_services(client: &Client, short: IpAddr, held: IpAddr) -> Result<(), Failure> {
+/// Creates two Services with the same address: for short connections, and for connections that stay open.
+async fn measured_services(client: &Client, short: IpAddr, open: IpAddr) -> Result<(), Failure> {
     let address = ADDRESS.to_string();
-    for (name, port, backend) in [("zz-measured", 80, short), ("zz-held", HELD_PORT, held)] {
-        let mut service = balanced(name, "portolan.dev/load-balancer-ips", &address);
+    for (name, port, backend) in [("zz-measured", 80, short), ("zz-held", OPEN_PORT, open)] {
+        let mut service = load_balancer_service(name, "portolan.dev/load-balancer-ips", &address);
         service["metadata"]["annotations"]["portolan.dev/allow-shared-ip"] = "measured".into();
         service["spec"]["ports"][0]["port"] = port.into();
-        world::post(client, &service).await?;
-        world::post(client, &world::slice(name, &[backend])).await?;
+        fixtures::post(client, &service).await?;
+        fixtures::post(client, &fixtures::slice(name, &[backend])).await?;
     }
     Ok(())
 }
 
-/// Waits until all nodes are members: before that, those that are left of them may be too few to take over.
-async fn members(client: &Client, nodes: usize) -> Result<(), Failure> {
+/// Waits until all nodes are members. With fewer members, the rest may have no majority after a failure.
+async fn wait_for_members(client: &Client, nodes: usize) -> Result<(), Failure> {
     const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
         let lease: Value = client.get(LEASE).await?;
         let list = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();
@@ -217,15 +217,24 @@ async fn members(client: &Client, nodes: usize) -> Result<(), Failure> {
         }
         tokio::time::sleep(POLL_PERIOD).await;
     }
-    Err("the nodes have not become members".into())
+    Err("not all nodes are members".into())
 }
 
-async fn many(setting: &Setting, services: usize) -> Result<(), Failure> {
-    let client = setting.client()?;
+/// Creates further Services and waits until all have addresses.
+async fn create_further_services(environment: &Environment, services: usize) -> Result<(), Failure> {
+    let client = environment.client()?;
     for number in 0..services {
         let name = format!("m-{number}");
-        world::post(&client, &balanced(&name, "portolan.dev/address-pool", "many")).await?;
-        world::post(&client, &world::slice(&name, &[world::nobody(number)])).await?;
+        fixtures::post(
+            &client,
+            &load_balancer_service(&name, "portolan.dev/address-pool", "many"),
+        )
+        .await?;
+        fixtures::post(
+            &client,
+            &fixtures::slice(&name, &[fixtures::unused_address(number)]),
+        )
+        .await?;
     }
     loop {
         let list: Value = client.get("/api/v1/namespaces/default/services").await?;

@@ -1,4 +1,4 @@
-//! Addresses that move: because their owner is gone, and because it was asked to end.
+//! Moves of an address after the owner is killed and after its orderly shutdown.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpStream};
@@ -7,136 +7,144 @@ use std::time::{Duration, Instant};
 
 use netlink::route::{Connection, LinkChange};
 
-use super::asker::Asker;
-use super::held::{Fate, Held};
-use super::{ADDRESS, HELD_PORT, Node, start_announcer};
+use super::arp_client::ArpClient;
+use super::open_connections::{ConnectionStats, OpenConnections};
+use super::{ADDRESS, Node, OPEN_PORT, start_announcer};
 use crate::Failure;
+use crate::environment::Environment;
 use crate::percentiles::Percentiles;
-use crate::setting::Setting;
 
-/// How long one connection may take while its packets may lead to a node that is gone.
-const TRY: Duration = Duration::from_millis(20);
-/// How long a connection may take while the address moves as planned: TCP sends a lost packet again after a second.
-const MOVE_PATIENCE: Duration = Duration::from_secs(5);
-/// Pause after a node is back, so that the three have found each other.
-pub(super) const SETTLING: Duration = Duration::from_millis(2_500);
-/// A connection that takes so long lost a packet: TCP sends none again earlier.
-const SLOW: Duration = Duration::from_millis(200);
+/// Timeout of a connection while its packets may go to a dead node.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(20);
+/// Timeout of a connection during a planned move; TCP retransmits a SYN after one second.
+const MOVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// Pause after the return of a node, until all nodes exchange probes.
+pub(super) const RECOVERY_PAUSE: Duration = Duration::from_millis(2_500);
+/// Minimum duration of a connection that lost a packet: the retransmission timeout of TCP.
+const RETRANSMISSION_TIMEOUT: Duration = Duration::from_millis(200);
 /// Pause between two connections.
 pub(super) const PAUSE: Duration = Duration::from_millis(1);
 
-/// Lets owners die, and end.
+/// Kills owners, and shuts owners down.
 pub fn run(
     kills: usize,
     handovers: usize,
-    setting: &Setting,
+    environment: &Environment,
     nodes: &mut [Node],
     service: SocketAddr,
 ) -> Result<(), Failure> {
-    let asker = Asker::new(setting.cluster.outside()?)?;
-    let (mut gaps, mut back) = (Vec::new(), Connections::default());
+    let arp_client = ArpClient::new(environment.cluster.outside()?)?;
+    let (mut gaps, mut returned) = (Vec::new(), Connections::default());
     for number in 1..=kills {
-        std::thread::sleep(SETTLING);
-        let owner = owner(&asker, nodes)?;
-        set_link(setting, owner, false)?;
-        let begin = Instant::now();
-        nodes[owner].announcer.end();
-        setting.cluster.outside()?.enter(|| reach(service))??;
-        gaps.push(begin.elapsed());
-        set_link(setting, owner, true)?;
-        let during = format!("when the address went back after kill {number}");
-        back = back.and(connecting(setting, service, &during, || {
-            restart(setting, &asker, nodes, owner)
+        std::thread::sleep(RECOVERY_PAUSE);
+        let owner = owner_index(&arp_client, nodes)?;
+        set_link(environment, owner, false)?;
+        let start = Instant::now();
+        nodes[owner].announcer.kill();
+        environment
+            .cluster
+            .outside()?
+            .enter(|| wait_for_connection(service))??;
+        gaps.push(start.elapsed());
+        set_link(environment, owner, true)?;
+        let during = format!("return of the address after kill {number}");
+        returned = returned.and(connect_during(environment, service, &during, || {
+            restart(environment, &arp_client, nodes, owner)
         })?);
     }
     if let Some(gaps) = Percentiles::of(gaps) {
         println!(
-            "owner killed and its link cut until a connection is served, {kills} times: p50 {:.0} ms, p99 {:.0} ms",
+            "owner killed and its link down until a connection succeeds, {kills} times: p50 {:.0} ms, p99 {:.0} ms",
             gaps.milliseconds(50),
             gaps.milliseconds(99)
         );
-        println!("the address back at its owner: {}", back.tell());
+        println!("return of the address to its owner: {}", returned.summary());
     }
     let mut moved = Connections::default();
     for number in 1..=handovers {
-        std::thread::sleep(SETTLING);
-        let owner = owner(&asker, nodes)?;
+        std::thread::sleep(RECOVERY_PAUSE);
+        let owner = owner_index(&arp_client, nodes)?;
         let hardware = nodes[owner].hardware;
-        let during = format!("when the owner was asked to end, time {number}");
-        moved = moved.and(connecting(setting, service, &during, || {
-            nodes[owner].announcer.end_gracefully()?;
-            asker.until(ADDRESS, |other| *other != hardware)?;
+        let during = format!("shutdown {number} of the owner");
+        moved = moved.and(connect_during(environment, service, &during, || {
+            nodes[owner].announcer.terminate()?;
+            arp_client.wait_for_owner(ADDRESS, |other| *other != hardware)?;
             Ok(())
         })?);
-        restart(setting, &asker, nodes, owner)?;
+        restart(environment, &arp_client, nodes, owner)?;
     }
     if handovers > 0 {
-        println!("owner asked to end, {handovers} times: {}", moved.tell());
+        println!("owner shut down, {handovers} times: {}", moved.summary());
     }
     Ok(())
 }
 
-/// The place of the node that answers for the address.
-fn owner(asker: &Asker, nodes: &[Node]) -> Result<usize, Failure> {
-    let hardware = asker.until(ADDRESS, |_| true)?;
-    let place = nodes.iter().position(|node| node.hardware == hardware);
-    Ok(place.ok_or("nobody of the testbed answers for the address")?)
+/// Index of the node that replies for the address.
+fn owner_index(arp_client: &ArpClient, nodes: &[Node]) -> Result<usize, Failure> {
+    let hardware = arp_client.wait_for_owner(ADDRESS, |_| true)?;
+    let index = nodes.iter().position(|node| node.hardware == hardware);
+    Ok(index.ok_or("no node of the testbed replies for the address")?)
 }
 
-/// Starts a node's announcer anew; returns when it has the address again.
-fn restart(setting: &Setting, asker: &Asker, nodes: &mut [Node], owner: usize) -> Result<(), Failure> {
+/// Starts the announcer of a node again. Returns when the node owns the address.
+fn restart(
+    environment: &Environment,
+    arp_client: &ArpClient,
+    nodes: &mut [Node],
+    owner: usize,
+) -> Result<(), Failure> {
     let hardware = nodes[owner].hardware;
-    let member = setting.cluster.member(&nodes[owner].name)?;
-    nodes[owner].announcer = start_announcer(setting, member)?;
-    asker.until(ADDRESS, |last| *last == hardware)?;
+    let member = environment.cluster.member(&nodes[owner].name)?;
+    nodes[owner].announcer = start_announcer(environment, member)?;
+    arp_client.wait_for_owner(ADDRESS, |last| *last == hardware)?;
     Ok(())
 }
 
-/// Connects until a connection is served.
-fn reach(service: SocketAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + crate::setting::PATIENCE;
+/// Connects until a connection succeeds.
+fn wait_for_connection(service: SocketAddr) -> Result<(), Failure> {
+    let deadline = Instant::now() + crate::environment::TIMEOUT;
     while Instant::now() < deadline {
-        if connect(service, TRY).is_ok() {
+        if connect(service, CONNECT_TIMEOUT).is_ok() {
             return Ok(());
         }
         std::thread::sleep(PAUSE);
     }
-    Err("the address is not served any more".into())
+    Err("no connection to the address succeeds".into())
 }
 
-/// Connects, and hears what the backend says; how it was opened.
-pub(super) fn connect(service: SocketAddr, patience: Duration) -> std::io::Result<Opened> {
+/// Connects and reads the response of the backend.
+pub(super) fn connect(service: SocketAddr, timeout: Duration) -> std::io::Result<Opened> {
     let begin = Instant::now();
-    let mut stream = TcpStream::connect_timeout(&service, patience)?;
+    let mut stream = TcpStream::connect_timeout(&service, timeout)?;
     let opened = Opened {
         port: stream.local_addr()?.port(),
-        after: begin.elapsed(),
+        handshake: begin.elapsed(),
     };
-    stream.set_read_timeout(Some(patience))?;
+    stream.set_read_timeout(Some(timeout))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    match text.is_empty() {
-        true => Err(std::io::ErrorKind::UnexpectedEof.into()),
-        false => Ok(opened),
+    if text.is_empty() {
+        return Err(std::io::ErrorKind::UnexpectedEof.into());
     }
+    Ok(opened)
 }
 
-/// A connection that was opened.
+/// Successful connection.
 pub(super) struct Opened {
-    /// The client's port.
+    /// Port of the client.
     port: u16,
-    /// How long the handshake took.
-    after: Duration,
+    /// Duration of the handshake.
+    handshake: Duration,
 }
 
-/// Connections while something went on.
+/// Connections during a move.
 #[derive(Default)]
 struct Connections {
     count: usize,
     failed: usize,
     longest: Duration,
-    /// Those that were open before.
-    held: Fate,
+    /// Connections that were open before.
+    open: ConnectionStats,
 }
 
 impl Connections {
@@ -145,52 +153,52 @@ impl Connections {
             count: self.count + other.count,
             failed: self.failed + other.failed,
             longest: self.longest.max(other.longest),
-            held: self.held.and(other.held),
+            open: self.open.and(other.open),
         }
     }
 
-    fn tell(&self) -> String {
+    fn summary(&self) -> String {
         format!(
-            "{} connections, {} failed, the longest took {:.0} ms; {}",
+            "{} connections, {} failed, max {:.0} ms; {}",
             self.count,
             self.failed,
             self.longest.as_secs_f64() * 1e3,
-            self.held.tell()
+            self.open.summary()
         )
     }
 }
 
-/// Connects again and again while `happening` runs, and for a moment after; connections that were opened before go on.
-fn connecting(
-    setting: &Setting,
+/// Opens connections while `action` runs and shortly after, beside connections that were opened before.
+fn connect_during(
+    environment: &Environment,
     service: SocketAddr,
     during: &str,
-    happening: impl FnOnce() -> Result<(), Failure>,
+    action: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Connections, Failure> {
-    let outside = setting.cluster.outside()?;
+    let outside = environment.cluster.outside()?;
     let is_over = AtomicBool::new(false);
-    let held = outside.enter(|| Held::open((ADDRESS, HELD_PORT).into()))??;
+    let open = outside.enter(|| OpenConnections::open((ADDRESS, OPEN_PORT).into()))??;
     std::thread::scope(|scope| {
-        let talking = scope.spawn(|| held.talk(&is_over));
+        let exchanges = scope.spawn(|| open.exchange_until(&is_over));
         let client = scope.spawn(|| {
             outside.enter(|| {
                 let mut connections = Connections::default();
                 let first = Instant::now();
                 while !is_over.load(Ordering::Acquire) {
                     let begin = Instant::now();
-                    let opened = connect(service, MOVE_PATIENCE);
-                    let lasted = begin.elapsed();
+                    let opened = connect(service, MOVE_TIMEOUT);
+                    let elapsed = begin.elapsed();
                     connections.failed += usize::from(opened.is_err());
                     connections.count += 1;
-                    connections.longest = connections.longest.max(lasted);
-                    if let Some(opened) = opened.ok().filter(|_| lasted >= SLOW) {
+                    connections.longest = connections.longest.max(elapsed);
+                    if let Some(opened) = opened.ok().filter(|_| elapsed >= RETRANSMISSION_TIMEOUT) {
                         println!(
-                            "slow {during}: the connection from port {}, {:.3} s after the first, took {:.0} ms, of \
-                             which its handshake {:.0} ms",
+                            "slow connection during {during}: from port {}, {:.3} s after the first, {:.0} ms, of which handshake \
+                             {:.0} ms",
                             opened.port,
                             (begin - first).as_secs_f64(),
-                            lasted.as_secs_f64() * 1e3,
-                            opened.after.as_secs_f64() * 1e3
+                            elapsed.as_secs_f64() * 1e3,
+                            opened.handshake.as_secs_f64() * 1e3
                         );
                     }
                     std::thread::sleep(PAUSE);
@@ -198,19 +206,19 @@ fn connecting(
                 connections
             })
         });
-        let happened = happening();
+        let outcome = action();
         std::thread::sleep(Duration::from_millis(200));
         is_over.store(true, Ordering::Release);
-        let mut connections = client.join().map_err(|_| "the client failed")??;
-        connections.held = talking.join().map_err(|_| "the client failed")?;
-        connections.held.tell_losses(during);
-        happened.map(|()| connections)
+        let mut connections = client.join().map_err(|_| "the client panicked")??;
+        connections.open = exchanges.join().map_err(|_| "the client panicked")?;
+        connections.open.print_losses(during);
+        outcome.map(|()| connections)
     })
 }
 
-/// Sets a node's port of the bridge up or down.
-pub(super) fn set_link(setting: &Setting, node: usize, is_up: bool) -> Result<(), Failure> {
-    let mut connection = Connection::open_in(&setting.cluster.underlay().namespace)?;
+/// Sets the bridge port of a node up or down.
+pub(super) fn set_link(environment: &Environment, node: usize, is_up: bool) -> Result<(), Failure> {
+    let mut connection = Connection::open_in(&environment.cluster.underlay().namespace)?;
     let link = connection.link_index(&format!("port{}", node + 1).parse()?)?;
     let change = LinkChange {
         up: Some(is_up),

@@ -1,5 +1,4 @@
-//! Addresses whose node's process is replaced by another one, as an upgrade does it: how long nobody says who has them, and
-//! what clients notice.
+//! Upgrades of the process that announces and serves an address: time without ARP replies, and connections of clients.
 
 use std::net::SocketAddr;
 use std::process::{Command, ExitCode};
@@ -13,67 +12,69 @@ use serde_json::json;
 use testbed::Member;
 use testbed::asker::{Asker, Hardware, hardware_of};
 
-use super::asker::QUESTION_PERIOD;
-use super::moves::{PAUSE, SETTLING, connect};
-use super::{ADDRESS, balanced, command, members, prepare};
+use super::arp_client::REQUEST_PERIOD;
+use super::moves::{PAUSE, RECOVERY_PAUSE, connect};
+use super::{ADDRESS, command, load_balancer_service, prepare, wait_for_members};
 use crate::Failure;
+use crate::environment::{Environment, TIMEOUT, run_enclosed_with_nodes};
+use crate::fixtures;
 use crate::percentiles::Percentiles;
 use crate::process::Measured;
 use crate::proxy::{backends, wait_for};
-use crate::setting::{PATIENCE, Setting, enclosed_with};
-use crate::world;
 
-/// How long a connection may take: TCP sends a lost packet again after a second, then after two.
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
-/// How long it is measured on after the process that was replaced has ended: what it gave up is taken by then.
+/// Timeout of a connection; TCP retransmits a SYN after one second, then after two.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Measurement time after the exit of the old process, in which its successor acquires everything.
 const AFTERMATH: Duration = Duration::from_secs(3);
 
 /// Flags of `bench upgrades`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Nodes of the testbed
+    /// Number of nodes
     #[arg(long, default_value_t = 1)]
     nodes: usize,
-    /// How often the process is replaced that has the measured address
+    /// Number of upgrades of the owner
     #[arg(long, default_value_t = 20)]
     upgrades: usize,
-    /// Whether the measured Service has a certificate as well, which its edge reads before it serves it
+    /// Add a TLS port, whose certificate the edge reads first
     #[arg(long)]
     tls: bool,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed_with(flags.nodes, false, |setting| {
-        let outside = setting.cluster.outside()?;
+    run_enclosed_with_nodes(flags.nodes, false, |environment| {
+        let outside = environment.cluster.outside()?;
         let backends = backends(outside)?;
-        setting.with_api(async || prepare(&setting.client()?, flags.nodes).await)?;
-        let mut assigner = command(&setting)?;
+        environment.with_api(async || prepare(&environment.client()?, flags.nodes).await)?;
+        let mut assigner = command(&environment)?;
         assigner.args(["--leader-elect=false", "--serve-edge-class=true"]);
-        let _assigner = setting.start_component("balancer", setting.cluster.control_plane()?, assigner)?;
+        let _assigner =
+            environment.start_component("assigner", environment.cluster.control_plane()?, assigner)?;
         let mut nodes = Vec::new();
-        for member in setting.cluster.nodes() {
-            nodes.push(Node::start(&setting, member)?);
+        for member in environment.cluster.nodes() {
+            nodes.push(Node::start(&environment, member)?);
         }
-        setting.with_api(async || serve(&setting.client()?, backends[0], flags.tls).await)?;
+        environment
+            .with_api(async || create_service(&environment.client()?, backends[0], flags.tls).await)?;
         let service: SocketAddr = (ADDRESS, 80).into();
         outside.enter(|| wait_for(service, backends[0]))??;
-        setting.with_api(async || members(&setting.client()?, flags.nodes).await)?;
-        let mut seen = Seen::default();
+        environment.with_api(async || wait_for_members(&environment.client()?, flags.nodes).await)?;
+        let mut total = Observations::default();
         for number in 0..flags.upgrades {
-            std::thread::sleep(SETTLING);
-            let of_one = upgrade(&setting, &mut nodes, service)?;
-            of_one.tell(number);
-            seen.add(of_one);
+            std::thread::sleep(RECOVERY_PAUSE);
+            let observations = upgrade(&environment, &mut nodes, service)?;
+            observations.print(number);
+            total.add(observations);
         }
-        seen.tell_all(flags.nodes)
+        total.print_all(flags.nodes)
     })
 }
 
-/// The Service whose address is measured.
-async fn serve(client: &Client, backend: std::net::IpAddr, tls: bool) -> Result<(), Failure> {
+/// Creates the measured Service.
+async fn create_service(client: &Client, backend: std::net::IpAddr, tls: bool) -> Result<(), Failure> {
     let name = "zz-measured";
-    let mut service = balanced(name, "portolan.dev/load-balancer-ips", &ADDRESS.to_string());
+    let mut service = load_balancer_service(name, "portolan.dev/load-balancer-ips", &ADDRESS.to_string());
     service["spec"]["loadBalancerClass"] = "portolan.dev/edge".into();
     if tls {
         let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()])?;
@@ -88,15 +89,15 @@ async fn serve(client: &Client, backend: std::net::IpAddr, tls: bool) -> Result<
         service["metadata"]["annotations"][aws("ssl-ports")] = "443".into();
         service["spec"]["ports"]
             .as_array_mut()
-            .ok_or("a Service without ports")?
+            .ok_or("Service without ports")?
             .push(json!({"name": "https", "port": 443, "targetPort": 8080}));
     }
-    world::post(client, &service).await?;
-    world::post(client, &world::slice(name, &[backend])).await?;
+    fixtures::post(client, &service).await?;
+    fixtures::post(client, &fixtures::slice(name, &[backend])).await?;
     Ok(())
 }
 
-/// A node, and the process of it that announces and serves.
+/// Node with the process that announces and serves.
 struct Node {
     name: String,
     hardware: Hardware,
@@ -104,135 +105,140 @@ struct Node {
 }
 
 impl Node {
-    fn start(setting: &Setting, member: &Member) -> Result<Self, Failure> {
+    fn start(environment: &Environment, member: &Member) -> Result<Self, Failure> {
         Ok(Self {
             name: member.plan.name.clone(),
             hardware: hardware_of(member)?,
-            process: start(setting, member)?,
+            process: start(environment, member)?,
         })
     }
 }
 
-fn start(setting: &Setting, member: &Member) -> Result<Measured, Failure> {
+fn start(environment: &Environment, member: &Member) -> Result<Measured, Failure> {
     let name = &member.plan.name;
-    let mut process: Command = command(setting)?;
-    let socket = setting.directory.join(format!("{name}.sock"));
+    let mut process: Command = command(environment)?;
+    let socket = environment.directory.join(format!("{name}.sock"));
     process
         .args(["--assign=false", "--announce", "--edge", "--edge-threads=1"])
         .arg("--metrics-bind-address=")
         .arg(format!("--edge-handover-socket={}", socket.display()))
         .arg(format!("--node-name={name}"));
-    setting.start_component(&format!("node-{name}"), member, process)
+    environment.start_component(&format!("node-{name}"), member, process)
 }
 
-/// Replaces the process that has the address; what was seen from just before until a while after.
-fn upgrade(setting: &Setting, nodes: &mut [Node], service: SocketAddr) -> Result<Seen, Failure> {
-    let outside = setting.cluster.outside()?;
+/// Replaces the process of the owner. Returns the observations from shortly before to [`AFTERMATH`] after.
+fn upgrade(
+    environment: &Environment,
+    nodes: &mut [Node],
+    service: SocketAddr,
+) -> Result<Observations, Failure> {
+    let outside = environment.cluster.outside()?;
     let asker = Asker::new(outside)?;
-    let owner = owner(&asker, nodes)?;
+    let owner = owner_index(&asker, nodes)?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let listener = scope.spawn(|| listen(&asker, &is_over));
-        let client = scope.spawn(|| outside.enter(|| connect_on(service, &is_over)));
-        let mut replacing = || -> Result<(), Failure> {
+        let requests = scope.spawn(|| observe(&asker, &is_over));
+        let client = scope.spawn(|| outside.enter(|| connect_until(service, &is_over)));
+        let mut replace = || -> Result<(), Failure> {
             let node = &mut nodes[owner];
-            let successor = start(setting, setting.cluster.member(&node.name)?)?;
+            let successor = start(environment, environment.cluster.member(&node.name)?)?;
             let mut predecessor = std::mem::replace(&mut node.process, successor);
-            let deadline = Instant::now() + PATIENCE;
+            let deadline = Instant::now() + TIMEOUT;
             while predecessor.must_run().is_ok() {
                 if Instant::now() > deadline {
-                    return Err("the process is not replaced".into());
+                    return Err("the process has not been replaced".into());
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
             std::thread::sleep(AFTERMATH);
             node.process.must_run()
         };
-        let replaced = replacing();
+        let outcome = replace();
         is_over.store(true, Ordering::Release);
-        let mut seen = listener.join().map_err(|_| "the one who asks failed")??;
-        (seen.connections, seen.failed) = client.join().map_err(|_| "the client failed")??;
-        replaced.map(|()| seen)
+        let mut observations = requests.join().map_err(|_| "the ARP client panicked")??;
+        (observations.connections, observations.failed) =
+            client.join().map_err(|_| "the client panicked")??;
+        outcome.map(|()| observations)
     })
 }
 
-/// The place of the node that answers for the address.
-fn owner(asker: &Asker, nodes: &[Node]) -> Result<usize, Failure> {
-    let deadline = Instant::now() + PATIENCE;
+/// Index of the node that replies for the address.
+fn owner_index(asker: &Asker, nodes: &[Node]) -> Result<usize, Failure> {
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
         asker.ask(ADDRESS)?;
-        std::thread::sleep(QUESTION_PERIOD);
+        std::thread::sleep(REQUEST_PERIOD);
         if let Some(owner) = asker.hear(ADDRESS)?.pop() {
-            let place = nodes.iter().position(|node| node.hardware == owner);
-            return Ok(place.ok_or("nobody of the testbed answers for the address")?);
+            let index = nodes.iter().position(|node| node.hardware == owner);
+            return Ok(index.ok_or("no node of the testbed replies for the address")?);
         }
     }
-    Err("nobody answers for the address".into())
+    Err("no reply for the address".into())
 }
 
-/// Asks again and again who has the address.
-fn listen(asker: &Asker, is_over: &AtomicBool) -> Result<Seen, Failure> {
-    let mut silence = Duration::ZERO;
+/// Sends ARP requests until `is_over`.
+fn observe(asker: &Asker, is_over: &AtomicBool) -> Result<Observations, Failure> {
+    let mut gap = Duration::ZERO;
     let mut moves = 0;
     let mut last: Option<(Instant, Hardware)> = None;
     while !is_over.load(Ordering::Acquire) {
         asker.ask(ADDRESS)?;
-        std::thread::sleep(QUESTION_PERIOD);
+        std::thread::sleep(REQUEST_PERIOD);
         for owner in asker.hear(ADDRESS)? {
             let now = Instant::now();
             if let Some((at, before)) = last.replace((now, owner)) {
-                silence = silence.max(now - at);
+                gap = gap.max(now - at);
                 moves += usize::from(before != owner);
             }
         }
     }
     if let Some((at, _)) = last {
-        silence = silence.max(at.elapsed());
+        gap = gap.max(at.elapsed());
     }
-    Ok(Seen {
-        silences: vec![silence],
+    Ok(Observations {
+        gaps: vec![gap],
         moves,
-        ..Seen::default()
+        ..Observations::default()
     })
 }
 
-/// Connects again and again: how long connections took, and how many failed.
-fn connect_on(service: SocketAddr, is_over: &AtomicBool) -> (Vec<Duration>, usize) {
+/// Opens connections until `is_over`. Returns their durations and the number of failures.
+fn connect_until(service: SocketAddr, is_over: &AtomicBool) -> (Vec<Duration>, usize) {
     let (mut connections, mut failed) = (Vec::new(), 0);
     while !is_over.load(Ordering::Acquire) {
         let begin = Instant::now();
-        failed += usize::from(connect(service, CONNECT_PATIENCE).is_err());
+        failed += usize::from(connect(service, CONNECT_TIMEOUT).is_err());
         connections.push(begin.elapsed());
         std::thread::sleep(PAUSE);
     }
     (connections, failed)
 }
 
-/// What was seen while processes were replaced.
+/// Observations during upgrades.
 #[derive(Default)]
-struct Seen {
-    /// The longest time without an answer, of each time.
-    silences: Vec<Duration>,
-    /// How often another node than before said that it has the address.
+struct Observations {
+    /// Longest time without an ARP reply, for each upgrade.
+    gaps: Vec<Duration>,
+    /// Number of changes of the owner.
     moves: usize,
     connections: Vec<Duration>,
     failed: usize,
 }
 
-impl Seen {
+impl Observations {
     fn add(&mut self, other: Self) {
-        self.silences.extend(other.silences);
+        self.gaps.extend(other.gaps);
         self.moves += other.moves;
         self.connections.extend(other.connections);
         self.failed += other.failed;
     }
 
-    fn tell(&self, number: usize) {
+    fn print(&self, number: usize) {
         let longest =
             |durations: &[Duration]| durations.iter().max().map_or(0.0, Duration::as_secs_f64) * 1e3;
         println!(
-            "upgrade {number}: no answer for {:.1} ms, {} moves; {} connections, {} failed, the longest took {:.1} ms",
-            longest(&self.silences),
+            "upgrade {number}: no ARP reply for {:.1} ms, {} moves; {} connections, {} failed, max {:.1} ms",
+            longest(&self.gaps),
             self.moves,
             self.connections.len(),
             self.failed,
@@ -240,20 +246,20 @@ impl Seen {
         );
     }
 
-    fn tell_all(self, nodes: usize) -> Result<(), Failure> {
-        let (times, count) = (self.silences.len(), self.connections.len());
-        let silences = Percentiles::of(self.silences).ok_or("nothing was replaced")?;
+    fn print_all(self, nodes: usize) -> Result<(), Failure> {
+        let (times, count) = (self.gaps.len(), self.connections.len());
+        let gaps = Percentiles::of(self.gaps).ok_or("no measurement")?;
         println!(
-            "{nodes} nodes, the owner's process replaced {times} times: longest time without an answer to ARP p50 {:.1} ms, \
-             p99 {:.1} ms, longest {:.1} ms; the address moved {} times",
-            silences.milliseconds(50),
-            silences.milliseconds(99),
-            silences.milliseconds(100),
+            "{nodes} nodes, process of the owner replaced {times} times: longest time without ARP reply p50 {:.1} ms, p99 {:.1} ms, max \
+             {:.1} ms; {} moves of the address",
+            gaps.milliseconds(50),
+            gaps.milliseconds(99),
+            gaps.milliseconds(100),
             self.moves
         );
-        let connections = Percentiles::of(self.connections).ok_or("nobody connected")?;
+        let connections = Percentiles::of(self.connections).ok_or("no measurement")?;
         println!(
-            "{count} connections meanwhile, {} failed: p50 {:.2} ms, p99 {:.2} ms, longest {:.1} ms",
+            "{count} connections, {} failed: p50 {:.2} ms, p99 {:.2} ms, max {:.1} ms",
             self.failed,
             connections.milliseconds(50),
             connections.milliseconds(99),

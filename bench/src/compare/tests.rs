@@ -1,9 +1,9 @@
-//! Figures out of printed lines, and their medians.
+//! Figures of printed lines, and their medians.
 
 use super::{Values, figures_of, mark, median, row};
 
 #[test]
-fn numbers_of_a_line_become_figures() {
+fn parses_the_numbers_of_a_line() {
     let figures = figures_of("5000 Services in 0.78 s: 6390/s, p99 7.80 ms");
     let values = figures.iter().map(|(_, value)| *value).collect::<Vec<_>>();
     assert_eq!(values, [5000.0, 0.78, 6390.0, 7.8]);
@@ -13,7 +13,7 @@ fn numbers_of_a_line_become_figures() {
 }
 
 #[test]
-fn median_of_an_even_number_of_values_is_their_middle() {
+fn median_of_an_even_number_is_the_mean_of_the_middle() {
     assert_eq!(median(&[4.0, 1.0, 3.0, 2.0]), Some(2.5));
     assert_eq!(median(&[2.0, 9.0, 1.0]), Some(2.0));
     assert_eq!(median(&[]), None);
@@ -25,7 +25,7 @@ fn row_shows_the_ratio_and_its_spread() {
         this: vec![2.0, 4.0, 3.0],
         other: vec![2.0, 2.0, 2.0],
     };
-    let shown = row(&values).expect("a row");
+    let shown = row(&values).expect("row");
     assert!(shown.ends_with(": 1.500 (1.00 - 2.00)"), "{shown}");
     let constant = Values {
         this: vec![5.0],

@@ -1,4 +1,4 @@
-//! A cluster of Services and Pods that nobody runs, made through the API.
+//! Services and Pods in the API that no agent runs.
 
 use std::net::Ipv4Addr;
 
@@ -9,13 +9,13 @@ use tokio::task::JoinSet;
 
 use crate::Failure;
 
-/// Requests that are under way at the same time while a cluster is made.
+/// Maximum number of requests in flight.
 const IN_FLIGHT: usize = 64;
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// The Node that all Pods are on.
+/// Node of all Pods.
 const NODE: &str = "bench-node";
 
-/// Makes a Node, and Services named `s-0` … each with so many ready Pods.
+/// Creates a Node, and Services `s-0`, `s-1`, … with ready Pods.
 pub(super) async fn create(client: &Client, services: usize, pods: usize) -> Result<(), Failure> {
     let node = json!({"kind": "Node", "apiVersion": "v1", "metadata": {"name": NODE}});
     match client
@@ -28,12 +28,12 @@ pub(super) async fn create(client: &Client, services: usize, pods: usize) -> Res
     let mut tasks = JoinSet::new();
     for service in 0..services {
         let client = client.clone();
-        wait_for_room(&mut tasks).await?;
+        wait_for_slot(&mut tasks).await?;
         tasks.spawn(async move { create_service(&client, service).await });
     }
     for number in 0..services * pods {
         let client = client.clone();
-        wait_for_room(&mut tasks).await?;
+        wait_for_slot(&mut tasks).await?;
         tasks.spawn(async move {
             create_ready_pod(&client, &pod_name(number), number, number / pods.max(1)).await
         });
@@ -44,7 +44,7 @@ pub(super) async fn create(client: &Client, services: usize, pods: usize) -> Res
     Ok(())
 }
 
-async fn wait_for_room(tasks: &mut JoinSet<Result<(), ClientError>>) -> Result<(), Failure> {
+async fn wait_for_slot(tasks: &mut JoinSet<Result<(), ClientError>>) -> Result<(), Failure> {
     if tasks.len() >= IN_FLIGHT
         && let Some(done) = tasks.join_next().await
     {
@@ -53,7 +53,7 @@ async fn wait_for_room(tasks: &mut JoinSet<Result<(), ClientError>>) -> Result<(
     Ok(())
 }
 
-/// The name of a Service's Pod, counted over all Services.
+/// Name of a Pod, numbered over all Services.
 pub(super) fn pod_name(number: usize) -> String {
     format!("p-{number}")
 }
@@ -69,7 +69,7 @@ async fn create_service(client: &Client, number: usize) -> Result<(), ClientErro
         .map(drop)
 }
 
-/// Creates a Pod of a Service and says that it is ready.
+/// Creates a ready Pod of a Service.
 pub(super) async fn create_ready_pod(
     client: &Client,
     name: &str,
@@ -89,13 +89,13 @@ pub(super) async fn create_ready_pod(
     patch_status(client, name, &status).await
 }
 
-/// Says whether a Pod is ready.
-pub(super) async fn say_ready(client: &Client, name: &str, ready: bool) -> Result<(), ClientError> {
+/// Sets the Ready condition of a Pod.
+pub(super) async fn set_ready(client: &Client, name: &str, ready: bool) -> Result<(), ClientError> {
     let status = json!({"status": {"conditions": [ready_condition(ready)]}});
     patch_status(client, name, &status).await
 }
 
-/// Deletes a Pod at once.
+/// Deletes a Pod without grace period.
 pub(super) async fn delete_pod(client: &Client, name: &str) -> Result<(), ClientError> {
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
     let path = format!("{PODS}/{name}");

@@ -1,4 +1,4 @@
-//! How quickly and with how many writes the controllers keep EndpointSlices.
+//! Latency and number of EndpointSlice writes of the controllers.
 
 mod cluster;
 mod readiness;
@@ -14,13 +14,13 @@ use clap::{Args, Subcommand};
 use client::{Client, Config};
 
 use crate::Failure;
+use crate::environment::{Environment, run_enclosed};
 use crate::process::{Measured, portolan};
-use crate::setting::{Setting, enclosed};
 
 /// Flags of `bench controllers`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// kubeconfig of another cluster, whose controllers run already; nothing is started then
+    /// Measure the controllers of the cluster of this kubeconfig; nothing is started
     #[arg(long, global = true)]
     kubeconfig: Option<PathBuf>,
     #[command(subcommand)]
@@ -29,17 +29,17 @@ pub struct Flags {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Case {
-    /// Pods change readiness at a steady rate: time from the change until its slice is written
+    /// Change the readiness of Pods at a fixed rate: time until the EndpointSlice is written
     Readiness(readiness::Flags),
-    /// All Pods of one Service are replaced, one after the other: slice writes a Pod, and endpoints that were missing
+    /// Replace all Pods of a Service: EndpointSlice writes per Pod, missing endpoints
     Rollout(rollout::Flags),
-    /// The controllers start beside many Pods: time until all slices are there, and after a restart; memory
+    /// Start the controllers with many Pods: time until all EndpointSlices exist, restart, memory
     Start(start::Flags),
 }
 
-/// Where a case runs, and what is measured besides.
-struct Place<'a> {
-    setting: Option<&'a Setting>,
+/// Environment of a case, if the benchmark has started one.
+struct Context<'a> {
+    environment: Option<&'a Environment>,
 }
 
 /// Runs the benchmark.
@@ -47,42 +47,44 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     if let Some(path) = &flags.kubeconfig {
         let client = Client::new(Config::from_kubeconfig(path)?)?;
         let runtime = tokio::runtime::Runtime::new()?;
-        let place = Place { setting: None };
-        runtime.block_on(run_case(&flags.case, &place, client))?;
+        let context = Context { environment: None };
+        runtime.block_on(run_case(&flags.case, &context, client))?;
         return Ok(ExitCode::SUCCESS);
     }
-    enclosed(false, |setting: Setting| {
-        let place = Place {
-            setting: Some(&setting),
+    run_enclosed(false, |environment: Environment| {
+        let context = Context {
+            environment: Some(&environment),
         };
-        setting.with_api(async || run_case(&flags.case, &place, setting.client()?).await)
+        environment.with_api(async || run_case(&flags.case, &context, environment.client()?).await)
     })
 }
 
-async fn run_case(case: &Case, place: &Place<'_>, client: Client) -> Result<(), Failure> {
+async fn run_case(case: &Case, context: &Context<'_>, client: Client) -> Result<(), Failure> {
     match case {
-        Case::Readiness(flags) => readiness::run(flags, place, &client).await,
-        Case::Rollout(flags) => rollout::run(flags, place, &client).await,
-        Case::Start(flags) => start::run(flags, place, &client).await,
+        Case::Readiness(flags) => readiness::run(flags, context, &client).await,
+        Case::Rollout(flags) => rollout::run(flags, context, &client).await,
+        Case::Start(flags) => start::run(flags, context, &client).await,
     }
 }
 
-impl Place<'_> {
+impl Context<'_> {
     /// Starts the controllers, unless the cluster has its own.
     fn start_controllers(&self) -> Result<Option<Measured>, Failure> {
-        let Some(setting) = self.setting else {
+        let Some(environment) = self.environment else {
             return Ok(None);
         };
         let mut command = Command::new(portolan()?);
         command
             .arg("controllers")
-            .arg(format!("--kubeconfig={}", setting.kubeconfig().display()));
-        let member = setting.cluster.control_plane()?;
-        setting.start_component("controllers", member, command).map(Some)
+            .arg(format!("--kubeconfig={}", environment.kubeconfig().display()));
+        let member = environment.cluster.control_plane()?;
+        environment
+            .start_component("controllers", member, command)
+            .map(Some)
     }
 }
 
-/// Prints what the controllers' process has used.
+/// Prints memory and CPU time of the controllers.
 fn report_process(process: Option<&Measured>) -> Result<(), Failure> {
     if let Some(process) = process {
         println!(
@@ -94,5 +96,5 @@ fn report_process(process: Option<&Measured>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// How long anything may take that a case waits for.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// Timeout of every wait.
+const TIMEOUT: Duration = Duration::from_secs(300);

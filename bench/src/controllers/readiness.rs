@@ -1,4 +1,4 @@
-//! Pods that change readiness at a steady rate.
+//! Changes of Pod readiness at a fixed rate.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -6,31 +6,31 @@ use std::time::{Duration, Instant};
 use client::Client;
 use tokio::time::{MissedTickBehavior, interval};
 
-use super::cluster::{create, pod_name, say_ready};
+use super::cluster::{create, pod_name, set_ready};
 use super::slices::Slices;
-use super::{PATIENCE, Place, report_process};
+use super::{Context, TIMEOUT, report_process};
 use crate::Failure;
 use crate::percentiles::Percentiles;
 
 /// Flags of `bench controllers readiness`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
-    /// Services
+    /// Number of Services
     #[arg(long, default_value_t = 1_000)]
     services: usize,
-    /// Pods of each
+    /// Number of Pods per Service
     #[arg(long, default_value_t = 100)]
     pods: usize,
-    /// Changes a second
+    /// Changes per second
     #[arg(long, default_value_t = 100)]
     rate: u32,
-    /// For how long
+    /// Duration of the changes in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u32,
 }
 
-pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Result<(), Failure> {
-    let controllers = place.start_controllers()?;
+pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -> Result<(), Failure> {
+    let controllers = context.start_controllers()?;
     let total = flags.services * flags.pods;
     println!(
         "creating {} Services with {} Pods each",
@@ -49,7 +49,7 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
     let mut waiting: HashMap<String, (bool, Instant)> = HashMap::new();
     let mut latencies = Vec::new();
     let mut requests = tokio::task::JoinSet::new();
-    let deadline = Instant::now() + Duration::from_secs(flags.seconds.into()) + PATIENCE;
+    let deadline = Instant::now() + Duration::from_secs(flags.seconds.into()) + TIMEOUT;
     while sent < changes || !waiting.is_empty() {
         if Instant::now() > deadline {
             return Err(format!("{} changes were never written", waiting.len()).into());
@@ -58,7 +58,7 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
             _ = tick.tick(), if sent < changes => {
                 let number = fastrand::usize(..total);
                 let name = pod_name(number);
-                // One whose last change is still under way would be measured wrongly.
+                // The last change of the Pod is still pending.
                 if waiting.contains_key(&name) {
                     continue;
                 }
@@ -67,15 +67,15 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
                 waiting.insert(name.clone(), (now, Instant::now()));
                 sent += 1;
                 let client = client.clone();
-                requests.spawn(async move { say_ready(&client, &name, now).await });
+                requests.spawn(async move { set_ready(&client, &name, now).await });
             }
             Some(done) = requests.join_next() => done??,
             slice = slices.next() => {
                 let endpoints = slice.into_iter().flat_map(|slice| &slice.endpoints);
                 for endpoint in endpoints {
                     let Some(target) = &endpoint.target_ref else { continue };
-                    let Some((wanted, since)) = waiting.get(&target.name) else { continue };
-                    if endpoint.conditions.ready == Some(*wanted) {
+                    let Some((expected, since)) = waiting.get(&target.name) else { continue };
+                    if endpoint.conditions.ready == Some(*expected) {
                         latencies.push(since.elapsed());
                         waiting.remove(&target.name);
                     }
@@ -83,9 +83,9 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
             }
         }
     }
-    let latencies = Percentiles::of(latencies).ok_or("nothing was measured")?;
+    let latencies = Percentiles::of(latencies).ok_or("no measurement")?;
     println!(
-        "from before the change until a watcher has its slice: p50 {:.2} ms, p99 {:.2} ms, longest {:.2} ms",
+        "change of readiness to watch event: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
         latencies.milliseconds(50),
         latencies.milliseconds(99),
         latencies.milliseconds(100)

@@ -1,4 +1,4 @@
-//! All Pods of one Service, replaced one after the other, several at a time.
+//! Replacement of all Pods of a Service, several at a time.
 
 use std::collections::HashSet;
 use std::time::Instant;
@@ -8,27 +8,27 @@ use tokio::task::JoinSet;
 
 use super::cluster::{create, create_ready_pod, delete_pod, pod_name};
 use super::slices::Slices;
-use super::{PATIENCE, Place, report_process};
+use super::{Context, TIMEOUT, report_process};
 use crate::Failure;
 
 /// Flags of `bench controllers rollout`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
-    /// Pods of the Service
+    /// Number of Pods
     #[arg(long, default_value_t = 5_000)]
     pods: usize,
-    /// Pods that are being replaced at the same time: each comes, is ready, and its predecessor goes
+    /// Number of concurrent replacements
     #[arg(long, default_value_t = 16)]
     at_once: usize,
 }
 
-/// The name of the Pod that comes for `number`.
+/// Name of the Pod that replaces Pod `number`.
 fn successor(number: usize) -> String {
     format!("n-{number}")
 }
 
-pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Result<(), Failure> {
-    let controllers = place.start_controllers()?;
+pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -> Result<(), Failure> {
+    let controllers = context.start_controllers()?;
     println!("creating a Service with {} Pods", flags.pods);
     create(client, 1, flags.pods).await?;
     let mut slices = Slices::watch(client);
@@ -38,7 +38,7 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
     let mut published: HashSet<String> = (0..flags.pods).map(pod_name).collect();
     let mut missing = 0_usize;
     let mut tasks: JoinSet<Result<(), ClientError>> = JoinSet::new();
-    let (deleting, mut deletions) = tokio::sync::mpsc::channel::<String>(flags.at_once.max(1));
+    let (deletion_sender, mut deletions) = tokio::sync::mpsc::channel::<String>(flags.at_once.max(1));
     let mut next = 0;
     loop {
         let is_over = next == flags.pods && tasks.is_empty();
@@ -48,16 +48,17 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
         {
             break;
         }
-        if started.elapsed() > PATIENCE {
-            return Err("the roll-out does not come to an end".into());
+        if started.elapsed() > TIMEOUT {
+            return Err("timeout of the rollout".into());
         }
         while next < flags.pods && tasks.len() < flags.at_once.max(1) {
-            let (client, number, pods, deleting) = (client.clone(), next, flags.pods, deleting.clone());
+            let (client, number, pods) = (client.clone(), next, flags.pods);
+            let deletion_sender = deletion_sender.clone();
             next += 1;
             tasks.spawn(async move {
                 create_ready_pod(&client, &successor(number), pods + number, 0).await?;
-                // From now on its endpoint may be missing; the receiver lives as long as this task.
-                if deleting.send(pod_name(number)).await.is_err() {
+                // From here on, its endpoint may be missing. The receiver lives as long as this task.
+                if deletion_sender.send(pod_name(number)).await.is_err() {
                     return Ok(());
                 }
                 delete_pod(&client, &pod_name(number)).await
@@ -86,6 +87,6 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
         writes as f64 / flags.pods as f64,
         slices.idle_writes - writes_before.1
     );
-    println!("ready Pods whose endpoint was missing for a moment: {missing}");
+    println!("ready Pods with a temporarily missing endpoint: {missing}");
     report_process(controllers.as_ref())
 }

@@ -1,4 +1,4 @@
-//! What a watcher of all EndpointSlices sees.
+//! Watch of all EndpointSlices.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -6,18 +6,18 @@ use std::time::Instant;
 use api::object::{EndpointSlice, ObjectKey};
 use client::{Client, Event, Query, Watch, watch};
 
-use super::PATIENCE;
+use super::TIMEOUT;
 use crate::Failure;
 
-/// All slices, as the watch told last.
+/// EndpointSlices in their last version, with counts of writes.
 pub(super) struct Slices {
     events: Watch<EndpointSlice>,
     by_key: HashMap<ObjectKey, EndpointSlice>,
-    /// In how many slices each Pod is ready.
+    /// Number of EndpointSlices in which each Pod is ready.
     ready: HashMap<String, usize>,
-    /// Writes seen, deletions with them.
+    /// Number of writes, including deletions.
     pub(super) writes: usize,
-    /// Writes that changed neither endpoints nor ports nor labels.
+    /// Number of writes that changed neither endpoints nor ports nor labels.
     pub(super) idle_writes: usize,
 }
 
@@ -32,7 +32,7 @@ impl Slices {
         }
     }
 
-    /// Takes in the next event; returns the slice that it was about, if it is still there.
+    /// Waits for the next event. Returns its EndpointSlice, if that is not deleted.
     pub(super) async fn next(&mut self) -> Option<&EndpointSlice> {
         match self.events.next().await {
             Event::Applied(slice) => {
@@ -60,14 +60,14 @@ impl Slices {
         }
     }
 
-    /// Whether a Pod is a ready endpoint.
+    /// True if a Pod is a ready endpoint.
     pub(super) fn is_ready(&self, pod: &str) -> bool {
         self.ready.contains_key(pod)
     }
 
-    /// Waits until so many Pods are ready endpoints.
+    /// Waits until exactly `pods` Pods are ready endpoints.
     pub(super) async fn wait_for_ready(&mut self, pods: usize) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while self.ready.len() != pods {
             let left = deadline.saturating_duration_since(Instant::now());
             if tokio::time::timeout(left, self.next()).await.is_err() {
@@ -77,16 +77,16 @@ impl Slices {
         Ok(())
     }
 
-    fn count(&mut self, slice: &EndpointSlice, is_there: bool) {
+    fn count(&mut self, slice: &EndpointSlice, is_added: bool) {
         for endpoint in slice
             .endpoints
             .iter()
-            .filter(|e| e.conditions.ready == Some(true))
+            .filter(|endpoint| endpoint.conditions.ready == Some(true))
         {
             let Some(target) = &endpoint.target_ref else {
                 continue;
             };
-            if is_there {
+            if is_added {
                 *self.ready.entry(target.name.clone()).or_default() += 1;
             } else if let Some(count) = self.ready.get_mut(&target.name) {
                 *count -= 1;

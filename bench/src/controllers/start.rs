@@ -1,26 +1,26 @@
-//! Controllers that start beside many Pods.
+//! Start of the controllers with many Pods.
 
 use std::time::{Duration, Instant};
 
 use client::Client;
 
-use super::cluster::{create, pod_name, say_ready};
+use super::cluster::{create, pod_name, set_ready};
 use super::slices::Slices;
-use super::{PATIENCE, Place, report_process};
+use super::{Context, TIMEOUT, report_process};
 use crate::Failure;
 
 /// Flags of `bench controllers start`.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Flags {
-    /// Services
+    /// Number of Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
-    /// Pods of each
+    /// Number of Pods per Service
     #[arg(long, default_value_t = 15)]
     pods: usize,
 }
 
-pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Result<(), Failure> {
+pub(super) async fn run(flags: &Flags, context: &Context<'_>, client: &Client) -> Result<(), Failure> {
     let total = flags.services * flags.pods;
     println!(
         "creating {} Services with {} Pods each",
@@ -29,10 +29,8 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
     create(client, flags.services, flags.pods).await?;
     let mut slices = Slices::watch(client);
     let started = Instant::now();
-    let Some(mut first) = place.start_controllers()? else {
-        return Err(
-            "this case starts the controllers itself, and cannot be pointed at another cluster".into(),
-        );
+    let Some(mut first) = context.start_controllers()? else {
+        return Err("this case starts the controllers itself: --kubeconfig is not supported".into());
     };
     slices.wait_for_ready(total).await?;
     println!(
@@ -40,24 +38,24 @@ pub(super) async fn run(flags: &Flags, place: &Place<'_>, client: &Client) -> Re
         started.elapsed().as_secs_f64()
     );
     report_process(Some(&first))?;
-    // It gives its lease back; what a start beside a dead leader waits for besides is the rest of the lease.
-    first.end_gracefully()?;
-    // Then a start that has nothing to write: it is in sync when it follows a change.
+    // An orderly shutdown releases the lease. After a crash, the next start would wait until the lease expires.
+    first.terminate()?;
+    // The second start has almost nothing to write. It is synced when it applies a change.
     let writes_before = slices.writes;
-    say_ready(client, &pod_name(0), false).await?;
+    set_ready(client, &pod_name(0), false).await?;
     let started = Instant::now();
-    let again = place.start_controllers()?;
+    let again = context.start_controllers()?;
     while slices.is_ready(&pod_name(0)) {
-        if tokio::time::timeout(PATIENCE, slices.next()).await.is_err() {
-            return Err("the controllers do not follow after their restart".into());
+        if tokio::time::timeout(TIMEOUT, slices.next()).await.is_err() {
+            return Err("the controllers do not apply a change after their restart".into());
         }
     }
     println!("in sync {:.2} s after a restart", started.elapsed().as_secs_f64());
-    // What is written besides would come by now.
+    // Unnecessary writes would arrive in this time.
     let quiet_until = tokio::time::Instant::now() + Duration::from_secs(10);
     while tokio::time::timeout_at(quiet_until, slices.next()).await.is_ok() {}
     println!(
-        "slice writes after the restart: {}, one of them asked for",
+        "slice writes after the restart: {}, of which one is necessary",
         slices.writes - writes_before
     );
     report_process(again.as_ref())

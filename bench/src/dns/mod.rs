@@ -1,11 +1,11 @@
-//! What a DNS answer costs the server, and whether it is right while the world changes.
+//! Cost of DNS responses, and their correctness while the cluster changes.
 
-mod asking;
 mod churn;
 mod forwarded;
 mod history;
 mod idle;
 mod paced;
+mod queries;
 mod restart;
 mod rolling;
 mod visible;
@@ -18,26 +18,25 @@ use clap::{Args, Subcommand};
 use testbed::Member;
 
 use crate::Failure;
+use crate::environment::{Environment, TIMEOUT, run_enclosed};
+use crate::fixtures;
 use crate::process::{Measured, portolan};
-use crate::setting::{PATIENCE, Setting, enclosed};
-use crate::world;
 
-use asking::{A_CODE_OK, Window, connect, question};
+use queries::{RCODE_NO_ERROR, Window, connect, query};
 
 /// Flags of `bench dns`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Services
+    /// Number of Services
     #[arg(long, default_value_t = 10_000, global = true)]
     services: usize,
-    /// Endpoints of each
+    /// Number of endpoints per Service
     #[arg(long, default_value_t = 10, global = true)]
     endpoints: usize,
-    /// Seconds of questions
+    /// Duration of the queries in seconds
     #[arg(long, default_value_t = 10, global = true)]
     seconds: u64,
-    /// Another DNS server that is measured in the place of Portolan's: a command line for `sh`, in which
-    /// {kubeconfig}, {listen} and {forward} are replaced
+    /// Measure this DNS server instead of Portolan: command for `sh` with {kubeconfig}, {listen} and {forward}
     #[arg(long, value_name = "COMMAND", global = true)]
     command: Option<String>,
     #[command(subcommand)]
@@ -46,89 +45,93 @@ pub struct Flags {
 
 #[derive(Clone, Debug, Subcommand)]
 enum Case {
-    /// Names outside of the cluster, all of them in the cache: answers a second, server CPU a query
+    /// Query cached names outside of the cluster: rate, CPU per query
     Forwarded(forwarded::Flags),
-    /// Cluster IPs at a steady rate: latency
+    /// Query cluster IPs at a fixed rate: latency
     Paced(paced::Flags),
-    /// An endpoint is replaced again and again: time from the write until an answer has the new one
+    /// Replace an endpoint: time until a response contains the new address
     Visible(visible::Flags),
-    /// Endpoints change at a steady rate while questions are asked: every answer is compared with what was written
+    /// Change endpoints at a fixed rate and compare every response with the writes
     Churn(churn::Flags),
-    /// A headless Service of thousands of members is rolled, member by member, while each is looked up: lookups that
-    /// failed or were wrong
+    /// Replace all members of a headless Service: failed and wrong lookups
     Rolling(rolling::Flags),
-    /// The API server is killed again and again while names are asked for: wrong answers, memory
+    /// Kill the API server repeatedly: wrong responses, memory
     Restart(restart::Flags),
-    /// Thousands of connections that say nothing: rate and memory beside them
+    /// Open idle TCP connections: rate and memory
     Idle(idle::Flags),
 }
 
-/// A server that answers for a world.
-struct Place<'a> {
-    setting: &'a mut Setting,
+/// DNS server under test, and its cluster.
+struct Context<'a> {
+    environment: &'a mut Environment,
     listen: SocketAddr,
     server: Measured,
-    /// How long questions are asked.
+    /// Duration of the queries.
     duration: Duration,
     services: usize,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(false, |mut setting| {
-        setting.with_api(async || {
-            let clients = (0..4).map(|_| setting.client()).collect::<Result<Vec<_>, _>>()?;
-            world::create(&clients, flags.services, flags.endpoints).await
+    run_enclosed(false, |mut environment| {
+        environment.with_api(async || {
+            let clients = (0..4)
+                .map(|_| environment.client())
+                .collect::<Result<Vec<_>, _>>()?;
+            fixtures::create_services(&clients, flags.services, flags.endpoints).await
         })?;
-        let upstream = forwarded::start_upstream(setting.cluster.outside()?)?;
-        let node = setting.cluster.nodes().next().ok_or("the testbed has no node")?;
-        let listen = SocketAddr::from((setting.cluster.topology.nodes[0].member.address.ipv4, 10053));
+        let upstream = forwarded::start_upstream(environment.cluster.outside()?)?;
+        let node = environment
+            .cluster
+            .nodes()
+            .next()
+            .ok_or("the testbed has no node")?;
+        let listen = SocketAddr::from((environment.cluster.topology.nodes[0].member.address.ipv4, 10053));
         let started = Instant::now();
-        let command = command(flags, &setting, listen, upstream)?;
-        let server = setting.start_component("the DNS server", node, command)?;
-        let mut place = Place {
-            setting: &mut setting,
+        let command = command(flags, &environment, listen, upstream)?;
+        let server = environment.start_component("DNS server", node, command)?;
+        let mut context = Context {
+            environment: &mut environment,
             listen,
             server,
             duration: Duration::from_secs(flags.seconds),
             services: flags.services,
         };
         if let Some(last) = flags.services.checked_sub(1) {
-            place
+            context
                 .node()?
-                .enter(|| wait_for_answer(listen, &cluster_name(last)))??;
+                .enter(|| wait_for_address(listen, &cluster_name(last)))??;
             println!("ready {:.3} s after exec", started.elapsed().as_secs_f64());
         }
-        place.server.must_run()?;
+        context.server.must_run()?;
         match &flags.case {
-            None => cluster_ips(&place)?,
-            Some(Case::Forwarded(flags)) => forwarded::run(flags, &place)?,
-            Some(Case::Paced(flags)) => paced::run(flags, &place)?,
-            Some(Case::Visible(flags)) => visible::run(flags, &place)?,
-            Some(Case::Churn(flags)) => churn::run(flags, &place)?,
-            Some(Case::Rolling(flags)) => rolling::run(flags, &place)?,
-            Some(Case::Restart(flags)) => restart::run(flags, &mut place)?,
-            Some(Case::Idle(flags)) => idle::run(flags, &place)?,
+            None => cluster_ips(&context)?,
+            Some(Case::Forwarded(flags)) => forwarded::run(flags, &context)?,
+            Some(Case::Paced(flags)) => paced::run(flags, &context)?,
+            Some(Case::Visible(flags)) => visible::run(flags, &context)?,
+            Some(Case::Churn(flags)) => churn::run(flags, &context)?,
+            Some(Case::Rolling(flags)) => rolling::run(flags, &context)?,
+            Some(Case::Restart(flags)) => restart::run(flags, &mut context)?,
+            Some(Case::Idle(flags)) => idle::run(flags, &context)?,
         }
-        place.server.must_run()?;
-        println!("resident memory: {:.1} MiB", place.server.resident_mib()?);
+        context.server.must_run()?;
+        println!("resident memory: {:.1} MiB", context.server.resident_mib()?);
         Ok(())
     })
 }
 
-impl Place<'_> {
-    /// Where the server runs, and who asks.
+impl Context<'_> {
+    /// Node of the server and of the clients.
     fn node(&self) -> Result<&Member, Failure> {
         Ok(self
-            .setting
+            .environment
             .cluster
             .nodes()
             .next()
             .ok_or("the testbed has no node")?)
     }
 
-    /// Asks for all names by turns, each of which has one address, with a window of questions under way; tells the
-    /// rate and what it cost the server.
+    /// Queries all names in turn, each of which has one address, and prints the rate and the CPU time of the server.
     fn measure_rate(&self, names: &[String]) -> Result<(), Failure> {
         let before = self.server.cpu()?;
         let mut window = Window::new(self.node()?.enter(|| connect(self.listen))??);
@@ -137,11 +140,14 @@ impl Place<'_> {
             Instant::now() + self.duration,
             |_, id| {
                 next = (next + 1) % names.len();
-                question(id, &names[next])
+                query(id, &names[next])
             },
-            |_, _, answer| match answer.code == A_CODE_OK && answer.addresses.len() == 1 {
-                true => Ok(()),
-                false => Err("a wrong answer".into()),
+            |_, _, response| {
+                if response.rcode == RCODE_NO_ERROR && response.addresses.len() == 1 {
+                    Ok(())
+                } else {
+                    Err("wrong response".into())
+                }
             },
         )?;
         let cpu = (self.server.cpu()? - before).as_secs_f64();
@@ -155,13 +161,13 @@ impl Place<'_> {
     }
 }
 
-fn cluster_ips(place: &Place<'_>) -> Result<(), Failure> {
-    place.measure_rate(&cluster_names(place)?)
+fn cluster_ips(context: &Context<'_>) -> Result<(), Failure> {
+    context.measure_rate(&cluster_names(context)?)
 }
 
-fn cluster_names(place: &Place<'_>) -> Result<Vec<String>, Failure> {
-    match place.services {
-        0 => Err("--services=0 leaves nothing to ask for".into()),
+fn cluster_names(context: &Context<'_>) -> Result<Vec<String>, Failure> {
+    match context.services {
+        0 => Err("--services=0 leaves no name to query".into()),
         services => Ok((0..services).map(cluster_name).collect()),
     }
 }
@@ -172,11 +178,11 @@ fn cluster_name(service: usize) -> String {
 
 fn command(
     flags: &Flags,
-    setting: &Setting,
+    environment: &Environment,
     listen: SocketAddr,
     forward: SocketAddr,
 ) -> Result<Command, Failure> {
-    let kubeconfig = setting.kubeconfig().display().to_string();
+    let kubeconfig = environment.kubeconfig().display().to_string();
     if let Some(line) = &flags.command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(
@@ -195,16 +201,16 @@ fn command(
     Ok(command)
 }
 
-/// Asks until a name has an address.
-fn wait_for_answer(server: SocketAddr, name: &str) -> Result<(), Failure> {
+/// Queries a name until it has an address.
+fn wait_for_address(server: SocketAddr, name: &str) -> Result<(), Failure> {
     let socket = connect(server)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     let mut buffer = [0; 4_096];
     while Instant::now() < deadline {
-        if socket.send(&question(0, name)).is_ok()
+        if socket.send(&query(0, name)).is_ok()
             && let Ok(length) = socket.recv(&mut buffer)
-            && asking::Answer::read(&buffer[..length])
-                .is_some_and(|answer| answer.code == A_CODE_OK && !answer.addresses.is_empty())
+            && queries::Response::parse(&buffer[..length])
+                .is_some_and(|response| response.rcode == RCODE_NO_ERROR && !response.addresses.is_empty())
         {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! How soon a change is in the answers.
+//! Time from a change to the first response with it.
 
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
@@ -9,32 +9,32 @@ use http::Method;
 use serde_json::{Value, json};
 use tokio::net::UdpSocket;
 
-use super::asking::{Answer, connect, question};
-use super::{Place, wait_for_answer};
+use super::queries::{Response, connect, query};
+use super::{Context, wait_for_address};
 use crate::Failure;
+use crate::environment::TIMEOUT;
+use crate::fixtures;
 use crate::percentiles::Percentiles;
-use crate::setting::PATIENCE;
-use crate::world;
 
 /// Flags of `bench dns visible`.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// How often the endpoint is replaced
+    /// Number of replacements of the endpoint
     #[arg(long, default_value_t = 200)]
     changes: u32,
 }
 
-/// A Service whose answers are the addresses of its endpoints.
+/// Headless Service, whose records are the addresses of its endpoints.
 pub fn headless(name: &str) -> Value {
-    let mut service = world::service(name);
+    let mut service = fixtures::service(name);
     service["spec"]["clusterIP"] = json!("None");
     service
 }
 
-/// Gives the slice of a Service these addresses.
+/// Replaces the addresses in the EndpointSlice of a Service.
 pub async fn replace(client: &Client, service: &str, addresses: &[IpAddr]) -> Result<(), Failure> {
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{service}-1");
-    let endpoints: Vec<Value> = addresses.iter().map(world::endpoint).collect();
+    let endpoints: Vec<Value> = addresses.iter().map(fixtures::endpoint).collect();
     let body = json!({"endpoints": endpoints});
     client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&body))
@@ -43,37 +43,39 @@ pub async fn replace(client: &Client, service: &str, addresses: &[IpAddr]) -> Re
 }
 
 /// Runs the case.
-pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
+pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     const SERVICE: &str = "measured";
     let name = format!("{SERVICE}.default.svc.cluster.local");
-    place.setting.with_api(async || {
-        let client = place.setting.client()?;
-        world::post(&client, &headless(SERVICE)).await?;
-        world::post(&client, &world::slice(SERVICE, &[world::nobody(0)])).await?;
+    context.environment.with_api(async || {
+        let client = context.environment.client()?;
+        fixtures::post(&client, &headless(SERVICE)).await?;
+        fixtures::post(&client, &fixtures::slice(SERVICE, &[fixtures::unused_address(0)])).await?;
         Ok(())
     })?;
-    place.node()?.enter(|| wait_for_answer(place.listen, &name))??;
-    let socket = place.node()?.enter(|| connect(place.listen))??;
+    context
+        .node()?
+        .enter(|| wait_for_address(context.listen, &name))??;
+    let socket = context.node()?.enter(|| connect(context.listen))??;
     socket.set_nonblocking(true)?;
-    let latencies = place.setting.with_api(async || {
-        let client = place.setting.client()?;
-        // Its connection is not to be part of the first change.
+    let latencies = context.environment.with_api(async || {
+        let client = context.environment.client()?;
+        // The connection is opened before the first change.
         client.get::<Value>("/version").await?;
         let socket = UdpSocket::from_std(socket)?;
         let mut latencies = Vec::new();
         for change in 1..=flags.changes {
-            let address = [world::nobody(change as usize)];
+            let address = [fixtures::unused_address(change as usize)];
             let started = Instant::now();
-            let (written, seen) = tokio::join!(
+            let (written, received_at) = tokio::join!(
                 replace(&client, SERVICE, &address),
-                wait_until_seen(&socket, &name, address[0])
+                wait_for_response(&socket, &name, address[0])
             );
             written?;
-            latencies.push(seen?.duration_since(started));
+            latencies.push(received_at?.duration_since(started));
         }
         Ok(latencies)
     })?;
-    let latencies = Percentiles::of(latencies).ok_or("no change was measured")?;
+    let latencies = Percentiles::of(latencies).ok_or("no measurement")?;
     println!(
         "endpoint replaced, API write to first answer, {} changes: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
         flags.changes,
@@ -84,19 +86,19 @@ pub fn run(flags: &Flags, place: &Place<'_>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Asks one question after the other until the answer is this address; when it came.
-async fn wait_until_seen(socket: &UdpSocket, name: &str, address: IpAddr) -> Result<Instant, Failure> {
-    let deadline = Instant::now() + PATIENCE;
+/// Sends queries until the response contains exactly this address. Returns the time of the response.
+async fn wait_for_response(socket: &UdpSocket, name: &str, address: IpAddr) -> Result<Instant, Failure> {
+    let deadline = Instant::now() + TIMEOUT;
     let mut buffer = [0; 4_096];
     while Instant::now() < deadline {
-        socket.send(&question(0, name)).await?;
+        socket.send(&query(0, name)).await?;
         let received = tokio::time::timeout(Duration::from_millis(100), socket.recv(&mut buffer)).await;
         let Ok(length) = received else { continue };
-        let answer = Answer::read(&buffer[..length?]).ok_or("a malformed answer")?;
-        let seen = answer.addresses.iter().copied().map(IpAddr::V4);
-        if seen.eq([address]) {
+        let response = Response::parse(&buffer[..length?]).ok_or("malformed response")?;
+        let addresses = response.addresses.iter().copied().map(IpAddr::V4);
+        if addresses.eq([address]) {
             return Ok(Instant::now());
         }
     }
-    Err(format!("{address} is never answered for {name}").into())
+    Err(format!("no response with {address} for {name}").into())
 }

@@ -1,4 +1,4 @@
-//! What clients do.
+//! Clients of the measured proxies.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -11,68 +11,69 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme};
 
 use crate::Failure;
-use crate::setting::PATIENCE;
+use crate::environment::TIMEOUT;
 
-/// What a client asks for with its first byte: one byte back, how many bytes it has sent, or nothing more than one byte
-/// back on a connection that stays.
-pub const ANSWER: u8 = b'a';
+/// First byte of a client that requests one byte.
+pub const ECHO: u8 = b'a';
+/// First byte of a client that requests the number of its bytes.
 pub const COUNT: u8 = b'c';
+/// First byte of a client that requests one byte and keeps its connection open.
 pub const HOLD: u8 = b'h';
 
-/// What is written at once to a stream.
+/// Size of a write to a stream.
 const CHUNK_BYTES: usize = 256 << 10;
 
-fn ask(to: SocketAddr, what: u8) -> io::Result<TcpStream> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+fn connect(to: SocketAddr, request: u8) -> io::Result<TcpStream> {
+    let mut stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
-    stream.write_all(&[what])?;
+    stream.write_all(&[request])?;
     Ok(stream)
 }
 
-/// Connects, asks, and closes when the answer is there.
+/// Connects, exchanges one byte, and closes.
 pub fn exchange(to: SocketAddr) -> io::Result<()> {
-    ask(to, ANSWER)?.read_exact(&mut [0])
+    connect(to, ECHO)?.read_exact(&mut [0])
 }
 
-/// Waits until somebody answers.
+/// Waits until a connection succeeds.
 pub fn wait_for(to: SocketAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while let Err(error) = exchange(to) {
         if Instant::now() > deadline {
-            return Err(format!("nobody answers at {to}: {error}").into());
+            return Err(format!("no answer from {to}: {error}").into());
         }
         std::thread::sleep(Duration::from_millis(10));
     }
     Ok(())
 }
 
-/// Megabytes a second that arrive.
-pub fn stream(to: SocketAddr, time: Duration) -> Result<f64, Failure> {
-    let mut stream = ask(to, COUNT)?;
+/// Received rate of a stream in MB/s.
+pub fn stream(to: SocketAddr, duration: Duration) -> Result<f64, Failure> {
+    let mut stream = connect(to, COUNT)?;
     let chunk = vec![0; CHUNK_BYTES];
-    let began = Instant::now();
-    while began.elapsed() < time {
+    let started = Instant::now();
+    while started.elapsed() < duration {
         stream.write_all(&chunk)?;
     }
     stream.shutdown(Shutdown::Write)?;
-    let mut arrived = [0; 8];
-    stream.read_exact(&mut arrived)?;
-    Ok(u64::from_be_bytes(arrived) as f64 / 1e6 / began.elapsed().as_secs_f64())
+    let mut received = [0; 8];
+    stream.read_exact(&mut received)?;
+    Ok(u64::from_be_bytes(received) as f64 / 1e6 / started.elapsed().as_secs_f64())
 }
 
-/// So many connections that stay open and silent.
+/// Opens idle connections.
 pub fn hold(to: SocketAddr, count: usize) -> io::Result<Vec<TcpStream>> {
     (0..count)
         .map(|_| {
-            let mut stream = ask(to, HOLD)?;
+            let mut stream = connect(to, HOLD)?;
             stream.read_exact(&mut [0])?;
             Ok(stream)
         })
         .collect()
 }
 
-/// TLS that resumes no session and verifies nothing: what is measured is the server's side.
+/// TLS configuration without session resumption and verification: only the cost of the server is measured.
 pub fn tls() -> Result<ClientConfig, Failure> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions()?;
@@ -84,10 +85,10 @@ pub fn tls() -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-/// Connects, completes a handshake and closes.
-pub fn shake_hands(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
-    let mut stream = TcpStream::connect_timeout(&to, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
+/// Connects, completes a TLS handshake, and closes.
+pub fn handshake(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
+    let mut stream = TcpStream::connect_timeout(&to, TIMEOUT)?;
+    stream.set_read_timeout(Some(TIMEOUT))?;
     stream.set_nodelay(true)?;
     let server = ServerName::from(to.ip());
     let mut connection = ClientConnection::new(tls.clone(), server).map_err(io::Error::other)?;
@@ -97,8 +98,8 @@ pub fn shake_hands(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
     Ok(())
 }
 
-/// Skips the handshake signature too, which `trust::AcceptAnyServerCert` checks: the check runs on the machine that is
-/// measured, and its cost would count as the server's. Nothing outside of a benchmark may do this.
+/// Verifier that accepts everything, also the handshake signature, which `trust::AcceptAnyServerCert` checks. The check would
+/// run on the measured host and count as cost of the server. For benchmarks only.
 #[derive(Debug)]
 struct Unverified;
 

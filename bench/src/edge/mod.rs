@@ -1,9 +1,9 @@
-//! What the edge does beside haproxy: both in the same namespace of a node, by turns, with the same clients and backend
-//! outside of it.
+//! Comparison of the edge with haproxy: both run in the namespace of a node and are measured alternately, with the same clients
+//! and the same backend outside of it.
 
 mod backend;
 mod clients;
-mod turns;
+mod rounds;
 mod under_test;
 
 use std::fs;
@@ -18,89 +18,91 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use testbed::{Cluster, Member, Topology};
 
 use crate::Failure;
-use crate::at_once::{at_once, lend_ports_again};
-use crate::process::{Measured, quiet};
-use crate::setting::{PATIENCE, enclosed_at};
-use turns::{Rounds, by_turns};
+use crate::concurrent::{rate_of, reuse_ports};
+use crate::environment::{TIMEOUT, run_enclosed_in_directory};
+use crate::process::{Measured, with_log};
+use rounds::{Rounds, alternate};
 pub use under_test::Flags as UnderTestFlags;
 pub use under_test::run as under_test;
 
-/// Descriptors that clients and backend together, and each proxy, are to have.
+/// Number of file descriptors for clients and backend together, and for each proxy.
 const DESCRIPTORS: u64 = 200_000;
-/// Descriptors that are not for connections.
+/// Number of file descriptors that are not for connections.
 const DESCRIPTORS_OTHER: u64 = 2_500;
-/// Ports of the proxies: bytes, and bytes inside of TLS.
+/// Ports of the edge: TCP and TLS.
 const PORTS: (u16, u16) = (1_080, 1_443);
+/// Ports of haproxy: TCP and TLS.
 const PORTS_HAPROXY: (u16, u16) = (2_080, 2_443);
+/// Ports of the edge of another build: TCP and TLS.
 const PORTS_OTHER_BUILD: (u16, u16) = (3_080, 3_443);
 
 /// Flags of `bench edge`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Rounds of connections and of handshakes; in each, all proxies have their turn, and another one begins than in the last
+    /// Number of rounds of connections and of handshakes; each round measures all proxies
     #[arg(long, default_value_t = 40)]
     rounds: usize,
-    /// Seconds of each of these turns
-    #[arg(long, default_value_t = 0.25, value_parser = seconds)]
+    /// Duration of a measurement in such a round, in seconds
+    #[arg(long, default_value_t = 0.25, value_parser = parse_seconds)]
     seconds: f64,
-    /// Rounds of streams
+    /// Number of rounds of streams
     #[arg(long, default_value_t = 5)]
     stream_rounds: usize,
-    /// Seconds of each stream
-    #[arg(long, default_value_t = 2.0, value_parser = seconds)]
+    /// Duration of a stream in seconds
+    #[arg(long, default_value_t = 2.0, value_parser = parse_seconds)]
     stream_seconds: f64,
-    /// Clients at the same time that connect, ask, and close
+    /// Number of concurrent clients
     #[arg(long, default_value_t = 16)]
     clients: usize,
-    /// Connections that are open at the same time while memory is read, or as many as descriptors allow; 0 for none
+    /// Number of idle connections while memory is read, limited by file descriptors; 0 for none
     #[arg(long, default_value_t = 20_000)]
     open: usize,
-    /// Threads of each proxy
+    /// Number of threads of each proxy
     #[arg(long, default_value_t = 2)]
     threads: usize,
-    /// Have haproxy pass on streams by splice(2) too, which it does not without being told
+    /// Enable splice(2) in haproxy, which is off by default
     #[arg(long)]
     haproxy_splices: bool,
-    /// Measure only this; may be given several times
+    /// Measure only this part; repeatable
     #[arg(long = "part")]
     parts: Vec<Part>,
-    /// The `bench` of another build, whose edge has its turns too
+    /// Path of `bench` of another build, whose edge is measured, too
     #[arg(long)]
     other_build: Option<PathBuf>,
 }
 
-/// What proxies have their turns at.
+/// Part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Part {
     /// One stream
     Stream,
-    /// Connecting, a request, closing
+    /// Connect, request, close
     Connections,
     /// TLS handshakes
     Handshakes,
 }
 
-/// A time that a turn may have.
-fn seconds(text: &str) -> Result<f64, String> {
+/// Parses a duration in seconds.
+fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok();
     let possible = seconds.filter(|seconds| (0.01..=3_600.0).contains(seconds));
     possible.ok_or_else(|| format!("expected seconds from 0.01 to 3600, got {text:?}"))
 }
 
 impl Flags {
-    /// The rounds of connections and handshakes.
-    fn short_turns(&self) -> Rounds {
+    /// Rounds of connections and handshakes.
+    fn short_rounds(&self) -> Rounds {
         Rounds {
             count: self.rounds,
-            turn: Duration::from_secs_f64(self.seconds),
+            duration: Duration::from_secs_f64(self.seconds),
         }
     }
 
-    /// The rounds of streams.
-    fn streams(&self) -> Rounds {
+    /// Rounds of streams.
+    fn stream_rounds(&self) -> Rounds {
         Rounds {
             count: self.stream_rounds,
-            turn: Duration::from_secs_f64(self.stream_seconds),
+            duration: Duration::from_secs_f64(self.stream_seconds),
         }
     }
 
@@ -109,18 +111,19 @@ impl Flags {
     }
 }
 
-/// A proxy that is measured.
+/// Measured proxy.
 struct Proxy {
     name: &'static str,
     process: Measured,
-    /// Where it takes connections, and where it takes them in TLS.
+    /// Address for TCP.
     plain: SocketAddr,
+    /// Address for TLS.
     tls: SocketAddr,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed_at(|directory| measure(flags, directory))
+    run_enclosed_in_directory(|directory| measure(flags, directory))
 }
 
 fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
@@ -130,28 +133,28 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
     let outside = cluster.outside()?;
     let node = cluster.nodes().next().ok_or("the testbed has no node")?;
     for member in [outside, node] {
-        member.enter(lend_ports_again)??;
+        member.enter(reuse_ports)??;
     }
     let backend = IpAddr::V4(outside.plan.address.ipv4);
     let backend = outside.enter(|| backend::serve(backend))??;
-    let at = IpAddr::V4(node.plan.address.ipv4);
+    let address = IpAddr::V4(node.plan.address.ipv4);
     let certificate = directory.join("certificate.pem");
     under_test::write_certificate(&certificate)?;
-    let place = Place {
+    let launcher = Launcher {
         directory,
         node,
-        at,
+        address,
         backend,
         certificate: &certificate,
         connections_max,
     };
     let this_build = std::env::current_exe()?;
     let mut proxies = vec![
-        place.haproxy(flags)?,
-        place.edge("portolan", &this_build, flags, PORTS)?,
+        launcher.haproxy(flags)?,
+        launcher.edge("portolan", &this_build, flags, PORTS)?,
     ];
     if let Some(other) = &flags.other_build {
-        proxies.push(place.edge("other build", other, flags, PORTS_OTHER_BUILD)?);
+        proxies.push(launcher.edge("other build", other, flags, PORTS_OTHER_BUILD)?);
     }
     for proxy in &mut proxies {
         outside.enter(|| clients::wait_for(proxy.plain))??;
@@ -175,18 +178,18 @@ fn measure(flags: &Flags, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Where proxies run, and what they are given.
-struct Place<'a> {
+/// Starts proxies on the node.
+struct Launcher<'a> {
     directory: &'a Path,
     node: &'a Member,
-    at: IpAddr,
+    address: IpAddr,
     backend: SocketAddr,
     certificate: &'a Path,
     connections_max: usize,
 }
 
-impl Place<'_> {
-    /// The edge that is in this build of `bench`.
+impl Launcher<'_> {
+    /// Starts the edge of a build of `bench`.
     fn edge(
         &self,
         name: &'static str,
@@ -197,7 +200,7 @@ impl Place<'_> {
         let mut command = Command::new(bench);
         command
             .arg("edge-under-test")
-            .arg(format!("--address={}", self.at))
+            .arg(format!("--address={}", self.address))
             .arg(format!("--port={plain}"))
             .arg(format!("--tls-port={tls}"))
             .arg(format!("--backend={}", self.backend))
@@ -216,10 +219,10 @@ impl Place<'_> {
         let configuration = format!(
             "global\n  nbthread {}\n  maxconn {maxconn}\n\
              defaults\n  mode tcp\n  timeout connect 5s\n  timeout client 1h\n  timeout server 1h\n  {splice}\n\
-             listen bench\n  bind {at}:{plain}\n  bind {at}:{tls} ssl crt {certificate}\n  server backend {backend}\n",
+             listen bench\n  bind {address}:{plain}\n  bind {address}:{tls} ssl crt {certificate}\n  server backend {backend}\n",
             flags.threads,
             maxconn = self.connections_max,
-            at = self.at,
+            address = self.address,
             certificate = self.certificate.display(),
             backend = self.backend,
         );
@@ -231,41 +234,44 @@ impl Place<'_> {
     }
 
     fn start(&self, name: &'static str, command: Command, plain: u16, tls: u16) -> Result<Proxy, Failure> {
-        let mut command = quiet(command, self.directory, name)?;
+        let mut command = with_log(command, self.directory, name)?;
         Ok(Proxy {
             name,
             process: Measured::new(name, self.node.spawn(&mut command)?),
-            plain: (self.at, plain).into(),
-            tls: (self.at, tls).into(),
+            plain: (self.address, plain).into(),
+            tls: (self.address, tls).into(),
         })
     }
 }
 
 fn streams(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
-    by_turns(flags.streams(), proxies, ("one stream", "MB/s"), |proxy, time| {
-        clients::stream(proxy.plain, time)
-    })
+    alternate(
+        flags.stream_rounds(),
+        proxies,
+        ("one stream", "MB/s"),
+        |proxy, duration| clients::stream(proxy.plain, duration),
+    )
 }
 
 fn connections(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
-    by_turns(
-        flags.short_turns(),
+    alternate(
+        flags.short_rounds(),
         proxies,
         ("connect, request, close", "a second"),
-        |proxy, time| at_once(flags.clients, time, || clients::exchange(proxy.plain)),
+        |proxy, duration| rate_of(flags.clients, duration, || clients::exchange(proxy.plain)),
     )
 }
 
 fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     let tls = Arc::new(clients::tls()?);
     let what = ("TLS handshakes, ECDSA P-256, none resumed", "a second");
-    by_turns(flags.short_turns(), proxies, what, |proxy, time| {
-        at_once(flags.clients, time, || clients::shake_hands(proxy.tls, &tls))
+    alternate(flags.short_rounds(), proxies, what, |proxy, duration| {
+        rate_of(flags.clients, duration, || clients::handshake(proxy.tls, &tls))
     })
 }
 
-/// Raises the limit of descriptors, for the proxies too, as far as this user may; how many connections can be open with
-/// that: each has two descriptors in the proxy, and two here.
+/// Raises the limit of file descriptors, also for the proxies, as far as allowed. Returns the possible number of connections:
+/// each needs two descriptors in the proxy and two here.
 fn connections_max() -> Result<usize, Failure> {
     let enough = Rlimit {
         current: Some(DESCRIPTORS),
@@ -286,19 +292,19 @@ fn memory(open: usize, proxy: &mut Proxy) -> Result<(), Failure> {
         return Ok(());
     }
     let before = proxy.process.resident_mib()?;
-    let held = clients::hold(proxy.plain, open)?;
-    // What serving them needs for a moment is given back or not by then.
+    let open_connections = clients::hold(proxy.plain, open)?;
+    // Temporary memory is released by then.
     std::thread::sleep(Duration::from_secs(1));
     let after = proxy.process.resident_mib()?;
     println!(
         "{}: resident memory {before:.1} MiB; with {} idle connections {after:.1} MiB",
         proxy.name,
-        held.len()
+        open_connections.len()
     );
     proxy.process.must_run()?;
-    drop(held);
+    drop(open_connections);
     backend::release();
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline && clients::exchange(proxy.plain).is_err() {
         std::thread::sleep(Duration::from_millis(10));
     }

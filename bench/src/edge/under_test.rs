@@ -1,4 +1,4 @@
-//! The edge alone in a process, for what is measured of it.
+//! The edge in a process of its own, for measurements.
 
 use std::fs;
 use std::net::{IpAddr, SocketAddr};
@@ -15,7 +15,7 @@ use edge::{Edge, Options, Shares};
 
 use crate::Failure;
 
-/// How long connections may be silent: longer than any measurement.
+/// Idle timeout of connections, longer than any measurement.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(3_600);
 
 /// Flags of `bench edge-under-test`.
@@ -24,16 +24,16 @@ pub struct Flags {
     /// Address to listen at
     #[arg(long)]
     address: IpAddr,
-    /// Port for bytes
+    /// TCP port
     #[arg(long)]
     port: u16,
-    /// Port for bytes inside of TLS
+    /// TLS port
     #[arg(long)]
     tls_port: u16,
-    /// Where connections go on
+    /// Address of the backend
     #[arg(long)]
     backend: SocketAddr,
-    /// Threads; 0 for one a core
+    /// Number of threads; 0 for one per core
     #[arg(long, default_value_t = 0)]
     threads: usize,
     /// File with a certificate and its key in PEM
@@ -41,7 +41,7 @@ pub struct Flags {
     certificate: PathBuf,
 }
 
-/// Serves until the process is ended.
+/// Serves until the process is killed.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let pem = fs::read(&flags.certificate)?;
     let certificate = Certificate {
@@ -52,7 +52,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let tls = Tls::new(vec![Arc::new(certificate)]);
     let edge = Edge::start(Options {
         threads: flags.threads,
-        // The one Service and the one client that are measured.
+        // There is only one Service and one client.
         shares: Shares {
             service_percent: 100,
             client_percent: 100,

@@ -1,4 +1,4 @@
-//! From the write of a change until a connection is led by it.
+//! Time from the write of an endpoint to the first connection that reaches it.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -11,14 +11,14 @@ use testbed::Member;
 
 use super::wait_for;
 use crate::Failure;
+use crate::environment::Environment;
+use crate::fixtures;
 use crate::percentiles::Percentiles;
-use crate::setting::Setting;
-use crate::world;
 
-/// Replaces the endpoint by turns and measures from before the PATCH until a connection reaches the new one.
+/// Alternates the endpoint and measures from before the PATCH to the first connection that reaches the new one.
 pub fn run(
     changes: usize,
-    setting: &Setting,
+    environment: &Environment,
     node: &Member,
     service: SocketAddr,
     backends: [IpAddr; 2],
@@ -26,16 +26,17 @@ pub fn run(
     if changes == 0 {
         return Ok(());
     }
-    let (order, orders) = sync_channel::<IpAddr>(1);
-    let (begun, begins) = sync_channel::<Instant>(1);
+    let (order_sender, orders) = sync_channel::<IpAddr>(1);
+    let (start_sender, starts) = sync_channel::<Instant>(1);
     let latencies = std::thread::scope(|scope| {
-        let writer = scope
-            .spawn(move || setting.with_api(async move || write(&setting.client()?, &orders, &begun).await));
-        let measured = node.enter(move || measure(changes, service, backends, order, &begins));
-        writer.join().map_err(|_| "the writer failed")??;
+        let writer = scope.spawn(move || {
+            environment.with_api(async move || write(&environment.client()?, &orders, &start_sender).await)
+        });
+        let measured = node.enter(move || measure(changes, service, backends, order_sender, &starts));
+        writer.join().map_err(|_| "the writer panicked")??;
         measured?
     })?;
-    let latencies = Percentiles::of(latencies).ok_or("no change was measured")?;
+    let latencies = Percentiles::of(latencies).ok_or("no measurement")?;
     println!(
         "endpoint replaced, API write to first connection, {changes} changes: p50 {:.2} ms, p90 {:.2} ms, \
          p99 {:.2} ms, max {:.2} ms",
@@ -47,25 +48,25 @@ pub fn run(
     Ok(())
 }
 
-/// Replaces the measured Service's endpoint by those that are asked for, and tells when it begins to.
+/// Replaces the endpoint of the measured Service for each order, and sends the time of the start.
 async fn write(
     client: &Client,
     orders: &Receiver<IpAddr>,
-    begun: &SyncSender<Instant>,
+    start_sender: &SyncSender<Instant>,
 ) -> Result<(), Failure> {
-    // The connection is not to be part of the first change.
+    // The connection is opened before the first change.
     client.get::<serde_json::Value>("/version").await?;
     while let Ok(backend) = orders.recv() {
-        begun.send(Instant::now())?;
+        start_sender.send(Instant::now())?;
         replace(client, "zz-measured", &backend).await?;
     }
     Ok(())
 }
 
-/// Makes one address the only endpoint of a Service.
+/// Replaces the endpoints of a Service by one address.
 pub async fn replace(client: &Client, service: &str, backend: &IpAddr) -> Result<(), Failure> {
     let path = format!("/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/{service}-1");
-    let body = json!({"endpoints": [world::endpoint(backend)]});
+    let body = json!({"endpoints": [fixtures::endpoint(backend)]});
     client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&body))
         .await?;
@@ -76,16 +77,16 @@ fn measure(
     changes: usize,
     service: SocketAddr,
     backends: [IpAddr; 2],
-    order: SyncSender<IpAddr>,
-    begins: &Receiver<Instant>,
+    order_sender: SyncSender<IpAddr>,
+    starts: &Receiver<Instant>,
 ) -> Result<Vec<Duration>, Failure> {
     let mut latencies = Vec::with_capacity(changes);
     for round in 0..changes {
         let backend = backends[(round + 1) % 2];
-        order.send(backend)?;
-        let begun = begins.recv()?;
+        order_sender.send(backend)?;
+        let start = starts.recv()?;
         wait_for(service, backend)?;
-        latencies.push(begun.elapsed());
+        latencies.push(start.elapsed());
     }
     Ok(latencies)
 }

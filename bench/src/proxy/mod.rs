@@ -1,4 +1,4 @@
-//! How quickly the proxy brings Services into force, and what it takes for that.
+//! Time in which the proxy applies Services and changes, and its memory and CPU.
 
 pub mod changes;
 mod resync;
@@ -16,54 +16,56 @@ use netlink::route::Connection;
 use testbed::Member;
 
 use crate::Failure;
+use crate::environment::{Environment, TIMEOUT, run_enclosed};
+use crate::fixtures;
 use crate::process::portolan;
-use crate::setting::{PATIENCE, Setting, enclosed};
-use crate::world;
 
 /// Port of the backends.
 const BACKEND_PORT: u16 = 8080;
-/// How long one connection may take while the Service is not there yet.
-const TRY: Duration = Duration::from_millis(20);
-/// Pause between two tries: whoever asks again at once takes the processor from who is measured.
+/// Timeout of a connection before the Service is applied.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(20);
+/// Pause between attempts; without it the client would take CPU time from the measured proxy.
 const PAUSE: Duration = Duration::from_micros(100);
 
 /// Flags of `bench proxy`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Services beside the measured one
+    /// Number of further Services
     #[arg(long, default_value_t = 10_000)]
     services: usize,
-    /// Endpoints of each
+    /// Number of endpoints per Service
     #[arg(long, default_value_t = 10)]
     endpoints: usize,
-    /// How often an endpoint is replaced
+    /// Number of replacements of an endpoint
     #[arg(long, default_value_t = 1_000)]
     changes: usize,
     #[command(flatten)]
     sustained: sustained::Flags,
-    /// How often somebody else writes to nftables and nothing is wrong, in each of two ways; Portolan in mode nftables
-    /// only
+    /// Number of harmless nftables changes by another program, for each of two kinds; mode nftables only
     #[arg(long, default_value_t = 0)]
     resyncs: u32,
-    /// Another proxy that is measured in the place of Portolan's: a command line for `sh`, in which
-    /// {kubeconfig} and {node} are replaced
+    /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
 }
 
 /// Runs the benchmark.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    enclosed(false, |setting| {
-        let outside = setting.cluster.outside()?;
+    run_enclosed(false, |environment| {
+        let outside = environment.cluster.outside()?;
         let backends = backends(outside)?;
-        let service = setting.with_api(async || load(&setting, flags, backends[0]).await)?;
+        let service = environment.with_api(async || create(&environment, flags, backends[0]).await)?;
         println!(
             "{} Services x {} endpoints, and the measured one",
             flags.services, flags.endpoints
         );
-        let node = setting.cluster.nodes().next().ok_or("the testbed has no node")?;
+        let node = environment
+            .cluster
+            .nodes()
+            .next()
+            .ok_or("the testbed has no node")?;
         let started = Instant::now();
-        let mut proxy = setting.start_component("the proxy", node, command(flags, &setting, node)?)?;
+        let mut proxy = environment.start_component("proxy", node, command(flags, &environment, node)?)?;
         node.enter(|| wait_for(service, backends[0]))??;
         println!(
             "cold start: last Service answers {:.3} s after exec",
@@ -75,8 +77,15 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             proxy.resident_mib()?,
             proxy.cpu()?.as_secs_f64()
         );
-        changes::run(flags.changes, &setting, node, service, backends)?;
-        sustained::run(&flags.sustained, flags.services, &setting, node, backends, &proxy)?;
+        changes::run(flags.changes, &environment, node, service, backends)?;
+        sustained::run(
+            &flags.sustained,
+            flags.services,
+            &environment,
+            node,
+            backends,
+            &proxy,
+        )?;
         resync::run(flags.resyncs, node, &proxy)?;
         proxy.must_run()?;
         println!("resident memory after changes: {:.1} MiB", proxy.resident_mib()?);
@@ -84,8 +93,8 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, Failure> {
-    let kubeconfig = setting.kubeconfig().display().to_string();
+fn command(flags: &Flags, environment: &Environment, node: &Member) -> Result<Command, Failure> {
+    let kubeconfig = environment.kubeconfig().display().to_string();
     if let Some(line) = &flags.command {
         let mut command = Command::new("sh");
         command.arg("-c").arg(
@@ -95,7 +104,7 @@ fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, F
         return Ok(command);
     }
     let mut command = Command::new(portolan()?);
-    let cidrs = setting
+    let cidrs = environment
         .cluster
         .topology
         .cluster_cidrs
@@ -110,7 +119,7 @@ fn command(flags: &Flags, setting: &Setting, node: &Member) -> Result<Command, F
     Ok(command)
 }
 
-/// Two backends outside, which answer each connection with their own address.
+/// Starts two backends outside of the cluster, which send their address on each connection.
 pub fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
     let backends = [Ipv4Addr::new(172, 30, 0, 201), Ipv4Addr::new(172, 30, 0, 202)].map(IpAddr::V4);
     outside.enter(|| -> Result<(), Failure> {
@@ -119,42 +128,42 @@ pub fn backends(outside: &Member) -> Result<[IpAddr; 2], Failure> {
         for address in backends {
             connection.add_address(link, IpNet::new(address, 24)?)?;
             let listener = TcpListener::bind((address, BACKEND_PORT))?;
-            std::thread::spawn(move || answer(&listener, address));
+            std::thread::spawn(move || serve(&listener, address));
         }
         Ok(())
     })??;
     Ok(backends)
 }
 
-fn answer(listener: &TcpListener, address: IpAddr) {
+fn serve(listener: &TcpListener, address: IpAddr) {
     for stream in listener.incoming().flatten() {
         let mut stream = stream;
-        // A client that gave up is no concern of the backend's.
+        // The client closed the connection.
         drop(stream.write_all(address.to_string().as_bytes()));
     }
 }
 
-/// Creates the world and the measured Service, which comes last; returns its address.
-async fn load(setting: &Setting, flags: &Flags, backend: IpAddr) -> Result<SocketAddr, Failure> {
+/// Creates the Services, the measured one last. Returns its address.
+async fn create(environment: &Environment, flags: &Flags, backend: IpAddr) -> Result<SocketAddr, Failure> {
     let clients = (0..4)
-        .map(|_| setting.client())
+        .map(|_| environment.client())
         .collect::<Result<Vec<Client>, _>>()?;
-    world::create(&clients, flags.services, flags.endpoints).await?;
-    let answer = world::post(&clients[0], &world::service("zz-measured")).await?;
-    world::post(&clients[0], &world::slice("zz-measured", &[backend])).await?;
-    let ip: IpAddr = answer["spec"]["clusterIP"]
+    fixtures::create_services(&clients, flags.services, flags.endpoints).await?;
+    let created = fixtures::post(&clients[0], &fixtures::service("zz-measured")).await?;
+    fixtures::post(&clients[0], &fixtures::slice("zz-measured", &[backend])).await?;
+    let ip: IpAddr = created["spec"]["clusterIP"]
         .as_str()
         .ok_or("no cluster IP")?
         .parse()?;
     Ok((ip, 80).into())
 }
 
-/// Connects again and again until `backend` answers.
+/// Connects until `backend` answers.
 pub fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + PATIENCE;
-    let wanted = backend.to_string();
+    let deadline = Instant::now() + TIMEOUT;
+    let expected = backend.to_string();
     loop {
-        if ask(service).is_ok_and(|answer| answer == wanted) {
+        if read_backend(service).is_ok_and(|answer| answer == expected) {
             return Ok(());
         }
         if Instant::now() > deadline {
@@ -164,8 +173,9 @@ pub fn wait_for(service: SocketAddr, backend: IpAddr) -> Result<(), Failure> {
     }
 }
 
-fn ask(service: SocketAddr) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect_timeout(&service, TRY)?;
+/// Connects and reads the address of the backend.
+fn read_backend(service: SocketAddr) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect_timeout(&service, CONNECT_TIMEOUT)?;
     stream.set_read_timeout(Some(Duration::from_secs(1)))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;

@@ -1,4 +1,4 @@
-//! What it costs the proxy that somebody else writes to nftables, when nothing is wrong.
+//! CPU cost of nftables changes by another program that need no repair.
 
 use std::time::Duration;
 
@@ -8,46 +8,47 @@ use testbed::Member;
 use crate::Failure;
 use crate::process::Measured;
 
-/// The proxy's table.
+/// Table of the proxy.
 const TABLE: &str = "portolan";
-/// Time for one resync, and for the pause that the proxy makes between two.
-const REST: Duration = Duration::from_secs(1);
-/// Elements in one transaction: more than the kernel keeps for a proxy that does not listen.
+/// Time for a resync, and for the pause of the proxy between two.
+const RESYNC_PAUSE: Duration = Duration::from_secs(1);
+/// Number of elements in a transaction: more than the notification buffer of the kernel holds.
 const FLOOD_ELEMENTS: u32 = 120_000;
 
-/// Has somebody else write `resyncs` times in each of two ways. First a set that does no harm comes into the proxy's table,
-/// or goes again: the kernel tells the proxy. Then so much comes and goes in that table, in a set that does no harm, while
-/// the proxy is stopped, that the kernel cannot tell it: everything is read back.
+/// Changes the table of the proxy `resyncs` times in each of two ways. First a harmless set is added or removed, and the kernel
+/// notifies the proxy. Then so many elements are added and removed while the proxy is stopped that notifications are lost, and
+/// the proxy reads everything back.
 pub fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
     if resyncs == 0 {
         return Ok(());
     }
-    let told = node.enter(|| cpu_each(resyncs, proxy, touch))??;
-    let untold = node.enter(|| cpu_each(resyncs, proxy, |_, nftables| flood(nftables, proxy)))??;
+    let notified = node.enter(|| cpu_per_action(resyncs, proxy, touch))??;
+    let unnotified =
+        node.enter(|| cpu_per_action(resyncs, proxy, |_, nftables| flood(nftables, proxy)))??;
     println!(
-        "{resyncs} times others wrote and nothing was to do: CPU {told:.1} ms each where the proxy was told what, \
-         {untold:.0} ms each where it was not and read everything back",
+        "{resyncs} foreign writes without need for repair: CPU {notified:.1} ms each with notification, {unnotified:.0} ms each with lost \
+         notifications and full read-back",
     );
     Ok(())
 }
 
-/// Milliseconds of the proxy's CPU for each of `times` things that somebody else does.
-fn cpu_each(
+/// CPU time of the proxy for each of `times` actions, in milliseconds.
+fn cpu_per_action(
     times: u32,
     proxy: &Measured,
-    mut act: impl FnMut(u32, &mut Nftables) -> Result<(), Failure>,
+    mut action: impl FnMut(u32, &mut Nftables) -> Result<(), Failure>,
 ) -> Result<f64, Failure> {
     let mut nftables = Nftables::open()?;
     let before = proxy.cpu()?;
     for time in 0..times {
-        act(time, &mut nftables)?;
-        std::thread::sleep(REST);
+        action(time, &mut nftables)?;
+        std::thread::sleep(RESYNC_PAUSE);
     }
     let used = proxy.cpu()? - before;
     Ok(used.as_secs_f64() * 1e3 / f64::from(times))
 }
 
-/// Puts a set into the proxy's table and takes it away again, by turns.
+/// Adds a set to the table of the proxy, or removes it.
 fn touch(time: u32, nftables: &mut Nftables) -> Result<(), Failure> {
     let change = if time.is_multiple_of(2) {
         Change::Add
@@ -60,7 +61,7 @@ fn touch(time: u32, nftables: &mut Nftables) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Fills a set and takes it away, while the proxy is stopped.
+/// Fills a set and removes it while the proxy is stopped.
 fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
     let set = Set {
         name: "flood".to_owned(),
@@ -75,7 +76,7 @@ fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
     drop(list);
     let mut clearing = Batch::new(TABLE, None);
     clearing.set(Change::Delete, &set, 0);
-    proxy.stopped(|| {
+    proxy.while_stopped(|| {
         nftables.commit(filling)?;
         nftables.commit(clearing)?;
         Ok(())
@@ -84,7 +85,7 @@ fn flood(nftables: &mut Nftables, proxy: &Measured) -> Result<(), Failure> {
 
 fn harmless() -> Set {
     Set {
-        name: "not-the-proxys".to_owned(),
+        name: "foreign".to_owned(),
         key: vec![Field::Mark],
         value: SetValue::None,
         is_interval: false,

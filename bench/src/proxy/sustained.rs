@@ -1,4 +1,4 @@
-//! Many changes a second for a while: whether the proxy keeps up, and whether what was written last is in force.
+//! Sustained changes of endpoints: delay of the proxy, and correctness of the final state.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -11,33 +11,33 @@ use serde_json::Value;
 use testbed::Member;
 
 use super::changes::replace;
-use super::{ask, wait_for};
+use super::{read_backend, wait_for};
 use crate::Failure;
+use crate::environment::Environment;
 use crate::process::Measured;
-use crate::setting::Setting;
 
-/// Writes under way at the same time.
+/// Number of concurrent writers.
 const WRITERS: usize = 16;
 
 /// Flags of the sustained changes.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// Seconds for which endpoints change all the time; 0 for not at all
+    /// Duration of sustained changes in seconds; 0 for none
     #[arg(long, default_value_t = 0)]
     seconds: u64,
-    /// Changes a second, over all Services that change
+    /// Changes per second, of all changing Services
     #[arg(long, default_value_t = 1_000)]
     rate: u32,
-    /// Services that change
+    /// Number of changing Services
     #[arg(long, default_value_t = 1_000)]
     changing: usize,
 }
 
-/// Changes endpoints at the rate of the flags, then asks all Services that changed for who was written last.
+/// Changes endpoints at the rate of the flags, then checks that all changed Services reach their last endpoint.
 pub fn run(
     flags: &Flags,
     services: usize,
-    setting: &Setting,
+    environment: &Environment,
     node: &Member,
     backends: [IpAddr; 2],
     proxy: &Measured,
@@ -46,17 +46,18 @@ pub fn run(
         return Ok(());
     }
     let changing = flags.changing.min(services);
-    let addresses = setting.with_api(async || addresses(&setting.client()?, changing).await)?;
+    let addresses = environment.with_api(async || addresses(&environment.client()?, changing).await)?;
     let cpu = proxy.cpu()?;
-    let began = Instant::now();
-    let (written, last) = setting.with_api(async || write_all(flags, changing, setting, backends).await)?;
-    let took = began.elapsed();
+    let started = Instant::now();
+    let (written, last) =
+        environment.with_api(async || write_all(flags, changing, environment, backends).await)?;
+    let elapsed = started.elapsed();
     let ended = Instant::now();
     let wrong = node.enter(|| -> Result<usize, Failure> {
         let mut wrong = 0;
         for (number, backend) in last.iter().enumerate() {
-            let service = *addresses.get(&name(number)).ok_or("a Service is missing")?;
-            let is_right = ask(service).is_ok_and(|answer| answer == backend.to_string());
+            let service = *addresses.get(&name(number)).ok_or("Service without address")?;
+            let is_right = read_backend(service).is_ok_and(|answer| answer == backend.to_string());
             if !is_right {
                 wrong += 1;
                 wait_for(service, *backend)?;
@@ -65,10 +66,10 @@ pub fn run(
         Ok(wrong)
     })??;
     println!(
-        "{written} changes of {changing} Services in {:.1} s ({:.0}/s), proxy CPU {:.1} s; asked right afterwards, \
-         {wrong} were late, none lost: all as written last within {:.2} s",
-        took.as_secs_f64(),
-        written as f64 / took.as_secs_f64(),
+        "{written} changes of {changing} Services in {:.1} s ({:.0}/s), proxy CPU {:.1} s; \
+         {wrong} Services stale right afterwards, none lost: all current within {:.2} s",
+        elapsed.as_secs_f64(),
+        written as f64 / elapsed.as_secs_f64(),
         (proxy.cpu()? - cpu).as_secs_f64(),
         ended.elapsed().as_secs_f64(),
     );
@@ -79,7 +80,7 @@ fn name(number: usize) -> String {
     format!("s-{number}")
 }
 
-/// Where the Services that change answer, by name.
+/// Addresses of the changing Services, by name.
 async fn addresses(client: &Client, changing: usize) -> Result<HashMap<String, SocketAddr>, Failure> {
     let mut addresses = HashMap::new();
     for number in 0..changing {
@@ -94,21 +95,21 @@ async fn addresses(client: &Client, changing: usize) -> Result<HashMap<String, S
     Ok(addresses)
 }
 
-/// Changes slices by turns until the time is over; how many changes, and the last endpoint of each.
+/// Changes EndpointSlices in turn. Returns the number of changes and the last endpoint of each Service.
 async fn write_all(
     flags: &Flags,
     changing: usize,
-    setting: &Setting,
+    environment: &Environment,
     backends: [IpAddr; 2],
 ) -> Result<(u64, Vec<IpAddr>), Failure> {
     let writers = WRITERS.min(changing);
     let interval = Duration::from_secs(1) * u32::try_from(writers)? / flags.rate.max(1);
     let end = Instant::now() + Duration::from_secs(flags.seconds);
     let clients = (0..writers)
-        .map(|_| setting.client())
+        .map(|_| environment.client())
         .collect::<Result<Vec<_>, _>>()?;
     let writing = clients.iter().enumerate().map(|(writer, client)| {
-        // Each slice has one writer, so that it is known which write was the last.
+        // Each EndpointSlice has one writer, so that its last write is known.
         let own: Vec<usize> = (writer..changing).step_by(writers).collect();
         write(client, own, interval, end, backends)
     });

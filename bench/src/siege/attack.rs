@@ -1,4 +1,4 @@
-//! The attacks that `bench siege` plays, by name.
+//! Attacks of `bench siege`.
 
 use clap::ValueEnum;
 
@@ -9,17 +9,17 @@ pub enum Attack {
     None,
     /// TLS connections that never send a request
     SilentConnections,
-    /// TLS connections that send half of HTTP/2's preface
+    /// TLS connections that send half of the HTTP/2 preface
     HalfPrefaces,
-    /// TCP connections that never begin a TLS handshake
+    /// TCP connections that never start a TLS handshake
     SilentSockets,
     /// TLS handshakes, one after the other
     Handshakes,
-    /// Requests with tokens that nobody issued
+    /// Requests with forged tokens
     ForgedTokens,
-    /// 200 requests of a Pod whose bodies arrive a byte every nine seconds
+    /// 200 requests of a Pod whose bodies arrive at a byte every nine seconds
     SlowBodies,
-    /// Bodies of almost 3 MiB of a Pod that stop before their end
+    /// Incomplete bodies of almost 3 MiB, sent by a Pod
     LargeBodies,
     /// Authorized requests of a Pod, as fast as 64 connections carry them
     Requests,
@@ -29,7 +29,7 @@ pub enum Attack {
     Lists,
     /// JSON patches of an editor that build deep trees
     PatchBombs,
-    /// Requests of an editor that the server passes on to a Pod that never answers
+    /// Requests of an editor that the server proxies to a Pod that never answers
     ProxiedRequests,
 }
 
@@ -45,7 +45,7 @@ pub enum Credentials {
 }
 
 impl Attack {
-    /// The credentials that the attacker holds.
+    /// Credentials of the attacker.
     pub fn credentials(self) -> Credentials {
         match self {
             Self::None
@@ -59,7 +59,7 @@ impl Attack {
         }
     }
 
-    /// The name on the command line.
+    /// Name on the command line.
     pub fn name(self) -> String {
         self.to_possible_value()
             .map_or_else(String::new, |value| value.get_name().to_owned())

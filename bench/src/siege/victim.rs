@@ -9,19 +9,19 @@ use serde_json::Value;
 use testbed::Member;
 
 use crate::Failure;
+use crate::environment::run_in;
 use crate::percentiles::Percentiles;
 use crate::proxy::changes::replace;
 use crate::proxy::wait_for;
-use crate::setting::run_in;
 
 /// Pause between two requests of the administrator.
 const READ_PAUSE: Duration = Duration::from_millis(10);
-/// Pause between two looks at the Node's Lease.
+/// Interval between reads of the Node's Lease.
 const LEASE_PAUSE: Duration = Duration::from_millis(250);
 /// Pause between two changes of an endpoint.
 const CHANGE_PAUSE: Duration = Duration::from_millis(50);
-/// Longest wait for an answer; it counts as that long.
-const READ_LIMIT: Duration = Duration::from_secs(5);
+/// Timeout of a request; a failed one counts with this duration.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Figures of one attack.
 pub struct Figures {
@@ -35,15 +35,15 @@ pub struct Figures {
     pub changes: Percentiles,
 }
 
-/// The parties to a measurement.
+/// Measured server, with the clients of the measurement.
 pub struct Victim<'a> {
-    /// Member that runs the measuring clients.
+    /// Member with the measuring clients.
     pub node: &'a Member,
-    /// Makes the administrator's client.
+    /// Creates a client of the administrator.
     pub administrator: &'a (dyn Fn() -> Result<Client, Failure> + Sync),
     /// The Service whose endpoint is replaced.
     pub service: SocketAddr,
-    /// The two endpoints that take turns.
+    /// The two endpoints that alternate.
     pub backends: [IpAddr; 2],
 }
 
@@ -56,13 +56,13 @@ impl Victim<'_> {
             let changes = scope.spawn(|| run_in(self.node, async || self.changes(is_over).await));
             (reads.join(), lease.join(), changes.join())
         });
-        let broke = |_| Failure::from("a measuring thread broke");
-        let (reads, reads_failed) = reads.map_err(broke)??;
+        let panicked = |_| Failure::from("a measuring thread panicked");
+        let (reads, reads_failed) = reads.map_err(panicked)??;
         Ok(Figures {
-            reads: Percentiles::of(reads).ok_or("no request was measured")?,
+            reads: Percentiles::of(reads).ok_or("no measurement")?,
             reads_failed,
-            lease_gap_longest: lease.map_err(broke)??,
-            changes: Percentiles::of(changes.map_err(broke)??).ok_or("no change was measured")?,
+            lease_gap_longest: lease.map_err(panicked)??,
+            changes: Percentiles::of(changes.map_err(panicked)??).ok_or("no measurement")?,
         })
     }
 
@@ -70,13 +70,13 @@ impl Victim<'_> {
         let client = (self.administrator)()?;
         let (mut times, mut failed) = (Vec::new(), 0);
         while !is_over.load(Ordering::Relaxed) {
-            let begun = Instant::now();
+            let started = Instant::now();
             let read = client.get::<Value>("/api/v1/namespaces/default");
-            match tokio::time::timeout(READ_LIMIT, read).await {
+            match tokio::time::timeout(READ_TIMEOUT, read).await {
                 Ok(Ok(_)) => {}
                 _ => failed += 1,
             }
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
             tokio::time::sleep(READ_PAUSE).await;
         }
         Ok((times, failed))
@@ -87,12 +87,12 @@ impl Victim<'_> {
         let nodes: Value = client.get("/api/v1/nodes").await?;
         let name = nodes["items"][0]["metadata"]["name"]
             .as_str()
-            .ok_or("the machine has no Node")?;
+            .ok_or("the cluster has no Node")?;
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}");
         client.get::<Value>(&path).await?;
         let (mut last, mut renewed, mut longest) = (Value::Null, Instant::now(), Duration::ZERO);
         while !is_over.load(Ordering::Relaxed) {
-            if let Ok(Ok(lease)) = tokio::time::timeout(READ_LIMIT, client.get::<Value>(&path)).await
+            if let Ok(Ok(lease)) = tokio::time::timeout(READ_TIMEOUT, client.get::<Value>(&path)).await
                 && lease["spec"]["renewTime"] != last
             {
                 last = lease["spec"]["renewTime"].clone();
@@ -111,10 +111,10 @@ impl Victim<'_> {
             if is_over.load(Ordering::Relaxed) {
                 break;
             }
-            let begun = Instant::now();
+            let started = Instant::now();
             replace(&client, super::SERVICE_NAME, backend).await?;
             wait_for(self.service, *backend)?;
-            times.push(begun.elapsed());
+            times.push(started.elapsed());
             tokio::time::sleep(CHANGE_PAUSE).await;
         }
         Ok(times)

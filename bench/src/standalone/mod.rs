@@ -1,5 +1,4 @@
-//! `portolan up`, all of it in one process on one machine: how quickly it and its Pods come, and what clients notice when
-//! they are replaced.
+//! `portolan up` on one node: start time, Pods, rollouts under load.
 
 mod pods;
 mod rollout;
@@ -17,61 +16,63 @@ use serde_json::{Value, json};
 use testbed::{Cluster, Member, Topology};
 
 use crate::Failure;
-use crate::process::{Measured, portolan, quiet};
-use crate::setting::{PATIENCE, enclosed_at, run_in};
+use crate::environment::{TIMEOUT, run_enclosed_in_directory, run_in};
+use crate::process::{Measured, portolan, with_log};
 
 pub use pods::Flags as PodsFlags;
 pub use rollout::Flags as RolloutFlags;
 pub use up::Flags as UpFlags;
 
-/// Where Pods are.
+/// Collection of Pods.
 const PODS: &str = "/api/v1/namespaces/default/pods";
-/// Where Services are.
+/// Collection of Services.
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// Starts a machine and leaves it alone.
+/// Measures the start and an idle node.
 pub fn up(flags: &UpFlags) -> Result<ExitCode, Failure> {
-    enclosed(|machine| up::run(flags, machine))
+    run_enclosed(|standalone| up::run(flags, standalone))
 }
 
-/// Starts many Pods.
+/// Measures the start of many Pods.
 pub fn pods(flags: &PodsFlags) -> Result<ExitCode, Failure> {
-    enclosed(|machine| pods::run(flags, machine))
+    run_enclosed(|standalone| pods::run(flags, standalone))
 }
 
-/// Replaces the Pods of a Deployment under load.
+/// Measures a rollout under load.
 pub fn rollout(flags: &RolloutFlags) -> Result<ExitCode, Failure> {
-    enclosed(|machine| rollout::run(flags, machine))
+    run_enclosed(|standalone| rollout::run(flags, standalone))
 }
 
-/// A machine with a `portolan up` that is ready.
-pub struct Machine {
-    /// The network.
+/// Node with a running `portolan up`.
+pub struct StandaloneNode {
+    /// Network namespaces.
     pub cluster: Cluster,
-    /// The administrator's kubeconfig.
+    /// kubeconfig of the administrator.
     pub kubeconfig: PathBuf,
-    /// The process.
+    /// Process of `portolan up`.
     pub up: Measured,
-    /// When it was started.
+    /// Start time of the process.
     started: Instant,
     log: PathBuf,
 }
 
-/// Runs `benchmark` on a machine that is a network namespace, in a process of its own.
-fn enclosed(benchmark: impl FnOnce(&mut Machine) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
-    enclosed_at(|directory| {
-        let mut machine = Machine::start(directory, &[])?;
-        let outcome = benchmark(&mut machine);
+/// Runs a benchmark on a node that is a network namespace, in a child process.
+fn run_enclosed(
+    benchmark: impl FnOnce(&mut StandaloneNode) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
+    run_enclosed_in_directory(|directory| {
+        let mut standalone = StandaloneNode::start(directory, &[])?;
+        let outcome = benchmark(&mut standalone);
         if outcome.is_err() {
-            eprintln!("{}", machine.log_end());
+            eprintln!("{}", standalone.log_end());
         }
-        machine.up.end_gracefully()?;
+        standalone.up.terminate()?;
         outcome
     })
 }
 
-impl Machine {
-    /// Starts `portolan up` with these flags besides its own; returns when the Node is ready.
+impl StandaloneNode {
+    /// Starts `portolan up` with additional flags. Returns when the Node is ready.
     pub fn start(directory: &Path, flags: &[String]) -> Result<Self, Failure> {
         let cluster = Cluster::start(Topology::with_nodes(1)?)?;
         let node = cluster.nodes().next().ok_or("the testbed has no node")?;
@@ -85,7 +86,7 @@ impl Machine {
             .args(["--pod-cidr=10.245.0.0/22", "--max-pods=1000", "--end-pods"])
             .args(flags);
         let started = Instant::now();
-        let mut command = quiet(command, directory, "up")?;
+        let mut command = with_log(command, directory, "up")?;
         let mut up = Measured::new("portolan up", node.spawn(&mut command)?);
         let kubeconfig = directory.join("admin.conf");
         loop {
@@ -93,8 +94,8 @@ impl Machine {
             if kubeconfig.exists() && is_ready(node, &kubeconfig) {
                 break;
             }
-            if started.elapsed() > PATIENCE {
-                return Err("portolan up does not become ready".into());
+            if started.elapsed() > TIMEOUT {
+                return Err("timeout of the start of portolan up".into());
             }
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
@@ -108,7 +109,7 @@ impl Machine {
         })
     }
 
-    /// Runs asynchronous work on the machine.
+    /// Runs asynchronous work on the node.
     pub fn run<T: Send>(
         &self,
         work: impl AsyncFnOnce(Client) -> Result<T, Failure> + Send,
@@ -120,7 +121,7 @@ impl Machine {
         })
     }
 
-    /// The last lines of what `up` has said.
+    /// Last lines of the log.
     pub fn log_end(&self) -> String {
         let text = fs::read_to_string(&self.log).unwrap_or_default();
         let lines: Vec<&str> = text.lines().collect();
@@ -128,30 +129,30 @@ impl Machine {
     }
 }
 
-/// Whether the Node is there and ready.
+/// True if the Node exists and is ready.
 fn is_ready(node: &Member, kubeconfig: &Path) -> bool {
     let nodes = run_in(node, async || {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
         Ok(client.get::<Value>("/api/v1/nodes").await?)
     });
-    nodes.is_ok_and(|nodes| condition(&nodes["items"][0], "Ready"))
+    nodes.is_ok_and(|nodes| has_condition(&nodes["items"][0], "Ready"))
 }
 
-/// Whether a condition holds.
-fn condition(object: &Value, kind: &str) -> bool {
+/// True if a condition of the object has status `True`.
+fn has_condition(object: &Value, kind: &str) -> bool {
     let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.any(|condition| condition["type"] == kind && condition["status"] == "True")
 }
 
-/// What a Pod of echo servers is made of.
-fn echo(grace_seconds: u64) -> Value {
+/// Spec of a Pod with an echo server.
+fn echo_pod_spec(grace_seconds: u64) -> Value {
     json!({
         "terminationGracePeriodSeconds": grace_seconds,
         "containers": [{"name": "echo", "image": "portolan.dev/echo", "ports": [{"containerPort": 8080}]}],
     })
 }
 
-/// Creates a Service of the Pods labelled `app: echo`; its address.
+/// Creates a Service for the Pods with label `app: echo`. Returns its address.
 async fn create_service(client: &Client) -> Result<SocketAddr, Failure> {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "echo"},

@@ -1,4 +1,4 @@
-//! A Deployment whose Pods are all replaced while clients come at a fixed rate: what they notice.
+//! Rollout of a Deployment under requests at a fixed rate.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -14,94 +14,99 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
-use super::{Machine, PODS, create, create_service, echo};
+use super::{PODS, StandaloneNode, create, create_service, echo_pod_spec};
 use crate::Failure;
+use crate::environment::{TIMEOUT, run_in};
 use crate::percentiles::Percentiles;
-use crate::setting::{PATIENCE, run_in};
 
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
-/// How long a request may take: far longer than any that succeeds.
-const REQUEST_LIMIT: Duration = Duration::from_secs(10);
-/// How long clients come before the Pods are replaced, and afterwards.
-const BESIDE: Duration = Duration::from_secs(2);
-/// Requests under way at the same time at most: more would be a queue, not a rate.
-const UNDER_WAY_MAX: usize = 4_000;
+/// Timeout of a request, far above the duration of successful ones.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// Duration of the load before and after the rollout.
+const LOAD_MARGIN: Duration = Duration::from_secs(2);
+/// Maximum number of requests in flight: more would be a queue instead of a rate.
+const IN_FLIGHT_MAX: usize = 4_000;
 
 /// Flags of `bench rollout`.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// Pods of the Deployment
+    /// Number of Pods
     #[arg(long, default_value_t = 20)]
     pods: usize,
-    /// Requests a second, each over a connection of its own
+    /// Requests per second, each on its own connection
     #[arg(long, default_value_t = 2_000)]
     rate: u64,
-    /// Seconds that Pods may take to end
+    /// Termination grace period of the Pods in seconds
     #[arg(long, default_value_t = 30)]
     grace_seconds: u64,
 }
 
-/// What came of requests.
+/// Results of requests.
 #[derive(Default)]
-struct Ledger {
+struct RequestStats {
     latencies: Vec<Duration>,
-    /// How often each failure was seen.
+    /// Number of failures by text.
     failures: BTreeMap<String, usize>,
-    late: usize,
+    /// Number of requests that were not sent.
+    skipped: usize,
 }
 
-pub(super) fn run(flags: &Flags, machine: &mut Machine) -> Result<(), Failure> {
-    let service = machine.run(async |client| {
+pub(super) fn run(flags: &Flags, standalone: &mut StandaloneNode) -> Result<(), Failure> {
+    let service = standalone.run(async |client| {
         create(&client, DEPLOYMENTS, &deployment(flags)).await?;
         let service = create_service(&client).await?;
-        until_rolled_out(&client, flags.pods, 1).await?;
+        wait_for_rollout(&client, flags.pods, 1).await?;
         Ok(service)
     })?;
-    let node = machine.cluster.nodes().next().ok_or("the testbed has no node")?;
+    let node = standalone
+        .cluster
+        .nodes()
+        .next()
+        .ok_or("the testbed has no node")?;
     let is_over = Arc::new(AtomicBool::new(false));
-    let (ledger, elapsed) = std::thread::scope(|scope| -> Result<(Ledger, Duration), Failure> {
+    let (stats, elapsed) = std::thread::scope(|scope| -> Result<(RequestStats, Duration), Failure> {
         let over = Arc::clone(&is_over);
         let load = scope.spawn(move || run_in(node, async || Ok(load(service, flags.rate, &over).await)));
-        std::thread::sleep(BESIDE);
-        let elapsed = machine.run(async |client| {
-            let begun = Instant::now();
+        std::thread::sleep(LOAD_MARGIN);
+        let elapsed = standalone.run(async |client| {
+            let started = Instant::now();
             let change =
                 json!({"spec": {"template": {"metadata": {"annotations": {"example.com/round": "2"}}}}});
             let path = format!("{DEPLOYMENTS}/echo");
             client
                 .request(Method::PATCH, &path, MERGE_PATCH, Some(&change))
                 .await?;
-            until_rolled_out(&client, flags.pods, 2).await?;
-            Ok(begun.elapsed())
+            wait_for_rollout(&client, flags.pods, 2).await?;
+            Ok(started.elapsed())
         });
-        std::thread::sleep(BESIDE);
+        std::thread::sleep(LOAD_MARGIN);
         is_over.store(true, Ordering::Relaxed);
-        let ledger = load.join().map_err(|_| "the clients broke")??;
-        Ok((ledger, elapsed?))
+        let stats = load.join().map_err(|_| "the clients panicked")??;
+        Ok((stats, elapsed?))
     })?;
-    tell(flags, ledger, elapsed)
+    print_results(flags, stats, elapsed)
 }
 
-fn tell(flags: &Flags, ledger: Ledger, elapsed: Duration) -> Result<(), Failure> {
-    let failed: usize = ledger.failures.values().sum();
-    let asked = ledger.latencies.len() + failed;
+fn print_results(flags: &Flags, stats: RequestStats, elapsed: Duration) -> Result<(), Failure> {
+    let failed: usize = stats.failures.values().sum();
+    let total = stats.latencies.len() + failed;
     println!(
         "{} Pods replaced in {:.1} s under {} requests a second",
         flags.pods,
         elapsed.as_secs_f64(),
         flags.rate
     );
-    println!("requests: {asked}, failed: {failed}");
-    for (failure, times) in &ledger.failures {
+    println!("requests: {total}, failed: {failed}");
+    for (failure, times) in &stats.failures {
         println!("  {times} × {failure}");
     }
-    if ledger.late > 0 {
+    if stats.skipped > 0 {
         println!(
-            "  not sent, since {UNDER_WAY_MAX} were under way: {}",
-            ledger.late
+            "  not sent, since {IN_FLIGHT_MAX} were in flight: {}",
+            stats.skipped
         );
     }
-    if let Some(times) = Percentiles::of(ledger.latencies) {
+    if let Some(times) = Percentiles::of(stats.latencies) {
         println!(
             "time of a request: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
             times.milliseconds(50),
@@ -109,14 +114,14 @@ fn tell(flags: &Flags, ledger: Ledger, elapsed: Duration) -> Result<(), Failure>
             times.milliseconds(100)
         );
     }
-    if failed + ledger.late > 0 {
-        return Err("requests failed".into());
+    if failed + stats.skipped > 0 {
+        return Err("failed requests".into());
     }
     Ok(())
 }
 
 fn deployment(flags: &Flags) -> Value {
-    let mut spec = echo(flags.grace_seconds);
+    let mut spec = echo_pod_spec(flags.grace_seconds);
     spec["containers"][0]["readinessProbe"] = json!({"tcpSocket": {"port": 8080}, "periodSeconds": 1});
     json!({
         "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "echo"},
@@ -127,75 +132,78 @@ fn deployment(flags: &Flags) -> Value {
     })
 }
 
-/// Waits until the Deployment says that all its Pods are of that generation and available, and no others are left.
-async fn until_rolled_out(client: &Client, pods: usize, generation: u64) -> Result<(), Failure> {
-    let begun = Instant::now();
+/// Waits until all Pods of a generation are available, and no others are left.
+async fn wait_for_rollout(client: &Client, pods: usize, generation: u64) -> Result<(), Failure> {
+    let started = Instant::now();
     loop {
         let deployment: Value = client.get(&format!("{DEPLOYMENTS}/echo")).await?;
         let status = &deployment["status"];
-        let is_settled = status["observedGeneration"].as_u64() >= Some(generation)
+        let is_complete = status["observedGeneration"].as_u64() >= Some(generation)
             && status["updatedReplicas"] == pods
             && status["availableReplicas"] == pods;
-        if is_settled {
+        if is_complete {
             let all: Value = client.get(PODS).await?;
             if all["items"].as_array().is_some_and(|all| all.len() == pods) {
                 return Ok(());
             }
         }
-        if begun.elapsed() > PATIENCE {
+        if started.elapsed() > TIMEOUT {
             return Err(format!("the Deployment is not rolled out: {status}").into());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }
 
-/// Sends requests at a rate, whatever becomes of the ones before, until it is over.
-async fn load(to: SocketAddr, rate: u64, is_over: &AtomicBool) -> Ledger {
-    let ledger = Arc::<Mutex<Ledger>>::default();
-    let mut under_way = JoinSet::new();
-    let begun = Instant::now();
+/// Sends requests at a fixed rate, independent of earlier ones, until `is_over`.
+async fn load(to: SocketAddr, rate: u64, is_over: &AtomicBool) -> RequestStats {
+    let stats = Arc::<Mutex<RequestStats>>::default();
+    let mut in_flight = JoinSet::new();
+    let started = Instant::now();
     let mut sent = 0_u64;
     while !is_over.load(Ordering::Relaxed) {
-        let due = (begun.elapsed().as_secs_f64() * rate as f64) as u64;
+        let due = (started.elapsed().as_secs_f64() * rate as f64) as u64;
         while sent < due {
             sent += 1;
-            if under_way.len() >= UNDER_WAY_MAX {
-                ledger.lock().unwrap_or_else(PoisonError::into_inner).late += 1;
+            if in_flight.len() >= IN_FLIGHT_MAX {
+                stats.lock().unwrap_or_else(PoisonError::into_inner).skipped += 1;
                 continue;
             }
-            let ledger = Arc::clone(&ledger);
-            under_way.spawn(async move {
-                let begun = Instant::now();
-                let outcome = match tokio::time::timeout(REQUEST_LIMIT, request(to)).await {
+            let stats = Arc::clone(&stats);
+            in_flight.spawn(async move {
+                let started = Instant::now();
+                let outcome = match tokio::time::timeout(REQUEST_TIMEOUT, request(to)).await {
                     Ok(outcome) => outcome,
-                    Err(_) => Err(format!("no answer within {REQUEST_LIMIT:?}")),
+                    Err(_) => Err(format!("no answer within {REQUEST_TIMEOUT:?}")),
                 };
-                let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
                 match outcome {
-                    Ok(()) => ledger.latencies.push(begun.elapsed()),
-                    Err(failure) => *ledger.failures.entry(failure).or_default() += 1,
+                    Ok(()) => stats.latencies.push(started.elapsed()),
+                    Err(failure) => *stats.failures.entry(failure).or_default() += 1,
                 }
             });
         }
-        while under_way.try_join_next().is_some() {}
+        while in_flight.try_join_next().is_some() {}
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    while under_way.join_next().await.is_some() {}
-    let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
-    std::mem::take(&mut ledger)
+    while in_flight.join_next().await.is_some() {}
+    let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
+    std::mem::take(&mut stats)
 }
 
-/// One request over a connection of its own; it is answered whole or has failed.
+/// Sends a request on its own connection and reads the whole response. The error is the reason of the failure.
 async fn request(to: SocketAddr) -> Result<(), String> {
     let failed = |what: &'static str| move |error: std::io::Error| format!("{what}: {}", error.kind());
     let mut stream = TcpStream::connect(to).await.map_err(failed("connecting"))?;
     let request = b"GET / HTTP/1.1\r\nHost: echo\r\nConnection: close\r\n\r\n";
-    stream.write_all(request).await.map_err(failed("asking"))?;
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).await.map_err(failed("reading"))?;
-    if answer.starts_with(b"HTTP/1.1 200 ") {
+    stream.write_all(request).await.map_err(failed("sending"))?;
+    let mut response = Vec::new();
+    stream
+        .read_to_end(&mut response)
+        .await
+        .map_err(failed("reading"))?;
+    if response.starts_with(b"HTTP/1.1 200 ") {
         return Ok(());
     }
-    let first = String::from_utf8_lossy(&answer[..answer.len().min(20)]).into_owned();
-    Err(format!("answered {first:?}"))
+    let first = String::from_utf8_lossy(&response[..response.len().min(20)]).into_owned();
+    Err(format!("response {first:?}"))
 }

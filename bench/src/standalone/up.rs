@@ -1,4 +1,4 @@
-//! A machine that starts from nothing: how long until its first Service answers, and what it costs at rest.
+//! Start of `portolan up`: time until the first Service answers, and the cost of an idle node.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -8,39 +8,39 @@ use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Machine, PODS, SERVICES, create, create_service, echo};
+use super::{PODS, SERVICES, StandaloneNode, create, create_service, echo_pod_spec};
 use crate::Failure;
-use crate::setting::PATIENCE;
+use crate::environment::TIMEOUT;
 
-/// Pause between two tries to reach the Service.
-const TRY_PAUSE: Duration = Duration::from_millis(2);
-/// How long a try may take.
-const TRY_LIMIT: Duration = Duration::from_secs(1);
-/// How long the machine may take to settle before it is measured at rest.
-const SETTLING: Duration = Duration::from_secs(5);
+/// Pause between attempts to reach the Service.
+const RETRY_PAUSE: Duration = Duration::from_millis(2);
+/// Timeout of an attempt.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
+/// Pause before the measurement of the idle node.
+const IDLE_PAUSE: Duration = Duration::from_secs(5);
 
 /// Flags of `bench up`.
 #[derive(Clone, Debug, Args)]
 pub struct Flags {
-    /// Services that are there when the machine is at rest
+    /// Number of Services while the node is idle
     #[arg(long, default_value_t = 10)]
     services: usize,
-    /// Seconds at rest
+    /// Duration of the idle measurement in seconds
     #[arg(long, default_value_t = 30)]
     seconds: u64,
 }
 
-pub(super) fn run(flags: &Flags, machine: &mut Machine) -> Result<(), Failure> {
-    let started = machine.started;
+pub(super) fn run(flags: &Flags, standalone: &mut StandaloneNode) -> Result<(), Failure> {
+    let started = standalone.started;
     println!("Node ready {:.2} s after exec", started.elapsed().as_secs_f64());
-    machine.run(async |client| {
+    standalone.run(async |client| {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": "echo", "labels": {"app": "echo"}}, "spec": echo(1),
+            "metadata": {"name": "echo", "labels": {"app": "echo"}}, "spec": echo_pod_spec(1),
         });
         create(&client, PODS, &pod).await?;
         let service = create_service(&client).await?;
-        until_answered(service, started).await?;
+        wait_for_response(service, started).await?;
         println!(
             "first Service answers {:.2} s after exec",
             started.elapsed().as_secs_f64()
@@ -54,37 +54,37 @@ pub(super) fn run(flags: &Flags, machine: &mut Machine) -> Result<(), Failure> {
         }
         Ok(())
     })?;
-    std::thread::sleep(SETTLING);
-    let (cpu_before, begun) = (machine.up.cpu()?, Instant::now());
+    std::thread::sleep(IDLE_PAUSE);
+    let (cpu_before, started_at) = (standalone.up.cpu()?, Instant::now());
     std::thread::sleep(Duration::from_secs(flags.seconds));
-    let share = (machine.up.cpu()? - cpu_before).as_secs_f64() / begun.elapsed().as_secs_f64();
+    let share = (standalone.up.cpu()? - cpu_before).as_secs_f64() / started_at.elapsed().as_secs_f64();
     println!(
         "at rest with {} Services: {:.1} MiB resident, {:.2} % of a core",
         flags.services,
-        machine.up.resident_mib()?,
+        standalone.up.resident_mib()?,
         share * 100.0
     );
     Ok(())
 }
 
-/// Tries until an endpoint of the Service answers.
-async fn until_answered(service: SocketAddr, started: Instant) -> Result<(), Failure> {
-    while started.elapsed() < PATIENCE {
-        let answer = tokio::time::timeout(TRY_LIMIT, ask(service)).await;
-        if matches!(answer, Ok(Ok(true))) {
+/// Sends requests until the Service responds.
+async fn wait_for_response(service: SocketAddr, started: Instant) -> Result<(), Failure> {
+    while started.elapsed() < TIMEOUT {
+        let outcome = tokio::time::timeout(REQUEST_TIMEOUT, request(service)).await;
+        if matches!(outcome, Ok(Ok(true))) {
             return Ok(());
         }
-        tokio::time::sleep(TRY_PAUSE).await;
+        tokio::time::sleep(RETRY_PAUSE).await;
     }
     Err("the Service does not answer".into())
 }
 
-async fn ask(service: SocketAddr) -> std::io::Result<bool> {
+async fn request(service: SocketAddr) -> std::io::Result<bool> {
     let mut connection = TcpStream::connect(service).await?;
     connection
         .write_all(b"GET / HTTP/1.1\r\nHost: echo\r\nConnection: close\r\n\r\n")
         .await?;
-    let mut answer = [0; 12];
-    connection.read_exact(&mut answer).await?;
-    Ok(answer.ends_with(b" 200"))
+    let mut response = [0; 12];
+    connection.read_exact(&mut response).await?;
+    Ok(response.ends_with(b" 200"))
 }

@@ -1,5 +1,4 @@
-//! Watches that share an HTTP/2 connection (RFC 9113), read with as little work as can be: the reader has the machine
-//! in common with the server that is measured, and what it takes is missing there.
+//! Watches on an HTTP/2 connection (RFC 9113), read with minimal work: the reader shares the host with the measured server.
 
 use std::sync::Arc;
 
@@ -13,21 +12,22 @@ use tokio_rustls::client::TlsStream;
 
 use crate::Failure;
 
-/// What a client says first (RFC 9113, 3.4).
+/// Connection preface of a client (RFC 9113, section 3.4).
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
-/// Bytes of a frame's head (RFC 9113, 4.1).
-const HEAD_BYTES: usize = 9;
-/// The largest window (RFC 9113, 6.9.1), for streams and, by an update, for the connection, which begins with 65,535.
+/// Size of a frame header (RFC 9113, section 4.1).
+const HEADER_BYTES: usize = 9;
+/// Maximum window (RFC 9113, section 6.9.1), for streams and for the connection.
 const WINDOW_BYTES_MAX: u32 = (1 << 31) - 1;
+/// Initial window of a connection (RFC 9113, section 6.9.2).
 const CONNECTION_WINDOW_BYTES: u32 = 65_535;
-/// Bytes after which the server gets room for as many more.
+/// Number of received bytes after which a window is increased by as many.
 const WINDOW_UPDATE_BYTES: u32 = 1 << 30;
-/// Bytes that are read at a time.
+/// Size of the read buffer.
 const BUFFER_BYTES: usize = 256 << 10;
-/// An answer's first header if it is `:status: 200` (RFC 7541, appendix A).
+/// First byte of a header block with `:status: 200` (RFC 7541, appendix A).
 const STATUS_OK: u8 = 0x88;
 
-/// Types of frames (RFC 9113, 6).
+/// Frame types (RFC 9113, section 6).
 const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
@@ -35,33 +35,34 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const WINDOW_UPDATE: u8 = 8;
-/// Flags of frames: the same bit acknowledges settings and pings, and ends streams.
+/// Frame flags; the bit of ACK (of SETTINGS and PING) is that of END_STREAM.
 const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
 const PADDED: u8 = 0x8;
 
-/// A connection with its watches.
+/// Connection with its watches.
 pub struct Connection {
-    /// TLS itself reads the socket by 4 KiB.
+    /// Buffered below TLS, because rustls reads 4 KiB at a time.
     stream: TlsStream<BufReader<TcpStream>>,
     buffer: Vec<u8>,
     filled: usize,
-    answered: usize,
-    /// Bytes read since the last update of windows: of the connection, and of each watch.
+    accepted: usize,
+    /// Bytes received since the last window update of the connection.
     consumed: u32,
+    /// The same for each watch.
     consumed_by_watch: Vec<u32>,
     reply: Vec<u8>,
 }
 
 impl Connection {
-    /// Connects, asks for `watches` watches of a path, and waits until all of them are answered.
+    /// Connects, requests `watches` watches of a path, and waits until all are accepted.
     ///
     /// # Errors
-    /// If the server cannot be reached or refuses a watch.
+    /// The connection fails or the server refuses a watch.
     pub async fn open(config: &Config, path: &str, watches: usize) -> Result<Self, Failure> {
         let server: Uri = config.server.parse()?;
-        let host = server.host().ok_or("a server without a host")?;
+        let host = server.host().ok_or("server URL without a host")?;
         let port = server.port_u16().unwrap_or(443);
         let tcp = TcpStream::connect((host.trim_matches(['[', ']']), port)).await?;
         tcp.set_nodelay(true)?;
@@ -75,32 +76,32 @@ impl Connection {
             stream,
             buffer: vec![0; BUFFER_BYTES],
             filled: 0,
-            answered: 0,
+            accepted: 0,
             consumed: 0,
             consumed_by_watch: vec![0; watches],
             reply: Vec::new(),
         };
-        connection.ask(config, &server, path, watches).await?;
-        while connection.answered < watches {
+        connection.send_requests(config, &server, path, watches).await?;
+        while connection.accepted < watches {
             connection.receive(|_, _| Ok(())).await?;
         }
         Ok(connection)
     }
 
-    /// Reads until the server ends a watch: tells how many lines came for which watch.
+    /// Reads until the server ends a watch. `on_lines` gets the index of a watch and the number of received lines.
     ///
     /// # Errors
-    /// Always, in the end.
+    /// The server ended a watch; the function does not return otherwise.
     pub async fn read(
         mut self,
-        mut told: impl FnMut(usize, usize) -> Result<(), Failure>,
+        mut on_lines: impl FnMut(usize, usize) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         loop {
-            self.receive(&mut told).await?;
+            self.receive(&mut on_lines).await?;
         }
     }
 
-    async fn ask(
+    async fn send_requests(
         &mut self,
         config: &Config,
         server: &Uri,
@@ -141,10 +142,10 @@ impl Connection {
         Ok(self.stream.flush().await?)
     }
 
-    /// Reads once, and takes the frames that are there.
+    /// Reads once and handles all complete frames.
     async fn receive(
         &mut self,
-        mut told: impl FnMut(usize, usize) -> Result<(), Failure>,
+        mut on_lines: impl FnMut(usize, usize) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let read = self.stream.read(&mut self.buffer[self.filled..]).await?;
         if read == 0 {
@@ -153,14 +154,14 @@ impl Connection {
         self.filled += read;
         let buffer = std::mem::take(&mut self.buffer);
         let mut rest = &buffer[..self.filled];
-        while let Some((head, payload)) = next(rest) {
-            self.take(head, payload, &mut told)?;
-            rest = &rest[HEAD_BYTES + payload.len()..];
+        while let Some((header, payload)) = next(rest) {
+            self.handle_frame(header, payload, &mut on_lines)?;
+            rest = &rest[HEADER_BYTES + payload.len()..];
         }
-        let taken = self.filled - rest.len();
+        let handled = self.filled - rest.len();
         self.buffer = buffer;
-        self.buffer.copy_within(taken..self.filled, 0);
-        self.filled -= taken;
+        self.buffer.copy_within(handled..self.filled, 0);
+        self.filled -= handled;
         if self.reply.is_empty() {
             return Ok(());
         }
@@ -169,23 +170,23 @@ impl Connection {
         Ok(self.stream.flush().await?)
     }
 
-    fn take(
+    fn handle_frame(
         &mut self,
-        head: &[u8],
+        header: &[u8],
         payload: &[u8],
-        told: &mut impl FnMut(usize, usize) -> Result<(), Failure>,
+        on_lines: &mut impl FnMut(usize, usize) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
-        let (kind, flags) = (head[3], head[4]);
-        let stream = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) & WINDOW_BYTES_MAX;
+        let (kind, flags) = (header[3], header[4]);
+        let stream = u32::from_be_bytes([header[5], header[6], header[7], header[8]]) & WINDOW_BYTES_MAX;
         match kind {
             DATA | HEADERS if flags & PADDED != 0 => return Err("the server sends padded frames".into()),
             DATA => {
                 let watch = usize::try_from(stream / 2)?;
                 let lines = lines(payload);
                 self.consume(stream, watch, u32::try_from(payload.len())?);
-                told(watch, lines)?;
+                on_lines(watch, lines)?;
             }
-            HEADERS if payload.first() == Some(&STATUS_OK) => self.answered += 1,
+            HEADERS if payload.first() == Some(&STATUS_OK) => self.accepted += 1,
             HEADERS => return Err("the server refused a watch".into()),
             SETTINGS if flags & ACK == 0 => frame(&mut self.reply, SETTINGS, ACK, 0, &[]),
             PING if flags & ACK == 0 => frame(&mut self.reply, PING, ACK, 0, payload),
@@ -211,18 +212,18 @@ impl Connection {
     }
 }
 
-/// How many lines end in a payload. Counted by as many as a byte can count, so that the processor takes many at a time.
+/// Number of line ends in a payload. Chunks of 255 bytes let the compiler count with byte-wide vector instructions.
 fn lines(payload: &[u8]) -> usize {
     let ends = |part: &[u8]| part.iter().map(|byte| u8::from(*byte == b'\n')).sum::<u8>();
     let parts = payload.chunks(usize::from(u8::MAX));
     parts.map(|part| usize::from(ends(part))).sum()
 }
 
-/// The head and the payload of the next frame, if it is complete.
+/// Header and payload of the next frame, if it is complete.
 fn next(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let (head, rest) = bytes.split_at_checked(HEAD_BYTES)?;
-    let length = usize::from(head[0]) << 16 | usize::from(head[1]) << 8 | usize::from(head[2]);
-    Some((head, rest.get(..length)?))
+    let (header, rest) = bytes.split_at_checked(HEADER_BYTES)?;
+    let length = usize::from(header[0]) << 16 | usize::from(header[1]) << 8 | usize::from(header[2]);
+    Some((header, rest.get(..length)?))
 }
 
 fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
@@ -233,12 +234,12 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend_from_slice(payload);
 }
 
-/// Streams of clients have odd numbers (RFC 9113, 5.1.1).
+/// Stream of a watch; streams of clients have odd numbers (RFC 9113, section 5.1.1).
 fn stream_of(watch: usize) -> Result<u32, Failure> {
     Ok(u32::try_from(watch)? * 2 + 1)
 }
 
-/// A header as a literal without indexing (RFC 7541, 6.2.2).
+/// Encodes a header as literal without indexing (RFC 7541, section 6.2.2).
 fn literal(out: &mut Vec<u8>, name: &str, value: &str) {
     out.push(0);
     for text in [name, value] {
@@ -247,7 +248,7 @@ fn literal(out: &mut Vec<u8>, name: &str, value: &str) {
     }
 }
 
-/// A number with a prefix of seven bits (RFC 7541, 5.1).
+/// Encodes an integer with a prefix of seven bits (RFC 7541, section 5.1).
 fn integer(out: &mut Vec<u8>, number: usize) {
     const PREFIX_MAX: usize = 0x7f;
     if number < PREFIX_MAX {

@@ -1,4 +1,4 @@
-//! Worlds of a given size, made through the API.
+//! Services and EndpointSlices for benchmarks.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use crate::Failure;
 
-/// Objects that are being created at the same time.
+/// Maximum number of requests in flight.
 const IN_FLIGHT: usize = 32;
 
-/// Creates `services` Services named `s-0` …, each with a slice of `endpoints` endpoints that nobody serves.
-pub async fn create(clients: &[Client], services: usize, endpoints: usize) -> Result<(), Failure> {
+/// Creates Services `s-0`, `s-1`, …, each with an EndpointSlice of `endpoints` unused addresses.
+pub async fn create_services(clients: &[Client], services: usize, endpoints: usize) -> Result<(), Failure> {
     let mut tasks = tokio::task::JoinSet::new();
     for index in 0..services {
         if tasks.len() >= IN_FLIGHT
@@ -23,7 +23,9 @@ pub async fn create(clients: &[Client], services: usize, endpoints: usize) -> Re
         let client = clients[index % clients.len()].clone();
         tasks.spawn(async move {
             post(&client, &service(&format!("s-{index}"))).await?;
-            let addresses: Vec<IpAddr> = (0..endpoints).map(|e| nobody(index * endpoints + e)).collect();
+            let addresses: Vec<IpAddr> = (0..endpoints)
+                .map(|endpoint| unused_address(index * endpoints + endpoint))
+                .collect();
             post(&client, &slice(&format!("s-{index}"), &addresses)).await
         });
     }
@@ -33,7 +35,7 @@ pub async fn create(clients: &[Client], services: usize, endpoints: usize) -> Re
     Ok(())
 }
 
-/// Creates an object in the namespace default and returns the server's answer.
+/// Creates a Service or EndpointSlice in the namespace `default` and returns it.
 pub async fn post(client: &Client, object: &Value) -> Result<Value, Failure> {
     let path = match object["kind"].as_str() {
         Some("EndpointSlice") => "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
@@ -42,13 +44,13 @@ pub async fn post(client: &Client, object: &Value) -> Result<Value, Failure> {
     Ok(client.request(Method::POST, path, JSON, Some(object)).await?)
 }
 
-/// A Service with one port and no selector.
+/// Service with one port and without selector.
 pub fn service(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": {"app": name}},
            "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}})
 }
 
-/// A slice of that Service with these addresses.
+/// EndpointSlice of a Service.
 pub fn slice(service: &str, addresses: &[IpAddr]) -> Value {
     let endpoints: Vec<Value> = addresses.iter().map(endpoint).collect();
     json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
@@ -57,13 +59,13 @@ pub fn slice(service: &str, addresses: &[IpAddr]) -> Value {
            "ports": [{"name": "http", "protocol": "TCP", "port": 8080}]})
 }
 
-/// One ready endpoint.
+/// Ready endpoint.
 pub fn endpoint(address: &IpAddr) -> Value {
     json!({"addresses": [address], "conditions": {"ready": true}, "nodeName": "elsewhere"})
 }
 
-/// The `number`th address that nobody has, in the range of Pods.
-pub fn nobody(number: usize) -> IpAddr {
+/// Unused address in the Pod CIDR; `number` selects one of a million.
+pub fn unused_address(number: usize) -> IpAddr {
     let number = u32::try_from(number).unwrap_or(u32::MAX) & 0x000f_ffff;
     IpAddr::V4(Ipv4Addr::from(0x0a10_0000 | number))
 }

@@ -1,4 +1,4 @@
-//! Connections that are open while an address moves: what they say must be answered, by whom they were opened to.
+//! Connections that stay open while an address moves. Each exchange has to succeed.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -11,20 +11,20 @@ use testbed::Member;
 
 use crate::Failure;
 
-/// Where an endpoint answers, outside.
+/// Address of the backend, outside of the cluster.
 const BACKEND: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 203);
 const BACKEND_PORT: u16 = 8080;
-/// How many are open while the address moves.
+/// Number of connections.
 const COUNT: usize = 20;
-/// How long an answer may take: TCP sends a lost packet again after a fifth of a second, then after twice as long each time.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// Pause between two rounds.
+/// Timeout of an exchange. TCP retransmits after 200 ms, then with doubled delays.
+const TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval between rounds of exchanges.
 const PAUSE: Duration = Duration::from_millis(5);
-/// Bytes said in a round.
-const WORD: [u8; 64] = [b'.'; 64];
+/// Message of an exchange.
+const MESSAGE: [u8; 64] = [b'.'; 64];
 
-/// An endpoint outside that says everything again; its address.
-pub fn backend(outside: &Member) -> Result<IpAddr, Failure> {
+/// Starts an echo server outside of the cluster and returns its address.
+pub fn start_backend(outside: &Member) -> Result<IpAddr, Failure> {
     outside.enter(|| -> Result<(), Failure> {
         let mut connection = Connection::open()?;
         let link = connection.link_index(&"eth0".parse()?)?;
@@ -32,7 +32,7 @@ pub fn backend(outside: &Member) -> Result<IpAddr, Failure> {
         let listener = TcpListener::bind((BACKEND, BACKEND_PORT))?;
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                std::thread::spawn(move || answer(&stream));
+                std::thread::spawn(move || echo(&stream));
             }
         });
         Ok(())
@@ -40,21 +40,21 @@ pub fn backend(outside: &Member) -> Result<IpAddr, Failure> {
     Ok(BACKEND.into())
 }
 
-fn answer(mut stream: &TcpStream) {
-    let mut said = [0; 1024];
-    while let Ok(bytes) = stream.read(&mut said) {
-        // A client that is gone is no concern of the backend's.
-        if bytes == 0 || stream.write_all(&said[..bytes]).is_err() {
+fn echo(mut stream: &TcpStream) {
+    let mut buffer = [0; 1024];
+    while let Ok(bytes) = stream.read(&mut buffer) {
+        // The client closed the connection.
+        if bytes == 0 || stream.write_all(&buffer[..bytes]).is_err() {
             return;
         }
     }
 }
 
-/// Connects again and again until the backend answers.
+/// Connects until the backend answers.
 pub fn wait_for(service: SocketAddr) -> Result<(), Failure> {
-    let deadline = Instant::now() + crate::setting::PATIENCE;
+    let deadline = Instant::now() + crate::environment::TIMEOUT;
     loop {
-        match Held::open(service) {
+        match OpenConnections::open(service) {
             Ok(_) => return Ok(()),
             Err(error) if Instant::now() > deadline => return Err(error),
             Err(_) => std::thread::sleep(PAUSE),
@@ -62,75 +62,75 @@ pub fn wait_for(service: SocketAddr) -> Result<(), Failure> {
     }
 }
 
-/// Connections that are open.
-pub struct Held(Vec<TcpStream>);
+/// Open connections.
+pub struct OpenConnections(Vec<TcpStream>);
 
-/// What became of them.
+/// Statistics of open connections.
 #[derive(Default)]
-pub struct Fate {
+pub struct ConnectionStats {
     count: usize,
     lost: Vec<Loss>,
     exchanges: usize,
     longest: Duration,
 }
 
-/// How a connection ended that should not have.
+/// Lost connection.
 struct Loss {
-    /// The client's port.
+    /// Port of the client.
     port: Option<u16>,
-    /// Since the first round.
+    /// Time since the first round.
     after: Duration,
-    was_ending: bool,
+    was_closing: bool,
     error: std::io::Error,
 }
 
 impl Loss {
-    fn of(stream: &TcpStream, begin: Instant, was_ending: bool, error: std::io::Error) -> Self {
+    fn new(stream: &TcpStream, start: Instant, was_closing: bool, error: std::io::Error) -> Self {
         Self {
             port: stream.local_addr().ok().map(|address| address.port()),
-            after: begin.elapsed(),
-            was_ending,
+            after: start.elapsed(),
+            was_closing,
             error,
         }
     }
 
-    fn tell(&self, during: &str) -> String {
+    fn describe(&self, during: &str) -> String {
         let how = match self.error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {PATIENCE:?}"),
+            ErrorKind::WouldBlock | ErrorKind::TimedOut => format!("no answer within {TIMEOUT:?}"),
             ErrorKind::ConnectionReset | ErrorKind::BrokenPipe => format!("reset ({})", self.error),
             _ => self.error.to_string(),
         };
-        let when = if self.was_ending {
-            "when it was to end"
+        let when = if self.was_closing {
+            "at its close"
         } else {
-            "while it spoke"
+            "during an exchange"
         };
         let port = self.port.map_or("?".to_owned(), |port| port.to_string());
         format!(
-            "lost {during}: the connection from port {port}, {when}, {:.2} s after it began: {how}",
+            "connection lost during {during}: from port {port}, {when}, {:.2} s after the first round: {how}",
             self.after.as_secs_f64()
         )
     }
 }
 
-impl Held {
-    /// Opens them, and has each said something. To be called where clients are.
+impl OpenConnections {
+    /// Opens the connections, with one exchange on each, in the namespace of the current thread.
     pub fn open(service: SocketAddr) -> Result<Self, Failure> {
         let open = |_| {
-            let stream = TcpStream::connect_timeout(&service, PATIENCE)?;
+            let stream = TcpStream::connect_timeout(&service, TIMEOUT)?;
             stream.set_nodelay(true)?;
-            stream.set_read_timeout(Some(PATIENCE))?;
-            say(&stream)?;
+            stream.set_read_timeout(Some(TIMEOUT))?;
+            exchange(&stream)?;
             Ok(stream)
         };
         Ok(Self((0..COUNT).map(open).collect::<Result<_, std::io::Error>>()?))
     }
 
-    /// Says something by each of them in turn until it is over, and then ends them.
-    pub fn talk(self, is_over: &AtomicBool) -> Fate {
-        let mut fate = Fate {
+    /// Exchanges messages on each connection in turn until `is_over`, and then closes them.
+    pub fn exchange_until(self, is_over: &AtomicBool) -> ConnectionStats {
+        let mut stats = ConnectionStats {
             count: self.0.len(),
-            ..Fate::default()
+            ..ConnectionStats::default()
         };
         let first = Instant::now();
         let mut open = self.0;
@@ -138,12 +138,12 @@ impl Held {
             let is_last = is_over.load(Ordering::Acquire);
             open.retain(|stream| {
                 let begin = Instant::now();
-                let said = say(stream);
-                fate.exchanges += 1;
-                fate.longest = fate.longest.max(begin.elapsed());
-                let loss = said.err().map(|error| Loss::of(stream, first, false, error));
+                let result = exchange(stream);
+                stats.exchanges += 1;
+                stats.longest = stats.longest.max(begin.elapsed());
+                let loss = result.err().map(|error| Loss::new(stream, first, false, error));
                 let is_lost = loss.is_some();
-                fate.lost.extend(loss);
+                stats.lost.extend(loss);
                 !is_lost
             });
             if is_last {
@@ -152,24 +152,24 @@ impl Held {
             std::thread::sleep(PAUSE);
         }
         for stream in &open {
-            let loss = end(stream)
+            let loss = close(stream)
                 .err()
-                .map(|error| Loss::of(stream, first, true, error));
-            fate.lost.extend(loss);
+                .map(|error| Loss::new(stream, first, true, error));
+            stats.lost.extend(loss);
         }
-        fate
+        stats
     }
 }
 
-impl Fate {
-    /// Tells of each connection that was lost, and during what.
-    pub fn tell_losses(&self, during: &str) {
+impl ConnectionStats {
+    /// Prints each lost connection.
+    pub fn print_losses(&self, during: &str) {
         for loss in &self.lost {
-            println!("{}", loss.tell(during));
+            println!("{}", loss.describe(during));
         }
     }
 
-    /// Both.
+    /// Sum of two statistics.
     pub fn and(mut self, other: Self) -> Self {
         self.lost.extend(other.lost);
         Self {
@@ -180,10 +180,10 @@ impl Fate {
         }
     }
 
-    /// For people.
-    pub fn tell(&self) -> String {
+    /// Summary for a figure.
+    pub fn summary(&self) -> String {
         format!(
-            "{} connections that were open, {} lost; {} exchanges, the longest took {:.0} ms",
+            "{} open connections, {} lost; {} exchanges, max {:.0} ms",
             self.count,
             self.lost.len(),
             self.exchanges,
@@ -192,14 +192,14 @@ impl Fate {
     }
 }
 
-fn say(mut stream: &TcpStream) -> std::io::Result<()> {
-    stream.write_all(&WORD)?;
-    let mut answer = [0; WORD.len()];
-    stream.read_exact(&mut answer)
+fn exchange(mut stream: &TcpStream) -> std::io::Result<()> {
+    stream.write_all(&MESSAGE)?;
+    let mut response = [0; MESSAGE.len()];
+    stream.read_exact(&mut response)
 }
 
-/// Ends a connection as TCP does that loses nothing.
-fn end(mut stream: &TcpStream) -> std::io::Result<()> {
+/// Closes a connection in both directions.
+fn close(mut stream: &TcpStream) -> std::io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     match stream.read(&mut [0; 1])? {
         0 => Ok(()),

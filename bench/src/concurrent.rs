@@ -1,4 +1,4 @@
-//! Several clients at the same time.
+//! Concurrent clients.
 
 use std::io;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -8,19 +8,19 @@ use testbed::write_sysctl;
 
 use crate::Failure;
 
-/// How often a second so many clients do something, each again and again.
-pub fn at_once(
+/// Rate at which concurrent clients repeat `work`, per second.
+pub fn rate_of(
     clients: usize,
-    time: Duration,
+    duration: Duration,
     work: impl Fn() -> io::Result<()> + Sync,
 ) -> Result<f64, Failure> {
     let count = AtomicUsize::new(0);
-    let began = Instant::now();
+    let started = Instant::now();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..clients)
             .map(|_| {
                 scope.spawn(|| -> io::Result<()> {
-                    while began.elapsed() < time {
+                    while started.elapsed() < duration {
                         work()?;
                         count.fetch_add(1, Ordering::Relaxed);
                     }
@@ -33,12 +33,12 @@ pub fn at_once(
         }
         Ok::<(), Failure>(())
     })?;
-    Ok(count.into_inner() as f64 / began.elapsed().as_secs_f64())
+    Ok(count.into_inner() as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Lets ports of connections that were closed a second ago be used again: some thousand connections a second to one
-/// address would use all of them up within seconds, and what is measured then is the want of ports.
-pub fn lend_ports_again() -> std::io::Result<()> {
+/// Allows the reuse of ports in TIME-WAIT. Thousands of connections per second to one address would use up all ports within
+/// seconds.
+pub fn reuse_ports() -> std::io::Result<()> {
     write_sysctl("net.ipv4.ip_local_port_range", "4096 65000")?;
     write_sysctl("net.ipv4.tcp_tw_reuse", "1")
 }

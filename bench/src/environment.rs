@@ -1,4 +1,4 @@
-//! Where benchmarks run: an enclosure with one node, a client outside, and an API server.
+//! Environment of a benchmark: network namespaces with nodes, an outside client and an API server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,43 +9,44 @@ use client::{Client, Config};
 use testbed::{Cluster, EtcdServer, Member, Topology};
 
 use crate::Failure;
-use crate::process::{Measured, portolan, quiet};
+use crate::process::{Measured, portolan, with_log};
 
-/// How long a component may take to come up.
-pub const PATIENCE: Duration = Duration::from_secs(120);
+/// Timeout for the start of a component.
+pub const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// An API server in an enclosure.
-pub struct Setting {
-    /// The network.
+/// Cluster of network namespaces with an API server.
+pub struct Environment {
+    /// Network namespaces.
     pub cluster: Cluster,
-    /// Where files are.
+    /// Directory for data, logs and the kubeconfig.
     pub directory: PathBuf,
-    /// The API server's process.
+    /// Process of the API server.
     pub apiserver: Measured,
-    /// Its etcd, if it keeps its data there.
+    /// etcd of the API server, if it uses one.
     etcd: Option<EtcdServer>,
 }
 
-/// Runs `benchmark` in an enclosure, in a process of its own; the API server keeps its data in etcd if that is asked
-/// for.
-pub fn enclosed(
-    on_etcd: bool,
-    benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
+/// Runs a benchmark with one node, in a child process with namespaces of its own.
+pub fn run_enclosed(
+    has_etcd: bool,
+    benchmark: impl FnOnce(Environment) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    enclosed_with(1, on_etcd, benchmark)
+    run_enclosed_with_nodes(1, has_etcd, benchmark)
 }
 
-/// As [`enclosed`], with more nodes.
-pub fn enclosed_with(
+/// Runs a benchmark as [`run_enclosed`], with several nodes.
+pub fn run_enclosed_with_nodes(
     nodes: usize,
-    on_etcd: bool,
-    benchmark: impl FnOnce(Setting) -> Result<(), Failure>,
+    has_etcd: bool,
+    benchmark: impl FnOnce(Environment) -> Result<(), Failure>,
 ) -> Result<ExitCode, Failure> {
-    enclosed_at(|directory| Setting::start(directory, nodes, on_etcd).and_then(benchmark))
+    run_enclosed_in_directory(|directory| Environment::start(directory, nodes, has_etcd).and_then(benchmark))
 }
 
-/// Runs `work` in an enclosure, in a process of its own, with a directory that is removed if all went well.
-pub fn enclosed_at(work: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<ExitCode, Failure> {
+/// Runs `work` in a child process with namespaces of its own. Its directory is removed after success.
+pub fn run_enclosed_in_directory(
+    work: impl FnOnce(&Path) -> Result<(), Failure>,
+) -> Result<ExitCode, Failure> {
     if let Some(status) = testbed::enclose(None)? {
         return Ok(if status.success() {
             ExitCode::SUCCESS
@@ -53,27 +54,28 @@ pub fn enclosed_at(work: impl FnOnce(&Path) -> Result<(), Failure>) -> Result<Ex
             ExitCode::FAILURE
         });
     }
-    // The data go to a real disk: the temporary directory of outside, chosen before /run is covered.
+    // The temporary directory of the host is on a real disk. It is chosen before a tmpfs covers /run.
     let directory = std::env::temp_dir().join(format!("portolan-bench-{}", fastrand::u64(..)));
     testbed::settle()?;
     fs::create_dir_all(&directory)?;
     match work(&directory) {
         Ok(()) => fs::remove_dir_all(&directory)?,
         Err(error) => {
-            eprintln!("bench: what the processes said is in {}", directory.display());
+            eprintln!("bench: logs of the processes are in {}", directory.display());
             return Err(error);
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl Setting {
-    fn start(directory: &Path, nodes: usize, on_etcd: bool) -> Result<Self, Failure> {
+impl Environment {
+    fn start(directory: &Path, nodes: usize, has_etcd: bool) -> Result<Self, Failure> {
         let cluster = Cluster::start(Topology::with_nodes(nodes)?)?;
         let control_plane = cluster.control_plane()?;
-        let etcd = match on_etcd {
-            true => Some(control_plane.enter(|| EtcdServer::start(directory))??),
-            false => None,
+        let etcd = if has_etcd {
+            Some(control_plane.enter(|| EtcdServer::start(directory))??)
+        } else {
+            None
         };
         let apiserver = start_api(&cluster, directory, etcd.as_ref())?;
         let mut this = Self {
@@ -86,36 +88,36 @@ impl Setting {
         Ok(this)
     }
 
-    /// Ends the API server and starts it on what it has left; returns when it answers.
+    /// Kills the API server and starts it again with its data. Returns when it answers.
     pub fn restart_api(&mut self) -> Result<(), Failure> {
-        self.end_api()?;
+        self.kill_api()?;
         self.resume_api()
     }
 
-    /// Ends the API server as a crash would.
-    pub fn end_api(&mut self) -> Result<(), Failure> {
+    /// Kills the API server.
+    pub fn kill_api(&mut self) -> Result<(), Failure> {
         fs::remove_file(self.kubeconfig())?;
-        self.apiserver.end();
+        self.apiserver.kill();
         Ok(())
     }
 
-    /// Starts the API server on what it has left; returns when it answers.
+    /// Starts the API server again with its data. Returns when it answers.
     pub fn resume_api(&mut self) -> Result<(), Failure> {
         self.apiserver = start_api(&self.cluster, &self.directory, self.etcd.as_ref())?;
         self.wait_for_api()
     }
 
-    /// The admin kubeconfig.
+    /// Path of the kubeconfig of the administrator.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.conf")
     }
 
-    /// A client, for use within [`Setting::with_api`].
+    /// Creates a client, for use within [`Environment::with_api`].
     pub fn client(&self) -> Result<Client, Failure> {
         Ok(Client::new(Config::from_kubeconfig(&self.kubeconfig())?)?)
     }
 
-    /// Runs asynchronous work in the control plane's namespace.
+    /// Runs asynchronous work in the namespace of the control plane.
     pub fn with_api<T: Send>(
         &self,
         work: impl AsyncFnOnce() -> Result<T, Failure> + Send,
@@ -123,20 +125,20 @@ impl Setting {
         run_in(self.cluster.control_plane()?, work)
     }
 
-    /// Starts a component of Portolan, or the command line that stands for it, in a member.
+    /// Starts a component, or a command that replaces it, in the namespace of a member.
     pub fn start_component(
         &self,
-        what: &str,
+        name: &str,
         member: &Member,
         command: Command,
     ) -> Result<Measured, Failure> {
-        let mut command = quiet(command, &self.directory, what)?;
-        Ok(Measured::new(what, member.spawn(&mut command)?))
+        let mut command = with_log(command, &self.directory, name)?;
+        Ok(Measured::new(name, member.spawn(&mut command)?))
     }
 
     fn wait_for_api(&mut self) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
-        while !self.kubeconfig().exists() || self.ready().is_err() {
+        let deadline = Instant::now() + TIMEOUT;
+        while !self.kubeconfig().exists() || self.check_ready().is_err() {
             self.apiserver.must_run()?;
             if Instant::now() > deadline {
                 return Err("the API server does not answer".into());
@@ -146,7 +148,7 @@ impl Setting {
         Ok(())
     }
 
-    fn ready(&self) -> Result<(), Failure> {
+    fn check_ready(&self) -> Result<(), Failure> {
         self.with_api(async || {
             self.client()?.get::<serde_json::Value>("/version").await?;
             Ok(())
@@ -169,14 +171,14 @@ fn start_api(cluster: &Cluster, directory: &Path, etcd: Option<&EtcdServer>) -> 
             directory.join("admin.conf").display()
         ))
         .args(etcd.map(|etcd| format!("--etcd-servers={}", etcd.url())));
-    let mut command = quiet(command, directory, "apiserver")?;
+    let mut command = with_log(command, directory, "apiserver")?;
     Ok(Measured::new(
-        "the API server",
+        "API server",
         cluster.control_plane()?.spawn(&mut command)?,
     ))
 }
 
-/// Runs asynchronous work in a member's namespace, on a runtime of its own.
+/// Runs asynchronous work in the namespace of a member, on a runtime of its own.
 pub fn run_in<T: Send>(
     member: &Member,
     work: impl AsyncFnOnce() -> Result<T, Failure> + Send,
