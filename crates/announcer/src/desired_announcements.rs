@@ -24,8 +24,8 @@ use crate::election::Candidates;
 use crate::election::capabilities::{LinkSetId, Requirements};
 use crate::l2::links::AddressLinks;
 use balancer::annotations;
-use balancer::core::{CONDITION, IngressMode, takes_traffic};
-use balancer::pools::{Placement, Placements};
+use balancer::assigner::pools::{Placement, Placements};
+use balancer::assigner::{ASSIGNED_CONDITION, IngressMode, takes_traffic};
 
 pub(crate) mod withheld;
 
@@ -222,7 +222,7 @@ impl DesiredAnnouncements {
 
     /// Returns the reason why a recorded address is not announced; `None` if it is.
     pub(crate) fn withheld(&self, address: IpAddr) -> Option<Withheld> {
-        if self.placements.have(address) {
+        if self.placements.contain(address) {
             self.host_addresses.reason(address)
         } else {
             Some(Withheld::NoPool)
@@ -231,7 +231,7 @@ impl DesiredAnnouncements {
 
     /// Processes an added or modified AddressPool. Returns the affected addresses; `None` without a relevant change.
     pub(crate) fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
-        let placement = Placement::read(pool).map_err(|error| {
+        let placement = Placement::parse(pool).map_err(|error| {
             tracing::error!(%error, "AddressPool ignored; its addresses are not announced until it is corrected");
         });
         let affected = self.placements.set(&pool.metadata.name, placement.ok());
@@ -246,7 +246,7 @@ impl DesiredAnnouncements {
 
     /// Returns the links of an address.
     pub(crate) fn links(&self, address: IpAddr) -> AddressLinks {
-        AddressLinks::of(self.placements.of(address).map(Placement::links))
+        AddressLinks::of(self.placements.for_address(address).map(Placement::links))
     }
 
     /// Returns the links that AddressPools name.
@@ -290,10 +290,10 @@ impl DesiredAnnouncements {
         }
         for placement in self
             .placements
-            .of(address)
-            .filter(|placement| placement.names_nodes())
+            .for_address(address)
+            .filter(|placement| placement.selects_nodes())
         {
-            restrict(self.nodes_with(|labels| placement.is_for_node(labels)));
+            restrict(self.nodes_with(|labels| placement.allows_node(labels)));
         }
         let requirements = Requirements {
             edge: self.needs_edge(address),
@@ -361,9 +361,11 @@ impl DesiredAnnouncements {
     fn addresses_with_node_selectors(&self) -> BTreeSet<IpAddr> {
         let choosing = self.services.values().filter(|service| !service.nodes.is_empty());
         let by_services = choosing.flat_map(|service| &service.addresses).copied();
-        let by_pools = self
-            .addresses()
-            .filter(|address| self.placements.of(*address).any(Placement::names_nodes));
+        let by_pools = self.addresses().filter(|address| {
+            self.placements
+                .for_address(*address)
+                .any(Placement::selects_nodes)
+        });
         by_services.chain(by_pools).collect()
     }
 
@@ -415,7 +417,7 @@ fn needs_edge(service: &Service) -> bool {
 
 /// Returns the addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
-    let is_ours = |condition: &Condition| condition.kind == CONDITION && condition.status == "True";
+    let is_ours = |condition: &Condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True";
     let is_served = service.spec.kind == "LoadBalancer" && service.status.conditions.iter().any(is_ours);
     if !is_served || service.metadata.deletion_timestamp.is_some() {
         return BTreeSet::new();

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 use testbed::{Backend, Cluster, Topology};
 use tokio::sync::watch;
 
-use support::{ask, create, create_node, create_pool, spawn_in, start_api};
+use support::{create, create_node, create_pool, request, spawn_in, start_api};
 
 /// Longest wait for an expected change; only a failing test waits so long.
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -81,7 +81,7 @@ fn start_load_balancer(
                 node_name: "node-1".to_owned(),
                 owned: Some(metrics.subscribe_held()),
                 served,
-                log_places: edge::log::Destinations {
+                log_destinations: edge::log::Destinations {
                     directory: Some(logs),
                     ..edge::log::Destinations::default()
                 },
@@ -91,7 +91,7 @@ fn start_load_balancer(
                 sticky_secrets: None,
                 threads: 1,
                 handover_socket: None,
-                drain_patience: Duration::from_secs(1),
+                drain_timeout: Duration::from_secs(1),
                 metrics: Arc::default(),
             };
             let serving = serving::run(client, settings, until(ended));
@@ -270,7 +270,7 @@ fn documented_aws_annotations_have_their_effect() {
             .filter(|(name, _)| *name != backend)
             .collect();
         let path = format!("{SLICES}/web");
-        ask(
+        request(
             &cluster,
             &api.admin,
             Method::PATCH,
@@ -291,7 +291,7 @@ fn documented_aws_annotations_have_their_effect() {
         follows_zone(&cluster, &api.admin, &tls, &members);
 
         // A backend that fails its health check receives no new connections.
-        ask(
+        request(
             &cluster,
             &api.admin,
             Method::PATCH,
@@ -330,7 +330,7 @@ fn documented_aws_annotations_have_their_effect() {
 /// The node moves between zones while a connection is open; then zones are ignored again.
 fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, members: &[(&str, Ipv4Addr)]) {
     let patch = |path: &str, body: Value| {
-        ask(cluster, admin, Method::PATCH, path, MERGE_PATCH, Some(&body));
+        request(cluster, admin, Method::PATCH, path, MERGE_PATCH, Some(&body));
     };
     let cross_zone = |is_on: &str| {
         let name = "service.beta.kubernetes.io/aws-load-balancer-cross-zone-load-balancing-enabled";
@@ -365,7 +365,7 @@ fn follows_zone(cluster: &Cluster, admin: &Config, tls: &Arc<ClientConfig>, memb
 
 /// Checks that the status names the edge, and that an Event lists the annotations without effect.
 fn check_status_and_event(cluster: &Cluster, admin: &Config) {
-    let get = |path: &str| ask(cluster, admin, Method::GET, path, JSON, None);
+    let get = |path: &str| request(cluster, admin, Method::GET, path, JSON, None);
     let service = get(&format!("{SERVICES}/web"));
     assert_eq!(
         service["status"]["loadBalancer"]["ingress"],

@@ -1,5 +1,6 @@
-//! The Secret of which the cookies of sticky sessions are made: the same for the edges of all nodes, and known to nobody
-//! else. What assigns addresses makes it once; the edges read it, again and again, so that it can be replaced.
+//! Secret with the key of sticky-session cookies, common to the edges of all nodes.
+//!
+//! The assigner creates it once. Edges read it periodically, so that the key can be rotated.
 
 use std::time::Duration;
 
@@ -12,61 +13,68 @@ use http::Method;
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::json;
 
-use crate::serving::secret::{self, Secret};
+use crate::serving::secret::{self, Secret, SecretError};
 
-/// Namespace and name of the Secret.
+/// Name and namespace of the Secret.
 pub use api::edge_secret::{COOKIES_NAME as NAME, COOKIES_NAMESPACE as NAMESPACE};
-/// What it holds: the secret that cookies are made of, and the one before it, whose cookies still lead to their backends.
+/// Entry with the key of new cookies.
 const CURRENT: &str = "key";
+/// Entry with the former key, whose cookies are still valid.
 const PREVIOUS: &str = "previous-key";
-/// As many as the digest of which cookies are made.
-const BYTES: usize = 32;
-/// Pause between two tries to make it.
+/// Size of a key: that of the cookies' digest.
+const KEY_BYTES: usize = 32;
+/// Delay between attempts to create the Secret.
 const RETRY_PERIOD: Duration = Duration::from_secs(5);
 
-/// The Secret.
+/// Namespace and name of the Secret.
 pub fn key() -> ObjectKey {
     ObjectKey::new(NAMESPACE, NAME)
 }
 
-/// The secrets that it holds; the error is for people.
-pub fn secrets(secret: &Secret) -> Result<StickySecrets, String> {
+/// Keys in the Secret.
+///
+/// # Errors
+/// The Secret has no current key.
+pub fn secrets(secret: &Secret) -> Result<StickySecrets, SecretError> {
     match secret.bytes(CURRENT).filter(|bytes| !bytes.is_empty()) {
         Some(current) => Ok(StickySecrets {
             current,
             previous: secret.bytes(PREVIOUS).filter(|bytes| !bytes.is_empty()),
         }),
-        None => Err(format!("Secret {NAMESPACE}/{NAME} lacks {CURRENT:?}")),
+        None => Err(SecretError::MissingEntry {
+            secret: key(),
+            entry: CURRENT,
+        }),
     }
 }
 
-/// Sees to it that the Secret is there. What cannot be done now is tried again, but for what this process may not do: then
-/// somebody else is to make it.
-pub(crate) async fn make_once(client: Client) {
+/// Creates the Secret if it does not exist. Failures are retried, except for a missing right: then an administrator has to
+/// create it.
+pub(crate) async fn ensure(client: Client) {
     loop {
-        match make(&client).await {
+        match create(&client).await {
             Ok(()) => return,
             Err(error) if error.code() == Some(403) => {
                 tracing::warn!(
                     %error,
-                    "the Secret {NAMESPACE}/{NAME} is not made: cookies of sticky sessions can be read by who tries all addresses"
+                    "Secret {NAMESPACE}/{NAME} not created: clients can find out the backend of a sticky-session cookie"
                 );
                 return;
             }
-            Err(error) => tracing::warn!(%error, "the Secret {NAMESPACE}/{NAME} is not made yet"),
+            Err(error) => tracing::warn!(%error, "Secret {NAMESPACE}/{NAME} not created, retrying"),
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }
 }
 
-async fn make(client: &Client) -> Result<(), ClientError> {
+async fn create(client: &Client) -> Result<(), ClientError> {
     match secret::read(client, &key()).await {
         Err(error) if error.is_not_found() => {}
         read => return read.map(drop),
     }
-    let mut bytes = [0; BYTES];
+    let mut bytes = [0; KEY_BYTES];
     if SystemRandom::new().fill(&mut bytes).is_err() {
-        tracing::error!("the kernel gives no random numbers");
+        tracing::error!("no random numbers from the kernel");
         return Ok(());
     }
     let object = json!({
@@ -74,7 +82,7 @@ async fn make(client: &Client) -> Result<(), ClientError> {
         "metadata": {"namespace": NAMESPACE, "name": NAME},
         "data": {CURRENT: STANDARD.encode(bytes)},
     });
-    // Applied, not created: the right to create can be had for this one name only in this way.
+    // Server-side apply instead of create: only for patches can RBAC restrict the right to one name.
     let path = format!("{}?fieldManager=portolan-balancer", secret::path(&key()));
     client
         .request(Method::PATCH, &path, APPLY_PATCH, Some(&object))

@@ -1,6 +1,6 @@
-//! AddressPools as a CustomResourceDefinition, for clusters whose API server does not have the kind built in.
+//! CustomResourceDefinition of AddressPools, for API servers without the built-in kind.
 
-/// The manifest: `portolan balancer crd | kubectl apply -f -`.
+/// Manifest, as printed by `portolan balancer crd`.
 pub const MANIFEST: &str = include_str!("crd.yaml");
 
 #[cfg(test)]

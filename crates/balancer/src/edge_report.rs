@@ -1,8 +1,9 @@
-//! What the edge of a node reports: ports that it cannot serve as asked. The report is an annotation of the Lease
-//! `kube-system/portolan-edge-NODE`, which that node's edge alone writes; what assigns addresses brings it into the states of
-//! ports in the Services' status. So edges need no right to write Services.
+//! Report of a node's edge about ports that it cannot serve.
 //!
-//! A report that is not renewed is dropped after [`LEASE_DURATION`]. An edge without faults writes nothing.
+//! The report is an annotation of the Lease `kube-system/portolan-edge-NODE`, which only that edge writes. The assigner copies
+//! it to the port states in the status of Services. So edges need no right to write Services.
+//!
+//! A report expires [`LEASE_DURATION`] after its last renewal. An edge without faults writes no Lease.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -17,9 +18,9 @@ use serde_json::{Value, json};
 
 /// Namespace of the Leases.
 pub const NAMESPACE: &str = "kube-system";
-/// Prefix of a Lease's name; the node's name follows.
+/// Prefix of the name of a Lease; the name of the node follows.
 const LEASE_PREFIX: &str = "portolan-edge-";
-/// The annotation that holds the report, a list in JSON.
+/// Annotation with the report, a JSON list of [`PortFault`].
 const ANNOTATION: &str = "portolan.dev/edge-faults";
 /// Field manager of the report.
 const FIELD_MANAGER: &str = "portolan-edge";
@@ -27,30 +28,30 @@ const FIELD_MANAGER: &str = "portolan-edge";
 pub const LEASE_DURATION: Duration = Duration::from_secs(180);
 /// Interval between renewals of a report with faults.
 pub const RENEW_PERIOD: Duration = Duration::from_secs(60);
-/// Faults of one report; more are left out. A fault is less than 500 bytes, an object has 256 KiB of annotations.
+/// Maximum number of faults in a report. A fault has less than 500 bytes, and annotations of an object are limited to 256 KiB.
 const FAULTS_MAX: usize = 256;
-/// Longest annotation that is read.
+/// Maximum length of an annotation that is read.
 const ANNOTATION_BYTES_MAX: usize = 200_000;
 
-/// The errors of ports that an edge may report, as the API has them: a domain, a slash, a word.
+/// Errors of ports that an edge may report, in the form that the API requires: domain, slash, CamelCase word.
 pub const ERRORS: [&str; 4] = [
     "portolan.dev/CannotListen",
-    crate::annotations::wish::NO_CERTIFICATE,
+    crate::annotations::NO_CERTIFICATE,
     "portolan.dev/BadCertificate",
-    crate::annotations::wish::PROTOCOL_NOT_SUPPORTED,
+    crate::annotations::PROTOCOL_NOT_SUPPORTED,
 ];
 
-/// A port of a Service at one of its addresses that an edge cannot serve as asked.
+/// Port of a Service that an edge cannot serve at one address.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortFault {
-    /// The Service's namespace.
+    /// Namespace of the Service.
     pub namespace: String,
-    /// The Service.
+    /// Name of the Service.
     pub service: String,
-    /// The address.
+    /// Address of the Service.
     pub address: IpAddr,
-    /// The port.
+    /// Port number.
     pub port: u16,
     /// Protocol of the port.
     pub protocol: Protocol,
@@ -59,16 +60,16 @@ pub struct PortFault {
 }
 
 impl PortFault {
-    /// The Service.
+    /// Key of the Service.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(&self.namespace, &self.service)
     }
 }
 
-/// All faults that an edge reports.
+/// Faults of all ports of an edge.
 pub type Report = BTreeSet<PortFault>;
 
-/// The node of a Lease with a report, and the report; nothing if it is another Lease. What cannot be read counts as no fault.
+/// Node and report of a Lease; `None` for other Leases. Malformed faults are ignored.
 pub fn read(lease: &Lease) -> Option<(&str, Report)> {
     let node = node_of(&lease.metadata.name)?;
     let text = lease.metadata.annotations.get(ANNOTATION);
@@ -84,7 +85,7 @@ pub fn read(lease: &Lease) -> Option<(&str, Report)> {
     Some((node, known.collect()))
 }
 
-/// The node of a Lease of that name.
+/// Node of the Lease with this name; `None` for other Leases.
 pub fn node_of(lease_name: &str) -> Option<&str> {
     lease_name
         .strip_prefix(LEASE_PREFIX)
@@ -94,13 +95,13 @@ pub fn node_of(lease_name: &str) -> Option<&str> {
 /// Writes the report of a node.
 ///
 /// # Errors
-/// The server does not take it.
+/// The request failed.
 pub async fn write(client: &Client, node: &str, report: &Report, now: Timestamp) -> Result<(), ClientError> {
     let mut path = Lease::collection(Some(NAMESPACE));
     path.push('/');
     client::push_escaped(&mut path, &format!("{LEASE_PREFIX}{node}"));
     path.push_str(&format!("?fieldManager={FIELD_MANAGER}&force=true"));
-    // Applied, not created: the right to create can be had for this one name only in this way.
+    // Server-side apply instead of create: only for patches can RBAC restrict the right to one name.
     client
         .request(
             Method::PATCH,
@@ -128,46 +129,47 @@ fn object(node: &str, report: &Report, now: Timestamp) -> Value {
     })
 }
 
-/// The reports of all nodes.
+/// Reports of all nodes.
 #[derive(Debug, Default)]
 pub struct Reports {
-    of_nodes: BTreeMap<String, Report>,
+    by_node: BTreeMap<String, Report>,
     /// Set once all existing reports are read.
-    are_known: bool,
+    are_synced: bool,
 }
 
 impl Reports {
-    /// Takes in the report of a node; the Services whose ports may have other states.
+    /// Replaces the report of a node. Returns the Services whose port states may change.
     pub fn set(&mut self, node: &str, report: Report) -> BTreeSet<ObjectKey> {
-        let before = match report.is_empty() {
-            true => self.of_nodes.remove(node),
-            false => self.of_nodes.insert(node.to_owned(), report.clone()),
+        let before = if report.is_empty() {
+            self.by_node.remove(node)
+        } else {
+            self.by_node.insert(node.to_owned(), report.clone())
         };
         let before = before.unwrap_or_default();
         let changed = before.symmetric_difference(&report);
         changed.map(PortFault::key).collect()
     }
 
-    /// All of them were read. Until then the states of ports stay as they are told.
-    pub fn set_known(&mut self) {
-        self.are_known = true;
+    /// Ends the initial list of reports. Until then port states in statuses stay.
+    pub fn set_synced(&mut self) {
+        self.are_synced = true;
     }
 
-    /// Returns true once all of them are read.
-    pub fn are_known(&self) -> bool {
-        self.are_known
+    /// True once all existing reports are read.
+    pub fn are_synced(&self) -> bool {
+        self.are_synced
     }
 
-    /// The first error of a port at an address, of those that nodes report for which `counts` holds.
+    /// First error of a port at an address in the reports of nodes that satisfy `is_relevant`.
     pub fn error(
         &self,
         service: &ObjectKey,
         address: IpAddr,
         (port, protocol): (u16, Protocol),
-        counts: impl Fn(&str) -> bool,
+        is_relevant: impl Fn(&str) -> bool,
     ) -> Option<&str> {
-        let of_nodes = self.of_nodes.iter().filter(|(node, _)| counts(node));
-        let mut faults = of_nodes.flat_map(|(_, report)| report);
+        let reports = self.by_node.iter().filter(|(node, _)| is_relevant(node));
+        let mut faults = reports.flat_map(|(_, report)| report);
         let fault = faults.find(|fault| {
             *fault.namespace == *service.namespace
                 && *fault.service == *service.name

@@ -14,7 +14,7 @@ fn service(name: &str, policy: &str, ip: &str, is_assigned: bool) -> Service {
         "spec": {"type": "LoadBalancer", "externalTrafficPolicy": policy},
         "status": {
             "loadBalancer": {"ingress": [{"ip": ip}]},
-            "conditions": [{"type": CONDITION, "status": status}],
+            "conditions": [{"type": ASSIGNED_CONDITION, "status": status}],
         },
     });
     serde_json::from_value(service).unwrap()

@@ -14,7 +14,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::asker::Asker;
 use crate::setting::{ADDRESS, Setting, await_members, start_announcer};
-use crate::support::ask;
+use crate::support::request;
 
 /// Rounds. In each, every member receives a forged message of every other one; a round takes a tenth of a second.
 const ROUNDS: u32 = 20;
@@ -37,7 +37,7 @@ fn forged_messages_of_members_move_no_address() {
         asker.seen.clear();
 
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}");
-        let lease: Value = ask(cluster, &api.admin, Method::GET, &path, client::JSON, None);
+        let lease: Value = request(cluster, &api.admin, Method::GET, &path, client::JSON, None);
         let record = lease["metadata"]["annotations"][ANNOTATION].as_str();
         let record = Record::from_json(record.expect("a record")).expect("a record");
         let outside = cluster.outside().expect("the outside");

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::{Cluster, Topology};
 
-use crate::support::{self, ask, create, create_node, runtime, spawn_in};
+use crate::support::{self, create, create_node, request, runtime, spawn_in};
 
 /// Longest wait for an expected change; only a failing test waits so long.
 pub const TIMEOUT: Duration = Duration::from_secs(60);
@@ -191,7 +191,7 @@ pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
 
 /// Sends a request to the API.
 pub fn ask_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
-    ask(cluster, config, method, path, kind, Some(body));
+    request(cluster, config, method, path, kind, Some(body));
 }
 
 /// Waits until an object in the API satisfies a condition.

@@ -1,103 +1,103 @@
-//! Annotations that restrict clients. They fail closed: a restriction that cannot be read or put in force withholds the
+//! Annotations that restrict clients. They fail closed: a restriction that is invalid or cannot be applied withholds the
 //! address of its Service.
 //!
-//! All annotations of this kind but those of [`Remedy::Removal`] name clients that may connect, and what they name adds up.
-//! So one that cannot be read only narrows the set, and is a mere fault, as long as ranges of another annotation or of
+//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists are united.
+//! An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of another annotation or of
 //! `spec.loadBalancerSourceRanges` are in force.
 
 use api::object::Service;
 use ipnet::IpNet;
 
-use super::Fault;
-use super::asked::Asked;
+use super::AnnotationError;
 use super::row::Remedy;
 use super::value;
+use super::values::AnnotationValues;
 
-/// Most faults that the reason of a withheld address quotes: a condition's message is bounded.
-const QUOTED_FAULTS_MAX: usize = 4;
+/// Maximum number of errors that the reason of a withheld address quotes; a condition's message is bounded.
+const QUOTED_ERRORS_MAX: usize = 4;
 
-/// The remedy where `spec.loadBalancerSourceRanges` takes the place of the annotation.
+/// Text for [`Remedy::Ranges`].
 const RANGES: &str = "name the clients in spec.loadBalancerSourceRanges instead";
-/// The remedy where the annotation must go.
+/// Text for [`Remedy::Removal`].
 const REMOVAL: &str = "remove it, and name the clients that may connect in spec.loadBalancerSourceRanges";
 
-/// The restrictions of clients that annotations of one Service ask for.
+/// Restrictions of clients by annotations of one Service.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Restrictions {
-    /// Unreadable or unknown to everybody but a cloud; ranges from elsewhere take their place.
-    replaceable: Vec<Fault>,
-    /// Not in force, and nothing takes their place.
-    unenforced: Vec<Fault>,
+    /// Invalid or enforceable only in a cloud; ranges of another source can replace them.
+    replaceable: Vec<AnnotationError>,
+    /// Not in force, and not replaceable.
+    unenforced: Vec<AnnotationError>,
     /// The annotation whose ranges need the edge.
     needs_edge_by: Option<&'static str>,
 }
 
 impl Restrictions {
-    /// Takes in an annotation whose value cannot be read.
-    pub(super) fn unreadable(&mut self, fault: Fault) {
-        self.replaceable.push(fault);
+    /// Adds an annotation with an invalid value.
+    pub(super) fn add_invalid(&mut self, error: AnnotationError) {
+        self.replaceable.push(error);
     }
 
-    /// Takes in an annotation that nothing here can put in force.
-    pub(super) fn cannot_enforce(&mut self, annotation: &str, remedy: Remedy) {
+    /// Adds an annotation that cannot be enforced.
+    pub(super) fn add_unenforceable(&mut self, annotation: &str, remedy: Remedy) {
         let (list, remedy) = match remedy {
             Remedy::Ranges => (&mut self.replaceable, RANGES),
             Remedy::Removal => (&mut self.unenforced, REMOVAL),
         };
-        list.push(Fault::Unenforceable {
+        list.push(AnnotationError::Unenforceable {
             annotation: annotation.to_owned(),
             remedy,
         });
     }
 
-    /// Decides which restrictions stand in the way of an address, when all annotations are read. Returns the faults that
-    /// do not.
-    pub(super) fn settle(&mut self, asked: &Asked, service: &Service) -> Vec<Fault> {
+    /// Decides which restrictions withhold the address, after all annotations are read. Returns the other errors.
+    pub(super) fn resolve(&mut self, values: &AnnotationValues, service: &Service) -> Vec<AnnotationError> {
         let ranges = &service.spec.load_balancer_source_ranges;
-        // The API validates them; an edge that passed over one could be left with none, which is everybody.
-        let unreadable = ranges.iter().find(|text| value::range(text.trim()).is_none());
-        self.unenforced.extend(unreadable.map(|range| {
-            Fault::Incomplete(format!(
+        // The API validates them. An edge that skipped an invalid range could be left with none, which admits every client.
+        let invalid = ranges.iter().find(|text| value::range(text.trim()).is_none());
+        self.unenforced.extend(invalid.map(|range| {
+            AnnotationError::Incomplete(format!(
                 "spec.loadBalancerSourceRanges has {range:?}, expected ranges such as 192.0.2.0/24"
             ))
         }));
-        let lets_in_everybody = are_everybody(&asked.source_ranges, service);
-        self.needs_edge_by = asked.ranges_by.filter(|_| !lets_in_everybody);
+        let clients = &values.clients;
+        let admits_everybody = contain_everybody(&clients.source_ranges, service);
+        self.needs_edge_by = clients.ranges_source.filter(|_| !admits_everybody);
         let replaceable = std::mem::take(&mut self.replaceable);
-        if asked.has_ranges_in_spec || !asked.source_ranges.is_empty() {
+        if clients.has_ranges_in_spec || !clients.source_ranges.is_empty() {
             return replaceable;
         }
         self.unenforced.splice(0..0, replaceable);
         Vec::new()
     }
 
-    /// The reason for which the Service gets no address; `None` if all its restrictions can be put in force.
-    pub fn withholds(&self, has_edges: bool) -> Option<String> {
+    /// Reason for which the address is withheld; `None` if all restrictions can be applied.
+    pub fn reason_to_withhold(&self, has_edges: bool) -> Option<String> {
         if !self.unenforced.is_empty() {
-            let quoted = self.unenforced.iter().take(QUOTED_FAULTS_MAX);
-            let mut faults: Vec<String> = quoted.map(Fault::to_string).collect();
-            let more = self.unenforced.len().saturating_sub(QUOTED_FAULTS_MAX);
+            let quoted = self.unenforced.iter().take(QUOTED_ERRORS_MAX);
+            let mut errors: Vec<String> = quoted.map(AnnotationError::to_string).collect();
+            let more = self.unenforced.len().saturating_sub(QUOTED_ERRORS_MAX);
             if more > 0 {
-                faults.push(format!("{more} more"));
+                errors.push(format!("{more} more"));
             }
-            let faults = faults.join("; ");
+            let errors = errors.join("; ");
             return Some(format!(
-                "{faults}; the address is withheld, since everybody could connect"
+                "{errors}; the address is withheld, since everybody could connect"
             ));
         }
-        let by = self.needs_edge_by.filter(|_| !has_edges)?;
+        let annotation = self.needs_edge_by.filter(|_| !has_edges)?;
         Some(format!(
-            "annotation {by} restricts clients, which only the edge does, and no node runs it: start `portolan balancer` with \
-             --edge, or {RANGES}; the address is withheld, since everybody could connect"
+            "annotation {annotation} restricts clients, which only the edge does, and no node runs it: start \
+             `portolan balancer` with --edge, or {RANGES}; the address is withheld, since everybody could connect"
         ))
     }
 }
 
-/// Returns true if the ranges contain every client of each address family of the Service.
-fn are_everybody(ranges: &[IpNet], service: &Service) -> bool {
-    let has_all = |is_family: fn(&IpNet) -> bool| {
+/// True if the ranges contain every client of each address family of the Service.
+fn contain_everybody(ranges: &[IpNet], service: &Service) -> bool {
+    let has_all = |is_of_family: fn(&IpNet) -> bool| {
         let mut whole = ranges.iter().filter(|range| range.prefix_len() == 0);
-        whole.any(is_family)
+        whole.any(is_of_family)
     };
     let families = &service.spec.ip_families;
     let has_family = |family: &str| families.iter().any(|one| one == family);

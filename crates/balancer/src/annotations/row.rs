@@ -1,173 +1,190 @@
-//! A row of the table: an annotation and what it means.
+//! A row of the annotation table: name, description and meaning of one annotation.
 
 use ipam::pools::Family;
 
-use super::asked::Asked;
+use super::value::InvalidValue;
+use super::values::AnnotationValues;
 
-/// An annotation.
+/// One annotation of the table.
 #[derive(Debug)]
 pub struct Row {
-    /// Name.
+    /// Name of the annotation.
     pub name: &'static str,
-    /// What it asks for, or why it means nothing, for people.
-    pub about: &'static str,
-    /// What it means.
-    pub means: Means,
+    /// Description for the documentation: the effect, or the reason for which there is none.
+    pub description: &'static str,
+    /// Meaning of the annotation.
+    pub meaning: Meaning,
 }
 
-/// What an annotation means.
+/// Meaning of an annotation.
 #[derive(Clone, Copy, Debug)]
-pub enum Means {
-    /// An internal load balancer, with the first values, or an external one, with the others; with `*` any value.
+pub enum Meaning {
+    /// Selects internal or external address pools by its value; `*` matches any value.
     Scope {
-        /// Values for internal.
+        /// Values that select internal pools.
         internal: &'static [&'static str],
-        /// Values for external.
+        /// Values that select external pools.
         external: &'static [&'static str],
     },
-    /// These addresses, separated by commas.
+    /// Requests addresses, separated by commas.
     Addresses,
-    /// The address of a family: the first one of a list.
-    AddressOf(Family),
-    /// This pool.
+    /// Requests an address of one family: the first of a list.
+    FamilyAddress(Family),
+    /// Requests an address pool.
     Pool,
-    /// Addresses are shared under this key.
-    Sharing,
-    /// Something that the edge, the announcer or the status is to have.
-    Asks(Reach, Apply),
-    /// Restricts clients to ranges, at the edge. Where it cannot be read, or no node runs the edge, the Service gets no address.
-    Restricts(Apply),
-    /// Restricts clients by what exists in its cloud alone: the Service gets no address.
+    /// Shares the addresses of all Services with the same value.
+    SharingKey,
+    /// Sets a value of the edge, of the announcer or of the status.
+    Setting(EdgeNeed, Apply),
+    /// Restricts clients to ranges, at the edge. The address is withheld if the value is invalid or no node runs the edge.
+    ClientRanges(Apply),
+    /// Restricts clients by objects that exist only in its cloud. The address is withheld.
     Unenforceable(Remedy),
-    /// Something that the edge alone can do, and that moves no Service there: it is named where the edge does not serve.
-    AtEdge(Apply),
-    /// Nothing without its cloud. The value may be checked all the same.
-    Nothing(Option<Check>),
+    /// Sets a value of the edge and does not move the Service to the edge. Elsewhere the annotation is reported.
+    EdgeOnly(Apply),
+    /// Has no effect outside of its cloud. The value may still be validated.
+    CloudOnly(Option<Check>),
 }
 
-/// Takes in a value.
-pub type Apply = fn(&mut Asked, Field<'_>) -> Result<Effect, Refusal>;
-/// Looks at a value; the error says what it may be.
-pub type Check = fn(&str) -> Result<(), String>;
+/// Applies an annotation to the values of a Service.
+pub type Apply = fn(&mut AnnotationValues, Annotation<'_>) -> Result<Effect, ApplyError>;
+/// Validates the value of an annotation.
+pub type Check = fn(&str) -> Result<(), InvalidValue>;
 
-/// What lets a Service have its address in spite of an annotation that restricts clients and cannot be put in force.
+/// Change that lets a Service get its address although an annotation restricts clients and cannot be enforced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
-    /// The annotation names clients that may connect: `spec.loadBalancerSourceRanges` takes its place.
+    /// The annotation allows clients: `spec.loadBalancerSourceRanges` can replace it.
     Ranges,
-    /// The annotation names clients that may not connect, or may do so: it must be removed.
+    /// The annotation denies clients, or may do so: it has to be removed.
     Removal,
 }
 
-/// What it takes to do what an annotation asks for.
+/// Degree to which an annotation needs the edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Reach {
-    /// It is in force where the edge serves the Service, and moves no Service there: so does its cloud, whose balancer
-    /// passes packets on.
+pub enum EdgeNeed {
+    /// Applies if the edge serves the Service for another reason. The load balancer of its cloud forwards packets, too.
     #[default]
-    Tunes,
-    /// The edge, unless the Service asks for a balancer that passes packets on.
-    Soft,
-    /// The edge.
-    Hard,
+    None,
+    /// Needs the edge, unless the Service requests a load balancer that forwards packets.
+    Preferred,
+    /// Needs the edge.
+    Required,
 }
 
-/// An annotation of a Service.
+/// Annotation of a Service.
 #[derive(Clone, Copy, Debug)]
-pub struct Field<'s> {
-    /// The annotation.
+pub struct Annotation<'s> {
+    /// Name.
     pub name: &'static str,
-    /// Its value, without white space around it.
-    pub text: &'s str,
+    /// Value, trimmed.
+    pub value: &'s str,
 }
 
-/// What a good value leads to.
+/// Effect of a valid annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// What holds anyway.
-    Plain,
-    /// Something else.
-    More,
+    /// The annotation selects the default.
+    Unchanged,
+    /// The annotation selects another value than the default.
+    Changed,
 }
 
-/// Why a value is not taken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
-    /// It means nothing; this is what it may be.
-    Value(String),
-    /// Another annotation says something else.
-    Contradicts(&'static str),
-}
-
-impl From<String> for Refusal {
-    fn from(allowed: String) -> Self {
-        Self::Value(allowed)
-    }
+/// Failure to apply an annotation.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ApplyError {
+    /// The value is invalid.
+    #[error(transparent)]
+    InvalidValue(#[from] InvalidValue),
+    /// Another annotation selects another value.
+    #[error("annotation {0} selects another value")]
+    Conflict(&'static str),
 }
 
 impl Row {
-    /// A row that the edge is needed for.
-    pub const fn hard(name: &'static str, about: &'static str, apply: Apply) -> Self {
-        Self::asks(name, about, Reach::Hard, apply)
+    /// A setting that requires the edge.
+    pub const fn requires_edge(name: &'static str, description: &'static str, apply: Apply) -> Self {
+        Self::setting(name, description, EdgeNeed::Required, apply)
     }
 
-    /// A row that the edge is needed for, unless packets are to be passed on.
-    pub const fn soft(name: &'static str, about: &'static str, apply: Apply) -> Self {
-        Self::asks(name, about, Reach::Soft, apply)
+    /// A setting that requires the edge, unless the Service requests a load balancer that forwards packets.
+    pub const fn prefers_edge(name: &'static str, description: &'static str, apply: Apply) -> Self {
+        Self::setting(name, description, EdgeNeed::Preferred, apply)
     }
 
-    /// A row that is in force at the edge and moves no Service there.
-    pub const fn tunes(name: &'static str, about: &'static str, apply: Apply) -> Self {
-        Self::asks(name, about, Reach::Tunes, apply)
+    /// A setting that applies at the edge and does not move a Service there.
+    pub const fn tunes(name: &'static str, description: &'static str, apply: Apply) -> Self {
+        Self::setting(name, description, EdgeNeed::None, apply)
     }
 
-    /// A row that is in force at the edge, and named elsewhere.
-    pub const fn at_edge(name: &'static str, about: &'static str, apply: Apply) -> Self {
-        let means = Means::AtEdge(apply);
-        Self { name, about, means }
-    }
-
-    const fn asks(name: &'static str, about: &'static str, reach: Reach, apply: Apply) -> Self {
-        let means = Means::Asks(reach, apply);
-        Self { name, about, means }
-    }
-
-    /// A row that restricts clients to ranges.
-    pub const fn restricts(name: &'static str, about: &'static str, apply: Apply) -> Self {
-        let means = Means::Restricts(apply);
-        Self { name, about, means }
-    }
-
-    /// A row that restricts clients by what only its cloud knows.
-    pub const fn unenforceable(name: &'static str, about: &'static str, remedy: Remedy) -> Self {
-        let means = Means::Unenforceable(remedy);
-        Self { name, about, means }
-    }
-
-    /// A row without meaning.
-    pub const fn nothing(name: &'static str, why: &'static str) -> Self {
+    /// A setting that applies at the edge and is reported elsewhere.
+    pub const fn edge_only(name: &'static str, description: &'static str, apply: Apply) -> Self {
         Self {
             name,
-            about: why,
-            means: Means::Nothing(None),
+            description,
+            meaning: Meaning::EdgeOnly(apply),
         }
     }
 
-    /// A row without meaning whose values are known.
-    pub const fn checked(name: &'static str, why: &'static str, check: Check) -> Self {
+    const fn setting(
+        name: &'static str,
+        description: &'static str,
+        edge_need: EdgeNeed,
+        apply: Apply,
+    ) -> Self {
         Self {
             name,
-            about: why,
-            means: Means::Nothing(Some(check)),
+            description,
+            meaning: Meaning::Setting(edge_need, apply),
         }
     }
 
-    /// A row of the assigner.
-    pub const fn assigner(name: &'static str, about: &'static str, means: Means) -> Self {
-        Self { name, about, means }
+    /// A restriction of clients to ranges.
+    pub const fn client_ranges(name: &'static str, description: &'static str, apply: Apply) -> Self {
+        Self {
+            name,
+            description,
+            meaning: Meaning::ClientRanges(apply),
+        }
     }
 
-    /// A row that says whether the load balancer is an internal one.
+    /// A restriction of clients by objects of a cloud.
+    pub const fn unenforceable(name: &'static str, description: &'static str, remedy: Remedy) -> Self {
+        Self {
+            name,
+            description,
+            meaning: Meaning::Unenforceable(remedy),
+        }
+    }
+
+    /// An annotation without effect outside of its cloud.
+    pub const fn cloud_only(name: &'static str, reason: &'static str) -> Self {
+        Self {
+            name,
+            description: reason,
+            meaning: Meaning::CloudOnly(None),
+        }
+    }
+
+    /// An annotation without effect outside of its cloud whose value is validated.
+    pub const fn cloud_only_checked(name: &'static str, reason: &'static str, check: Check) -> Self {
+        Self {
+            name,
+            description: reason,
+            meaning: Meaning::CloudOnly(Some(check)),
+        }
+    }
+
+    /// An annotation that the assigner applies.
+    pub const fn assigner(name: &'static str, description: &'static str, meaning: Meaning) -> Self {
+        Self {
+            name,
+            description,
+            meaning,
+        }
+    }
+
+    /// An annotation that selects internal or external address pools.
     pub const fn scope(
         name: &'static str,
         internal: &'static [&'static str],
@@ -175,8 +192,8 @@ impl Row {
     ) -> Self {
         Self {
             name,
-            about: "internal or external pools",
-            means: Means::Scope { internal, external },
+            description: "internal or external pools",
+            meaning: Meaning::Scope { internal, external },
         }
     }
 }

@@ -8,7 +8,6 @@ use edge::settings::{
 use serde_json::{Value, json};
 
 use super::row::Remedy;
-use super::wish::{FrontendWish, ListenerWish};
 use super::*;
 
 const AWS: &str = "service.beta.kubernetes.io/aws-load-balancer-";
@@ -27,7 +26,7 @@ fn service(annotations: &[(&str, &str)], spec: Value) -> Service {
         .collect();
     let object =
         json!({"metadata": {"name": "s", "namespace": "n", "annotations": annotations}, "spec": spec});
-    serde_json::from_value(object).expect("a Service")
+    serde_json::from_value(object).expect("Service")
 }
 
 /// Reads annotations of AWS by the ends of their names.
@@ -43,28 +42,30 @@ fn aws(annotations: &[(&str, &str)]) -> Reading {
     read(&service(&annotations, json!({})))
 }
 
-fn wish(reading: Reading) -> wish::EdgeWish {
-    assert_eq!(reading.faults, []);
-    reading.edge.expect("the edge is asked for")
+/// The configuration of the edge; fails on errors.
+fn edge_spec(reading: Reading) -> EdgeSpec {
+    assert_eq!(reading.errors, []);
+    reading.edge.expect("configuration of the edge")
 }
 
-fn spoken(listeners: &[ListenerWish]) -> Vec<(u16, FrontendWish, BackendProtocol)> {
-    let of = |listener: &ListenerWish| (listener.port, listener.frontend, listener.backend_protocol);
+/// Port, client protocol and backend protocol of each listener.
+fn protocols(listeners: &[ListenerSpec]) -> Vec<(u16, FrontendSpec, BackendProtocol)> {
+    let of = |listener: &ListenerSpec| (listener.port, listener.frontend, listener.backend_protocol);
     listeners.iter().map(of).collect()
 }
 
-const HTTP: FrontendWish = FrontendWish::Http {
+const HTTP: FrontendSpec = FrontendSpec::Http {
     redirects_to_https: None,
 };
 
 #[test]
-fn every_row_is_there_once_and_begins_as_its_place_says() {
+fn rows_are_unique_and_cover_the_documented_annotations() {
     let mut names = BTreeSet::new();
     for row in rows() {
-        assert!(names.insert(row.name), "{} is there twice", row.name);
-        assert!(!row.about.is_empty(), "{}", row.name);
+        assert!(names.insert(row.name), "{} is duplicated", row.name);
+        assert!(!row.description.is_empty(), "{}", row.name);
     }
-    // All that the documentation of Kubernetes names.
+    // All annotations in the documentation of Kubernetes.
     let documented = [
         "networking.gke.io/load-balancer-type",
         "service.beta.kubernetes.io/aws-load-balancer-internal",
@@ -90,7 +91,7 @@ fn every_row_is_there_once_and_begins_as_its_place_says() {
 }
 
 #[test]
-fn the_documentations_example_of_aws_is_in_force() {
+fn applies_the_aws_example_of_the_documentation() {
     let reading = aws(&[
         (
             "ssl-cert",
@@ -115,37 +116,34 @@ fn the_documentations_example_of_aws_is_in_force() {
         ("healthcheck-timeout", "5"),
         ("target-node-labels", "ingress-gw,gw-name=public-api"),
     ]);
-    assert_eq!(
-        reading.without_meaning,
-        [format!("{AWS}additional-resource-tags")]
-    );
+    assert_eq!(reading.cloud_only, [format!("{AWS}additional-resource-tags")]);
     assert_eq!(reading.nodes.len(), 1);
-    let port = Fault::Value {
+    let port = AnnotationError::InvalidValue {
         annotation: format!("{AWS}ssl-ports"),
         value: "8443".to_owned(),
         allowed: "names or numbers of the Service's ports".to_owned(),
     };
-    assert_eq!(reading.faults, [port]);
-    let wish = reading.edge.expect("the edge");
+    assert_eq!(reading.errors, [port]);
+    let spec = reading.edge.expect("configuration of the edge");
     assert_eq!(
-        spoken(&wish.listeners),
+        protocols(&spec.listeners),
         [
-            (80, FrontendWish::Tcp, BackendProtocol::Tcp),
-            (443, FrontendWish::Https, BackendProtocol::Https),
+            (80, FrontendSpec::Tcp, BackendProtocol::Tcp),
+            (443, FrontendSpec::Https, BackendProtocol::Https),
         ]
     );
-    let names: Vec<&str> = wish.certificates.iter().map(|secret| &*secret.name).collect();
+    let names: Vec<&str> = spec.certificates.iter().map(|secret| &*secret.name).collect();
     assert_eq!(names, ["12345678-1234-1234-1234-123456789012"]);
-    assert_eq!(wish.tls_policy, TlsPolicy::Tls12);
-    assert_eq!(wish.policy.proxy_protocol_to_backends, Some(ProxyVersion::V1));
-    assert_eq!(wish.policy.draining, Some(Duration::from_secs(60)));
-    assert_eq!(wish.policy.idle_timeout, Duration::from_secs(60));
-    assert!(wish.policy.is_cross_zone);
-    let log = wish.access_log.expect("a log");
+    assert_eq!(spec.tls_policy, TlsPolicy::Tls12);
+    assert_eq!(spec.policy.proxy_protocol_to_backends, Some(ProxyVersion::V1));
+    assert_eq!(spec.policy.draining, Some(Duration::from_secs(60)));
+    assert_eq!(spec.policy.idle_timeout, Duration::from_secs(60));
+    assert!(spec.policy.is_cross_zone);
+    let log = spec.access_log.expect("access log");
     assert_eq!(log.bucket.as_deref(), Some("my-bucket"));
     assert_eq!(&*log.prefix, "my-bucket-prefix/prod");
     assert_eq!(log.interval, Duration::from_secs(3_600));
-    let check = wish.policy.health_check.expect("checks");
+    let check = spec.policy.health_check.expect("health check");
     assert_eq!(check.probe, HealthProbe::Tcp);
     assert_eq!(
         (check.interval, check.timeout),
@@ -155,40 +153,40 @@ fn the_documentations_example_of_aws_is_in_force() {
 }
 
 #[test]
-fn certificate_and_backend_protocol_say_what_clients_speak() {
+fn certificate_and_backend_protocol_select_the_client_protocol() {
     let cases = [
-        (None, FrontendWish::Ssl, BackendProtocol::Tcp),
-        (Some("tcp"), FrontendWish::Ssl, BackendProtocol::Tcp),
-        (Some("ssl"), FrontendWish::Ssl, BackendProtocol::Ssl),
-        (Some("http"), FrontendWish::Https, BackendProtocol::Http),
-        (Some("https"), FrontendWish::Https, BackendProtocol::Https),
+        (None, FrontendSpec::Ssl, BackendProtocol::Tcp),
+        (Some("tcp"), FrontendSpec::Ssl, BackendProtocol::Tcp),
+        (Some("ssl"), FrontendSpec::Ssl, BackendProtocol::Ssl),
+        (Some("http"), FrontendSpec::Https, BackendProtocol::Http),
+        (Some("https"), FrontendSpec::Https, BackendProtocol::Https),
     ];
-    for (backend, frontend, spoken_to) in cases {
+    for (backend, frontend, backend_protocol) in cases {
         let mut annotations = vec![("ssl-cert", "web"), ("ssl-ports", "https")];
         annotations.extend(backend.map(|backend| ("backend-protocol", backend)));
         let plain = match backend {
             Some("http") => (80, HTTP, BackendProtocol::Http),
-            _ => (80, FrontendWish::Tcp, BackendProtocol::Tcp),
+            _ => (80, FrontendSpec::Tcp, BackendProtocol::Tcp),
         };
-        let wish = wish(aws(&annotations));
+        let spec = edge_spec(aws(&annotations));
         assert_eq!(
-            spoken(&wish.listeners),
-            [plain, (443, frontend, spoken_to)],
+            protocols(&spec.listeners),
+            [plain, (443, frontend, backend_protocol)],
             "{backend:?}"
         );
     }
     // Without a certificate only http needs the edge.
     assert!(aws(&[("backend-protocol", "tcp")]).edge.is_none());
     assert!(aws(&[("backend-protocol", "https")]).edge.is_none());
-    let both = wish(aws(&[("backend-protocol", "http")]));
+    let both = edge_spec(aws(&[("backend-protocol", "http")]));
     assert_eq!(both.listeners[1].frontend, HTTP);
     // All ports have TLS if none is named.
-    let all = wish(aws(&[("ssl-cert", "web"), ("ssl-ports", "*")]));
-    assert!(all.listeners.iter().all(|one| one.frontend == FrontendWish::Ssl));
+    let all = edge_spec(aws(&[("ssl-cert", "web"), ("ssl-ports", "*")]));
+    assert!(all.listeners.iter().all(|one| one.frontend == FrontendSpec::Ssl));
 }
 
 #[test]
-fn a_network_balancer_passes_packets_on_until_it_must_not() {
+fn network_load_balancers_forward_packets_unless_the_edge_is_required() {
     let soft = [
         ("connection-idle-timeout", "60"),
         ("connection-draining-enabled", "true"),
@@ -202,17 +200,17 @@ fn a_network_balancer_passes_packets_on_until_it_must_not() {
         .copied()
         .chain([("proxy-protocol", "*")])
         .collect();
-    let wish = wish(aws(&hard));
-    assert_eq!(wish.policy.proxy_protocol_to_backends, Some(ProxyVersion::V2));
+    let spec = edge_spec(aws(&hard));
+    assert_eq!(spec.policy.proxy_protocol_to_backends, Some(ProxyVersion::V2));
     assert_eq!(
-        wish.policy.health_check.map(|check| check.interval),
+        spec.policy.health_check.map(|check| check.interval),
         Some(Duration::from_secs(10))
     );
-    // Azure's balancer passes packets on anyway.
+    // Azure's load balancer always forwards packets.
     let azure = "service.beta.kubernetes.io/azure-load-balancer-health-probe-request-path";
     assert!(read(&service(&[(azure, "/healthz")], json!({}))).edge.is_none());
     let of_class = service(&[(azure, "/healthz")], json!({"loadBalancerClass": EDGE_CLASS}));
-    let check = read(&of_class).edge.and_then(|wish| wish.policy.health_check);
+    let check = read(&of_class).edge.and_then(|spec| spec.policy.health_check);
     assert!(matches!(
         check.map(|check| check.probe),
         Some(HealthProbe::Http { .. })
@@ -220,7 +218,7 @@ fn a_network_balancer_passes_packets_on_until_it_must_not() {
 }
 
 #[test]
-fn a_bad_value_says_what_it_may_be_and_leaves_the_rest_in_force() {
+fn invalid_values_are_reported_and_other_annotations_stay_in_force() {
     let reading = aws(&[
         ("ssl-cert", "web"),
         ("connection-idle-timeout", "5000"),
@@ -229,9 +227,9 @@ fn a_bad_value_says_what_it_may_be_and_leaves_the_rest_in_force() {
         ("access-log-emit-interval", "7"),
         ("target-node-labels", "a b"),
     ]);
-    let faults: Vec<String> = reading.faults.iter().map(Fault::to_string).collect();
+    let errors: Vec<String> = reading.errors.iter().map(AnnotationError::to_string).collect();
     assert_eq!(
-        faults,
+        errors,
         [
             format!(
                 "annotation {AWS}access-log-emit-interval has the value \"7\", expected minutes, 5 or 60"
@@ -249,13 +247,13 @@ fn a_bad_value_says_what_it_may_be_and_leaves_the_rest_in_force() {
             ),
         ]
     );
-    let wish = reading.edge.expect("the certificate is in force");
-    assert_eq!(wish.policy.idle_timeout, Policy::IDLE_TIMEOUT);
-    assert_eq!(wish.policy.proxy_protocol_to_backends, None);
+    let spec = reading.edge.expect("configuration of the edge");
+    assert_eq!(spec.policy.idle_timeout, Policy::IDLE_TIMEOUT);
+    assert_eq!(spec.policy.proxy_protocol_to_backends, None);
 }
 
 #[test]
-fn what_means_nothing_and_what_is_unknown_is_named() {
+fn reports_cloud_only_and_unknown_annotations() {
     let annotations = [
         (
             "service.kubernetes.io/qcloud-loadbalancer-internet-max-bandwidth-out",
@@ -267,26 +265,26 @@ fn what_means_nothing_and_what_is_unknown_is_named() {
         ("service.kubernetes.io/loadbalance-id", "lb-1"),
     ];
     let reading = read(&service(&annotations, json!({})));
-    assert_eq!(reading.faults, []);
-    assert_eq!(reading.without_meaning, [annotations[4].0]);
-    assert_eq!(reading.without_edge, [annotations[0].0]);
+    assert_eq!(reading.errors, []);
+    assert_eq!(reading.cloud_only, [annotations[4].0]);
+    assert_eq!(reading.edge_only, [annotations[0].0]);
     assert_eq!(reading.unknown, [annotations[3].0, annotations[1].0]);
     assert!(reading.edge.is_none());
     let bad = [(annotations[0].0, "3000")];
     let reading = read(&service(&bad, json!({})));
     assert!(
-        reading.faults[0]
+        reading.errors[0]
             .to_string()
             .ends_with("expected Mbit/s from 1 to 2000")
     );
 }
 
 #[test]
-fn bandwidths_are_in_force_where_the_edge_serves() {
+fn bandwidth_limits_apply_at_the_edge_only() {
     let limits = |annotations: &[(&str, &str)], spec: Value| {
         let reading = read(&service(annotations, spec));
-        assert_eq!(reading.faults, []);
-        let limits = reading.edge.map(|wish| wish.policy.limits);
+        assert_eq!(reading.errors, []);
+        let limits = reading.edge.map(|spec| spec.policy.limits);
         let bytes = limits.map(|limits| {
             let Limits {
                 received_bytes_per_second: received,
@@ -296,7 +294,7 @@ fn bandwidths_are_in_force_where_the_edge_serves() {
             } = limits;
             (received, sent, both)
         });
-        (bytes, reading.without_edge)
+        (bytes, reading.edge_only)
     };
     let clouds = [
         (
@@ -333,7 +331,7 @@ fn bandwidths_are_in_force_where_the_edge_serves() {
 }
 
 #[test]
-fn shapes_of_oracle_are_bandwidths() {
+fn oracle_shapes_select_bandwidth() {
     let oci = |name: &str| format!("service.beta.kubernetes.io/oci-load-balancer-{name}");
     let both = |shape: &str, max: &str| {
         let annotations = [(oci("shape"), shape), (oci("shape-flex-max"), max)];
@@ -342,8 +340,8 @@ fn shapes_of_oracle_are_bandwidths() {
             .map(|(name, text)| (name.as_str(), *text))
             .collect();
         let reading = read(&service(&annotations, json!({"loadBalancerClass": EDGE_CLASS})));
-        let wish = reading.edge.expect("it is the edge's");
-        (wish.policy.limits.both_bytes_per_second, reading.faults.len())
+        let spec = reading.edge.expect("configuration of the edge");
+        (spec.policy.limits.both_bytes_per_second, reading.errors.len())
     };
     assert_eq!(both("flexible", "80"), (10_000_000, 0));
     assert_eq!(both("flexible", "80Mbps"), (10_000_000, 0));
@@ -354,7 +352,7 @@ fn shapes_of_oracle_are_bandwidths() {
 }
 
 #[test]
-fn alpn_is_as_the_policy_says() {
+fn alpn_policy_selects_the_protocols() {
     let policies = [
         ("HTTP1Only", Alpn::Http1Only),
         ("HTTP2Only", Alpn::Http2Only),
@@ -364,17 +362,17 @@ fn alpn_is_as_the_policy_says() {
     ];
     for (text, alpn) in policies {
         assert_eq!(
-            wish(aws(&[("ssl-cert", "web"), ("alpn-policy", text)])).alpn,
+            edge_spec(aws(&[("ssl-cert", "web"), ("alpn-policy", text)])).alpn,
             alpn
         );
     }
-    assert_eq!(wish(aws(&[("ssl-cert", "web")])).alpn, Alpn::Automatic);
-    // It moves no Service to the edge.
+    assert_eq!(edge_spec(aws(&[("ssl-cert", "web")])).alpn, Alpn::Automatic);
+    // It does not move a Service to the edge.
     assert!(aws(&[("alpn-policy", "HTTP2Only")]).edge.is_none());
 }
 
 #[test]
-fn annotations_that_say_different_things() {
+fn first_of_conflicting_annotations_takes_precedence() {
     let both = [
         (
             "service.beta.kubernetes.io/aws-load-balancer-connection-idle-timeout",
@@ -384,18 +382,18 @@ fn annotations_that_say_different_things() {
     ];
     let reading = read(&service(&both, json!({})));
     assert_eq!(
-        reading.faults,
-        [Fault::Contradiction {
+        reading.errors,
+        [AnnotationError::Conflict {
             first: both[1].0.to_owned(),
             second: both[0].0.to_owned(),
         }]
     );
-    let wish = reading.edge.expect("the edge");
-    assert_eq!(wish.policy.idle_timeout, Duration::from_secs(90));
+    let spec = reading.edge.expect("configuration of the edge");
+    assert_eq!(spec.policy.idle_timeout, Duration::from_secs(90));
 }
 
 #[test]
-fn balancers_of_requests_name_ports_or_all_of_them() {
+fn digital_ocean_annotations_select_port_protocols() {
     let digital_ocean = |name: &str| format!("service.beta.kubernetes.io/do-loadbalancer-{name}");
     let names = [
         digital_ocean("protocol"),
@@ -420,21 +418,21 @@ fn balancers_of_requests_name_ports_or_all_of_them() {
     let annotations: Vec<(&str, &str)> = names.iter().map(String::as_str).zip(values).collect();
     let reading = read(&service(&annotations, json!({})));
     assert_eq!(reading.hostname.as_deref(), Some("lb.example.com"));
-    let wish = wish(reading);
-    let redirected = FrontendWish::Http {
+    let spec = edge_spec(reading);
+    let redirected = FrontendSpec::Http {
         redirects_to_https: Some(443),
     };
     assert_eq!(
-        spoken(&wish.listeners),
+        protocols(&spec.listeners),
         [
             (80, redirected, BackendProtocol::Http),
-            (443, FrontendWish::Https, BackendProtocol::Http),
+            (443, FrontendSpec::Https, BackendProtocol::Http),
         ]
     );
-    assert_eq!(wish.certificates[0].namespace.as_deref(), Some("shop"));
-    assert_eq!(wish.policy.balance, Balance::LeastConnections);
-    assert!(matches!(wish.policy.stickiness, Stickiness::Cookie { name, .. } if &*name == "backend"));
-    // Bytes of TLS are passed on where it does not end here.
+    assert_eq!(spec.certificates[0].namespace.as_deref(), Some("shop"));
+    assert_eq!(spec.policy.balance, Balance::LeastConnections);
+    assert!(matches!(spec.policy.stickiness, Stickiness::Cookie { name, .. } if &*name == "backend"));
+    // With passthrough, listeners forward TLS as bytes.
     let annotations = [
         (names[0].as_str(), "https"),
         (
@@ -443,17 +441,17 @@ fn balancers_of_requests_name_ports_or_all_of_them() {
         ),
     ];
     let passed = read(&service(&annotations, json!({})));
-    let passed = passed.edge.expect("the edge");
+    let passed = passed.edge.expect("configuration of the edge");
     assert!(
         passed
             .listeners
             .iter()
-            .all(|one| one.frontend == FrontendWish::Tcp)
+            .all(|one| one.frontend == FrontendSpec::Tcp)
     );
 }
 
 #[test]
-fn ports_that_cannot_be_served_are_refused_alone() {
+fn refuses_only_the_ports_that_cannot_be_served() {
     let spec = json!({
         "loadBalancerClass": EDGE_CLASS,
         "ports": [
@@ -466,27 +464,24 @@ fn ports_that_cannot_be_served_are_refused_alone() {
         &[("load-balancer.hetzner.cloud/protocol", "https")],
         spec,
     ));
-    let wish = reading.edge.expect("the edge");
+    let spec = reading.edge.expect("configuration of the edge");
     assert_eq!(
-        spoken(&wish.listeners),
-        [(53, FrontendWish::Udp, BackendProtocol::Tcp)]
+        protocols(&spec.listeners),
+        [(53, FrontendSpec::Udp, BackendProtocol::Tcp)]
     );
-    let refused: Vec<_> = wish.refused.iter().map(|port| (port.port, port.error)).collect();
-    assert_eq!(
-        refused,
-        [(80, wish::NO_CERTIFICATE), (99, wish::PROTOCOL_NOT_SUPPORTED)]
-    );
-    assert_eq!(reading.faults.len(), 2);
+    let refused: Vec<_> = spec.refused.iter().map(|port| (port.port, port.error)).collect();
+    assert_eq!(refused, [(80, NO_CERTIFICATE), (99, PROTOCOL_NOT_SUPPORTED)]);
+    assert_eq!(reading.errors.len(), 2);
 }
 
 #[test]
-fn the_field_of_source_ranges_counts_before_the_annotations() {
+fn source_ranges_of_the_field_precede_annotations() {
     let annotation = "service.beta.kubernetes.io/load-balancer-source-ranges";
     let by_annotation = read(&service(
         &[(annotation, "192.0.2.0/24, 198.51.100.7/32")],
         json!({}),
     ));
-    assert_eq!(wish(by_annotation).policy.source_ranges.len(), 2);
+    assert_eq!(edge_spec(by_annotation).policy.source_ranges.len(), 2);
     let spec = json!({"loadBalancerSourceRanges": ["203.0.113.0/24"]});
     assert!(
         read(&service(&[(annotation, "192.0.2.0/24")], spec.clone()))
@@ -495,52 +490,52 @@ fn the_field_of_source_ranges_counts_before_the_annotations() {
     );
     let groups = format!("{AWS}security-groups");
     let reading = read(&service(&[(&groups, "192.0.2.0/24,sg-53fae93f")], json!({})));
-    assert_eq!(reading.faults.len(), 1);
-    let wish = reading.edge.expect("the range is in force");
+    assert_eq!(reading.errors.len(), 1);
+    let spec = reading.edge.expect("configuration of the edge");
     assert_eq!(
-        wish.policy.source_ranges,
-        ["192.0.2.0/24".parse().expect("a range")]
+        spec.policy.source_ranges,
+        ["192.0.2.0/24".parse().expect("range")]
     );
 }
 
 #[test]
-fn affinity_of_the_service_is_stickiness_by_source() {
+fn session_affinity_selects_source_stickiness() {
     let spec = json!({"loadBalancerClass": EDGE_CLASS, "sessionAffinity": "ClientIP",
                       "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 100}},
                       "trafficDistribution": "PreferClose"});
-    let wish = wish(read(&service(&[], spec)));
+    let spec = edge_spec(read(&service(&[], spec)));
     assert_eq!(
-        wish.policy.stickiness,
+        spec.policy.stickiness,
         Stickiness::Source {
             timeout: Duration::from_secs(100)
         }
     );
-    assert!(!wish.policy.is_cross_zone);
+    assert!(!spec.policy.is_cross_zone);
 }
 
 #[test]
-fn the_page_shows_the_table() {
+fn documentation_contains_the_table() {
     let mut table = String::new();
-    for (place, rows) in places() {
+    for (provider, rows) in providers() {
         writeln!(
             table,
-            "\n### {place}\n\n| Annotation | Meaning | Effect |\n|---|---|---|"
+            "\n### {provider}\n\n| Annotation | Meaning | Effect |\n|---|---|---|"
         )
-        .expect("written");
+        .expect("write to a String");
         for row in rows {
-            let state = match row.means {
-                Means::Nothing(_) => "none",
-                Means::Asks(Reach::Hard, _) => "edge",
-                Means::Asks(Reach::Soft, _) => "edge, unless packets are forwarded",
-                Means::Asks(Reach::Tunes, _) => "setting",
-                Means::Restricts(_) => "edge; otherwise the address is withheld",
-                Means::Unenforceable(Remedy::Ranges) => "the address is withheld unless ranges are given",
-                Means::Unenforceable(Remedy::Removal) => "the address is withheld",
-                Means::AtEdge(_) => "setting of the edge; otherwise none",
+            let state = match row.meaning {
+                Meaning::CloudOnly(_) => "none",
+                Meaning::Setting(EdgeNeed::Required, _) => "edge",
+                Meaning::Setting(EdgeNeed::Preferred, _) => "edge, unless packets are forwarded",
+                Meaning::Setting(EdgeNeed::None, _) => "setting",
+                Meaning::ClientRanges(_) => "edge; otherwise the address is withheld",
+                Meaning::Unenforceable(Remedy::Ranges) => "the address is withheld unless ranges are given",
+                Meaning::Unenforceable(Remedy::Removal) => "the address is withheld",
+                Meaning::EdgeOnly(_) => "setting of the edge; otherwise none",
                 _ => "assigner",
             };
-            let scope = match row.means {
-                Means::Scope { internal, external } => {
+            let scope = match row.meaning {
+                Meaning::Scope { internal, external } => {
                     let values: Vec<String> = internal
                         .iter()
                         .chain(external)
@@ -550,19 +545,21 @@ fn the_page_shows_the_table() {
                 }
                 _ => String::new(),
             };
-            writeln!(table, "| `{}` | {}{scope} | {state} |", row.name, row.about).expect("written");
+            writeln!(table, "| `{}` | {}{scope} | {state} |", row.name, row.description)
+                .expect("write to a String");
         }
     }
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/load-balancer/reference.md"
     );
-    let page = std::fs::read_to_string(path).expect("the page");
+    let page = std::fs::read_to_string(path).expect("docs/load-balancer.md");
     let (begin, end) = ("<!-- table of annotations -->\n", "\n<!-- end of the table -->");
-    let (before, rest) = page.split_once(begin).expect("the mark before the table");
-    let (shown, after) = rest.split_once(end).expect("the mark behind the table");
+    let (before, rest) = page.split_once(begin).expect("start marker of the table");
+    let (shown, after) = rest.split_once(end).expect("end marker of the table");
     if std::env::var_os("PORTOLAN_WRITE_PAGES").is_some() {
-        std::fs::write(path, format!("{before}{begin}{table}{end}{after}")).expect("a writable page");
+        std::fs::write(path, format!("{before}{begin}{table}{end}{after}"))
+            .expect("docs/load-balancer/reference.md");
         return;
     }
     assert!(
@@ -572,15 +569,15 @@ fn the_page_shows_the_table() {
 }
 
 #[test]
-fn secrets_are_read_from_the_annotations_that_the_api_server_knows() {
+fn api_server_recognizes_all_certificate_annotations() {
     for row in rows() {
         let service = service(
             &[(row.name, "a-secret")],
             json!({"loadBalancerClass": EDGE_CLASS}),
         );
-        let wish = read(&service).edge.expect("a Service of the edge");
+        let spec = read(&service).edge.expect("configuration of the edge");
         let mut known = api::edge_secret::ANNOTATIONS.iter();
         let is_known = known.any(|(name, _)| *name == row.name);
-        assert_eq!(!wish.certificates.is_empty(), is_known, "{}", row.name);
+        assert_eq!(!spec.certificates.is_empty(), is_known, "{}", row.name);
     }
 }

@@ -1,5 +1,6 @@
-//! How values of annotations are written. Every function returns what the value may be where it means nothing.
+//! Parsers for the values of annotations. Each fails with a description of the allowed values.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -12,14 +13,41 @@ use api::object::ServicePort;
 use api::selector::LabelSelector;
 use ipnet::IpNet;
 
-/// Longest path or host of a health check: what goes into a request.
+/// Maximum length of a health check's path, which becomes part of a request.
 const PATH_BYTES_MAX: usize = 1_024;
-/// Most source ranges of one annotation.
+/// Maximum number of source ranges in one annotation.
 const RANGES_MAX: usize = 1_000;
-/// Longest name of a host, a cookie or a bucket's prefix.
+/// Maximum length of a host name, a cookie name or a prefix in a bucket.
 const NAME_BYTES_MAX: usize = 253;
 
-/// A port of a Service, by name or number.
+/// Invalid value, with a description of the allowed values.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {expected}")]
+pub struct InvalidValue {
+    expected: Cow<'static, str>,
+}
+
+impl InvalidValue {
+    /// An error with a description of the allowed values.
+    pub fn expected(expected: impl Into<Cow<'static, str>>) -> Self {
+        Self {
+            expected: expected.into(),
+        }
+    }
+
+    /// The same error with another description, which `change` derives from the present one.
+    #[must_use]
+    pub fn describe(self, change: impl FnOnce(&str) -> String) -> Self {
+        Self::expected(change(&self.expected))
+    }
+
+    /// The description of the allowed values.
+    pub fn into_expected(self) -> String {
+        self.expected.into_owned()
+    }
+}
+
+/// Reference to a port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortRef {
     /// By number.
@@ -29,8 +57,8 @@ pub enum PortRef {
 }
 
 impl PortRef {
-    /// Whether `port` is the one.
-    pub fn is(&self, port: &ServicePort) -> bool {
+    /// True if it refers to `port`.
+    pub fn matches(&self, port: &ServicePort) -> bool {
         match self {
             Self::Number(number) => port.port == *number,
             Self::Name(name) => port.name == *name,
@@ -38,91 +66,124 @@ impl PortRef {
     }
 }
 
-/// Some ports of a Service.
+/// Set of ports of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PortSet {
-    /// All of them.
+    /// All ports.
     All,
-    /// These.
+    /// Listed ports.
     Of(Vec<PortRef>),
 }
 
 impl PortSet {
-    /// Whether `port` is one of them.
-    pub fn has(&self, port: &ServicePort) -> bool {
+    /// True if the set contains `port`.
+    pub fn contains(&self, port: &ServicePort) -> bool {
         match self {
             Self::All => true,
-            Self::Of(ports) => ports.iter().any(|one| one.is(port)),
+            Self::Of(ports) => ports.iter().any(|one| one.matches(port)),
         }
     }
 }
 
 /// `true` or `false`.
-pub fn bool(text: &str) -> Result<bool, String> {
-    word(text, &[("true", true), ("false", false)])
+///
+/// # Errors
+/// The value is neither.
+pub fn bool(text: &str) -> Result<bool, InvalidValue> {
+    keyword(text, &[("true", true), ("false", false)])
 }
 
 /// `on` or `off`.
-pub fn on_off(text: &str) -> Result<bool, String> {
-    word(text, &[("on", true), ("off", false)])
+///
+/// # Errors
+/// The value is neither.
+pub fn on_off(text: &str) -> Result<bool, InvalidValue> {
+    keyword(text, &[("on", true), ("off", false)])
 }
 
-/// One of some words; upper and lower case are the same.
-pub fn word<T: Clone>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
-    let found = words.iter().find(|(word, _)| word.eq_ignore_ascii_case(text));
+/// One of several keywords, without regard to case.
+///
+/// # Errors
+/// The value is none of them.
+pub fn keyword<T: Clone>(text: &str, keywords: &[(&str, T)]) -> Result<T, InvalidValue> {
+    let mut found = keywords.iter();
+    let found = found.find(|(keyword, _)| keyword.eq_ignore_ascii_case(text));
     found.map(|(_, value)| value.clone()).ok_or_else(|| {
-        let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        words.join(" or ")
+        let keywords: Vec<&str> = keywords.iter().map(|(keyword, _)| *keyword).collect();
+        InvalidValue::expected(keywords.join(" or "))
     })
 }
 
-/// A whole number within bounds.
-pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, String> {
+/// Integer within bounds.
+///
+/// # Errors
+/// The value is not an integer within the bounds.
+pub fn number(text: &str, bounds: RangeInclusive<u32>) -> Result<u32, InvalidValue> {
     bounded(text, &bounds, "a number")
 }
 
-/// Seconds within bounds.
-pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, String> {
+/// Duration in seconds within bounds.
+///
+/// # Errors
+/// The value is not an integer within the bounds.
+pub fn seconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
     Ok(Duration::from_secs(bounded(text, &bounds, "seconds")?.into()))
 }
 
-/// Minutes within bounds.
-pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, String> {
+/// Duration in minutes within bounds.
+///
+/// # Errors
+/// The value is not an integer within the bounds.
+pub fn minutes(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
     let minutes: u64 = bounded(text, &bounds, "minutes")?.into();
     Ok(Duration::from_secs(minutes * 60))
 }
 
-/// Milliseconds within bounds.
-pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, String> {
+/// Duration in milliseconds within bounds.
+///
+/// # Errors
+/// The value is not an integer within the bounds.
+pub fn milliseconds(text: &str, bounds: RangeInclusive<u32>) -> Result<Duration, InvalidValue> {
     Ok(Duration::from_millis(
         bounded(text, &bounds, "milliseconds")?.into(),
     ))
 }
 
-/// Megabits a second within bounds, as bytes a second: of a million bits each, as networks count.
-pub fn megabits_per_second(text: &str, bounds: RangeInclusive<u32>) -> Result<u64, String> {
+/// Rate in Mbit/s within bounds, as bytes per second. A megabit is a million bits.
+///
+/// # Errors
+/// The value is not an integer within the bounds.
+pub fn megabits_per_second(text: &str, bounds: RangeInclusive<u32>) -> Result<u64, InvalidValue> {
     const MEGABIT_BYTES: u64 = 1_000_000 / 8;
     Ok(u64::from(bounded(text, &bounds, "Mbit/s")?) * MEGABIT_BYTES)
 }
 
-fn bounded(text: &str, bounds: &RangeInclusive<u32>, what: &str) -> Result<u32, String> {
+fn bounded(text: &str, bounds: &RangeInclusive<u32>, unit: &str) -> Result<u32, InvalidValue> {
     let number = text.parse().ok().filter(|number| bounds.contains(number));
-    number.ok_or_else(|| format!("{what} from {} to {}", bounds.start(), bounds.end()))
+    number.ok_or_else(|| {
+        let (first, last) = (bounds.start(), bounds.end());
+        InvalidValue::expected(format!("{unit} from {first} to {last}"))
+    })
 }
 
-/// A span as `15s`, `1m30s` or `500ms`; a plain number is seconds. A day at most.
-pub fn span(text: &str) -> Result<Duration, String> {
-    const SPAN_MAX: Duration = Duration::from_secs(86_400);
-    let allowed = || "a span of time up to 24h, such as 15s or 1m30s".to_owned();
+/// Duration such as `15s`, `1m30s` or `500ms`; a number without unit is in seconds. At most 24 hours.
+///
+/// # Errors
+/// The value has another form or exceeds 24 hours.
+pub fn duration(text: &str) -> Result<Duration, InvalidValue> {
+    const DURATION_MAX: Duration = Duration::from_secs(86_400);
+    let invalid = || InvalidValue::expected("a span of time up to 24h, such as 15s or 1m30s");
     if let Ok(seconds) = text.parse::<u32>() {
-        let span = Duration::from_secs(seconds.into());
-        return Some(span).filter(|span| *span <= SPAN_MAX).ok_or_else(allowed);
+        let duration = Duration::from_secs(seconds.into());
+        return Some(duration)
+            .filter(|duration| *duration <= DURATION_MAX)
+            .ok_or_else(invalid);
     }
     let mut rest = text;
     let mut total = Duration::ZERO;
     while !rest.is_empty() {
-        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(allowed)?;
-        let number: u32 = rest[..digits].parse().map_err(|_| allowed())?;
+        let digits = rest.find(|c: char| !c.is_ascii_digit()).ok_or_else(invalid)?;
+        let number: u32 = rest[..digits].parse().map_err(|_| invalid())?;
         rest = &rest[digits..];
         let units = [
             ("ms", Duration::from_millis(1)),
@@ -133,25 +194,33 @@ pub fn span(text: &str) -> Result<Duration, String> {
         let (unit, length) = units
             .into_iter()
             .find(|(unit, _)| rest.starts_with(unit))
-            .ok_or_else(allowed)?;
+            .ok_or_else(invalid)?;
         rest = &rest[unit.len()..];
-        let part = length.checked_mul(number).ok_or_else(allowed)?;
+        let part = length.checked_mul(number).ok_or_else(invalid)?;
         total = total
             .checked_add(part)
-            .filter(|sum| *sum <= SPAN_MAX)
-            .ok_or_else(allowed)?;
+            .filter(|sum| *sum <= DURATION_MAX)
+            .ok_or_else(invalid)?;
     }
-    Some(total).filter(|span| !span.is_zero()).ok_or_else(allowed)
+    Some(total)
+        .filter(|duration| !duration.is_zero())
+        .ok_or_else(invalid)
 }
 
-/// A port number.
-pub fn port(text: &str) -> Result<u16, String> {
+/// Port number.
+///
+/// # Errors
+/// The value is not a number from 1 to 65535.
+pub fn port(text: &str) -> Result<u16, InvalidValue> {
     let number = text.parse().ok().filter(|port| *port != 0);
-    number.ok_or_else(|| "a port number from 1 to 65535".to_owned())
+    number.ok_or_else(|| InvalidValue::expected("a port number from 1 to 65535"))
 }
 
-/// A port, by name or number.
-pub fn port_ref(text: &str) -> Result<PortRef, String> {
+/// Reference to a port, by name or number.
+///
+/// # Errors
+/// The value is neither a port number nor a port name.
+pub fn port_ref(text: &str) -> Result<PortRef, InvalidValue> {
     let text = text.trim();
     if let Ok(number) = text.parse::<u16>()
         && number != 0
@@ -163,63 +232,87 @@ pub fn port_ref(text: &str) -> Result<PortRef, String> {
     if is_name {
         return Ok(PortRef::Name(text.to_owned()));
     }
-    Err("names or numbers of the Service's ports, separated by commas".to_owned())
+    Err(InvalidValue::expected(
+        "names or numbers of the Service's ports, separated by commas",
+    ))
 }
 
-/// Some ports: `*`, or names and numbers separated by commas.
-pub fn ports(text: &str) -> Result<PortSet, String> {
+/// Set of ports: `*`, or names and numbers separated by commas.
+///
+/// # Errors
+/// An element is neither a port number nor a port name.
+pub fn ports(text: &str) -> Result<PortSet, InvalidValue> {
     if text == "*" {
         return Ok(PortSet::All);
     }
-    let ports: Result<Vec<PortRef>, String> = text.split(',').map(port_ref).collect();
+    let ports: Result<Vec<PortRef>, InvalidValue> = text.split(',').map(port_ref).collect();
     ports
         .map(PortSet::Of)
-        .map_err(|_| "* or names or numbers of the Service's ports, separated by commas".to_owned())
+        .map_err(|error| error.describe(|expected| format!("* or {expected}")))
 }
 
-/// Ranges of addresses, separated by commas; an address alone is a range of one.
-pub fn ranges(text: &str) -> Result<Vec<IpNet>, String> {
+/// CIDR ranges and single addresses, separated by commas.
+///
+/// # Errors
+/// There is no range, one is invalid, or there are more than 1,000.
+pub fn ranges(text: &str) -> Result<Vec<IpNet>, InvalidValue> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let ranges: Option<Vec<IpNet>> = parts.take(RANGES_MAX + 1).map(range).collect();
     ranges
         .filter(|ranges| !ranges.is_empty() && ranges.len() <= RANGES_MAX)
-        .ok_or_else(|| format!("up to {RANGES_MAX} ranges such as 192.0.2.0/24,2001:db8::/64"))
+        .ok_or_else(|| {
+            let expected = format!("up to {RANGES_MAX} ranges such as 192.0.2.0/24,2001:db8::/64");
+            InvalidValue::expected(expected)
+        })
 }
 
-/// A range of addresses, or an address.
+/// CIDR range or single address.
 pub fn range(text: &str) -> Option<IpNet> {
-    let one = |address: IpAddr| IpNet::from(address);
     text.parse::<IpNet>()
         .ok()
         .map(|range| range.trunc())
-        .or_else(|| text.parse().ok().map(one))
+        .or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
 }
 
 /// Secrets with certificates, as [`edge_secret::parse`] reads them.
-pub fn secrets(text: &str) -> Result<Vec<SecretName>, String> {
+///
+/// # Errors
+/// The value has another form.
+pub fn secrets(text: &str) -> Result<Vec<SecretName>, InvalidValue> {
     edge_secret::parse(text).ok_or_else(|| {
-        "Secrets of type kubernetes.io/tls separated by commas, each as name, namespace/name, or arn:…/name".to_owned()
+        InvalidValue::expected(
+            "Secrets of type kubernetes.io/tls separated by commas, each as name, namespace/name, or arn:…/name",
+        )
     })
 }
 
-/// A path of a health check, with its query.
-pub fn path(text: &str) -> Result<Arc<str>, String> {
+/// Path of a health check, with its query.
+///
+/// # Errors
+/// The value is not an absolute path of printable ASCII characters.
+pub fn path(text: &str) -> Result<Arc<str>, InvalidValue> {
     let fits =
         text.starts_with('/') && text.len() <= PATH_BYTES_MAX && text.bytes().all(|b| b.is_ascii_graphic());
     fits.then(|| text.into())
-        .ok_or_else(|| "a path such as /healthz".to_owned())
+        .ok_or_else(|| InvalidValue::expected("a path such as /healthz"))
 }
 
-/// A name of a host.
-pub fn host(text: &str) -> Result<Arc<str>, String> {
+/// Value of a `Host` header: a host name or address, with or without port.
+///
+/// # Errors
+/// The value contains other characters or is too long.
+pub fn host(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_part = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'.' | b':' | b'[' | b']');
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_part);
     fits.then(|| text.into())
-        .ok_or_else(|| "a host name such as www.example.com".to_owned())
+        .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
 }
 
-/// A name that a status may tell (an RFC 1123 subdomain).
-pub fn hostname(text: &str) -> Result<String, String> {
+/// Host name for a status (RFC 1123 subdomain), in lower case.
+///
+/// # Errors
+/// The value is not a subdomain, or is an address.
+pub fn hostname(text: &str) -> Result<String, InvalidValue> {
     let text = text.to_ascii_lowercase();
     let is_label = |label: &str| {
         let bytes = label.as_bytes();
@@ -232,19 +325,25 @@ pub fn hostname(text: &str) -> Result<String, String> {
     let fits =
         text.len() <= NAME_BYTES_MAX && text.split('.').all(is_label) && text.parse::<IpAddr>().is_err();
     fits.then_some(text)
-        .ok_or_else(|| "a host name such as www.example.com".to_owned())
+        .ok_or_else(|| InvalidValue::expected("a host name such as www.example.com"))
 }
 
-/// The name of a cookie (a token of RFC 9110, section 5.6.2).
-pub fn cookie_name(text: &str) -> Result<Arc<str>, String> {
+/// Name of a cookie (token of RFC 9110, section 5.6.2).
+///
+/// # Errors
+/// The value is not a token.
+pub fn cookie_name(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_token = |b: u8| b.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&b);
     let fits = !text.is_empty() && text.len() <= NAME_BYTES_MAX && text.bytes().all(is_token);
     fits.then(|| text.into())
-        .ok_or_else(|| "a cookie's name, of letters, digits and !#$%&'*+-.^_`|~".to_owned())
+        .ok_or_else(|| InvalidValue::expected("a cookie's name, of letters, digits and !#$%&'*+-.^_`|~"))
 }
 
-/// What begins the names of an access log's files.
-pub fn log_prefix(text: &str) -> Result<Arc<str>, String> {
+/// Prefix of the names of access log files.
+///
+/// # Errors
+/// The value contains other characters, or `.` or `..` as a part.
+pub fn log_prefix(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_part = |part: &str| {
         let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.=".contains(&b);
         part != "." && part != ".." && part.bytes().all(is_plain)
@@ -252,22 +351,29 @@ pub fn log_prefix(text: &str) -> Result<Arc<str>, String> {
     let text = text.trim_matches('/');
     let fits = text.len() <= NAME_BYTES_MAX && text.split('/').all(is_part);
     fits.then(|| text.into())
-        .ok_or_else(|| "letters, digits, slashes and -_.=, without . and .. as parts".to_owned())
+        .ok_or_else(|| InvalidValue::expected("letters, digits, slashes and -_.=, without . and .. as parts"))
 }
 
-/// The name of a bucket (of S3: 3 to 63 small letters, digits, dots and hyphens).
-pub fn bucket(text: &str) -> Result<Arc<str>, String> {
+/// Name of an S3 bucket: 3 to 63 lower-case letters, digits, dots and hyphens.
+///
+/// # Errors
+/// The value has another form.
+pub fn bucket(text: &str) -> Result<Arc<str>, InvalidValue> {
     let is_inner = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'.';
     let fits = (3..=63).contains(&text.len())
         && text.bytes().all(is_inner)
         && !text.starts_with('.')
         && !text.contains("..");
-    fits.then(|| text.into())
-        .ok_or_else(|| "a bucket's name, of 3 to 63 small letters, digits, dots and hyphens".to_owned())
+    fits.then(|| text.into()).ok_or_else(|| {
+        InvalidValue::expected("a bucket's name, of 3 to 63 small letters, digits, dots and hyphens")
+    })
 }
 
-/// Statuses of HTTP separated by commas: numbers, ranges as `200-399`, or with wildcards, as `2??` and `http_2xx`.
-pub fn statuses(text: &str) -> Result<Vec<(u16, u16)>, String> {
+/// HTTP statuses separated by commas: numbers, ranges such as `200-399`, wildcards such as `2??` and `http_2xx`.
+///
+/// # Errors
+/// An element has another form or is not between 100 and 599.
+pub fn statuses(text: &str) -> Result<Vec<(u16, u16)>, InvalidValue> {
     let status =
         |text: &str| -> Option<u16> { text.parse().ok().filter(|status| (100..=599).contains(status)) };
     let one = |part: &str| -> Option<(u16, u16)> {
@@ -286,10 +392,10 @@ pub fn statuses(text: &str) -> Result<Vec<(u16, u16)>, String> {
         }
     };
     let ranges: Option<Vec<(u16, u16)>> = text.split(',').map(one).collect();
-    ranges.ok_or_else(|| "statuses from 100 to 599, such as 200-299,404".to_owned())
+    ranges.ok_or_else(|| InvalidValue::expected("statuses from 100 to 599, such as 200-299,404"))
 }
 
-/// Pairs `key=value` separated by commas; a key alone has the value "".
+/// Pairs `key=value` separated by commas; a key without `=` has an empty value.
 pub fn pairs(text: &str) -> BTreeMap<String, String> {
     let parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts
@@ -300,16 +406,22 @@ pub fn pairs(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// Labels that a node must have: `key=value` separated by commas.
-pub fn node_labels(text: &str) -> Result<LabelSelector, String> {
+/// Label selector for nodes, from `key=value` pairs separated by commas.
+///
+/// # Errors
+/// A key or value is not valid in a label.
+pub fn node_labels(text: &str) -> Result<LabelSelector, InvalidValue> {
     let pairs = pairs(text).into_iter();
     let selector: Vec<String> = pairs.map(|(key, value)| format!("{key}={value}")).collect();
     LabelSelector::parse(&selector.join(","))
-        .map_err(|_| "labels of nodes as key=value, separated by commas".to_owned())
+        .map_err(|_| InvalidValue::expected("labels of nodes as key=value, separated by commas"))
 }
 
-/// A selector of nodes as `kubectl` takes it.
-pub fn node_selector(text: &str) -> Result<LabelSelector, String> {
+/// Label selector for nodes, in the syntax of `kubectl --selector`.
+///
+/// # Errors
+/// The value is not a selector.
+pub fn node_selector(text: &str) -> Result<LabelSelector, InvalidValue> {
     LabelSelector::parse(text)
-        .map_err(|_| "a selector of nodes such as role=edge or zone in (a, b)".to_owned())
+        .map_err(|_| InvalidValue::expected("a selector of nodes such as role=edge or zone in (a, b)"))
 }

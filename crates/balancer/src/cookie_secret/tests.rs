@@ -2,11 +2,11 @@ use super::*;
 
 fn secret(data: serde_json::Value) -> Secret {
     serde_json::from_value(json!({"metadata": {"name": NAME}, "type": "Opaque", "data": data}))
-        .expect("a Secret")
+        .expect("Secret")
 }
 
 #[test]
-fn the_former_secret_may_be_there_or_not() {
+fn previous_key_is_optional() {
     let both = secret(json!({"key": "bmV3", "previous-key": "b2xk"}));
     let expected = StickySecrets {
         current: b"new".to_vec(),
@@ -18,9 +18,12 @@ fn the_former_secret_may_be_there_or_not() {
 }
 
 #[test]
-fn what_holds_no_secret_says_so() {
+fn rejects_secrets_without_a_key() {
     for data in [json!(null), json!({}), json!({"key": ""}), json!({"key": "%"})] {
-        let fault = secrets(&secret(data)).expect_err("nothing in it");
-        assert_eq!(fault, "Secret kube-system/portolan-edge-cookies lacks \"key\"");
+        let error = secrets(&secret(data)).expect_err("missing key");
+        assert_eq!(
+            error.to_string(),
+            "Secret kube-system/portolan-edge-cookies lacks \"key\""
+        );
     }
 }

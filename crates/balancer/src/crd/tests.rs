@@ -3,13 +3,13 @@ use serde_json::{Map, Value};
 use super::MANIFEST;
 
 fn manifest() -> Value {
-    serde_saphyr::from_str(MANIFEST).expect("YAML")
+    serde_saphyr::from_str(MANIFEST).expect("valid YAML")
 }
 
 #[test]
-fn names_are_those_of_the_kind() {
+fn names_match_the_built_in_kind() {
     let crd = manifest();
-    let kind = api::kind::find_by_kind("portolan.dev/v1alpha1", "AddressPool").expect("served");
+    let kind = api::kind::find_by_kind("portolan.dev/v1alpha1", "AddressPool").expect("registered kind");
     let names = &crd["spec"]["names"];
     assert_eq!(crd["metadata"]["name"], kind.qualified_plural());
     assert_eq!(crd["spec"]["group"], kind.group);
@@ -20,7 +20,7 @@ fn names_are_those_of_the_kind() {
 }
 
 #[test]
-fn fields_are_those_of_the_schema() {
+fn fields_match_the_schema() {
     let crd = manifest();
     let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     for (definition, properties) in [
@@ -32,7 +32,10 @@ fn fields_are_those_of_the_schema() {
         ),
     ] {
         let name = format!("dev.portolan.v1alpha1.{definition}");
-        let fields = api::schema::schema().find(&name).expect("a definition").fields();
+        let fields = api::schema::schema()
+            .find(&name)
+            .expect("definition of the schema")
+            .fields();
         let mut expected: Vec<&str> = fields.iter().map(|field| field.name).collect();
         let mut found: Vec<&str> = properties
             .as_object()

@@ -4,7 +4,7 @@ fn fault(service: &str, error: &str) -> PortFault {
     PortFault {
         namespace: "shop".to_owned(),
         service: service.to_owned(),
-        address: "192.0.2.10".parse().expect("an address"),
+        address: "192.0.2.10".parse().expect("address"),
         port: 443,
         protocol: Protocol::Tcp,
         error: error.to_owned(),
@@ -13,11 +13,11 @@ fn fault(service: &str, error: &str) -> PortFault {
 
 fn lease(node: &str, report: &Report) -> Lease {
     let object = object(node, report, Timestamp::UNIX_EPOCH);
-    serde_json::from_value(object).expect("a Lease")
+    serde_json::from_value(object).expect("Lease")
 }
 
 #[test]
-fn a_report_is_read_as_it_was_written() {
+fn reads_a_written_report() {
     let report = Report::from([fault("web", ERRORS[0]), fault("mail", ERRORS[2])]);
     let lease = lease("node-1", &report);
     assert_eq!(
@@ -28,7 +28,7 @@ fn a_report_is_read_as_it_was_written() {
 }
 
 #[test]
-fn other_leases_are_no_reports() {
+fn ignores_other_leases() {
     let mut lease = lease("node-1", &Report::new());
     for name in ["portolan-announcer", "portolan-edge-", "kube-scheduler"] {
         lease.metadata.name = name.to_owned();
@@ -37,15 +37,15 @@ fn other_leases_are_no_reports() {
 }
 
 #[test]
-fn reports_of_unknown_form_are_ignored() {
+fn ignores_malformed_faults() {
     let mut lease = lease("node-1", &Report::from([fault("web", ERRORS[0])]));
     let mut set = |text: String| {
         lease.metadata.annotations.insert(ANNOTATION.to_owned(), text);
-        read(&lease).expect("a report").1.len()
+        read(&lease).expect("report").1.len()
     };
-    assert_eq!(set("nonsense".to_owned()), 0);
+    assert_eq!(set("malformed".to_owned()), 0);
     assert_eq!(
-        set(json!([fault("web", "Free words"), {"port": "x"}, fault("a", ERRORS[1])]).to_string()),
+        set(json!([fault("web", "Unknown error"), {"port": "x"}, fault("a", ERRORS[1])]).to_string()),
         1
     );
     let many: Vec<PortFault> = (0..1_000).map(|n| fault(&format!("s{n}"), ERRORS[0])).collect();
@@ -54,13 +54,11 @@ fn reports_of_unknown_form_are_ignored() {
 }
 
 #[test]
-fn a_full_report_fits_into_an_object() {
+fn full_report_fits_into_annotations() {
     let longest = |n: usize| PortFault {
         namespace: "n".repeat(63),
         service: format!("{n:0>63}"),
-        address: "2001:db8:1111:2222:3333:4444:5555:6666"
-            .parse()
-            .expect("an address"),
+        address: "2001:db8:1111:2222:3333:4444:5555:6666".parse().expect("address"),
         port: 65_535,
         protocol: Protocol::Sctp,
         error: ERRORS[3].to_owned(),
@@ -71,29 +69,29 @@ fn a_full_report_fits_into_an_object() {
 }
 
 #[test]
-fn changes_concern_the_services_whose_faults_come_or_go() {
+fn changes_affect_services_whose_faults_differ() {
     let mut reports = Reports::default();
-    let concerned =
+    let affected =
         |keys: BTreeSet<ObjectKey>| -> Vec<String> { keys.iter().map(ToString::to_string).collect() };
     let (web, mail) = (fault("web", ERRORS[0]), fault("mail", ERRORS[0]));
     assert_eq!(
-        concerned(reports.set("a", Report::from([web.clone()]))),
+        affected(reports.set("a", Report::from([web.clone()]))),
         ["shop/web"]
     );
     assert_eq!(
-        concerned(reports.set("a", Report::from([web.clone(), mail]))),
+        affected(reports.set("a", Report::from([web.clone(), mail]))),
         ["shop/mail"]
     );
     let (key, port) = (web.key(), (443, Protocol::Tcp));
-    let error = |reports: &Reports, counts: bool| {
+    let error = |reports: &Reports, is_relevant: bool| {
         reports
-            .error(&key, web.address, port, |_| counts)
+            .error(&key, web.address, port, |_| is_relevant)
             .map(str::to_owned)
     };
     assert_eq!(error(&reports, true).as_deref(), Some(ERRORS[0]));
     assert_eq!(error(&reports, false), None);
     assert_eq!(
-        concerned(reports.set("a", Report::new())),
+        affected(reports.set("a", Report::new())),
         ["shop/mail", "shop/web"]
     );
     assert_eq!(error(&reports, true), None);

@@ -1,6 +1,7 @@
-//! Certificates out of Secrets of type `kubernetes.io/tls`. A Secret is read by its name, only while a Service of this node's
-//! edge refers to it, and again and again, since `get` is the only right that this needs: whoever may watch Secrets
-//! may read all of them.
+//! Certificates in Secrets of type `kubernetes.io/tls`.
+//!
+//! The edge reads a Secret by name, only while one of its Services refers to it. It polls Secrets, so that it needs only the
+//! right `get`: with the right `watch` it could read all Secrets.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -12,131 +13,134 @@ use api::object::ObjectKey;
 use client::ClientError;
 use edge::settings::Certificate;
 
-use super::secret::Secret;
+use super::secret::{Secret, SecretError};
 
-/// The type that a Secret must have.
+/// Type of Secrets with certificates.
 const TYPE: &str = "kubernetes.io/tls";
-/// How often each Secret is looked at.
-pub const PERIOD: Duration = Duration::from_secs(5);
-/// Most Secrets that are read a second: with more than five times as many, each is looked at less often.
+/// Minimum interval between two reads of a Secret.
+pub const READ_INTERVAL: Duration = Duration::from_secs(5);
+/// Maximum rate of reads. With more than a hundred Secrets, the interval of each is longer.
 const READS_PER_SECOND: u32 = 20;
 
-/// What is known of a Secret.
+/// Result of the last read of a Secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Known {
-    /// The value of [`ALLOWED_NAMESPACES`]; empty without a Secret that can be read.
-    allowed: Arc<str>,
-    /// The certificate, or why there is none, for those who may know.
-    certificate: Result<Arc<Certificate>, Arc<str>>,
+struct CachedSecret {
+    /// Value of [`ALLOWED_NAMESPACES`]; empty if the Secret cannot be read.
+    allowed_namespaces: Arc<str>,
+    /// The certificate, or an error that only allowed namespaces may see.
+    certificate: Result<Arc<Certificate>, SecretError>,
 }
 
-impl Known {
-    fn unreadable(why: String) -> Self {
+impl CachedSecret {
+    fn failed(error: SecretError) -> Self {
         Self {
-            allowed: Arc::from(""),
-            certificate: Err(why.into()),
+            allowed_namespaces: Arc::from(""),
+            certificate: Err(error),
         }
     }
 
-    fn lets(&self, namespace: &str) -> bool {
-        is_namespace_allowed(&self.allowed, namespace)
+    fn allows(&self, namespace: &str) -> bool {
+        is_namespace_allowed(&self.allowed_namespaces, namespace)
     }
 }
 
-/// All Secrets that are referred to.
+/// Cache of the Secrets that Services refer to, with their resourceVersions.
 #[derive(Debug, Default)]
 pub struct Certificates {
-    known: HashMap<ObjectKey, (String, Known)>,
+    cached: HashMap<ObjectKey, (String, CachedSecret)>,
 }
 
 impl Certificates {
-    /// The certificate that a Service of `namespace` gets out of a Secret; the error is for people. `None` if the Secret was
-    /// not read yet. Of a Secret that does not let the namespace have it, the error says neither whether it exists nor what
-    /// it holds.
-    pub fn of(&self, namespace: &str, secret: &ObjectKey) -> Option<Result<Arc<Certificate>, String>> {
-        let (_, known) = self.known.get(secret)?;
+    /// Certificate in a Secret for a Service of `namespace`; `None` if the Secret was not read yet. The error for a namespace
+    /// that the Secret does not allow discloses neither its existence nor its contents.
+    pub fn get(&self, namespace: &str, secret: &ObjectKey) -> Option<Result<Arc<Certificate>, SecretError>> {
+        let (_, cached) = self.cached.get(secret)?;
         let is_own = *secret.namespace == *namespace;
-        if !is_own && !known.lets(namespace) {
-            return Some(Err(format!(
-                "Secret {secret} cannot be used from namespace {namespace}: it must exist, and its annotation \
-                 {ALLOWED_NAMESPACES} must name the namespace"
-            )));
+        if !is_own && !cached.allows(namespace) {
+            return Some(Err(SecretError::NotAllowed {
+                secret: secret.clone(),
+                namespace: namespace.to_owned(),
+            }));
         }
-        let certificate = known.certificate.clone();
-        Some(certificate.map_err(|why| why.to_string()))
+        Some(cached.certificate.clone())
     }
 
-    /// Whether a Secret was read.
-    pub fn is_known(&self, secret: &ObjectKey) -> bool {
-        self.known.contains_key(secret)
+    /// True if the Secret was read, successfully or not.
+    pub fn is_read(&self, secret: &ObjectKey) -> bool {
+        self.cached.contains_key(secret)
     }
 
-    /// Takes in what a Secret is; whether that is news. What could not be read for a reason that will pass leaves what
-    /// was known.
-    pub fn take(&mut self, key: &ObjectKey, read: &Result<Secret, ClientError>) -> bool {
-        let (version, known) = match read {
+    /// Stores the result of a read. Returns true if it differs from the former one. A temporary failure keeps the former one.
+    pub fn store(&mut self, key: &ObjectKey, result: &Result<Secret, ClientError>) -> bool {
+        let (version, secret) = match result {
             Ok(secret) => {
                 let version = secret.metadata.resource_version.clone();
                 let is_same = self
-                    .known
+                    .cached
                     .get(key)
-                    .is_some_and(|(before, _)| *before == version && !version.is_empty());
+                    .is_some_and(|(cached, _)| *cached == version && !version.is_empty());
                 if is_same {
                     return false;
                 }
                 let allowed = secret.metadata.annotations.get(ALLOWED_NAMESPACES);
-                let known = Known {
-                    allowed: allowed.map_or("", String::as_str).into(),
-                    certificate: certificate(secret, key).map_err(Into::into),
+                let cached = CachedSecret {
+                    allowed_namespaces: allowed.map_or("", String::as_str).into(),
+                    certificate: certificate(secret, key),
                 };
-                (version, known)
+                (version, cached)
             }
             Err(error) if error.is_not_found() => {
-                let why = format!("there is no Secret {key}");
-                (String::new(), Known::unreadable(why))
+                let error = SecretError::NotFound(key.clone());
+                (String::new(), CachedSecret::failed(error))
             }
             Err(error) => {
-                if self.known.contains_key(key) {
-                    tracing::warn!(secret = %key, %error, "the Secret cannot be read, what it was counts");
+                if self.cached.contains_key(key) {
+                    tracing::warn!(secret = %key, %error, "failed to read a Secret; its last version stays in use");
                     return false;
                 }
-                let why = format!("Secret {key} cannot be read: {error}");
-                (String::new(), Known::unreadable(why))
+                let error = SecretError::Unreadable {
+                    secret: key.clone(),
+                    reason: error.to_string(),
+                };
+                (String::new(), CachedSecret::failed(error))
             }
         };
-        let is_news = self.known.get(key).is_none_or(|(_, before)| *before != known);
-        self.known.insert(key.clone(), (version, known));
-        is_news
+        let has_changed = self.cached.get(key).is_none_or(|(_, cached)| *cached != secret);
+        self.cached.insert(key.clone(), (version, secret));
+        has_changed
     }
 
-    /// Forgets all but these.
-    pub fn keep(&mut self, referred_to: &BTreeSet<ObjectKey>) {
-        self.known.retain(|key, _| referred_to.contains(key));
+    /// Drops all Secrets that are not referenced.
+    pub fn retain(&mut self, referenced: &BTreeSet<ObjectKey>) {
+        self.cached.retain(|key, _| referenced.contains(key));
     }
 }
 
-/// The certificate that a Secret holds; the error is for those who may use the Secret.
-fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, String> {
+/// Certificate in a Secret.
+fn certificate(secret: &Secret, key: &ObjectKey) -> Result<Arc<Certificate>, SecretError> {
     if secret.kind != TYPE {
-        return Err(format!(
-            "Secret {key} is of type {:?}, expected {TYPE}",
-            secret.kind
-        ));
+        return Err(SecretError::WrongType {
+            secret: key.clone(),
+            found: secret.kind.clone(),
+            expected: TYPE,
+        });
     }
-    let part = |name: &str| {
-        secret
-            .bytes(name)
-            .ok_or_else(|| format!("Secret {key} lacks {name}"))
+    let entry = |entry: &'static str| {
+        let bytes = secret.bytes(entry);
+        bytes.ok_or_else(|| SecretError::MissingEntry {
+            secret: key.clone(),
+            entry,
+        })
     };
     Ok(Arc::new(Certificate {
         source: key.to_string().into(),
-        chain_pem: part("tls.crt")?,
-        key_pem: part("tls.key")?,
+        chain_pem: entry("tls.crt")?,
+        key_pem: entry("tls.key")?,
     }))
 }
 
-/// How long to wait between rounds in which each of `count` Secrets is read.
-pub fn pause(count: usize) -> Duration {
-    let of_rate = Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / READS_PER_SECOND;
-    PERIOD.max(of_rate)
+/// Interval between rounds in which each of `count` Secrets is read once.
+pub fn round_interval(count: usize) -> Duration {
+    let at_rate = Duration::from_secs(1) * u32::try_from(count).unwrap_or(u32::MAX) / READS_PER_SECOND;
+    READ_INTERVAL.max(at_rate)
 }

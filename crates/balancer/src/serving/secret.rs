@@ -1,4 +1,4 @@
-//! Secrets, read by their names.
+//! Secrets, read by name.
 
 use api::object::{Labels, ObjectKey, ObjectMeta};
 use base64::Engine as _;
@@ -6,20 +6,67 @@ use base64::engine::general_purpose::STANDARD;
 use client::{Client, ClientError};
 use serde::Deserialize;
 
-/// The parts of a Secret that count.
+use super::certificates::ALLOWED_NAMESPACES;
+
+/// Secret that cannot be used. The message is part of an Event.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SecretError {
+    /// The Secret does not exist.
+    #[error("there is no Secret {0}")]
+    NotFound(ObjectKey),
+    /// The Secret cannot be read; a retry may succeed.
+    #[error("Secret {secret} cannot be read: {reason}")]
+    Unreadable {
+        /// The Secret.
+        secret: ObjectKey,
+        /// Message of the API client.
+        reason: String,
+    },
+    /// The Secret has another type.
+    #[error("Secret {secret} is of type {found:?}, expected {expected}")]
+    WrongType {
+        /// The Secret.
+        secret: ObjectKey,
+        /// Its type.
+        found: String,
+        /// The expected type.
+        expected: &'static str,
+    },
+    /// The Secret has no such entry, or the entry is empty or not base64.
+    #[error("Secret {secret} lacks {entry:?}")]
+    MissingEntry {
+        /// The Secret.
+        secret: ObjectKey,
+        /// Name of the entry.
+        entry: &'static str,
+    },
+    /// The Secret does not allow the namespace of the Service. The message does not disclose if the Secret exists.
+    #[error(
+        "Secret {secret} cannot be used from namespace {namespace}: it must exist, and its annotation {ALLOWED_NAMESPACES} \
+         must name the namespace"
+    )]
+    NotAllowed {
+        /// The Secret.
+        secret: ObjectKey,
+        /// Namespace of the Service.
+        namespace: String,
+    },
+}
+
+/// Metadata, type and data of a Secret.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Secret {
     /// Metadata.
     pub metadata: ObjectMeta,
-    /// Its type.
+    /// Type.
     #[serde(rename = "type")]
     pub kind: String,
     data: Option<Labels>,
 }
 
 impl Secret {
-    /// What it holds under a name; `None` if there is nothing, or what is there is no base64.
+    /// Decoded entry; `None` if it is absent or not base64.
     pub fn bytes(&self, name: &str) -> Option<Vec<u8>> {
         let text = self.data.as_ref()?.get(name)?;
         STANDARD.decode(text).ok()
@@ -29,12 +76,12 @@ impl Secret {
 /// Reads a Secret.
 ///
 /// # Errors
-/// The server does not give it.
+/// The request failed.
 pub async fn read(client: &Client, key: &ObjectKey) -> Result<Secret, ClientError> {
     client.get(&path(key)).await
 }
 
-/// Where a Secret is in the API.
+/// Path of a Secret in the API.
 pub fn path(key: &ObjectKey) -> String {
     let mut path = "/api/v1/namespaces/".to_owned();
     client::push_escaped(&mut path, &key.namespace);

@@ -1,7 +1,6 @@
-//! What tests on a network of namespaces have in common: threads in them, and an API server on the control plane with
-//! what assigns addresses.
+//! Helpers of tests in network namespaces: threads in a namespace, and an API server with an assigner on the control plane.
 
-#![allow(dead_code, reason = "each test uses a part of it")]
+#![allow(dead_code, reason = "each test binary uses a part")]
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -17,22 +16,22 @@ use serde_json::{Value, json};
 use store::{SqliteOptions, SqliteStore};
 use testbed::Cluster;
 
-/// Longest wait for something that has to happen; only a failing test waits so long.
-pub const PATIENCE: Duration = Duration::from_secs(60);
-/// The user that the assigner asks as.
+/// Timeout of every wait; only a failing test reaches it.
+pub const TIMEOUT: Duration = Duration::from_secs(60);
+/// User of the assigner.
 const ASSIGNER: &str = "system:portolan-balancer";
 
-/// How the API is reached.
+/// Access to the API server.
 pub struct Api {
-    /// As the administrator.
+    /// Client configuration of the administrator.
     pub admin: Config,
     pki: PathBuf,
 }
 
 impl Api {
-    /// As a user.
+    /// Client configuration of a user.
     pub fn as_user(&self, user: &str) -> Config {
-        let issued = apiserver::pki::client(&self.pki, user, user, "").expect("a certificate");
+        let issued = apiserver::pki::client(&self.pki, user, user, "").expect("client certificate");
         Config {
             server: self.admin.server.clone(),
             certificate_authority: issued.authority.into_bytes(),
@@ -42,9 +41,9 @@ impl Api {
     }
 }
 
-/// An API server with all that it keeps in a directory; it serves until it is dropped.
+/// Starts an API server with its data in a directory. It stops when it is dropped.
 pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr) -> (Server, Api) {
-    let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).expect("a store");
+    let store = SqliteStore::open(directory.join("store"), SqliteOptions::default()).expect("store");
     let config = apiserver::Config {
         listen,
         kubeconfig: Some(directory.join("admin.conf")),
@@ -53,7 +52,7 @@ pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr)
         node_name: "control-plane".to_owned(),
         advertise_address: Some(advertised),
         service_cidrs: ["10.96.0.0/16", "fd00:10:96::/112"]
-            .map(|range| range.parse().expect("a range"))
+            .map(|range| range.parse().expect("CIDR"))
             .to_vec(),
         node_ports: NODE_PORTS_DEFAULT,
         cluster_domain: "cluster.local".to_owned(),
@@ -61,23 +60,23 @@ pub async fn serve_api(directory: &Path, listen: SocketAddr, advertised: IpAddr)
         access: Access::default(),
         encryption: None,
     };
-    let server = Server::start(config, Arc::new(store)).await.expect("a server");
+    let server = Server::start(config, Arc::new(store)).await.expect("API server");
     let api = Api {
-        admin: Config::from_kubeconfig(&directory.join("admin.conf")).expect("a kubeconfig"),
+        admin: Config::from_kubeconfig(&directory.join("admin.conf")).expect("kubeconfig"),
         pki: directory.join("pki"),
     };
     (server, api)
 }
 
-/// A runtime for the calling thread.
+/// Creates a runtime for the current thread.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .expect("a runtime")
+        .expect("runtime")
 }
 
-/// Runs `work` on a thread in a member's namespace.
+/// Runs `work` on a thread in the namespace of a member.
 pub fn spawn_in(
     cluster: &Arc<Cluster>,
     member: &str,
@@ -85,21 +84,21 @@ pub fn spawn_in(
 ) -> thread::JoinHandle<()> {
     let (cluster, member) = (Arc::clone(cluster), member.to_owned());
     thread::spawn(move || {
-        let member = cluster.member(&member).expect("a member");
-        member.enter(work).expect("its namespace");
+        let member = cluster.member(&member).expect("member");
+        member.enter(work).expect("namespace of the member");
     })
 }
 
-/// An API server on the control plane, with what assigns addresses where nodes run the edge.
+/// Starts an API server on the control plane, and an assigner for nodes with edges.
 pub fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
     let path = directory.to_owned();
     let ip = IpAddr::from(cluster.topology.control_plane.address.ipv4);
-    let (tell, told) = channel();
+    let (sender, receiver) = channel();
     spawn_in(cluster, "control-plane", move || {
         runtime().block_on(async {
             let (_server, api) = serve_api(&path, (ip, 0).into(), ip).await;
-            let assigner = Client::new(api.as_user(ASSIGNER)).expect("a client");
-            tell.send(api).expect("somebody waits");
+            let assigner = Client::new(api.as_user(ASSIGNER)).expect("API client");
+            sender.send(api).expect("receiver");
             let options = balancer::Options {
                 has_edges: true,
                 ..balancer::Options::default()
@@ -107,11 +106,11 @@ pub fn start_api(cluster: &Arc<Cluster>, directory: &Path) -> Api {
             balancer::run(assigner, options, std::future::pending()).await;
         });
     });
-    told.recv_timeout(PATIENCE).expect("an API server")
+    receiver.recv_timeout(TIMEOUT).expect("API server")
 }
 
-/// Asks the API from the control plane's namespace.
-pub fn ask(
+/// Sends a request to the API from the namespace of the control plane.
+pub fn request(
     cluster: &Cluster,
     config: &Config,
     method: Method,
@@ -119,19 +118,19 @@ pub fn ask(
     kind: &str,
     body: Option<&Value>,
 ) -> Value {
-    let control_plane = cluster.control_plane().expect("a control plane");
-    let asking = || {
+    let control_plane = cluster.control_plane().expect("control plane");
+    let send = || {
         runtime().block_on(async {
-            let client = Client::new(config.clone()).expect("a client");
+            let client = Client::new(config.clone()).expect("API client");
             client.request(method, path, kind, body).await.expect(path)
         })
     };
-    control_plane.enter(asking).expect("its namespace")
+    control_plane.enter(send).expect("namespace of the member")
 }
 
 /// Creates an object.
 pub fn create(cluster: &Cluster, admin: &Config, path: &str, object: &Value) {
-    ask(cluster, admin, Method::POST, path, JSON, Some(object));
+    request(cluster, admin, Method::POST, path, JSON, Some(object));
 }
 
 /// Creates a Node with its InternalIP.
@@ -140,10 +139,10 @@ pub fn create_node(cluster: &Cluster, admin: &Config, name: &str, internal_ip: &
     create(cluster, admin, "/api/v1/nodes", &node);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": internal_ip}]}});
     let path = format!("/api/v1/nodes/{name}/status");
-    ask(cluster, admin, Method::PATCH, &path, MERGE_PATCH, Some(&status));
+    request(cluster, admin, Method::PATCH, &path, MERGE_PATCH, Some(&status));
 }
 
-/// Creates an AddressPool of one address.
+/// Creates an AddressPool with one address.
 pub fn create_pool(cluster: &Cluster, admin: &Config, address: impl std::fmt::Display) {
     let pool = json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},

@@ -169,19 +169,19 @@ impl LoadBalancer {
     }
 
     fn serving(&self, announcer: &Metrics, served: watch::Sender<Arc<Addresses>>) -> serving::Settings {
-        let log_places = self.log.places();
+        let log_destinations = self.log.places();
         serving::Settings {
             node_name: self.node_name.clone(),
             owned: Some(announcer.subscribe_held()),
             served,
-            buckets: self.log.buckets(&log_places),
+            buckets: self.log.buckets(&log_destinations),
             connections_max: self.shares.edge_connections_max,
             shares: self.shares.shares(),
-            log_places,
+            log_destinations,
             sticky_secrets: None,
             threads: 0,
             handover_socket: None,
-            drain_patience: DRAIN_PATIENCE,
+            drain_timeout: DRAIN_PATIENCE,
             metrics: Arc::default(),
         }
     }

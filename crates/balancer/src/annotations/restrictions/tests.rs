@@ -19,18 +19,18 @@ fn service(annotations: &[(&str, &str)], spec: Value) -> Service {
         .map(|(name, value)| ((*name).to_owned(), json!(value)))
         .collect();
     let metadata = json!({"name": "s", "namespace": "n", "annotations": annotations});
-    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("a Service")
+    serde_json::from_value(json!({"metadata": metadata, "spec": spec})).expect("Service")
 }
 
-/// The reason for which a cluster whose nodes run the edge withholds the address.
+/// Reason to withhold the address in a cluster whose nodes run the edge.
 fn withheld(annotations: &[(&str, &str)]) -> Option<String> {
     read(&service(annotations, json!({})))
         .restrictions
-        .withholds(true)
+        .reason_to_withhold(true)
 }
 
 #[test]
-fn withholds_the_address_when_a_restriction_is_unreadable() {
+fn withholds_the_address_when_a_restriction_is_invalid() {
     for (annotation, value) in [
         (SOURCE_RANGES, "10.0.0.0/33"),
         (SOURCE_RANGES, ","),
@@ -48,7 +48,7 @@ fn withholds_the_address_when_a_restriction_is_unreadable() {
 }
 
 #[test]
-fn withholds_the_address_when_only_a_cloud_knows_the_clients() {
+fn withholds_the_address_when_only_the_cloud_can_apply_the_restriction() {
     for (annotation, remedy) in [
         (AZURE_TAGS, RANGES),
         ("oci.oraclecloud.com/oci-network-security-groups", RANGES),
@@ -79,8 +79,11 @@ fn withholds_the_address_when_only_a_cloud_knows_the_clients() {
 #[test]
 fn withholds_the_address_when_no_node_runs_the_edge() {
     let reading = read(&service(&[(SOURCE_RANGES, "192.0.2.0/24")], json!({})));
-    assert_eq!(reading.restrictions.withholds(true), None);
-    let reason = reading.restrictions.withholds(false).expect("a reason");
+    assert_eq!(reading.restrictions.reason_to_withhold(true), None);
+    let reason = reading
+        .restrictions
+        .reason_to_withhold(false)
+        .expect("reason to withhold");
     assert!(
         reason.contains(SOURCE_RANGES) && reason.contains("--edge"),
         "{reason}"
@@ -93,7 +96,7 @@ fn keeps_the_address_when_everybody_may_connect() {
         let spec = json!({ "ipFamilies": families });
         read(&service(annotations, spec))
             .restrictions
-            .withholds(false)
+            .reason_to_withhold(false)
             .is_none()
     };
     assert!(is_kept(&[(SOURCE_RANGES, "0.0.0.0/0")], json!(["IPv4"])));
@@ -117,7 +120,7 @@ fn keeps_the_address_when_everybody_may_connect() {
 }
 
 #[test]
-fn ranges_take_the_place_of_what_cannot_be_put_in_force() {
+fn ranges_replace_restrictions_that_cannot_be_applied() {
     let spec = json!({"loadBalancerSourceRanges": ["192.0.2.0/24"]});
     let annotations = [
         (AZURE_TAGS, "AzureCloud"),
@@ -125,30 +128,33 @@ fn ranges_take_the_place_of_what_cannot_be_put_in_force() {
         (SOURCE_RANGES, "x"),
     ];
     let reading = read(&service(&annotations, spec.clone()));
-    assert_eq!(reading.restrictions.withholds(false), None);
-    assert_eq!(reading.faults.len(), 3, "{:?}", reading.faults);
+    assert_eq!(reading.restrictions.reason_to_withhold(false), None);
+    assert_eq!(reading.errors.len(), 3, "{:?}", reading.errors);
     let reading = read(&service(
         &[(AZURE_TAGS, "AzureCloud"), (AZURE_RANGES, "192.0.2.0/24")],
         json!({}),
     ));
     assert_eq!(
-        (reading.restrictions.withholds(true), reading.faults.len()),
+        (
+            reading.restrictions.reason_to_withhold(true),
+            reading.errors.len()
+        ),
         (None, 1)
     );
     let refused = read(&service(&[(DENY_RULES, "ip:192.0.2.7")], spec));
     assert!(
-        refused.restrictions.withholds(true).is_some(),
-        "ranges do not refuse"
+        refused.restrictions.reason_to_withhold(true).is_some(),
+        "ranges do not replace deny rules"
     );
 }
 
 #[test]
-fn withholds_the_address_when_the_field_is_unreadable() {
+fn withholds_the_address_when_the_field_is_invalid() {
     let spec = json!({"loadBalancerSourceRanges": ["192.0.2.0/24", "10/8"]});
     let reason = read(&service(&[], spec))
         .restrictions
-        .withholds(true)
-        .expect("a reason");
+        .reason_to_withhold(true)
+        .expect("reason to withhold");
     assert!(
         reason.contains("spec.loadBalancerSourceRanges has \"10/8\""),
         "{reason}"
@@ -156,11 +162,11 @@ fn withholds_the_address_when_the_field_is_unreadable() {
 }
 
 #[test]
-fn quotes_a_bounded_part_of_many_long_values() {
+fn reason_quotes_a_bounded_part_of_many_long_values() {
     let names: Vec<String> = (0..20).map(|n| format!("portolan.dev/edge-deny-{n}")).collect();
     let long = "x".repeat(10_000);
     let mut annotations: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "x")).collect();
     annotations.push((SOURCE_RANGES, &long));
-    let reason = withheld(&annotations).expect("a reason");
+    let reason = withheld(&annotations).expect("reason to withhold");
     assert!(reason.len() < 4_096 && reason.contains("; 17 more;"), "{reason}");
 }

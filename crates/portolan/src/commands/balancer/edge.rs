@@ -170,7 +170,7 @@ impl EdgeFlags {
         announcer: &Metrics,
         served: watch::Sender<Arc<Addresses>>,
     ) -> Result<serving::Settings, Failure> {
-        let log_places = self.log.places();
+        let log_destinations = self.log.places();
         let sticky_secrets = match &self.edge_sticky_secret_file {
             None => None,
             Some(path) => {
@@ -192,13 +192,13 @@ impl EdgeFlags {
                 EdgeAddresses::All => None,
             },
             served,
-            buckets: self.log.buckets(&log_places),
+            buckets: self.log.buckets(&log_destinations),
             connections_max: self.shares.edge_connections_max,
             shares: self.shares.shares(),
-            log_places,
+            log_destinations,
             threads: self.edge_threads,
             handover_socket: self.edge_handover_socket.clone(),
-            drain_patience: self.edge_drain_timeout,
+            drain_timeout: self.edge_drain_timeout,
             metrics: Arc::default(),
         })
     }

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use announcer::{AnnounceError, LinkSelection, Metrics};
 use api::address_pool::LinkPattern;
-use balancer::core::CONCURRENT_SERVICE_SYNCS;
+use balancer::assigner::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
 use client::election::Settings;

@@ -8,7 +8,7 @@ use announcer::status::{AddressStatus, MemberStatus};
 use api::address_pool::AddressBlock;
 use api::object::{AddressPool, AddressPoolUsage, Lease, Service};
 use balancer::annotations::EDGE_CLASS;
-use balancer::core::{CLASS, CONDITION, IngressMode, REMARKS_CONDITION};
+use balancer::assigner::{ANNOTATIONS_CONDITION, ASSIGNED_CONDITION, CLASS, IngressMode};
 use edge::status::{BackendState, PortStatus};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -295,7 +295,7 @@ impl ServiceReport {
         let class = service.spec.load_balancer_class.as_deref();
         let is_ours = class.is_none_or(|class| [CLASS, EDGE_CLASS].contains(&class));
         let name = service.metadata.key().to_string();
-        let assigned = condition(CONDITION);
+        let assigned = condition(ASSIGNED_CONDITION);
         let pending = match assigned {
             Some(condition) if condition.status == "True" => None,
             Some(condition) => Some(condition.message.clone()),
@@ -325,7 +325,7 @@ impl ServiceReport {
             addresses: addresses.collect(),
             service: name,
             pending,
-            remarks: condition(REMARKS_CONDITION).map(|remarks| remarks.message.clone()),
+            remarks: condition(ANNOTATIONS_CONDITION).map(|remarks| remarks.message.clone()),
             port_errors,
         })
     }

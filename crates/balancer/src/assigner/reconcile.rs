@@ -1,0 +1,425 @@
+//! Desired state of one Service, and the update that leads to it.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use api::object::{IngressPort, Labels, ObjectKey, Service};
+use api::selector::LabelSelector;
+use ipam::pools::{AssignError, Request};
+
+use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
+use super::findings::Findings;
+use super::pools::eligible;
+use super::{
+    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS,
+    CLASS_PREFIX, CONDITIONS, IngressMode, PendingEvent, RequestError, ServiceUpdate, StatusChange,
+};
+use crate::annotations::{self, EDGE_CLASS};
+
+/// Failure to assign addresses; the message is the reason in the condition of the Service.
+#[derive(Debug, thiserror::Error)]
+enum AssignmentError {
+    /// Annotations restrict clients in a way that cannot be applied.
+    #[error("{0}")]
+    Withheld(String),
+    /// The request is invalid.
+    #[error(transparent)]
+    Request(#[from] RequestError),
+    /// No pool has the requested addresses.
+    #[error(transparent)]
+    Pools(#[from] AssignError),
+}
+
+/// Desired state of a Service.
+enum DesiredState {
+    /// Never served by the assigner.
+    Ignored,
+    /// Without load balancer; the assigner removes its addresses, conditions and finalizer.
+    CleanedUp,
+    /// With load balancer.
+    Assigned(Assignment, Findings),
+}
+
+impl Core {
+    /// Compares desired and observed state of a Service. Returns the update, if there is one, and other objects to
+    /// reconcile because the Service released or got addresses.
+    pub(super) fn reconcile(&mut self, key: &ObjectKey) -> (Option<ServiceUpdate>, Vec<WorkItem>) {
+        let Some(service) = self.services.get(key).cloned() else {
+            return (None, Vec::new());
+        };
+        let before = self.allocations.of(&holder_of(key)).to_vec();
+        let desired = self.desired_state(key, &service);
+        let has_node_changes = self.node_changes.remove(key);
+        let spec_changes = self.spec_changes.remove(key);
+        let (update, mut work) = match desired {
+            DesiredState::Ignored => {
+                self.waiting.remove(key);
+                (None, self.release(key))
+            }
+            DesiredState::CleanedUp => {
+                self.waiting.remove(key);
+                // The addresses stay allocated until the Service is observed without them.
+                let mut update = clean_up(&service);
+                if let (Some(update), Some(events)) = (&mut update, spec_changes) {
+                    update.events_before.splice(..0, events);
+                }
+                let work = if update.is_none() {
+                    self.release(key)
+                } else {
+                    Vec::new()
+                };
+                (update, work)
+            }
+            DesiredState::Assigned(assignment, findings) => {
+                if assignment.failure.is_empty() {
+                    self.waiting.remove(key);
+                } else {
+                    self.waiting.insert(key.clone());
+                }
+                let update = assign(&service, assignment, &findings);
+                let update = with_spec_changes(&service, update, spec_changes);
+                (self.with_node_changes(update, has_node_changes), Vec::new())
+            }
+        };
+        if self.allocations.of(&holder_of(key)) != before {
+            work.extend(self.all_pools());
+            if !before.is_empty() {
+                let others = self.waiting.iter().filter(|other| *other != key);
+                work.extend(others.cloned().map(WorkItem::Service));
+            }
+        }
+        (update, work)
+    }
+
+    fn desired_state(&mut self, key: &ObjectKey, service: &Service) -> DesiredState {
+        let class = service.spec.load_balancer_class.as_deref();
+        let is_load_balancer =
+            service.spec.kind == "LoadBalancer" && service.metadata.deletion_timestamp.is_none();
+        if is_load_balancer && self.serves(class) {
+            let (assignment, findings) = self.assignment(key, service);
+            return DesiredState::Assigned(assignment, findings);
+        }
+        if is_load_balancer && let Some(class) = class.filter(|class| class.starts_with(CLASS_PREFIX)) {
+            let remedy = match class {
+                EDGE_CLASS => "no node runs the edge, which `portolan balancer --edge` does".to_owned(),
+                _ => format!("use {CLASS}, {EDGE_CLASS}, or none"),
+            };
+            let assignment = Assignment {
+                failure: format!("class {class} is not served here: {remedy}"),
+                ..Assignment::default()
+            };
+            return DesiredState::Assigned(assignment, Findings::default());
+        }
+        // The API server clears the class when the type of a Service changes.
+        if self.is_ours(service) {
+            DesiredState::CleanedUp
+        } else {
+            DesiredState::Ignored
+        }
+    }
+
+    fn assignment(&mut self, key: &ObjectKey, service: &Service) -> (Assignment, Findings) {
+        let mut reading = annotations::read(service);
+        let mode = match reading.edge {
+            Some(_) if self.options.has_edges => IngressMode::Proxy,
+            _ => IngressMode::Vip,
+        };
+        let hostname = reading.hostname.take();
+        let node_selectors = std::mem::take(&mut reading.nodes);
+        let withheld = reading.restrictions.reason_to_withhold(self.options.has_edges);
+        // The reason of a withheld address mentions the edge itself.
+        let is_edge_missing = reading.edge.is_some() && !self.options.has_edges && withheld.is_none();
+        let findings = Findings::new(reading, is_edge_missing);
+        let outcome = match withheld {
+            Some(reason) => Err(AssignmentError::Withheld(reason)),
+            None => self.allocate(key, service),
+        };
+        let (addresses, failure) = match outcome {
+            Ok(addresses) => (addresses, String::new()),
+            Err(error) => {
+                self.allocations.release(&holder_of(key));
+                (Vec::new(), error.to_string())
+            }
+        };
+        let announcement_failure = self.announcement_failure(&addresses, &node_selectors);
+        let port_states = match mode {
+            IngressMode::Proxy => self.port_states(key, service, &addresses, &node_selectors),
+            IngressMode::Vip => BTreeMap::new(),
+        };
+        let assignment = Assignment {
+            addresses,
+            mode,
+            hostname,
+            failure,
+            findings: findings.text(),
+            announcement_failure: announcement_failure.unwrap_or_default(),
+            port_states,
+        };
+        (assignment, findings)
+    }
+
+    /// Allocates the addresses that a Service requests.
+    fn allocate(&mut self, key: &ObjectKey, service: &Service) -> Result<Vec<IpAddr>, AssignmentError> {
+        let request = AddressRequest::of(service)?;
+        let no_labels = Labels::new();
+        let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
+        let eligible = eligible(&self.pools, service, request.is_internal, namespace);
+        let request = Request {
+            holder: &holder_of(key),
+            families: &request.families,
+            need: request.need,
+            addresses: &request.addresses,
+            pool: request.pool.as_deref(),
+            eligible: &eligible,
+            sharing: request.sharing.clone(),
+        };
+        Ok(self.allocations.assign(&request)?)
+    }
+
+    /// States of all ports, for each address at which an edge reports a fault. Only reports of nodes that may announce the
+    /// address count.
+    fn port_states(
+        &self,
+        key: &ObjectKey,
+        service: &Service,
+        addresses: &[IpAddr],
+        node_selectors: &[LabelSelector],
+    ) -> BTreeMap<IpAddr, Vec<IngressPort>> {
+        if !self.reports.are_synced() {
+            // Until all reports are read, the states in the status stay.
+            let ingress = service.status.load_balancer.ingress.iter();
+            let present = ingress.filter(|ingress| !ingress.ports.is_empty());
+            let present =
+                present.filter_map(|ingress| Some((ingress.ip.parse().ok()?, ingress.ports.clone())));
+            return present
+                .filter(|(address, _)| addresses.contains(address))
+                .collect();
+        }
+        let at_address = |address: IpAddr| {
+            let may_announce = |node: &str| {
+                let labels = self.nodes.get(node);
+                labels.is_some_and(|labels| self.may_announce(address, labels, node_selectors))
+            };
+            let ports = service.spec.ports.iter();
+            let states: Vec<IngressPort> = ports
+                .map(|port| IngressPort {
+                    port: port.port,
+                    protocol: port.protocol,
+                    error: self
+                        .reports
+                        .error(key, address, (port.port, port.protocol), may_announce)
+                        .map(str::to_owned),
+                })
+                .collect();
+            let has_error = states.iter().any(|state| state.error.is_some());
+            has_error.then_some((address, states))
+        };
+        addresses.iter().copied().filter_map(at_address).collect()
+    }
+
+    /// True if pools and annotations allow a node with these labels to announce an address.
+    fn may_announce(&self, address: IpAddr, labels: &Labels, node_selectors: &[LabelSelector]) -> bool {
+        let mut restricting = self
+            .pools
+            .values()
+            .map(|pool| &pool.placement)
+            .filter(|placement| placement.selects_nodes() && placement.contains(address));
+        restricting.all(|placement| placement.allows_node(labels))
+            && node_selectors
+                .iter()
+                .all(|selector| selector.matches(|key| labels.get(key).map(String::as_str)))
+    }
+
+    /// Adds Events about changes of nodes (CCM-06, CCM-07).
+    fn with_node_changes(
+        &self,
+        update: Option<ServiceUpdate>,
+        has_node_changes: bool,
+    ) -> Option<ServiceUpdate> {
+        let adds_finalizer = update.as_ref().is_some_and(|update| update.adds_finalizer);
+        if self.nodes.is_empty() && (has_node_changes || adds_finalizer) {
+            let mut update = update.unwrap_or_default();
+            let message = "There are no available nodes for LoadBalancer";
+            update
+                .events_after
+                .push(PendingEvent::warning("UnAvailableLoadBalancer", message));
+            return Some(update);
+        }
+        // Other Events of the update include the change of nodes.
+        let has_events =
+            |update: &ServiceUpdate| !update.events_before.is_empty() || !update.events_after.is_empty();
+        if has_node_changes && !update.as_ref().is_some_and(has_events) {
+            let mut update = update.unwrap_or_default();
+            let message = "Updated load balancer with new hosts";
+            update
+                .events_after
+                .push(PendingEvent::normal("UpdatedLoadBalancer", message));
+            return Some(update);
+        }
+        update
+    }
+
+    /// Reason for which no node may announce one of the addresses; `None` if there is a node for each. Annotations restrict
+    /// the nodes by `node_selectors` (LBC-13).
+    fn announcement_failure(&self, addresses: &[IpAddr], node_selectors: &[LabelSelector]) -> Option<String> {
+        addresses.iter().find_map(|address| {
+            let pools = self.pools.iter().map(|(name, pool)| (name, &pool.placement));
+            let restricting: Vec<_> = pools
+                .filter(|(_, placement)| placement.selects_nodes() && placement.contains(*address))
+                .collect();
+            let may_every_node = restricting.is_empty() && node_selectors.is_empty();
+            let may_announce = |labels: &Labels| self.may_announce(*address, labels, node_selectors);
+            if may_every_node || self.nodes.values().any(may_announce) {
+                return None;
+            }
+            let pools = restricting
+                .iter()
+                .map(|(name, _)| format!("nodeSelectors of AddressPool {name:?}"));
+            let annotations =
+                (!node_selectors.is_empty()).then(|| "node selectors of annotations".to_owned());
+            let selectors: Vec<String> = pools.chain(annotations).collect();
+            Some(format!(
+                "{address} is announced by no node: none that takes traffic matches {}",
+                selectors.join(" and ")
+            ))
+        })
+    }
+}
+
+/// Message of a condition; empty without it.
+pub(super) fn condition_message<'s>(service: &'s Service, kind: &str) -> &'s str {
+    let mut conditions = service.status.conditions.iter();
+    let condition = conditions.find(|condition| condition.kind == kind);
+    condition.map_or("", |condition| &condition.message)
+}
+
+/// Update of a Service with a load balancer (CCM-02, CCM-10).
+fn assign(service: &Service, assignment: Assignment, findings: &Findings) -> Option<ServiceUpdate> {
+    let adds_finalizer = !has_finalizer(service) && !assignment.addresses.is_empty();
+    let is_assigned =
+        !adds_finalizer && has_result(service, &assignment) && has_addresses(service, &assignment);
+    let has_findings = condition_message(service, ANNOTATIONS_CONDITION) == assignment.findings;
+    let has_announcement_failure =
+        condition_message(service, ANNOUNCED_CONDITION) == assignment.announcement_failure;
+    if is_assigned && has_findings && has_announcement_failure && has_port_states(service, &assignment) {
+        return None;
+    }
+    let mut update = ServiceUpdate {
+        adds_finalizer,
+        ..ServiceUpdate::default()
+    };
+    if !has_findings {
+        update.events_after.extend(findings.events());
+    }
+    if !has_announcement_failure && !assignment.announcement_failure.is_empty() {
+        let message = assignment.announcement_failure.as_str();
+        update
+            .events_after
+            .push(PendingEvent::warning("UnAvailableLoadBalancer", message));
+    }
+    if !is_assigned {
+        if assignment.failure.is_empty() {
+            update.add_ensured_events();
+        } else {
+            let failure = &assignment.failure;
+            let message = format!("Error syncing load balancer: failed to ensure load balancer: {failure}");
+            update
+                .events_after
+                .push(PendingEvent::warning("SyncLoadBalancerFailed", message));
+        }
+    }
+    update.status = Some(StatusChange::Set(assignment));
+    Some(update)
+}
+
+impl ServiceUpdate {
+    /// Adds upstream's Events around the configuration of a load balancer (CCM-02).
+    fn add_ensured_events(&mut self) {
+        self.events_before.push(PendingEvent::normal(
+            "EnsuringLoadBalancer",
+            "Ensuring load balancer",
+        ));
+        self.events_after.push(PendingEvent::normal(
+            "EnsuredLoadBalancer",
+            "Ensured load balancer",
+        ));
+    }
+}
+
+/// Update of a Service without a load balancer (CCM-03).
+fn clean_up(service: &Service) -> Option<ServiceUpdate> {
+    let has_finalizer = has_finalizer(service);
+    let has_condition = |kind: &str| CONDITIONS.contains(&kind);
+    let mut conditions = service.status.conditions.iter();
+    let has_status = !service.status.load_balancer.ingress.is_empty()
+        || conditions.any(|condition| has_condition(&condition.kind));
+    let is_deleted = service.metadata.deletion_timestamp.is_some();
+    if !has_finalizer && (is_deleted || !has_status) {
+        return None;
+    }
+    Some(ServiceUpdate {
+        events_before: vec![PendingEvent::normal(
+            "DeletingLoadBalancer",
+            "Deleting load balancer",
+        )],
+        adds_finalizer: false,
+        // The status of a Service that is being deleted does not matter.
+        status: (has_status && !is_deleted).then_some(StatusChange::Clear),
+        removes_finalizer: has_finalizer,
+        events_after: vec![PendingEvent::normal(
+            "DeletedLoadBalancer",
+            "Deleted load balancer",
+        )],
+    })
+}
+
+/// True if the condition of the status has the result of the assignment.
+fn has_result(service: &Service, assignment: &Assignment) -> bool {
+    let is_success = assignment.failure.is_empty();
+    let status = if is_success { "True" } else { "False" };
+    let mut conditions = service.status.conditions.iter();
+    let condition = conditions.find(|condition| condition.kind == ASSIGNED_CONDITION);
+    condition.is_some_and(|condition| {
+        condition.status == status && (is_success || condition.message == assignment.failure)
+    })
+}
+
+/// True if the status contains the present states of ports.
+fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
+    service.status.load_balancer.ingress.iter().all(|ingress| {
+        let ip = ingress.ip.parse::<IpAddr>().ok();
+        let states = ip.and_then(|ip| assignment.port_states.get(&ip));
+        states.map_or(&[][..], Vec::as_slice) == ingress.ports.as_slice()
+    })
+}
+
+/// True if the status contains the assigned addresses, apart from the states of ports.
+fn has_addresses(service: &Service, assignment: &Assignment) -> bool {
+    let ingress = &service.status.load_balancer.ingress;
+    let hostname = assignment.hostname.as_deref().unwrap_or_default();
+    let are_current = ingress.iter().all(|ingress| {
+        ingress.ip.parse::<IpAddr>().is_ok()
+            && ingress.hostname == hostname
+            && IngressMode::of(ingress) == assignment.mode
+    });
+    are_current && addresses_of(service) == assignment.addresses
+}
+
+/// Adds Events about changes of the Service (CCM-08), which are applied already or by this update.
+fn with_spec_changes(
+    service: &Service,
+    update: Option<ServiceUpdate>,
+    events: Option<Vec<PendingEvent>>,
+) -> Option<ServiceUpdate> {
+    let Some(events) = events else { return update };
+    let mut update = update.unwrap_or_default();
+    let has_reason = |events: &[PendingEvent], reason| events.iter().any(|event| event.reason == reason);
+    let is_failure = has_reason(&update.events_after, "SyncLoadBalancerFailed");
+    let is_ensured = has_reason(&update.events_before, "EnsuringLoadBalancer");
+    if has_finalizer(service) && !is_failure && !is_ensured {
+        update.add_ensured_events();
+    }
+    update.events_before.splice(..0, events);
+    let is_empty = update == ServiceUpdate::default();
+    (!is_empty).then_some(update)
+}

@@ -1,0 +1,84 @@
+//! Changes of a Service that concern its load balancer, and Events about them (CCM-08: upstream's `needsUpdate`).
+
+use api::object::{Protocol, Service};
+
+use super::PendingEvent;
+
+/// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream reports the first
+/// difference only.
+pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<PendingEvent>> {
+    let is_load_balancer = |service: &Service| service.spec.kind == "LoadBalancer";
+    let mut events = Vec::new();
+    if is_load_balancer(old) != is_load_balancer(new) {
+        events.push(PendingEvent::normal(
+            "Type",
+            format!("{} -> {}", old.spec.kind, new.spec.kind),
+        ));
+        return Some(events);
+    }
+    if !is_load_balancer(new) {
+        return None;
+    }
+    let (before, after) = (&old.spec, &new.spec);
+    let mut has_changed = false;
+    let mut differs = |is_different: bool| {
+        has_changed |= is_different;
+        is_different
+    };
+    let list = |items: &[String]| format!("[{}]", items.join(" "));
+    if differs(before.load_balancer_source_ranges != after.load_balancer_source_ranges) {
+        let ranges = [
+            list(&before.load_balancer_source_ranges),
+            list(&after.load_balancer_source_ranges),
+        ];
+        events.push(PendingEvent::normal(
+            "LoadBalancerSourceRanges",
+            ranges.join(" -> "),
+        ));
+    }
+    differs(ports(old) != ports(new));
+    differs(before.session_affinity != after.session_affinity);
+    differs(before.affinity_timeout_seconds() != after.affinity_timeout_seconds());
+    if differs(before.load_balancer_ip != after.load_balancer_ip) {
+        let text = format!("{} -> {}", before.load_balancer_ip, after.load_balancer_ip);
+        events.push(PendingEvent::normal("LoadbalancerIP", text));
+    }
+    if differs(before.external_ips.len() != after.external_ips.len()) {
+        let text = format!(
+            "Count: {} -> {}",
+            before.external_ips.len(),
+            after.external_ips.len()
+        );
+        events.push(PendingEvent::normal("ExternalIP", text));
+    }
+    for address in &after.external_ips {
+        if differs(!before.external_ips.contains(address)) {
+            events.push(PendingEvent::normal("ExternalIP", format!("Added: {address}")));
+        }
+    }
+    differs(old.metadata.annotations != new.metadata.annotations);
+    if differs(before.external_traffic_policy != after.external_traffic_policy) {
+        let text = format!(
+            "{} -> {}",
+            before.external_traffic_policy, after.external_traffic_policy
+        );
+        events.push(PendingEvent::normal("ExternalTrafficPolicy", text));
+    }
+    if differs(before.health_check_node_port != after.health_check_node_port) {
+        let text = format!(
+            "{} -> {}",
+            before.health_check_node_port, after.health_check_node_port
+        );
+        events.push(PendingEvent::normal("HealthCheckNodePort", text));
+    }
+    differs(before.ip_families.len() != after.ip_families.len());
+    has_changed.then_some(events)
+}
+
+/// Fields of ports that upstream compares; target ports are not among them.
+fn ports(service: &Service) -> Vec<(&str, Protocol, u16, u16)> {
+    let ports = service.spec.ports.iter();
+    ports
+        .map(|port| (port.name.as_str(), port.protocol, port.port, port.node_port))
+        .collect()
+}

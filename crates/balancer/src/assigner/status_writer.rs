@@ -1,0 +1,211 @@
+//! Writes of Services, AddressPools and Events.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::object::{AddressPool, AddressPoolUsage, IngressPort, ObjectKey, Resource, Service};
+use client::events::{Correlator, Occurrence};
+use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
+    PendingEvent, ServiceUpdate, StatusChange,
+};
+
+/// Component of Events: upstream's name (CCM-02).
+const COMPONENT: &str = "service-controller";
+
+/// Client, clock and Event aggregation of writes.
+#[derive(Clone)]
+pub(super) struct StatusWriter {
+    pub(super) client: Client,
+    pub(super) clock: WallClock,
+    pub(super) events: Arc<Mutex<Correlator>>,
+}
+
+impl StatusWriter {
+    /// Writes an update. Returns the Service as stored, or `None` if it is deleted. Every write names the resourceVersion on
+    /// which the update is based. A concurrent write is a conflict, and its watch event leads to another update.
+    pub(super) async fn write_update(
+        &self,
+        mut service: Service,
+        update: ServiceUpdate,
+    ) -> Result<Option<Service>, ClientError> {
+        let path = format!(
+            "{}/{}",
+            Service::collection(Some(&service.metadata.namespace)),
+            service.metadata.name
+        );
+        self.record(&service, &update.events_before).await;
+        let mut is_deleted = false;
+        if update.adds_finalizer {
+            let patch = finalizers(&service, true);
+            service = self.patch(&path, MERGE_PATCH, &service, patch).await?;
+        }
+        if let Some(change) = &update.status {
+            let patch = status(change, self.clock.now());
+            service = self
+                .patch(&format!("{path}/status"), STRATEGIC_PATCH, &service, patch)
+                .await?;
+        }
+        if update.removes_finalizer {
+            let patch = finalizers(&service, false);
+            match self.patch(&path, MERGE_PATCH, &service, patch).await {
+                Ok(released) => {
+                    // Without its last finalizer the object is deleted; the response is its last state.
+                    is_deleted = released.metadata.deletion_timestamp.is_some()
+                        && released.metadata.finalizers.is_empty();
+                    service = released;
+                }
+                Err(error) if error.is_not_found() => is_deleted = true,
+                Err(error) => return Err(error),
+            }
+        }
+        self.record(&service, &update.events_after).await;
+        Ok((!is_deleted).then_some(service))
+    }
+
+    /// Writes the usage of a pool.
+    pub(super) async fn write_usage(
+        &self,
+        pool: &AddressPool,
+        usage: &[AddressPoolUsage],
+    ) -> Result<(), ClientError> {
+        let path = format!("{}/{}/status", AddressPool::collection(None), pool.metadata.name);
+        let patch = json!({"metadata": {"uid": pool.metadata.uid}, "status": {"usage": usage}});
+        match self
+            .client
+            .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+            .await
+        {
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    async fn patch(
+        &self,
+        path: &str,
+        kind: &str,
+        service: &Service,
+        mut patch: Value,
+    ) -> Result<Service, ClientError> {
+        patch["metadata"]["uid"] = json!(service.metadata.uid);
+        patch["metadata"]["resourceVersion"] = json!(service.metadata.resource_version);
+        let response = self
+            .client
+            .request(Method::PATCH, path, kind, Some(&patch))
+            .await?;
+        serde_json::from_value(response).map_err(|source| ClientError::Decode {
+            path: path.to_owned(),
+            source,
+        })
+    }
+
+    /// Records Events about a Service. Writes are best effort: a failure is logged and not retried.
+    async fn record(&self, service: &Service, pending: &[PendingEvent]) {
+        let meta = &service.metadata;
+        for event in pending {
+            let occurrence = Occurrence {
+                component: COMPONENT.to_owned(),
+                involved: json!({
+                    "apiVersion": "v1", "kind": "Service",
+                    "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
+                }),
+                namespace: meta.namespace.clone(),
+                is_warning: event.is_warning,
+                reason: event.reason.to_owned(),
+                message: event.message.clone(),
+            };
+            let posting = {
+                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+                events.observe(&occurrence, self.clock.now())
+            };
+            let key = ObjectKey::new(&meta.namespace, &meta.name);
+            let Some(posting) = posting else {
+                tracing::debug!(service = %key, reason = event.reason, "Event dropped: rate limit");
+                continue;
+            };
+            if let Err(error) = client::events::post(&self.client, &meta.namespace, posting).await {
+                tracing::warn!(service = %key, reason = event.reason, %error, "failed to write an Event");
+            }
+        }
+    }
+}
+
+fn finalizers(service: &Service, has_ours: bool) -> Value {
+    let others = service.metadata.finalizers.iter().map(String::as_str);
+    let mut finalizers: Vec<&str> = others.filter(|name| *name != FINALIZER).collect();
+    if has_ours {
+        finalizers.push(FINALIZER);
+    }
+    json!({"metadata": {"finalizers": finalizers}})
+}
+
+/// Strategic merge patch of a status.
+fn status(change: &StatusChange, now: Timestamp) -> Value {
+    let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
+    let (ingress, conditions) = match change {
+        StatusChange::Clear => (Value::Null, CONDITIONS.map(remove).to_vec()),
+        StatusChange::Set(assignment) => {
+            // These conditions are present only while they are false.
+            let unless_empty = |kind: &str, reason: &str, text: &str| match text {
+                "" => remove(kind),
+                text => condition(kind, "False", reason, text, now),
+            };
+            let conditions = vec![
+                assigned_condition(assignment, now),
+                unless_empty(ANNOTATIONS_CONDITION, "NotInForce", &assignment.findings),
+                unless_empty(ANNOUNCED_CONDITION, "NoNode", &assignment.announcement_failure),
+            ];
+            (ingress(assignment), conditions)
+        }
+    };
+    json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})
+}
+
+/// `status.loadBalancer.ingress`.
+fn ingress(assignment: &Assignment) -> Value {
+    if assignment.addresses.is_empty() {
+        return Value::Null;
+    }
+    let entries = assignment.addresses.iter().map(|address| {
+        let ip = address.to_string();
+        let mut entry = json!({"ip": ip, "ipMode": assignment.mode.as_str()});
+        if let Some(hostname) = &assignment.hostname {
+            entry["hostname"] = json!(hostname);
+        }
+        if let Some(states) = assignment.port_states.get(address) {
+            entry["ports"] = states.iter().map(port_state).collect();
+        }
+        entry
+    });
+    entries.collect()
+}
+
+/// Entry of `status.loadBalancer.ingress[].ports`.
+fn port_state(port: &IngressPort) -> Value {
+    let mut value = json!({"port": port.port, "protocol": port.protocol});
+    if let Some(error) = &port.error {
+        value["error"] = json!(error);
+    }
+    value
+}
+
+fn assigned_condition(assignment: &Assignment, now: Timestamp) -> Value {
+    if assignment.failure.is_empty() {
+        let message = "The addresses in status.loadBalancer are assigned";
+        condition(ASSIGNED_CONDITION, "True", "Assigned", message, now)
+    } else {
+        condition(ASSIGNED_CONDITION, "False", "NoAddress", &assignment.failure, now)
+    }
+}
+
+fn condition(kind: &str, status: &str, reason: &str, message: &str, now: Timestamp) -> Value {
+    let time = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    json!({
+        "type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": time,
+    })
+}

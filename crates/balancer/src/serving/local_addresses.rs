@@ -1,0 +1,91 @@
+//! Local addresses of the node: a route for each in the kernel's table `local`. The kernel accepts packets for such an
+//! address although no link has it.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+use netlink::route::{Action, Connection, LinkIndex, LinkName, Route, RouteError};
+
+/// Protocol number of the routes (`rtm_protocol`), above all numbers that `rtnetlink.h` defines.
+const PROTOCOL: u8 = 217;
+
+/// Addresses that this process or its predecessor made local.
+pub struct LocalAddresses {
+    connection: Connection,
+    loopback: LinkIndex,
+    present: BTreeSet<IpAddr>,
+}
+
+impl LocalAddresses {
+    /// Opens a netlink connection and reads the addresses of a predecessor.
+    ///
+    /// # Errors
+    /// The kernel does not list its routes.
+    pub fn open() -> Result<Self, RouteError> {
+        let mut connection = Connection::open()?;
+        let loopback: LinkName = "lo".parse()?;
+        let loopback = connection.link_index(&loopback)?;
+        let routes = connection.local_routes()?.into_iter();
+        let ours = routes.filter(|route| route.protocol == PROTOCOL && is_host_route(route.destination));
+        let present = ours.map(|route| route.destination.addr()).collect();
+        Ok(Self {
+            connection,
+            loopback,
+            present,
+        })
+    }
+
+    /// Present addresses.
+    pub fn present(&self) -> &BTreeSet<IpAddr> {
+        &self.present
+    }
+
+    /// Makes an address local. An existing route of another program stays in place.
+    ///
+    /// # Errors
+    /// The kernel refuses, usually because `CAP_NET_ADMIN` is missing.
+    pub fn add(&mut self, address: IpAddr) -> Result<(), RouteError> {
+        if self.present.contains(&address) {
+            return Ok(());
+        }
+        match self.connection.add_route(&self.route(address)) {
+            Err(error) if !error.is_exists() => Err(error),
+            _ => {
+                self.present.insert(address);
+                Ok(())
+            }
+        }
+    }
+
+    /// Removes a local address.
+    ///
+    /// # Errors
+    /// The kernel refuses; a retry may succeed.
+    pub fn remove(&mut self, address: IpAddr) -> Result<(), RouteError> {
+        if !self.present.contains(&address) {
+            return Ok(());
+        }
+        match self.connection.delete_route(&self.route(address)) {
+            Err(error) if !error.is_absent() => Err(error),
+            _ => {
+                self.present.remove(&address);
+                Ok(())
+            }
+        }
+    }
+
+    fn route(&self, address: IpAddr) -> Route {
+        Route {
+            protocol: PROTOCOL,
+            ..Route::new(IpNet::from(address), Action::Local(self.loopback))
+        }
+    }
+}
+
+fn is_host_route(destination: IpNet) -> bool {
+    destination.prefix_len() == destination.max_prefix_len()
+}
+
+#[cfg(test)]
+mod tests;

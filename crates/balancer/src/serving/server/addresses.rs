@@ -1,0 +1,115 @@
+//! Addresses of the node: those that it announces, those of a predecessor process, and those that drain.
+
+use std::time::Duration;
+
+use netlink::route::RouteError;
+use tokio::time::Instant;
+
+use crate::serving::Addresses;
+use crate::serving::draining_addresses::DrainingAddresses;
+use crate::serving::local_addresses::LocalAddresses;
+use crate::serving::state::OwnedAddresses;
+
+/// Time after the start of the announcer for which addresses of a predecessor process count as owned: the time in which the
+/// announcer acquires them again. The announcer starts when that of the predecessor has ended, which lasts as long as its
+/// connections.
+const INHERITED_FOR: Duration = Duration::from_secs(10);
+
+/// Addresses of the node, and their local routes.
+pub(super) struct NodeAddresses {
+    local: LocalAddresses,
+    inherited: Option<InheritedAddresses>,
+    draining: DrainingAddresses,
+}
+
+/// Addresses that a predecessor process made local.
+struct InheritedAddresses {
+    addresses: Addresses,
+    /// End of their validity; `None` until the announcer starts.
+    until: Option<Instant>,
+}
+
+impl NodeAddresses {
+    /// Opens the local addresses. Returns the addresses that the node owns at the start.
+    pub(super) fn open(has_announcer: bool) -> Result<(Self, OwnedAddresses), RouteError> {
+        let local = LocalAddresses::open()?;
+        let inherited = has_announcer.then(|| InheritedAddresses {
+            addresses: local.present().clone(),
+            until: None,
+        });
+        let owned = match &inherited {
+            None => OwnedAddresses::All,
+            Some(inherited) => OwnedAddresses::These(inherited.addresses.clone()),
+        };
+        let this = Self {
+            local,
+            inherited,
+            draining: DrainingAddresses::default(),
+        };
+        Ok((this, owned))
+    }
+
+    /// Addresses to serve: announced, inherited and draining ones. `busy` returns addresses with open connections.
+    pub(super) fn update(
+        &mut self,
+        now: Instant,
+        announced: Option<Addresses>,
+        busy: impl FnOnce() -> Addresses,
+    ) -> OwnedAddresses {
+        if let Some(inherited) = &mut self.inherited {
+            if inherited.until.is_none() && announced.is_some() {
+                inherited.until = Some(now + INHERITED_FOR);
+            }
+            if inherited.until.is_some_and(|until| until <= now) {
+                self.inherited = None;
+            }
+        }
+        let mut addresses = announced.unwrap_or_default();
+        self.draining.update(now, &addresses, busy);
+        addresses.extend(self.draining.iter());
+        if let Some(inherited) = &self.inherited {
+            addresses.extend(&inherited.addresses);
+        }
+        OwnedAddresses::These(addresses)
+    }
+
+    /// Makes addresses local. Failures are logged.
+    pub(super) fn add(&mut self, addresses: &Addresses) {
+        for address in addresses {
+            if let Err(error) = self.local.add(*address) {
+                tracing::error!(%address, %error, "failed to make an address local; clients cannot connect to it");
+            }
+        }
+    }
+
+    /// Removes local addresses except `addresses` and inherited ones. Failures are logged and retried at the next change.
+    pub(super) fn remove_others(&mut self, addresses: &Addresses) {
+        let inherited = self.inherited.as_ref().map(|inherited| &inherited.addresses);
+        let others = self.local.present().difference(addresses).copied();
+        let others: Vec<_> = others
+            .filter(|address| inherited.is_none_or(|inherited| !inherited.contains(address)))
+            .collect();
+        for address in others {
+            if let Err(error) = self.local.remove(address) {
+                tracing::warn!(%address, %error, "failed to remove a local address");
+            }
+        }
+    }
+
+    /// Removes all local addresses.
+    pub(super) fn remove_all(&mut self) {
+        self.inherited = None;
+        self.remove_others(&Addresses::new());
+    }
+
+    /// Addresses of other nodes with connections here.
+    pub(super) fn draining(&self) -> &DrainingAddresses {
+        &self.draining
+    }
+
+    /// Time of the next call of [`NodeAddresses::update`], if one is due.
+    pub(super) fn next_wake(&self) -> Option<Instant> {
+        let inherited = self.inherited.as_ref().and_then(|inherited| inherited.until);
+        inherited.into_iter().chain(self.draining.next_check()).min()
+    }
+}

@@ -1,0 +1,95 @@
+//! Events about Services that the edge cannot serve, and the faults of their ports.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::object::ObjectKey;
+use client::{Client, WallClock};
+use edge::Faults;
+
+use crate::edge_report::PortFault;
+use crate::event_recorder::{EventRecorder, ServiceEvent};
+use crate::serving::draining_addresses::DrainingAddresses;
+use crate::serving::faults::{RecordedMessages, messages, port_faults};
+use crate::serving::state::EdgeState;
+
+/// Component of Events.
+const COMPONENT: &str = "portolan-edge";
+
+/// Events and port faults of Services.
+pub(super) struct FaultEvents {
+    events: EventRecorder,
+    recorded: RecordedMessages,
+    /// Services whose faults may have changed.
+    pending: BTreeSet<ObjectKey>,
+    /// Services with faults of the edge.
+    faulty: BTreeSet<ObjectKey>,
+    /// Faults of ports, for each Service that has any.
+    port_faults: BTreeMap<ObjectKey, Vec<PortFault>>,
+}
+
+impl FaultEvents {
+    pub(super) fn new(client: Client) -> Self {
+        Self {
+            events: EventRecorder::new(client, WallClock::system(), COMPONENT),
+            recorded: RecordedMessages::default(),
+            pending: BTreeSet::new(),
+            faulty: BTreeSet::new(),
+            port_faults: BTreeMap::new(),
+        }
+    }
+
+    /// Marks Services whose settings changed.
+    pub(super) fn enqueue(&mut self, services: BTreeSet<ObjectKey>) {
+        self.pending.extend(services);
+    }
+
+    /// Marks the Services with new and with resolved faults.
+    pub(super) fn faults_changed(&mut self, faults: &Faults) {
+        let faulty: BTreeSet<ObjectKey> = messages(faults).into_keys().collect();
+        self.pending.extend(faulty.union(&self.faulty).cloned());
+        self.faulty = faulty;
+    }
+
+    /// Faults of ports of all Services.
+    pub(super) fn port_faults(&self) -> impl Iterator<Item = &PortFault> {
+        self.port_faults.values().flatten()
+    }
+
+    /// Records Events about marked Services and updates their port faults.
+    pub(super) fn record(&mut self, state: &EdgeState, draining: &DrainingAddresses, faults: &Faults) {
+        if self.pending.is_empty() {
+            return;
+        }
+        let mut messages = messages(faults);
+        for key in std::mem::take(&mut self.pending) {
+            let served = state.service(&key).map(|served| {
+                let mut addresses = state.addresses_of(served);
+                // The new owner reports about an address that moved away.
+                addresses.retain(|address| !draining.contains(*address));
+                (served, addresses)
+            });
+            let Some((served, addresses)) = served.filter(|(_, addresses)| !addresses.is_empty()) else {
+                self.recorded.replace(&key, BTreeSet::new());
+                self.port_faults.remove(&key);
+                continue;
+            };
+            let mut of_service = messages.remove(&key).unwrap_or_default();
+            of_service.extend(state.problems(&key).iter().cloned());
+            for message in self.recorded.replace(&key, of_service) {
+                self.events.record(ServiceEvent {
+                    service: &key,
+                    uid: &served.service.metadata.uid,
+                    is_warning: true,
+                    reason: "EdgeDegraded",
+                    message,
+                });
+            }
+            let port_faults = port_faults(served, &addresses, faults);
+            if port_faults.is_empty() {
+                self.port_faults.remove(&key);
+            } else {
+                self.port_faults.insert(key, port_faults);
+            }
+        }
+    }
+}

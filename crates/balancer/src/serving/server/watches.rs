@@ -1,0 +1,103 @@
+//! Watches of the edge server.
+
+use std::future::pending;
+
+use api::object::{EndpointSlice, Node, Service};
+use client::{Client, Event, Query, watch};
+use tokio::sync::mpsc::Receiver;
+
+use crate::serving::state::EdgeState;
+
+/// Capacity of the channel between a watch and the loop.
+const WATCH_EVENTS_MAX: usize = 1_024;
+
+/// Watches of the own Node, of Services and of EndpointSlices.
+pub(super) struct Watches {
+    client: Client,
+    /// The own Node, for its zone.
+    pub(super) node: Receiver<Event<Node>>,
+    pub(super) services: Receiver<Event<Service>>,
+    has_services: bool,
+    /// Open only while there are Services of the edge: most clusters have none, and many EndpointSlices.
+    pub(super) slices: Option<Receiver<Event<EndpointSlice>>>,
+    has_slices: bool,
+}
+
+impl Watches {
+    pub(super) fn start(client: &Client, node_name: &str) -> Self {
+        let own_node = Query {
+            field_selector: format!("metadata.name={node_name}"),
+            ..Query::default()
+        };
+        Self {
+            client: client.clone(),
+            node: watch(client, own_node).into_channel(WATCH_EVENTS_MAX),
+            services: watch(client, Query::default()).into_channel(WATCH_EVENTS_MAX),
+            has_services: false,
+            slices: None,
+            has_slices: false,
+        }
+    }
+
+    /// True if the initial lists of all necessary kinds are complete.
+    pub(super) fn are_synced(&self, state: &EdgeState) -> bool {
+        self.has_services && (self.has_slices || !state.has_services())
+    }
+
+    /// Opens or closes the watch of EndpointSlices.
+    pub(super) fn follow_slices(&mut self, state: &mut EdgeState) {
+        if state.has_services() && self.slices.is_none() {
+            self.slices = Some(watch(&self.client, Query::default()).into_channel(WATCH_EVENTS_MAX));
+        } else if !state.has_services() && self.slices.is_some() {
+            self.slices = None;
+            self.has_slices = false;
+            state.clear_slices();
+        }
+    }
+
+    pub(super) fn apply_service(&mut self, event: Event<Service>, state: &mut EdgeState) {
+        match event {
+            Event::Applied(service) => state.service_applied(service),
+            Event::Deleted(key) => state.service_deleted(&key),
+            Event::Synced => self.has_services = true,
+            Event::Malformed { key, error } => {
+                tracing::error!(service = %key, error, "malformed Service ignored");
+            }
+        }
+    }
+
+    pub(super) fn apply_slice(&mut self, event: Event<EndpointSlice>, state: &mut EdgeState) {
+        match event {
+            Event::Applied(slice) => state.slice_applied(slice),
+            Event::Deleted(key) => state.slice_deleted(&key),
+            Event::Synced => self.has_slices = true,
+            Event::Malformed { key, error } => {
+                tracing::error!(slice = %key, error, "malformed EndpointSlice ignored");
+            }
+        }
+    }
+
+    /// Applies events that are ready, at most `max` of each kind.
+    pub(super) fn apply_ready(&mut self, max: usize, state: &mut EdgeState) {
+        for _ in 0..max {
+            let Ok(event) = self.services.try_recv() else {
+                break;
+            };
+            self.apply_service(event, state);
+        }
+        for _ in 0..max {
+            let Some(Ok(event)) = self.slices.as_mut().map(Receiver::try_recv) else {
+                break;
+            };
+            self.apply_slice(event, state);
+        }
+    }
+}
+
+/// The next event of a watch; never resolves while it is closed.
+pub(super) async fn next<T>(events: &mut Option<Receiver<T>>) -> Option<T> {
+    match events {
+        Some(events) => events.recv().await,
+        None => pending().await,
+    }
+}

@@ -1,0 +1,336 @@
+//! Caches of the edge server, and the edge's settings as a pure function of Services, EndpointSlices, Secrets and the
+//! addresses of the node. Only the settings of changed Services are rebuilt.
+
+mod build;
+
+use std::collections::{BTreeSet, HashMap};
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use api::object::{Condition, EndpointSlice, ObjectKey, Service};
+use edge::settings::{ServiceName, Settings, Stickiness};
+
+use super::certificates::Certificates;
+use super::secret::SecretError;
+use super::{Addresses, Buckets};
+use crate::annotations::value::SecretName;
+use crate::annotations::{self, EdgeSpec};
+use crate::assigner::{ASSIGNED_CONDITION, IngressMode};
+
+#[cfg(test)]
+mod tests;
+
+/// Properties of the node that do not change while the process runs.
+#[derive(Clone, Debug)]
+pub(super) struct NodeProperties {
+    /// Name of the Node.
+    pub(super) name: Arc<str>,
+    /// Set if access logs can be written to a directory.
+    pub(super) has_log_directory: bool,
+    /// Buckets of access logs.
+    pub(super) buckets: Buckets,
+}
+
+/// Addresses that this node owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum OwnedAddresses {
+    /// Listed addresses.
+    These(Addresses),
+    /// All addresses.
+    All,
+}
+
+impl OwnedAddresses {
+    fn contain(&self, address: IpAddr) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(addresses) => addresses.contains(&address),
+        }
+    }
+}
+
+/// Service of the edge.
+#[derive(Debug)]
+pub(super) struct ServedService {
+    /// The Service.
+    pub(super) service: Service,
+    /// Configuration that its annotations select.
+    pub(super) spec: EdgeSpec,
+    /// Addresses, on whichever node.
+    addresses: Addresses,
+}
+
+impl ServedService {
+    /// True if sticky sessions use cookies.
+    fn has_cookies(&self) -> bool {
+        matches!(self.spec.policy.stickiness, Stickiness::Cookie { .. })
+    }
+
+    /// Secrets of its TLS listeners.
+    fn secrets(&self) -> impl Iterator<Item = ObjectKey> + '_ {
+        let own = self.service.metadata.namespace.as_str();
+        let mut listeners = self.spec.listeners.iter();
+        let has_tls = listeners.any(|listener| listener.frontend.has_tls());
+        let names = self.spec.certificates.iter().filter(move |_| has_tls);
+        names.map(move |SecretName { namespace, name }| {
+            ObjectKey::new(namespace.as_deref().unwrap_or(own), name)
+        })
+    }
+}
+
+/// State of the Secret with the key of sticky-session cookies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum CookieSecret {
+    /// Not read yet.
+    Unread,
+    /// Not usable.
+    Missing(SecretError),
+    /// Read.
+    Present,
+}
+
+/// Caches and settings.
+#[derive(Debug)]
+pub(super) struct EdgeState {
+    node: NodeProperties,
+    owned: OwnedAddresses,
+    services: HashMap<ObjectKey, ServedService>,
+    /// EndpointSlices by Service.
+    slices: HashMap<ObjectKey, HashMap<ObjectKey, EndpointSlice>>,
+    /// Service of each EndpointSlice.
+    slice_owners: HashMap<ObjectKey, ObjectKey>,
+    /// Secrets with certificates.
+    pub(super) certificates: Certificates,
+    cookie_secret: CookieSecret,
+    /// Services to rebuild.
+    changed: BTreeSet<ObjectKey>,
+    settings: Settings,
+    /// Problems by Service that the edge itself cannot detect.
+    problems: HashMap<ObjectKey, Vec<String>>,
+}
+
+impl EdgeState {
+    /// Creates a state with empty caches.
+    pub(super) fn new(node: NodeProperties, owned: OwnedAddresses) -> Self {
+        Self {
+            node,
+            owned,
+            services: HashMap::new(),
+            slices: HashMap::new(),
+            slice_owners: HashMap::new(),
+            certificates: Certificates::default(),
+            cookie_secret: CookieSecret::Unread,
+            changed: BTreeSet::new(),
+            settings: Settings::new(),
+            problems: HashMap::new(),
+        }
+    }
+
+    /// Adds or replaces a Service.
+    pub(super) fn service_applied(&mut self, service: Service) {
+        let key = service.metadata.key();
+        let addresses = edge_addresses(&service);
+        let reading = annotations::read(&service);
+        // The assigner withdraws the address of such a Service. Until then no client is served, rather than all.
+        let is_enforced = reading.restrictions.reason_to_withhold(true).is_none();
+        match reading.edge.filter(|_| is_enforced && !addresses.is_empty()) {
+            None => self.service_deleted(&key),
+            Some(spec) => {
+                let served = ServedService {
+                    service,
+                    spec,
+                    addresses,
+                };
+                self.services.insert(key.clone(), served);
+                self.changed.insert(key);
+            }
+        }
+    }
+
+    /// Removes a Service.
+    pub(super) fn service_deleted(&mut self, key: &ObjectKey) {
+        if self.services.remove(key).is_some() {
+            self.changed.insert(key.clone());
+        }
+    }
+
+    /// Adds or replaces an EndpointSlice.
+    pub(super) fn slice_applied(&mut self, slice: EndpointSlice) {
+        let key = slice.metadata.key();
+        let owner = slice
+            .service_name()
+            .map(|name| ObjectKey::new(&slice.metadata.namespace, name));
+        if self.slice_owners.get(&key) != owner.as_ref() {
+            self.slice_deleted(&key);
+        }
+        let Some(owner) = owner else { return };
+        self.slice_owners.insert(key.clone(), owner.clone());
+        self.slices.entry(owner.clone()).or_default().insert(key, slice);
+        self.mark_changed(owner);
+    }
+
+    /// Removes an EndpointSlice.
+    pub(super) fn slice_deleted(&mut self, key: &ObjectKey) {
+        let Some(owner) = self.slice_owners.remove(key) else {
+            return;
+        };
+        if let Some(slices) = self.slices.get_mut(&owner) {
+            slices.remove(key);
+            if slices.is_empty() {
+                self.slices.remove(&owner);
+            }
+        }
+        self.mark_changed(owner);
+    }
+
+    /// Drops all EndpointSlices, after their watch ended.
+    pub(super) fn clear_slices(&mut self) {
+        self.slices.clear();
+        self.slice_owners.clear();
+    }
+
+    /// Replaces the addresses of this node.
+    pub(super) fn set_owned(&mut self, owned: OwnedAddresses) {
+        if self.owned == owned {
+            return;
+        }
+        let before = std::mem::replace(&mut self.owned, owned);
+        let moved = self.services.iter().filter(|(_, served)| {
+            let mut addresses = served.addresses.iter();
+            addresses.any(|address| before.contain(*address) != self.owned.contain(*address))
+        });
+        self.changed.extend(moved.map(|(key, _)| key.clone()));
+    }
+
+    /// Marks the Services that refer to a changed Secret.
+    pub(super) fn secret_changed(&mut self, secret: &ObjectKey) {
+        let affected = self
+            .services
+            .iter()
+            .filter(|(_, served)| served.secrets().any(|name| name == *secret));
+        self.changed.extend(affected.map(|(key, _)| key.clone()));
+    }
+
+    /// Sets the state of the Secret of cookies.
+    pub(super) fn set_cookie_secret(&mut self, cookie_secret: CookieSecret) {
+        if self.cookie_secret == cookie_secret {
+            return;
+        }
+        self.cookie_secret = cookie_secret;
+        let affected = self.services.iter().filter(|(_, served)| served.has_cookies());
+        self.changed.extend(affected.map(|(key, _)| key.clone()));
+    }
+
+    /// True if the Secret of cookies was read, successfully or not.
+    pub(super) fn has_read_cookie_secret(&self) -> bool {
+        self.cookie_secret != CookieSecret::Unread
+    }
+
+    /// True if a Service on this node uses cookies.
+    pub(super) fn uses_cookies(&self) -> bool {
+        let mut here = self.services.values().filter(|served| self.is_here(served));
+        here.any(ServedService::has_cookies)
+    }
+
+    /// True if there are Services of the edge, on whichever node.
+    pub(super) fn has_services(&self) -> bool {
+        !self.services.is_empty()
+    }
+
+    /// A Service of the edge.
+    pub(super) fn service(&self, key: &ObjectKey) -> Option<&ServedService> {
+        self.services.get(key)
+    }
+
+    /// Addresses of this node that are served, as of the last [`EdgeState::rebuild`].
+    pub(super) fn addresses(&self) -> Addresses {
+        let all = self.settings.values().flat_map(|settings| &settings.addresses);
+        all.copied().collect()
+    }
+
+    /// Addresses of a Service that this node owns.
+    pub(super) fn addresses_of(&self, served: &ServedService) -> Addresses {
+        let all = served.addresses.iter().copied();
+        all.filter(|address| self.owned.contain(*address)).collect()
+    }
+
+    /// Secrets with certificates that Services on this node refer to.
+    pub(super) fn secrets(&self) -> BTreeSet<ObjectKey> {
+        let here = self.services.values().filter(|served| self.is_here(served));
+        here.flat_map(ServedService::secrets).collect()
+    }
+
+    /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread stays pending, so
+    /// that no client meets a missing certificate or loses its backend because a cookie cannot be decoded yet.
+    pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
+        let (complete, pending) = std::mem::take(&mut self.changed)
+            .into_iter()
+            .partition::<BTreeSet<ObjectKey>, _>(|key| self.has_secrets(key));
+        self.changed = pending;
+        for key in &complete {
+            let name = ServiceName {
+                namespace: Arc::clone(&key.namespace),
+                name: Arc::clone(&key.name),
+            };
+            match self.services.get(key).filter(|served| self.is_here(served)) {
+                None => {
+                    self.settings.remove(&name);
+                    self.problems.remove(key);
+                }
+                Some(served) => {
+                    let (settings, problems) = self.build(key, served);
+                    self.problems.insert(key.clone(), problems);
+                    if self.settings.get(&name).is_none_or(|before| **before != settings) {
+                        self.settings.insert(name, Arc::new(settings));
+                    }
+                }
+            }
+        }
+        complete
+    }
+
+    /// Settings of the edge, as of the last [`EdgeState::rebuild`].
+    pub(super) fn settings(&self) -> &Settings {
+        &self.settings
+    }
+
+    /// Problems of a Service, as of the last [`EdgeState::rebuild`], for Events.
+    pub(super) fn problems(&self, key: &ObjectKey) -> &[String] {
+        self.problems.get(key).map_or(&[], Vec::as_slice)
+    }
+
+    fn mark_changed(&mut self, service: ObjectKey) {
+        if self.services.contains_key(&service) {
+            self.changed.insert(service);
+        }
+    }
+
+    fn is_here(&self, served: &ServedService) -> bool {
+        served
+            .addresses
+            .iter()
+            .any(|address| self.owned.contain(*address))
+    }
+
+    /// True if all Secrets of a Service on this node were read.
+    fn has_secrets(&self, key: &ObjectKey) -> bool {
+        let served = self.services.get(key).filter(|served| self.is_here(served));
+        served.is_none_or(|served| {
+            let has_certificates = served.secrets().all(|secret| self.certificates.is_read(&secret));
+            has_certificates && (self.has_read_cookie_secret() || !served.has_cookies())
+        })
+    }
+}
+
+/// Addresses of a Service that the edge serves: assigned by the assigner, with mode Proxy.
+fn edge_addresses(service: &Service) -> Addresses {
+    let is_assigned =
+        |condition: &Condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True";
+    let is_served = service.spec.kind == "LoadBalancer" && service.status.conditions.iter().any(is_assigned);
+    if !is_served || service.metadata.deletion_timestamp.is_some() {
+        return Addresses::new();
+    }
+    let ingress = service.status.load_balancer.ingress.iter();
+    let proxied = ingress.filter(|ingress| IngressMode::of(ingress) == IngressMode::Proxy);
+    proxied.filter_map(|ingress| ingress.ip.parse().ok()).collect()
+}
