@@ -1,11 +1,11 @@
-//! Pages of the documentation: table of contents and links.
+//! Pages of the documentation: table of contents, links and named source files.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use crate::assert_none;
-use crate::sources::root;
+use crate::sources::{root, rust_files};
 
 /// Folder of the book.
 const BOOK: &str = "docs";
@@ -13,6 +13,8 @@ const BOOK: &str = "docs";
 const SUMMARY: &str = "docs/SUMMARY.md";
 /// Beginnings of links that leave the tree.
 const REMOTE_LINKS: [&str; 3] = ["http://", "https://", "mailto:"];
+/// Folders of source files that pages name.
+const SOURCE_FOLDERS: [&str; 4] = ["bench", "crates", "fuzz", "tools"];
 
 /// A Markdown file of the workspace.
 struct Page {
@@ -81,6 +83,13 @@ fn links(text: &str) -> Vec<String> {
     targets
 }
 
+/// Names of Rust files in the code spans of a page.
+fn source_names(text: &str) -> impl Iterator<Item = &str> {
+    prose(text)
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .filter(|span| span.ends_with(".rs"))
+}
+
 /// Anchor of a heading, as GitHub and mdBook derive it.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|character| match character {
@@ -145,6 +154,24 @@ fn the_table_of_contents_has_every_page() {
         .map(|page| format!("{SUMMARY} does not list {}", page.path.display()))
         .collect::<Vec<_>>();
     assert_none("table of contents", &violations);
+}
+
+#[test]
+fn named_source_files_exist() {
+    let files = SOURCE_FOLDERS
+        .iter()
+        .flat_map(|folder| rust_files(folder))
+        .map(|source| source.path)
+        .collect::<Vec<_>>();
+    let mut violations = Vec::new();
+    for page in pages() {
+        for name in source_names(&page.text) {
+            if !files.iter().any(|file| file.ends_with(name)) {
+                violations.push(format!("{}: {name}", page.path.display()));
+            }
+        }
+    }
+    assert_none("source files that pages name", &violations);
 }
 
 #[test]
