@@ -1,104 +1,182 @@
-//! The command line: subcommands and what they have in common.
+//! The command line: subcommands, their groups in `--help`, and global flags.
 
-use std::io::Write;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Parser, Subcommand};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::commands;
 use crate::logging::LogFlags;
+use crate::output;
+
+/// Heading of the flags that each subcommand has.
+const GLOBAL_FLAGS: &str = "Global flags";
+/// Groups of subcommands in `portolan --help`, in their order.
+const GROUPS: [(&str, &[&str]); 5] = [
+    (
+        "Run a cluster",
+        &["up", "join", "leave", "token", "service", "playground"],
+    ),
+    (
+        "Run one component",
+        &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
+    ),
+    ("Administer", &["backend", "store", "kubeconfig"]),
+    ("Inspect", &["status", "plan", "env"]),
+    ("Other commands", &["completions", "man", "version"]),
+];
 
 /// Everything behind Kubernetes' `kind: Service`, in one binary.
 #[derive(Debug, Parser)]
-#[command(name = "portolan", version, propagate_version = true, max_term_width = 110)]
+#[command(
+    name = "portolan",
+    version,
+    propagate_version = true,
+    max_term_width = 110,
+    disable_help_flag = true,
+    disable_version_flag = true
+)]
 pub struct Cli {
-    /// What to log and how.
-    #[command(flatten)]
-    pub log: LogFlags,
-    /// Subcommand to execute.
+    /// Subcommand to run.
     #[command(subcommand)]
     pub command: Command,
+    /// Flags of all subcommands.
+    #[command(flatten)]
+    pub global: GlobalFlags,
 }
 
-/// The subcommands, in the order in which `--help` lists them.
+/// Flags that each subcommand has.
+#[derive(Debug, Args)]
+#[command(next_help_heading = GLOBAL_FLAGS)]
+pub struct GlobalFlags {
+    /// Flags of the log.
+    #[command(flatten)]
+    pub log: LogFlags,
+    /// Print help
+    #[arg(long, short, global = true, action = ArgAction::HelpShort)]
+    help: Option<bool>,
+    /// Print the version
+    #[arg(long, short = 'V', global = true, action = ArgAction::Version)]
+    version: Option<bool>,
+}
+
+/// Subcommands, in the order of [`GROUPS`].
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run all of it on this machine: API, controllers, proxy, DNS and agent
+    /// Run a cluster on this host: API server, controllers, proxy, DNS, load balancing and agent
     Up(Box<commands::up::Flags>),
-    /// Run this machine as a node of a cluster that `portolan up` made on another: proxy, DNS and agent
+    /// Add this host as a node to a cluster that `portolan up` runs
     Join(Box<commands::join::Flags>),
-    /// Take this machine out of its cluster: its Pods end first
+    /// Drain this node and remove it from its cluster
     Leave(commands::leave::Flags),
-    /// Make, list and revoke the tokens that machines join with
+    /// Create, list and revoke the tokens with which nodes join
     #[command(subcommand)]
     Token(commands::token::Command),
-    /// Say how each part of `portolan up` or `portolan join` is, and why if it is not well
-    Status(commands::status::Flags),
     /// Run `portolan up` or `portolan join` as a systemd service
     #[command(subcommand)]
     Service(commands::service::Command),
-    /// Run a cluster in a box: nodes, Pods and a client outside, all in network namespaces
+    /// Run a cluster in network namespaces of this host and check the examples
     Playground(commands::playground::Flags),
-    /// Serve the Kubernetes API from an embedded store
+    /// Serve the Kubernetes API
     Apiserver(commands::apiserver::Flags),
-    /// Keep Endpoints and EndpointSlices, collect garbage, give Pods to Nodes
+    /// Run the controllers: EndpointSlices, Endpoints, Deployments, scheduler, Nodes and others
     Controllers(commands::controllers::Flags),
-    /// Give Services of type LoadBalancer their addresses
+    /// Assign, announce and serve the addresses of Services of type LoadBalancer
     Balancer(commands::balancer::Flags),
-    /// Put Services into force in this machine's kernel
+    /// Implement Services in the kernel of this node (replaces kube-proxy)
     Proxy(Box<commands::proxy::Flags>),
-    /// Compute what a node would do with the Services and EndpointSlices in a file
-    Plan(commands::plan::Flags),
-    /// Answer DNS for the cluster
+    /// Serve cluster DNS (replaces CoreDNS)
     Dns(Box<commands::dns::Flags>),
-    /// Run this Node's Pods as processes
+    /// Run the Pods of this node as processes
     Agent(commands::agent::Flags),
-    /// Put addresses that are no Pods behind a Service, and keep watch over their health
+    /// Add, list and remove non-Pod backends of a Service, with health checks
     #[command(subcommand)]
     Backend(commands::backend::Command),
-    /// Print the environment of a Pod's containers, and which Service each variable is from
-    Env(commands::env::Flags),
-    /// Copy, snapshot, restore and verify the API server's data
+    /// Copy, snapshot, restore, verify and re-encrypt the data of the API server
     Store(commands::store::Flags),
-    /// Print the kubeconfig of a component or a person, with a certificate of the cluster's authority
+    /// Print the kubeconfig of a component or user, or edit the kubeconfig of kubectl
     Kubeconfig(commands::kubeconfig::Flags),
-    /// Print completions for a shell
-    Completions(commands::reference::CompletionFlags),
+    /// Show the health of each component of `portolan up` or `portolan join`
+    Status(commands::status::Flags),
+    /// Compute the proxy decisions of a node from a file, without a cluster
+    Plan(commands::plan::Flags),
+    /// Print the environment variables of the containers of a Pod, with their sources
+    Env(commands::env::Flags),
+    /// Print shell completions
+    Completions(commands::completions::Flags),
     /// Write the manual pages
-    Man(commands::reference::ManualFlags),
+    Man(commands::man::Flags),
     /// Print the version
     Version,
 }
 
-/// Parses the command line. A bad value gets one clear line and exit code 2; `--help` and `--version`
-/// are printed and end well.
+/// Returns the definition of the command line, with the subcommands in groups.
+pub fn command() -> clap::Command {
+    let command = Cli::command();
+    let heading = command.get_styles().get_header();
+    let groups = GROUPS.map(|(title, names)| {
+        let lines = names.iter().filter_map(|name| {
+            let about = command.find_subcommand(name)?.get_about()?;
+            Some(format!("  {name:<13}{about}\n"))
+        });
+        format!("{heading}{title}:{heading:#}\n{}\n", lines.collect::<String>())
+    });
+    let template = format!(
+        "{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{}{heading}{GLOBAL_FLAGS}:{heading:#}\n{{options}}\n\n\
+         Use `portolan COMMAND --help` for the flags of a command.",
+        groups.concat()
+    );
+    command.help_template(template)
+}
+
+/// Parses the command line of this process. Prints help and version to standard output, and errors as one line.
+///
+/// # Errors
+///
+/// The exit code of the process if no subcommand is to run.
 pub fn parse() -> Result<Cli, ExitCode> {
-    Cli::try_parse().map_err(|error| {
+    let matches = command().try_get_matches();
+    let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
+    cli.map_err(|error| {
         if !error.use_stderr() {
-            say(&error.to_string());
+            output::print(&error.to_string());
             return ExitCode::SUCCESS;
         }
         if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
             eprint!("{error}");
         } else {
-            eprintln!("portolan: {} (see portolan --help)", one_line(&error.to_string()));
+            eprintln!("portolan: {} ({})", one_line(&error.to_string()), help_hint());
         }
         ExitCode::from(crate::EXIT_USAGE)
     })
 }
 
-/// Prints to standard output. A reader that has gone, as in `portolan --help | head`, is no fault.
-pub fn say(text: &str) {
-    let mut output = std::io::stdout().lock();
-    if let Err(error) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
-        tracing::debug!(%error, "nobody reads the standard output");
-    }
+/// Returns the hint at the help of the subcommand that this process was started with.
+pub fn help_hint() -> String {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    format!("see {} --help", subcommand_path(&command(), &arguments))
 }
 
-/// What is wrong, without the usage and tips that follow behind an empty line.
+/// Returns the names of the program and of the subcommands at the start of its arguments.
+fn subcommand_path(command: &clap::Command, arguments: &[String]) -> String {
+    let mut path = command.get_name().to_owned();
+    let mut at = command;
+    for argument in arguments.iter().filter(|argument| !argument.starts_with('-')) {
+        let Some(subcommand) = at.find_subcommand(argument) else {
+            break;
+        };
+        path.push_str(&format!(" {}", subcommand.get_name()));
+        at = subcommand;
+    }
+    path
+}
+
+/// Returns the message of an error as one line, without the usage and the tips after the first empty line.
 fn one_line(error: &str) -> String {
-    let said = error.lines().take_while(|line| !line.is_empty());
-    let line = said.map(str::trim).collect::<Vec<_>>().join(" ");
+    let message = error.lines().take_while(|line| !line.is_empty());
+    let line = message.map(str::trim).collect::<Vec<_>>().join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,51 +1,50 @@
-//! Logs: readable on a terminal, JSON otherwise.
+//! Logs: text on a terminal, JSON otherwise.
 
 use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
 
-/// Flags of every subcommand that logs.
+/// Flags of the log, for all subcommands.
 #[derive(Debug, Args)]
 pub struct LogFlags {
-    /// What to log: error, warn, info, debug or trace, or a filter like `proxy=debug,info`
+    /// Level: error, warn, info, debug, trace, or a filter like `proxy=debug,info`
     #[arg(long, global = true, default_value = "info", value_name = "FILTER", value_parser = filter)]
     pub log_level: String,
-    /// How to log; `auto` is text on a terminal and JSON otherwise
+    /// Format of log lines
     #[arg(long, global = true, default_value = "auto", value_name = "FORMAT")]
     pub logging_format: Format,
 }
 
-/// The form of log lines.
+/// Format of log lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// Text on a terminal, JSON otherwise
     Auto,
-    /// One readable line an event
+    /// One line of text per event
     Text,
-    /// One JSON object an event
+    /// One JSON object per event
     Json,
 }
 
 /// Starts logging to standard error.
 pub fn start(flags: &LogFlags) {
-    let terminal = std::io::stderr().is_terminal();
+    let is_terminal = std::io::stderr().is_terminal();
     let filter = EnvFilter::new(&flags.log_level);
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)
-        // Complaints about a log that nobody reads any more would go to the same closed pipe, and panic.
+        // An error about a closed log would be written to the same closed pipe, and panic.
         .log_internal_errors(false)
         .with_writer(std::io::stderr);
-    let text = flags.logging_format == Format::Text || (flags.logging_format == Format::Auto && terminal);
-    if text {
-        builder.with_ansi(terminal).with_target(false).init();
+    let is_text =
+        flags.logging_format == Format::Text || (flags.logging_format == Format::Auto && is_terminal);
+    if is_text {
+        builder.with_ansi(is_terminal).with_target(false).init();
     } else {
         builder.json().flatten_event(true).init();
     }
 }
 
-fn filter(text: &str) -> Result<String, String> {
-    EnvFilter::try_new(text)
-        .map(|_| text.to_owned())
-        .map_err(|e| e.to_string())
+fn filter(text: &str) -> Result<String, tracing_subscriber::filter::ParseError> {
+    EnvFilter::try_new(text).map(|_| text.to_owned())
 }

@@ -1,22 +1,41 @@
 //! `portolan`: everything behind `kind: Service`, in one binary.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | [`cli`], [`dispatch`] | the command line and its help; the call of the selected subcommand |
+//! | [`commands`] | one module a subcommand: its flags, and the assembly of the crates |
+//! | [`flags`] | flags that several subcommands share, and parsers of values |
+//! | [`cluster`] | parts of `up`, `join`, `leave` and `token`: node components, membership, certificates, supervision |
+//! | [`playground`] | the cluster in network namespaces |
+//! | [`balancer_endpoints`], [`status_client`] | `/metrics` and `/status` of load balancing; requests to such endpoints |
+//! | [`leadership`] | components that work only on the leader |
+//! | [`output`], [`logging`], [`error`], [`runtime`], [`shutdown`], [`rlimit`], [`malloc`] | services of the process |
 
+mod balancer_endpoints;
 mod cli;
+mod cluster;
 mod commands;
+mod dispatch;
+mod error;
 mod flags;
+mod leadership;
 mod logging;
-mod memory;
+mod malloc;
+mod output;
 mod playground;
 mod rlimit;
-mod signal;
+mod runtime;
+mod shutdown;
+mod status_client;
 
 use std::process::ExitCode;
 
-/// The exit code for flags that cannot be used.
+/// Exit code for an invalid command line.
 const EXIT_USAGE: u8 = 2;
 
 fn main() -> ExitCode {
-    memory::bound();
-    // Sandboxes and the echo program are this program under hidden names, without threads and logs.
+    malloc::limit_arenas();
+    // Pod sandboxes and the echo program are this binary under hidden names. They need neither threads nor logs.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if let Some(code) = agent::internal_command(&arguments) {
         return code;
@@ -25,15 +44,16 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(code) => return code,
     };
-    logging::start(&cli.log);
-    match commands::run(cli.command) {
+    logging::start(&cli.global.log);
+    match dispatch::run(cli.command) {
         Ok(code) => code,
+        Err(error) if error::is_usage(&*error) => {
+            eprintln!("portolan: {error} ({})", cli::help_hint());
+            ExitCode::from(EXIT_USAGE)
+        }
         Err(error) => {
-            eprintln!("portolan: {error:#}");
-            match error.is::<flags::BadValue>() {
-                true => ExitCode::from(EXIT_USAGE),
-                false => ExitCode::FAILURE,
-            }
+            eprintln!("portolan: {error}");
+            ExitCode::FAILURE
         }
     }
 }

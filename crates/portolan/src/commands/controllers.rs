@@ -1,4 +1,4 @@
-//! `portolan controllers`.
+//! `portolan controllers`: the controllers of a cluster.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -6,58 +6,42 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
-use client::{Client, WallClock, election};
+use client::Client;
 use controllers::certificates::{Authority, Reserved};
 use controllers::{Environment, Metrics, Options, Selection, node_ipam, serve_status};
 use ipnet::IpNet;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::election::ElectionFlags;
-use super::{ClientFlags, Failure, runtime};
-use crate::flags::{BadValue, OptionalAddress, cidr, duration, optional_address};
+use crate::error::{CommandError, InvalidValue, UsageError};
+use crate::flags::client::ClientFlags;
+use crate::flags::election::ElectionFlags;
+use crate::flags::values::{OptionalAddress, cidr, duration, optional_address};
+use crate::leadership::{self, Shutdown};
+use crate::{runtime, shutdown};
+
+/// Names of the controllers, for `--help`.
+const CONTROLLER_NAMES: &str = "\
+Controllers:
+  backend-health-controller                      certificatesigningrequest-approving-controller
+  certificatesigningrequest-cleaner-controller   certificatesigningrequest-signing-controller
+  deployment-controller                          endpoints-controller
+  endpointslice-controller                       endpointslice-mirroring-controller
+  garbage-collector-controller                   node-ipam-controller
+  node-lifecycle-controller                      replicaset-controller
+  scheduler (disable it beside kube-scheduler)   service-cidr-controller
+  token-cleaner-controller";
 
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
+#[command(after_help = CONTROLLER_NAMES)]
 pub struct Flags {
     #[command(flatten)]
     client: ClientFlags,
-    #[command(flatten)]
-    election: ElectionFlags,
-    /// Where /metrics, /healthz, /livez and /readyz are served; empty for nowhere
+    /// Address of /metrics, /healthz, /livez and /readyz; empty disables the server
     #[arg(long, default_value = "127.0.0.1:10267", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     metrics_bind_address: OptionalAddress,
-    /// Services whose EndpointSlices are synced at the same time
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    concurrent_service_endpoint_syncs: u16,
-    /// Services whose Endpoints are synced at the same time
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    concurrent_endpoint_syncs: u16,
-    /// Endpoints that are mirrored to EndpointSlices at the same time
-    #[arg(long, default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    mirroring_concurrent_service_endpoint_syncs: u16,
-    /// How long changes of Pods are gathered before EndpointSlices are written, such as 500ms
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
-    endpointslice_updates_batch_period: Duration,
-    /// How long changes of Pods are gathered before Endpoints are written
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
-    endpoint_updates_batch_period: Duration,
-    /// How long changes of Endpoints are gathered before they are mirrored
-    #[arg(long, default_value = "0s", value_name = "DURATION", value_parser = duration)]
-    mirroring_endpointslice_updates_batch_period: Duration,
-    /// Most endpoints in one EndpointSlice
-    #[arg(long, default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    max_endpoints_per_slice: u16,
-    /// Most addresses of one Endpoints subset that are mirrored to EndpointSlices
-    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
-    mirroring_max_endpoints_per_subset: u16,
-    /// Controllers that run: `NAME`, `-NAME` for one that does not, `*` for all that are not named. There
-    /// are endpointslice-controller, endpoints-controller, endpointslice-mirroring-controller,
-    /// deployment-controller, replicaset-controller, scheduler (disable it where kube-scheduler runs),
-    /// garbage-collector-controller, service-cidr-controller, node-lifecycle-controller, backend-health-controller,
-    /// node-ipam-controller,
-    /// certificatesigningrequest-approving-controller, certificatesigningrequest-signing-controller,
-    /// certificatesigningrequest-cleaner-controller and token-cleaner-controller
+    /// Controllers to run: * for all, NAME to enable, -NAME to disable; the names are at the end of this help
     #[arg(
         long,
         default_value = "*",
@@ -67,6 +51,32 @@ pub struct Flags {
     )]
     controllers: Vec<String>,
     #[command(flatten)]
+    election: ElectionFlags,
+    /// Services with concurrent EndpointSlice syncs
+    #[arg(long, help_heading = "Endpoint controllers", default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrent_service_endpoint_syncs: u16,
+    /// Services with concurrent Endpoints syncs
+    #[arg(long, help_heading = "Endpoint controllers", default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    concurrent_endpoint_syncs: u16,
+    /// Endpoints that are mirrored to EndpointSlices concurrently
+    #[arg(long, help_heading = "Endpoint controllers", default_value_t = 5, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    mirroring_concurrent_service_endpoint_syncs: u16,
+    /// Time to batch Pod changes before EndpointSlices are written, such as 500ms
+    #[arg(long, help_heading = "Endpoint controllers", default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    endpointslice_updates_batch_period: Duration,
+    /// Time to batch Pod changes before Endpoints are written
+    #[arg(long, help_heading = "Endpoint controllers", default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    endpoint_updates_batch_period: Duration,
+    /// Time to batch Endpoints changes before they are mirrored
+    #[arg(long, help_heading = "Endpoint controllers", default_value = "0s", value_name = "DURATION", value_parser = duration)]
+    mirroring_endpointslice_updates_batch_period: Duration,
+    /// Endpoints per EndpointSlice, at most
+    #[arg(long, help_heading = "Endpoint controllers", default_value_t = 100, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    max_endpoints_per_slice: u16,
+    /// Addresses per Endpoints subset that are mirrored, at most
+    #[arg(long, help_heading = "Endpoint controllers", default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    mirroring_max_endpoints_per_subset: u16,
+    #[command(flatten)]
     node_lifecycle: NodeLifecycleFlags,
     #[command(flatten)]
     node_ipam: NodeIpamFlags,
@@ -74,26 +84,27 @@ pub struct Flags {
     signing: SigningFlags,
 }
 
-/// Flags of the controller that gives Nodes the ranges of their Pods.
+/// Flags of the controller that allocates Pod CIDRs.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Pod CIDRs")]
 pub struct NodeIpamFlags {
-    /// Give each Node a range out of --cluster-cidr for its Pods
+    /// Allocate Pod CIDRs of Nodes from --cluster-cidr
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false",
           action = clap::ArgAction::Set, value_name = "BOOL")]
     allocate_node_cidrs: bool,
-    /// Ranges of the cluster's Pods, one a family
+    /// Pod CIDRs of the cluster, one per IP family
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     cluster_cidr: Vec<IpNet>,
-    /// Bits of the IPv4 range that a Node gets
+    /// Prefix length of the IPv4 Pod CIDR of a Node
     #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV4, value_name = "BITS")]
     node_cidr_mask_size_ipv4: u8,
-    /// Bits of the IPv6 range that a Node gets
+    /// Prefix length of the IPv6 Pod CIDR of a Node
     #[arg(long, default_value_t = node_ipam::MASK_SIZE_IPV6, value_name = "BITS")]
     node_cidr_mask_size_ipv6: u8,
 }
 
 impl NodeIpamFlags {
-    fn settings(&self) -> Result<Option<node_ipam::Settings>, BadValue> {
+    fn settings(&self) -> Result<Option<node_ipam::Settings>, UsageError> {
         if !self.allocate_node_cidrs {
             return Ok(None);
         }
@@ -102,22 +113,22 @@ impl NodeIpamFlags {
             mask_size_ipv4: self.node_cidr_mask_size_ipv4,
             mask_size_ipv6: self.node_cidr_mask_size_ipv6,
         };
-        node_ipam::Ranges::new(&settings).map_err(|error| BadValue(error.to_string()))?;
+        node_ipam::Ranges::new(&settings).map_err(|error| UsageError(error.to_string()))?;
         Ok(Some(settings))
     }
 }
 
 /// Flags of the controller that signs certificates.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Certificate signing")]
 pub struct SigningFlags {
-    /// PEM certificate of the authority that signs what is approved; nothing is signed without
+    /// PEM file of the CA certificate that signs approved requests; without it nothing is signed
     #[arg(long, requires = "cluster_signing_key_file", value_name = "FILE")]
     cluster_signing_cert_file: Option<PathBuf>,
-    /// PEM key of that authority
+    /// PEM file of the key of that CA
     #[arg(long, requires = "cluster_signing_cert_file", value_name = "FILE")]
     cluster_signing_key_file: Option<PathBuf>,
-    /// PEM certificate of the authority that signs nodes' agents as servers; that of --cluster-signing-cert-file if not
-    /// given, by which clients of the API may take an agent for the API server
+    /// PEM file of the CA certificate for serving certificates of agents [default: --cluster-signing-cert-file]
     #[arg(
         long,
         requires = "cluster_signing_kubelet_serving_key_file",
@@ -125,27 +136,26 @@ pub struct SigningFlags {
         value_name = "FILE"
     )]
     cluster_signing_kubelet_serving_cert_file: Option<PathBuf>,
-    /// PEM key of that authority
+    /// PEM file of the key of that CA
     #[arg(
         long,
         requires = "cluster_signing_kubelet_serving_cert_file",
         value_name = "FILE"
     )]
     cluster_signing_kubelet_serving_key_file: Option<PathBuf>,
-    /// Names and addresses by which clients know the API servers beside that of the kubeconfig, such as a load balancer's: no
-    /// machine joins under one of them, and no agent serves at one
+    /// More names and addresses of the API servers, which no node certificate may contain
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     api_server_names: Vec<String>,
-    /// The zone of the cluster, in which no machine has its name
+    /// DNS zone of the cluster; no node certificate may contain a name in it
     #[arg(long, default_value = "cluster.local", value_name = "ZONE")]
     cluster_domain: String,
-    /// How long certificates are good at most
+    /// Lifetime of certificates, at most
     #[arg(long, default_value = "8760h", value_name = "DURATION", value_parser = duration)]
     cluster_signing_duration: Duration,
 }
 
 impl SigningFlags {
-    /// Names and addresses that no machine gets. `servers` are the URLs of the API servers.
+    /// Returns the names and addresses that no node certificate may contain. `servers` are the URLs of the API servers.
     fn reserved<'s>(&self, servers: impl IntoIterator<Item = &'s str>) -> Reserved {
         let hosts = servers.into_iter().filter_map(|url| {
             let authority = url.parse::<http::Uri>().ok()?.into_parts().authority?;
@@ -155,7 +165,7 @@ impl SigningFlags {
         Reserved::new(&names, &self.cluster_domain)
     }
 
-    fn authority(&self) -> Result<Option<Arc<Authority>>, Failure> {
+    fn authority(&self) -> Result<Option<Arc<Authority>>, CommandError> {
         let (Some(certificate), Some(key)) =
             (&self.cluster_signing_cert_file, &self.cluster_signing_key_file)
         else {
@@ -174,27 +184,27 @@ impl SigningFlags {
 
 /// Flags of the node lifecycle controller.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Node lifecycle")]
 pub struct NodeLifecycleFlags {
-    /// How often Nodes are looked at
+    /// Time between two checks of the Nodes
     #[arg(long, default_value = "5s", value_name = "DURATION", value_parser = duration)]
     node_monitor_period: Duration,
-    /// How long a Node may be silent before it counts as not ready; several times as long as Nodes take to
-    /// renew their Leases
+    /// Time without a heartbeat after which a Node is not ready; several times the renewal period of its Lease
     #[arg(long, default_value = "50s", value_name = "DURATION", value_parser = duration)]
     node_monitor_grace_period: Duration,
-    /// How long a Node may be silent that has only started, or that renews no Lease
+    /// The same for a Node that has just started or does not renew a Lease
     #[arg(long, default_value = "1m", value_name = "DURATION", value_parser = duration)]
     node_startup_grace_period: Duration,
-    /// Silent Nodes of a zone that are taken out of traffic a second
+    /// Nodes per second and zone that are removed from traffic after they became not ready
     #[arg(long, default_value_t = 0.1, value_name = "NODES", value_parser = rate)]
     node_eviction_rate: f64,
-    /// The same in a large zone that is unhealthy
+    /// The same in an unhealthy large zone
     #[arg(long, default_value_t = 0.01, value_name = "NODES", value_parser = rate)]
     secondary_node_eviction_rate: f64,
-    /// Share of silent Nodes, at least three, from which a zone is unhealthy
+    /// Share of Nodes that are not ready, at least three, from which a zone is unhealthy
     #[arg(long, default_value_t = 0.55, value_name = "SHARE", value_parser = rate)]
     unhealthy_zone_threshold: f64,
-    /// Nodes that a zone may have to be small; no Node of a small zone that is unhealthy leaves traffic
+    /// Nodes of a small zone, at most; an unhealthy small zone keeps its Nodes in traffic
     #[arg(long, default_value_t = 50, value_name = "NODES")]
     large_cluster_size_threshold: usize,
 }
@@ -202,7 +212,7 @@ pub struct NodeLifecycleFlags {
 impl NodeLifecycleFlags {
     fn settings(&self) -> controllers::node_lifecycle::Settings {
         controllers::node_lifecycle::Settings {
-            // Looking without a pause would do nothing else.
+            // A period of zero would be a busy loop.
             monitor_period: self.node_monitor_period.max(Duration::from_millis(100)),
             monitor_grace_period: self.node_monitor_grace_period,
             startup_grace_period: self.node_startup_grace_period,
@@ -214,17 +224,17 @@ impl NodeLifecycleFlags {
     }
 }
 
-/// A number that is not negative.
-fn rate(text: &str) -> Result<f64, String> {
+/// Parses a number that is not negative.
+fn rate(text: &str) -> Result<f64, InvalidValue> {
     let rate = text
         .parse()
         .ok()
         .filter(|rate: &f64| rate.is_finite() && *rate >= 0.0);
-    rate.ok_or_else(|| format!("{text:?} is not a number from 0 up, such as 0.1"))
+    rate.ok_or_else(|| InvalidValue::new(text, "a number from 0, for example 0.1"))
 }
 
 impl Flags {
-    fn options(&self) -> Result<Options, Failure> {
+    fn options(&self) -> Result<Options, CommandError> {
         Ok(Options {
             controllers: Selection::parse(&self.controllers)?,
             concurrent_service_endpoint_syncs: self.concurrent_service_endpoint_syncs.into(),
@@ -245,8 +255,12 @@ impl Flags {
     }
 }
 
-/// Runs the controllers until a signal asks to end.
-pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+/// Runs the controllers until a signal requests shutdown.
+///
+/// # Errors
+///
+/// An error if a flag or the kubeconfig is invalid.
+pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let config = flags.client.config()?;
     let servers = std::iter::once(&config.server).chain(&config.further_servers);
     let options = Options {
@@ -254,38 +268,27 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
         ..flags.options()?
     };
     let election = flags.election.settings("portolan-controllers")?;
-    let runtime = runtime(2)?;
-    runtime.block_on(async {
+    runtime::multi_thread(2)?.block_on(async {
         let client = Client::new(config)?.named("portolan-controllers");
         tracing::info!(server = client.server(), "controllers started");
-        let shutdown = crate::signal::asked_to_end();
         let metrics = Arc::<Metrics>::default();
         let mut status = JoinSet::new();
         if let Some(address) = flags.metrics_bind_address.0 {
             status.spawn(serve_status(address, Arc::clone(&metrics)));
         }
-        let environment = |client| Environment {
-            metrics: Arc::clone(&metrics),
-            ..Environment::new(client)
-        };
-        match election {
-            None => {
-                controllers::run(environment(client), options, shutdown).await;
-            }
-            Some(settings) => {
-                let is_leader = watch::Sender::new(false);
-                metrics.elect(&settings.name, is_leader.subscribe());
-                let work = |client, end| {
-                    controllers::run(
-                        environment(client),
-                        options.clone(),
-                        election::shutdown_requested(end),
-                    )
-                };
-                let clock = WallClock::system();
-                election::run_as_leader(client, settings, clock, is_leader, shutdown, work).await;
-            }
+        let is_leader = watch::Sender::new(false);
+        if let Some(settings) = &election {
+            metrics.elect(&settings.name, is_leader.subscribe());
         }
+        let work = |client, shutdown: Shutdown| {
+            let environment = Environment {
+                metrics: Arc::clone(&metrics),
+                ..Environment::new(client)
+            };
+            controllers::run(environment, options.clone(), shutdown)
+        };
+        let shutdown = Box::pin(shutdown::signal_received());
+        leadership::run(client, election, is_leader, shutdown, work).await;
         Ok(ExitCode::SUCCESS)
     })
 }

@@ -1,26 +1,25 @@
-//! `portolan dns`.
+//! `portolan dns`: the DNS server of a cluster.
 
-mod clients;
 mod query;
-mod zone;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use api::selector::LabelSelector;
+use api::selector::{LabelSelector, SelectorError};
 use clap::{Args, Subcommand};
 use ipnet::IpNet;
 
-pub use clients::ClientsFlags;
-pub use zone::ZoneFlags;
+use crate::error::{CommandError, UsageError};
+use crate::flags::client::ClientFlags;
+use crate::flags::dns_clients::DnsClientFlags;
+use crate::flags::dns_zone::DnsZoneFlags;
+use crate::flags::values::{OptionalAddress, cidr, host_name, optional_address};
+use crate::{rlimit, runtime, shutdown};
 
-use super::{ClientFlags, Failure, runtime};
-use crate::flags::{BadValue, OptionalAddress, cidr, optional_address};
-
-/// The address that NodeLocal DNSCache has on every node (DNS-30).
-pub const NODE_LOCAL_ADDRESS: IpAddr = IpAddr::V4(Ipv4Addr::new(169, 254, 20, 10));
+/// Default listen address.
+const LISTEN: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 53);
 
 /// Flags of `portolan dns`.
 #[derive(Debug, Args)]
@@ -33,101 +32,109 @@ pub struct Flags {
     #[command(flatten)]
     listen: ListenFlags,
     #[command(flatten)]
-    clients: ClientsFlags,
-    #[command(flatten)]
     status: StatusFlags,
     #[command(flatten)]
-    zone: ZoneFlags,
+    zone: DnsZoneFlags,
     #[command(flatten)]
     objects: ObjectFlags,
+    #[command(flatten, next_help_heading = "Clients and limits")]
+    clients: DnsClientFlags,
 }
 
-/// Flags that say which objects have names.
+/// Flags of the objects that have records.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "DNS zone")]
 struct ObjectFlags {
-    /// Label selector of the Services, their EndpointSlices, and Pods that have names; all if not given
+    /// Label selector of Services, EndpointSlices and Pods with records [default: all]
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector)]
     labels: Option<String>,
-    /// Label selector of the namespaces that are served; all if not given
+    /// Label selector of the namespaces to serve [default: all]
     #[arg(long, value_name = "SELECTOR", value_parser = label_selector, conflicts_with = "namespaces")]
     namespace_labels: Option<String>,
-    /// Do not watch EndpointSlices: neither endpoints nor headless Services have names
+    /// Do not watch EndpointSlices; endpoints and headless Services then have no records
     #[arg(long)]
     no_endpoints: bool,
-    /// Deny the name of a cluster IP while its Service has no ready endpoint
+    /// Respond with NXDOMAIN for Services without a ready endpoint
     #[arg(long, conflicts_with = "no_endpoints")]
     ignore_empty_services: bool,
 }
 
-/// What else `portolan dns` does.
+/// Subcommands of `portolan dns`.
 #[derive(Debug, Subcommand)]
 enum DnsCommand {
-    /// Explain what is answered for a name, and where the answer comes from
+    /// Explain the response for a name, and its source
     Query(query::Flags),
 }
 
-/// Flags that say where and to whom.
+/// Flags of listen addresses.
 #[derive(Clone, Debug, Args)]
 struct ListenFlags {
-    /// Where questions are answered, UDP and TCP; 0.0.0.0:53 if not given, with --node-local only its addresses
+    /// Listen addresses, UDP and TCP [default: 0.0.0.0:53; with --node-local only its addresses]
     #[arg(long, value_delimiter = ',', value_name = "ADDRESS:PORT")]
     listen: Vec<SocketAddr>,
-    /// Serve this node's Pods on a link of its own, past connection tracking
-    #[arg(long)]
+    /// Serve local Pods on a dummy interface, without connection tracking (NodeLocal DNSCache)
+    #[arg(long, help_heading = "Node-local mode")]
     node_local: bool,
-    /// Addresses on that link, at port 53; add the cluster IP of kube-dns to take its traffic
+    /// Addresses of that interface; add the cluster IP of kube-dns to receive its traffic
     #[arg(
         long,
+        help_heading = "Node-local mode",
         value_delimiter = ',',
         default_value = "169.254.20.10",
         value_name = "ADDRESS"
     )]
     local_ip: Vec<IpAddr>,
-    /// Leave the link and its rules behind at the end, for a successor
-    #[arg(long)]
+    /// Keep the interface and its rules at shutdown, for a successor
+    #[arg(long, help_heading = "Node-local mode")]
     skip_teardown: bool,
-    /// Name of this Node, whose Pods are watched for --server-side-search; the host's name with --node-local,
-    /// all Pods otherwise
-    #[arg(long, value_name = "NAME")]
+    /// Node whose Pods are watched for --server-side-search [default: all; with --node-local the host name]
+    #[arg(long, help_heading = "Node-local mode", value_name = "NAME")]
     node_name: Option<String>,
-    /// Where DNS over TLS is answered
+    /// Listen addresses of DNS over TLS
     #[arg(
         long,
+        help_heading = "DNS over TLS",
         value_delimiter = ',',
         requires = "tls_cert_file",
         value_name = "ADDRESS:PORT"
     )]
     tls_listen: Vec<SocketAddr>,
-    /// Certificate chain for DNS over TLS, PEM
-    #[arg(long, requires = "tls_private_key_file", value_name = "FILE")]
+    /// PEM file of the certificate chain for DNS over TLS
+    #[arg(
+        long,
+        help_heading = "DNS over TLS",
+        requires = "tls_private_key_file",
+        value_name = "FILE"
+    )]
     tls_cert_file: Option<PathBuf>,
-    /// Key of that certificate, PEM
-    #[arg(long, value_name = "FILE")]
+    /// PEM file of the key of that certificate
+    #[arg(long, help_heading = "DNS over TLS", value_name = "FILE")]
     tls_private_key_file: Option<PathBuf>,
-    /// Networks that may have the whole zone (AXFR)
+    /// Networks that may transfer the zone (AXFR)
     #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
     transfer_to: Vec<IpNet>,
 }
 
-/// Flags that say what is told about the server.
+/// Flags of health, metrics and stored state.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Health, metrics and state")]
 struct StatusFlags {
-    /// Where /metrics and /explain are served; empty for nowhere
+    /// Address of /metrics and /explain; empty disables the server
     #[arg(long, default_value = "127.0.0.1:9153", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     metrics_bind_address: OptionalAddress,
-    /// Where /health is served; empty for nowhere
+    /// Address of /health; empty disables the server
     #[arg(long, default_value = "0.0.0.0:8080", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     health_bind_address: OptionalAddress,
-    /// Where /ready is served; empty for nowhere
+    /// Address of /ready; empty disables the server
     #[arg(long, default_value = "0.0.0.0:8181", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     ready_bind_address: OptionalAddress,
-    /// Seconds for which queries are still answered after SIGTERM, while /health says that the end is near
+    /// Seconds to serve queries after SIGTERM, while /health reports the shutdown
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     lameduck: u64,
-    /// File in which the last good state is kept, to be served when the API is away at start; none if not given
+    /// File of the last state, which is served if the API is unreachable at the start [default: none]
     #[arg(long, value_name = "FILE")]
     state_file: Option<PathBuf>,
-    /// Seconds after which that state is not served any more
+    /// Age in seconds after which that state is not served
     #[arg(long, default_value_t = 86_400, value_name = "SECONDS")]
     state_max_age: u64,
     /// Log every query
@@ -135,32 +142,31 @@ struct StatusFlags {
     log_queries: bool,
 }
 
-/// Answers until a signal asks to end.
-pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+/// Serves DNS until a signal requests shutdown.
+///
+/// # Errors
+///
+/// An error if a flag is invalid or the server fails.
+pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     if let Some(DnsCommand::Query(flags)) = flags.command {
         return query::run(flags);
     }
     let config = config(&flags)?;
-    crate::rlimit::raise_open_files();
-    let runtime = runtime(2)?;
-    runtime.block_on(async {
+    rlimit::raise_open_files();
+    runtime::multi_thread(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-dns");
-        dns::run(config, Some(client), crate::signal::asked_to_end()).await?;
+        dns::run(config, Some(client), shutdown::signal_received()).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
-fn config(flags: &Flags) -> Result<dns::Config, Failure> {
-    let ListenFlags { listen, .. } = &flags.listen;
-    let everywhere = SocketAddr::from((Ipv4Addr::UNSPECIFIED, 53));
-    let plain = match listen.as_slice() {
-        [] if flags.listen.node_local => Vec::new(),
-        [] => vec![everywhere],
+fn config(flags: &Flags) -> Result<dns::Config, CommandError> {
+    let (listen, status, objects) = (&flags.listen, &flags.status, &flags.objects);
+    let mut config = flags.zone.config(match listen.listen.as_slice() {
+        [] if listen.node_local => Vec::new(),
+        [] => vec![LISTEN],
         given => given.to_vec(),
-    };
-    let mut config = flags.zone.config(plain)?;
-    let (listen, status) = (&flags.listen, &flags.status);
-    let objects = &flags.objects;
+    })?;
     config.labels = objects.labels.clone().unwrap_or_default();
     config.namespace_labels = objects.namespace_labels.clone().unwrap_or_default();
     config.no_endpoints = objects.no_endpoints;
@@ -168,7 +174,7 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
     if listen.node_local {
         config.node_local.clone_from(&listen.local_ip);
         config.skip_teardown = listen.skip_teardown;
-        config.node_name = Some(crate::flags::host_name());
+        config.node_name = Some(host_name());
     }
     if listen.node_name.is_some() {
         config.node_name.clone_from(&listen.node_name);
@@ -181,7 +187,7 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
                 key: key.clone(),
             },
         )),
-        (Some(_), Some(_)) => return Err(BadValue("--tls-cert-file needs --tls-listen".to_owned()).into()),
+        (Some(_), Some(_)) => return Err(UsageError::new("--tls-cert-file needs --tls-listen").into()),
         _ => None,
     };
     config.transfer_to.clone_from(&listen.transfer_to);
@@ -198,11 +204,19 @@ fn config(flags: &Flags) -> Result<dns::Config, Failure> {
     Ok(config)
 }
 
-/// A label selector, checked here so that a mistake is not told by the API server, again and again.
-fn label_selector(text: &str) -> Result<String, String> {
-    let parsed = LabelSelector::parse(text).map_err(|error| error.to_string())?;
-    match parsed.is_empty() {
-        true => Err("it selects everything; leave the flag out for that".to_owned()),
-        false => Ok(text.to_owned()),
+/// Error of a label selector.
+#[derive(Debug, thiserror::Error)]
+enum LabelSelectorError {
+    #[error("{0}")]
+    Invalid(#[from] SelectorError),
+    #[error("the selector matches all objects; omit the flag for that")]
+    Empty,
+}
+
+/// Checks a label selector. The API server would reject an invalid one at each watch.
+fn label_selector(text: &str) -> Result<String, LabelSelectorError> {
+    if LabelSelector::parse(text)?.is_empty() {
+        return Err(LabelSelectorError::Empty);
     }
+    Ok(text.to_owned())
 }

@@ -1,4 +1,4 @@
-//! `portolan env`: the environment that the containers of a Pod are given, and where each variable is from.
+//! `portolan env`: environment variables of the containers of a Pod, with their sources.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -17,26 +17,31 @@ use client::Client;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::administrator::AdministratorFlags;
-use super::{Failure, runtime};
+use crate::error::CommandError;
+use crate::flags::administrator::AdministratorFlags;
+use crate::{output, runtime};
 
 /// Flags of `portolan env`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The Pod
+    /// Pod; the default namespace is `default`
     #[arg(value_name = "NAMESPACE/POD")]
     pod: String,
-    /// Only this container of the Pod
+    /// Container of the Pod [default: all]
     #[arg(long, short, value_name = "NAME")]
     container: Option<String>,
     #[command(flatten)]
     administrator: AdministratorFlags,
 }
 
-/// Prints the environments.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+/// Prints the variables of each container.
+///
+/// # Errors
+///
+/// An error if the Pod or the container does not exist, or a request fails.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let (namespace, name) = flags.pod.split_once('/').unwrap_or(("default", &flags.pod));
-    let text = runtime(1)?.block_on(async {
+    let text = runtime::multi_thread(1)?.block_on(async {
         let client = flags.administrator.client()?;
         let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
         let object: Value = client.get(&path).await?;
@@ -52,14 +57,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
             if flags
                 .container
                 .as_ref()
-                .is_some_and(|wanted| *wanted != container.name)
+                .is_some_and(|name| *name != container.name)
             {
                 continue;
             }
             let sources = sources(&client, &pod, container).await?;
             text.push_str(&environment(&pod, container, &facts, &services.items, &sources)?);
         }
-        Ok::<_, Failure>(text)
+        Ok::<_, CommandError>(text)
     })?;
     if text.is_empty() {
         return Err(format!(
@@ -68,11 +73,11 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         )
         .into());
     }
-    crate::cli::say(&text);
+    output::print(&text);
     Ok(ExitCode::SUCCESS)
 }
 
-/// The addresses of a list of a Pod's status.
+/// Parses a list of addresses of a Pod's status.
 fn ips(list: &Value) -> Vec<IpAddr> {
     let entries = list.as_array().into_iter().flatten();
     entries
@@ -80,8 +85,8 @@ fn ips(list: &Value) -> Vec<IpAddr> {
         .collect()
 }
 
-/// What the Pod's node has; nothing is known of that while the Pod has none.
-async fn capacity(client: &Client, pod: &Pod) -> Result<Capacity, Failure> {
+/// Reads the capacity of the Pod's Node; zero if the Pod is not scheduled.
+async fn capacity(client: &Client, pod: &Pod) -> Result<Capacity, CommandError> {
     let node = &pod.spec.node_name;
     if node.is_empty() {
         return Ok(Capacity::default());
@@ -102,8 +107,10 @@ struct List {
     items: Vec<Service>,
 }
 
-/// What the container refers to; objects that are not there are left out, and missed later if they must be there.
-async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, Failure> {
+/// Reads the ConfigMaps and Secrets that a container refers to. Missing objects are omitted; mandatory ones cause an
+/// error
+/// later.
+async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, CommandError> {
     let mut sources = Sources::new();
     for (kind, name) in referenced(container) {
         match read_object(client, &pod.metadata.namespace, kind, name).await {
@@ -125,10 +132,10 @@ fn environment(
     facts: &PodFacts,
     services: &[Service],
     sources: &Sources,
-) -> Result<String, Failure> {
+) -> Result<String, CommandError> {
     let links = pod.spec.enable_service_links.unwrap_or(true);
     let visible = visible_services(services, &pod.metadata.namespace, links);
-    // In the order in which they are laid over each other, so that the last one counts here, too.
+    // Later Services override variables of earlier ones, as in the container.
     let mut origins: BTreeMap<String, String> = BTreeMap::new();
     for service in &visible {
         let meta = &service.metadata;

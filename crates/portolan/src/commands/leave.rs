@@ -1,5 +1,8 @@
-//! `portolan leave`: this machine out of its cluster, in order: no new Pods, its Pods end and their endpoints leave
-//! traffic first, then the Node goes, and what was put into this machine's kernel and onto its disk.
+//! `portolan leave`: removal of this node from its cluster.
+//!
+//! The order keeps traffic away from Pods that end: cordon, deletion of the Pods, end of `portolan join`, deletion of
+//! the
+//! Node, removal of rules and files.
 
 use std::fs;
 use std::io;
@@ -17,104 +20,126 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 
-use super::join::certificate::Wanted;
-use super::join::membership::{self, Membership};
-use super::up::board;
-use super::{Failure, join, runtime};
-use crate::flags::duration;
+use crate::cluster::join_directory::{AGENT, JoinDirectory, JoinDirectoryError, Membership};
+use crate::cluster::status_file;
+use crate::error::{CommandError, FileError};
+use crate::flags::values::{DATA_DIRECTORY, duration};
+use crate::{output, runtime};
 
-/// How often it is looked whether something has ended.
+/// Time between two checks for the end of Pods or of the process.
 const POLL_PERIOD: Duration = Duration::from_millis(200);
-/// How long `portolan join` may take to end.
-const END_PATIENCE: Duration = Duration::from_secs(30);
-/// The annotation of Pods that a machine runs of its own accord; nobody but their file ends them.
-const MIRROR: &str = "kubernetes.io/config.mirror";
+/// Time for `portolan join` to exit.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Annotation of the mirror Pods of static Pods, which end with their manifest only.
+const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
 /// Flags of `portolan leave`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The data directory of `portolan join`
-    #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
+    /// Data directory of `portolan join`
+    #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
-    /// How long the Pods may take to end
+    /// Time for the Pods to terminate
     #[arg(long, default_value = "5m", value_name = "DURATION", value_parser = duration)]
     timeout: Duration,
-    /// Leave even if the Pods do not end in order or the servers do not answer; what could not be done is said
+    /// Leave even if Pods do not terminate or no server responds; report what could not be done
     #[arg(long)]
     force: bool,
 }
 
-/// Leaves.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let directory = membership::directory(&flags.data_dir);
-    let Some(membership) = Membership::read(&directory)? else {
-        return Err(format!(
-            "this machine has not joined with --data-dir {}; there is nothing to leave",
-            flags.data_dir.display()
-        )
-        .into());
+/// Reason why this node cannot leave.
+#[derive(Debug, thiserror::Error)]
+enum LeaveError {
+    #[error("this host has not joined with --data-dir {}; there is nothing to leave", .0.display())]
+    NotJoined(PathBuf),
+    #[error(
+        "`portolan join` does not run here, so nothing terminates the {0} Pods of this node; start it first"
+    )]
+    NotRunning(usize),
+    #[error("Pods not terminated within {timeout:?}: {}", pods.join(", "))]
+    PodsRemain { timeout: Duration, pods: Vec<String> },
+    #[error("portolan join has just started; try again")]
+    Starting,
+    #[error("signal to process {pid} not sent: {source}")]
+    Signal { pid: u32, source: rustix::io::Errno },
+    #[error("portolan join, process {0}, did not exit")]
+    NotExited(u32),
+    #[error("{0}\nUse --force to leave nevertheless")]
+    WithoutForce(CommandError),
+}
+
+/// Removes this node from its cluster.
+///
+/// # Errors
+///
+/// An error if a step fails, unless `--force` is given.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+    let directory = JoinDirectory::below(&flags.data_dir);
+    let Some(membership) = directory.membership()? else {
+        return Err(LeaveError::NotJoined(flags.data_dir.clone()).into());
     };
-    runtime(1)?.block_on(async {
-        let client = join::client(&directory, &membership, &Wanted::agent(&membership.node_name));
-        let leaving = Leaving { flags, membership };
-        leaving.go(client).await
+    runtime::multi_thread(1)?.block_on(async {
+        let client = directory.client(&membership, AGENT);
+        let departure = Departure { flags, membership };
+        departure.run(client).await
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-struct Leaving<'f> {
+struct Departure<'f> {
     flags: &'f Flags,
     membership: Membership,
 }
 
-impl Leaving<'_> {
-    async fn go(&self, client: Result<Client, Failure>) -> Result<(), Failure> {
+impl Departure<'_> {
+    async fn run(&self, client: Result<Client, JoinDirectoryError>) -> Result<(), CommandError> {
         let name = &self.membership.node_name;
         match client {
             Ok(client) => {
                 self.unless_forced(self.drain(&client).await)?;
-                self.end_process().await?;
-                self.unless_forced(remove(&client, name).await.map_err(Failure::from))?;
+                self.stop_process().await?;
+                self.unless_forced(delete_node(&client, name).await.map_err(CommandError::from))?;
             }
             Err(error) => {
-                self.unless_forced(Err(error))?;
-                self.end_process().await?;
+                self.unless_forced(Err(error.into()))?;
+                self.stop_process().await?;
             }
         }
-        for what in proxy::remove_leftovers(None) {
-            crate::cli::say(&format!("removed: {what}\n"));
+        for item in proxy::remove_leftovers(None) {
+            output::print(&format!("removed: {item}\n"));
         }
-        for what in routes::remove_all()? {
-            crate::cli::say(&format!("removed: {what}\n"));
+        for item in routes::remove_all()? {
+            output::print(&format!("removed: {item}\n"));
         }
         if agent::network::source_validation::remove()? {
-            crate::cli::say(&format!("removed: table {}\n", agent::network::source_validation::TABLE));
+            output::print(&format!("removed: table {}\n", agent::network::source_validation::TABLE));
         }
-        forget(&self.flags.data_dir)?;
-        crate::cli::say(&format!(
-            "Node {name} has left its cluster. If `portolan service install` was used here, `portolan service remove` \
-             takes the unit away.\n"
+        remove_files(&self.flags.data_dir)?;
+        output::print(&format!(
+            "Node {name} has left its cluster. A unit of `portolan service install` is removed with `portolan service \
+             remove`.\n"
         ));
         Ok(())
     }
 
-    /// With --force, what cannot be done is said and passed over.
-    fn unless_forced(&self, result: Result<(), Failure>) -> Result<(), Failure> {
+    /// Prints an error and continues if `--force` is given.
+    fn unless_forced(&self, result: Result<(), CommandError>) -> Result<(), CommandError> {
         match result {
             Err(error) if self.flags.force => {
                 let name = &self.membership.node_name;
-                crate::cli::say(&format!(
-                    "{error}\nGoing on (--force). At the server, `kubectl delete node {name}` removes what is left.\n"
+                output::print(&format!(
+                    "{error}\nContinuing (--force). On the server, `kubectl delete node {name}` removes the remaining \
+                     objects.\n"
                 ));
                 Ok(())
             }
-            Err(error) => Err(format!("{error}\nWith --force this machine leaves nevertheless").into()),
-            done => done,
+            Err(error) => Err(LeaveError::WithoutForce(error).into()),
+            Ok(()) => Ok(()),
         }
     }
 
-    /// No new Pods, and those that are there end.
-    async fn drain(&self, client: &Client) -> Result<(), Failure> {
+    /// Cordons the Node and deletes its Pods.
+    async fn drain(&self, client: &Client) -> Result<(), CommandError> {
         let name = &self.membership.node_name;
         let path = format!("{}/{name}", Node::collection(None));
         let cordon = json!({"spec": {"unschedulable": true}});
@@ -122,72 +147,70 @@ impl Leaving<'_> {
             .request(Method::PATCH, &path, MERGE_PATCH, Some(&cordon))
             .await
         {
-            // Somebody removed it: nothing is left to drain.
+            // An administrator deleted the Node. Nothing is left to drain.
             Err(error) if is_gone(&error) => return Ok(()),
             other => other?,
         };
-        crate::cli::say(&format!("Node {name} takes no new Pods\n"));
-        let is_run = board::read(&self.flags.data_dir)?.is_some();
+        output::print(&format!("Node {name} cordoned\n"));
+        let is_running = status_file::read(&self.flags.data_dir)?.is_some();
         let pods = pods_of(client, name).await?;
-        if !is_run && !pods.is_empty() && !self.flags.force {
-            return Err(format!(
-                "`portolan join` does not run here, so nobody can end the {} Pods of this machine in order; start it first",
-                pods.len()
-            )
-            .into());
+        if !is_running && !pods.is_empty() && !self.flags.force {
+            return Err(LeaveError::NotRunning(pods.len()).into());
         }
-        // Nobody is there to end them: they are removed as what they are, gone.
+        // Without an agent the Pods have no processes, and are deleted without a grace period.
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "gracePeriodSeconds": 0});
         for pod in &pods {
             let (namespace, name) = (&pod.metadata.namespace, &pod.metadata.name);
             let path = format!("{}/{name}", Pod::collection(Some(namespace)));
-            let options = (!is_run).then_some(&options);
+            let options = (!is_running).then_some(&options);
             match client.request(Method::DELETE, &path, JSON, options).await {
                 Err(error) if !error.is_not_found() => return Err(error.into()),
                 _ => {}
             }
         }
-        self.await_pods(client).await
+        self.wait_for_pods(client).await
     }
 
-    async fn await_pods(&self, client: &Client) -> Result<(), Failure> {
+    async fn wait_for_pods(&self, client: &Client) -> Result<(), CommandError> {
         let deadline = Instant::now() + self.flags.timeout;
-        let mut told = None;
+        let mut printed = None;
         loop {
-            let left = pods_of(client, &self.membership.node_name).await?;
-            if left.is_empty() {
+            let remaining = pods_of(client, &self.membership.node_name).await?;
+            if remaining.is_empty() {
                 return Ok(());
             }
-            if told != Some(left.len()) {
-                crate::cli::say(&format!("Waiting for {} Pods to end …\n", left.len()));
-                told = Some(left.len());
+            if printed != Some(remaining.len()) {
+                output::print(&format!("Waiting for {} Pods to terminate …\n", remaining.len()));
+                printed = Some(remaining.len());
             }
             if Instant::now() > deadline {
-                let names: Vec<String> = left.iter().map(|pod| pod.metadata.key().to_string()).collect();
-                return Err(format!(
-                    "these Pods have not ended within {:?}: {}",
-                    self.flags.timeout,
-                    names.join(", ")
-                )
+                let keys = remaining.iter().map(|pod| pod.metadata.key().to_string());
+                return Err(LeaveError::PodsRemain {
+                    timeout: self.flags.timeout,
+                    pods: keys.collect(),
+                }
                 .into());
             }
             tokio::time::sleep(POLL_PERIOD).await;
         }
     }
 
-    /// Ends `portolan join`, if it runs.
-    async fn end_process(&self) -> Result<(), Failure> {
-        let Some(report) = board::read(&self.flags.data_dir)? else {
+    /// Stops `portolan join` if it runs, and waits for its exit.
+    async fn stop_process(&self) -> Result<(), CommandError> {
+        let Some(status) = status_file::read(&self.flags.data_dir)? else {
             return Ok(());
         };
-        let pid = i32::try_from(report.pid).ok().and_then(Pid::from_raw);
-        let pid = pid.ok_or("portolan join has only begun; try again in a moment")?;
-        kill_process(pid, Signal::TERM).map_err(|error| format!("process {}: {error}", report.pid))?;
-        let deadline = Instant::now() + END_PATIENCE;
-        // Another one may have been started by whoever looks after it.
-        while board::read(&self.flags.data_dir)?.is_some_and(|now| now.pid == report.pid) {
+        let process = i32::try_from(status.pid).ok().and_then(Pid::from_raw);
+        let process = process.ok_or(LeaveError::Starting)?;
+        kill_process(process, Signal::TERM).map_err(|source| LeaveError::Signal {
+            pid: status.pid,
+            source,
+        })?;
+        let deadline = Instant::now() + EXIT_TIMEOUT;
+        // A service manager may have started a new process, which has another ID.
+        while status_file::read(&self.flags.data_dir)?.is_some_and(|current| current.pid == status.pid) {
             if Instant::now() > deadline {
-                return Err(format!("portolan join, process {}, does not end", report.pid).into());
+                return Err(LeaveError::NotExited(status.pid).into());
             }
             tokio::time::sleep(POLL_PERIOD).await;
         }
@@ -195,7 +218,7 @@ impl Leaving<'_> {
     }
 }
 
-/// The Pods of a Node that somebody else than the machine itself wants.
+/// Lists the Pods of a Node without mirror Pods.
 async fn pods_of(client: &Client, node_name: &str) -> Result<Vec<Pod>, ClientError> {
     #[derive(Deserialize)]
     struct List {
@@ -207,14 +230,14 @@ async fn pods_of(client: &Client, node_name: &str) -> Result<Vec<Pod>, ClientErr
     );
     let list: List = client.get(&path).await?;
     let pods = list.items.unwrap_or_default().into_iter();
-    let ours = pods.filter(|pod| pod.spec.node_name == node_name);
-    Ok(ours
-        .filter(|pod| !pod.metadata.annotations.contains_key(MIRROR))
+    Ok(pods
+        .filter(|pod| pod.spec.node_name == node_name)
+        .filter(|pod| !pod.metadata.annotations.contains_key(MIRROR_ANNOTATION))
         .collect())
 }
 
-/// Removes the Node and its Lease.
-async fn remove(client: &Client, name: &str) -> Result<(), ClientError> {
+/// Deletes the Node and its Lease.
+async fn delete_node(client: &Client, name: &str) -> Result<(), ClientError> {
     let lease = format!("{}/{name}", Lease::collection(Some(LEASE_NAMESPACE)));
     for path in [lease, format!("{}/{name}", Node::collection(None))] {
         match client.request(Method::DELETE, &path, JSON, None).await {
@@ -225,22 +248,21 @@ async fn remove(client: &Client, name: &str) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Whether the Node is gone: it is not found, or the certificates of its machine do not count any more.
+/// Returns true if the Node does not exist. The certificates of a deleted Node are invalid.
 fn is_gone(error: &ClientError) -> bool {
     error.is_not_found() || error.code() == Some(401)
 }
 
-/// Removes certificates, keys and what the parts keep.
-fn forget(data_dir: &Path) -> Result<(), Failure> {
-    let absent_is_fine = |path: &Path, result: io::Result<()>| match result {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(format!("{}: {error}", path.display())),
+/// Removes certificates, keys and the state of components. Missing files are not an error.
+fn remove_files(data_directory: &Path) -> Result<(), FileError> {
+    let ignore_missing = |path: &Path, result: io::Result<()>| match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(FileError::at(path)(error)),
         _ => Ok(()),
     };
     for name in ["node", "agent"] {
-        let path = data_dir.join(name);
-        absent_is_fine(&path, fs::remove_dir_all(&path))?;
+        let path = data_directory.join(name);
+        ignore_missing(&path, fs::remove_dir_all(&path))?;
     }
-    let path = data_dir.join("dns.state");
-    absent_is_fine(&path, fs::remove_file(&path))?;
-    Ok(())
+    let path = data_directory.join("dns.state");
+    ignore_missing(&path, fs::remove_file(&path))
 }

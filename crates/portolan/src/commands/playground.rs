@@ -1,10 +1,10 @@
-//! `portolan playground`.
+//! `portolan playground`: a cluster in network namespaces.
 
 use std::process::{Command as Program, ExitCode};
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
+use crate::error::CommandError;
 use crate::playground;
 
 /// Flags of `portolan playground`.
@@ -12,32 +12,36 @@ use crate::playground;
 pub struct Flags {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Nodes of the cluster
+    /// Number of nodes
     #[arg(long, default_value_t = 2, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
     nodes: u8,
-    /// End after the examples were checked: exit code 0 if all answered, 1 otherwise
+    /// Exit after the check of the examples: code 0 if all respond, 1 otherwise
     #[arg(long)]
     check: bool,
-    /// Port of this machine's loopback address at which kubectl reaches the API; 0 takes a free one
+    /// Port of the API on 127.0.0.1 of this host; 0 for any free port
     #[arg(long, default_value_t = 0, value_name = "PORT")]
     api_port: u16,
 }
 
-/// What else can be done with a playground.
+/// Subcommands of `portolan playground`.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Run a program as a member of the running playground: control-plane, node-1 …, outside
+    /// Run a program in the network of a member: control-plane, node-1 …, outside
     Exec {
-        /// The member whose network the program gets
+        /// Member of the running playground
         member: String,
-        /// The program and its arguments, behind `--`
+        /// Program and its arguments, after `--`
         #[arg(last = true, required = true, value_name = "PROGRAM")]
         command: Vec<String>,
     },
 }
 
-/// Runs the playground, or a program in one that runs.
-pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+/// Runs a playground, or a program in a running one.
+///
+/// # Errors
+///
+/// An error if a component does not start, or no playground runs.
+pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     match flags.action {
         Some(Action::Exec { member, command }) => exec(&member, &command),
         None => playground::run(&playground::Options {
@@ -48,8 +52,8 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     }
 }
 
-fn exec(member: &str, command: &[String]) -> Result<ExitCode, Failure> {
-    let (name, arguments) = command.split_first().ok_or("exec needs a program behind --")?;
+fn exec(member: &str, command: &[String]) -> Result<ExitCode, CommandError> {
+    let (name, arguments) = command.split_first().ok_or("exec needs a program after --")?;
     let running = testbed::Running::latest()?;
     let status = testbed::enter(running, member, Program::new(name).args(arguments))?;
     Ok(status

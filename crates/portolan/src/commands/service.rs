@@ -1,35 +1,36 @@
-//! `portolan service`: this machine's `portolan up` or `portolan join` as a systemd unit.
+//! `portolan service`: `portolan up` or `portolan join` as a systemd unit.
 
 use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Program, ExitCode};
+use std::process::{Command as Process, ExitCode, ExitStatus};
 
 use clap::{Args, Subcommand};
 
-use super::Failure;
+use crate::error::{CommandError, FileError};
+use crate::output;
 
-/// What to do with the unit.
+/// Subcommands of `portolan service`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Write the unit, and have it started now and at every boot
+    /// Write the unit, start it and enable it at boot
     Install(InstallFlags),
-    /// Stop it, and take the unit away; data and Pods' files stay
+    /// Stop and remove the unit; data and files of Pods are kept
     Remove(UnitFlags),
 }
 
-/// Flags of both.
+/// Flags of both subcommands.
 #[derive(Debug, Args)]
 pub struct UnitFlags {
-    /// Where the unit is
+    /// Path of the unit
     #[arg(
         long,
         default_value = "/etc/systemd/system/portolan.service",
         value_name = "FILE"
     )]
     unit: PathBuf,
-    /// Only write or remove the file; systemd is not told
+    /// Write or remove the file only, without systemctl
     #[arg(long)]
     file_only: bool,
 }
@@ -39,10 +40,10 @@ pub struct UnitFlags {
 pub struct InstallFlags {
     #[command(flatten)]
     unit: UnitFlags,
-    /// Run `portolan join` in the place of `portolan up`, for a machine that joins another's cluster
+    /// Run `portolan join` instead of `portolan up`
     #[arg(long)]
     join: bool,
-    /// Flags for `portolan up` or `portolan join`, after `--`
+    /// Flags of `portolan up` or `portolan join`, after `--`
     #[arg(last = true, value_name = "FLAG")]
     up: Vec<String>,
 }
@@ -53,8 +54,29 @@ impl InstallFlags {
     }
 }
 
+/// Failed change of the unit.
+#[derive(Debug, thiserror::Error)]
+enum UnitError {
+    #[error("{0}")]
+    File(#[from] FileError),
+    #[error("path of this program not found: {0}")]
+    Program(#[source] io::Error),
+    #[error("expected a program path in UTF-8, found {0:?}")]
+    ProgramPath(PathBuf),
+    #[error("{0} has no file name")]
+    NoFileName(String),
+    #[error("{command} exited with {status}")]
+    Systemctl { command: String, status: ExitStatus },
+    #[error("systemctl not started: {0}; use --file-only to write the unit without it")]
+    NoSystemctl(#[source] io::Error),
+}
+
 /// Installs or removes the unit.
-pub fn run(command: &Command) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+///
+/// An error if a file cannot be written or systemctl fails.
+pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
     match command {
         Command::Install(flags) => install(flags),
         Command::Remove(flags) => remove(flags),
@@ -62,53 +84,56 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn install(flags: &InstallFlags) -> Result<(), Failure> {
-    let program = std::env::current_exe()?;
+fn install(flags: &InstallFlags) -> Result<(), UnitError> {
+    let program = std::env::current_exe().map_err(UnitError::Program)?;
     let path = &flags.unit.unit;
-    let (words, token) = without_token(&flags.up, &token_file(path));
+    let (arguments, token) = without_token(&flags.up, &token_file(path));
     if let Some(token) = token {
         let file = token_file(path);
-        trust::private_file::write(&file, token.as_bytes()).map_err(|error| said(&file, &error))?;
+        trust::private_file::write(&file, token.as_bytes()).map_err(FileError::at(&file))?;
     }
-    fs::write(path, unit(&program, flags.subcommand(), &words)?).map_err(|error| said(path, &error))?;
-    crate::cli::say(&format!("{} written\n", path.display()));
+    let unit = render_unit(&program, flags.subcommand(), &arguments)?;
+    fs::write(path, unit).map_err(FileError::at(path))?;
+    output::print(&format!("{} written\n", path.display()));
     if flags.unit.file_only {
         return Ok(());
     }
     systemctl(["daemon-reload"])?;
-    systemctl([OsStr::new("enable"), OsStr::new("--now"), name(path)?])
+    systemctl([OsStr::new("enable"), OsStr::new("--now"), file_name(path)?])
 }
 
-fn remove(flags: &UnitFlags) -> Result<(), Failure> {
+fn remove(flags: &UnitFlags) -> Result<(), UnitError> {
     let path = &flags.unit;
     if !path.exists() {
-        crate::cli::say(&format!("{} is not there\n", path.display()));
+        output::print(&format!("{} does not exist\n", path.display()));
         return Ok(());
     }
     if !flags.file_only {
-        systemctl([OsStr::new("disable"), OsStr::new("--now"), name(path)?])?;
+        systemctl([OsStr::new("disable"), OsStr::new("--now"), file_name(path)?])?;
     }
-    fs::remove_file(path).map_err(|error| said(path, &error))?;
+    fs::remove_file(path).map_err(FileError::at(path))?;
     let token = token_file(path);
     match fs::remove_file(&token) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(said(&token, &error)),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(FileError::at(&token)(error).into());
+        }
         _ => {}
     }
     if !flags.file_only {
         systemctl(["daemon-reload"])?;
     }
-    crate::cli::say(&format!("{} removed\n", path.display()));
+    output::print(&format!("{} removed\n", path.display()));
     Ok(())
 }
 
-/// Where the token of a unit is kept, mode 0600: the unit itself everybody may read, and the list of processes, too.
+/// Returns the path of a unit's token, a private file. Other users can read the unit and the process list.
 fn token_file(unit: &Path) -> PathBuf {
     unit.with_extension("token")
 }
 
-/// The flags with `--token-file` in the place of a `--token`, and the token.
+/// Returns the flags with `--token-file` instead of `--token`, and the token.
 fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>) {
-    let (mut words, mut token) = (Vec::new(), None);
+    let (mut arguments, mut token) = (Vec::new(), None);
     let mut flags = flags.iter();
     while let Some(flag) = flags.next() {
         let value = match flag.strip_prefix("--token") {
@@ -118,31 +143,32 @@ fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>)
         };
         match value {
             Some(value) => {
-                words.push(format!("--token-file={}", file.display()));
+                arguments.push(format!("--token-file={}", file.display()));
                 token = Some(value);
             }
-            None => words.push(flag.clone()),
+            None => arguments.push(flag.clone()),
         }
     }
-    (words, token)
+    (arguments, token)
 }
 
-/// The unit. Pods inherit what systemd keeps from a unit, so none of its sandboxing is on: a mount namespace of its own
-/// (`ProtectSystem` and the like) would part the agent from the volumes of Pods that outlive it, and its filters of system
-/// calls and `NoNewPrivileges` would hold for every Pod, too; the agent confines Pods itself. `KillMode=process` leaves the
-/// Pods running when `up` is stopped or started anew, and `Delegate` gives it control groups to hold them to their limits
-/// with.
-fn unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, Failure> {
-    let words = [
-        program.to_str().ok_or("the path of this program is not UTF-8")?,
-        subcommand,
-    ]
-    .into_iter();
-    let words = words.chain(flags.iter().map(String::as_str));
-    let command: Vec<String> = words.map(quoted).collect();
+/// Renders the unit. `KillMode=process` keeps the Pods running while the service restarts, and `Delegate` grants
+/// control
+/// groups for their limits.
+///
+/// The unit has no sandboxing, because Pods inherit it: system call filters and `NoNewPrivileges` would apply to each
+/// Pod, and a mount namespace (`ProtectSystem`) would separate the agent from the volumes of Pods that outlive it. The
+/// agent confines Pods itself.
+fn render_unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, UnitError> {
+    let path = program.to_str();
+    let path = path.ok_or_else(|| UnitError::ProgramPath(program.to_owned()))?;
+    let words = [path, subcommand]
+        .into_iter()
+        .chain(flags.iter().map(String::as_str));
+    let command: Vec<String> = words.map(quote).collect();
     Ok(format!(
         "[Unit]\n\
-         Description=Portolan: Kubernetes Services on this machine\n\
+         Description=Portolan: Kubernetes Services on this host\n\
          After=network-online.target\n\
          Wants=network-online.target\n\
          \n\
@@ -161,8 +187,8 @@ fn unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, Fa
     ))
 }
 
-/// A word of a command line as systemd reads it: `%` and `$` have a meaning there.
-fn quoted(word: &str) -> String {
+/// Quotes a word of a command line for systemd, which expands `%` and `$`.
+fn quote(word: &str) -> String {
     let escaped = word
         .replace('\\', "\\\\")
         .replace('"', "\\\"")
@@ -177,26 +203,22 @@ fn quoted(word: &str) -> String {
     }
 }
 
-fn name(path: &Path) -> Result<&OsStr, Failure> {
+fn file_name(path: &Path) -> Result<&OsStr, UnitError> {
     path.file_name()
-        .ok_or_else(|| format!("{} names no file", path.display()).into())
+        .ok_or_else(|| UnitError::NoFileName(path.display().to_string()))
 }
 
-fn systemctl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<(), Failure> {
-    let mut program = Program::new("systemctl");
-    program.args(arguments);
-    match program.status() {
-        Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program:?} ended with {status}").into()),
-        Err(error) => Err(format!(
-            "systemctl: {error}; with --file-only the unit is written and nothing else done"
-        )
-        .into()),
+fn systemctl(arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Result<(), UnitError> {
+    let mut command = Process::new("systemctl");
+    command.args(arguments);
+    let status = command.status().map_err(UnitError::NoSystemctl)?;
+    if status.success() {
+        return Ok(());
     }
-}
-
-fn said(path: &Path, error: &io::Error) -> Failure {
-    format!("{}: {error}", path.display()).into()
+    Err(UnitError::Systemctl {
+        command: format!("{command:?}"),
+        status,
+    })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `portolan status`.
+//! `portolan status`: health of the components of `portolan up` or `portolan join`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,134 +9,149 @@ use clap::Args;
 use client::{Client, Config};
 use http::Method;
 
-use super::up::board::{self, Report, now_seconds};
-use super::{Failure, runtime};
-use crate::flags::duration;
+use crate::cluster::status_file::{self, ProcessStatus, now_seconds};
+use crate::error::CommandError;
+use crate::flags::values::{DATA_DIRECTORY, duration};
+use crate::output::{self, age};
+use crate::runtime;
 
-/// What services say that do not run (LSB: "program is not running").
+/// Exit code of a service that does not run (LSB: "program is not running").
 const EXIT_NOT_RUNNING: u8 = 3;
+/// Time between two checks of `--wait`.
+const WAIT_PERIOD: Duration = Duration::from_millis(200);
 
 /// Flags of `portolan status`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The data directory of `portolan up` or `portolan join`
-    #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
+    /// Data directory of `portolan up` or `portolan join`
+    #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
-    /// Wait until all is well, for so long at most
+    /// Wait until all components are healthy, for at most this time
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     wait: Option<Duration>,
 }
 
-/// How often it is looked while waiting.
-const WAIT_PAUSE: Duration = Duration::from_millis(200);
-
-/// Says how each part is, and the Node. Ends with 0 if all are well, 1 if one is not, and 3 if nothing runs.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let runtime = runtime(1)?;
-    let begun = Instant::now();
+/// Prints the state of the API server, the Node and each component. The exit code is 0 if all are healthy, 1 if one is
+/// not, and 3 if no process runs.
+///
+/// # Errors
+///
+/// An error if the status file is unreadable.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+    let runtime = runtime::multi_thread(1)?;
+    let start = Instant::now();
+    let may_wait = || flags.wait.is_some_and(|timeout| start.elapsed() < timeout);
     loop {
-        let Some(report) = board::read(&flags.data_dir)? else {
-            if flags.wait.is_some_and(|patience| begun.elapsed() < patience) {
-                std::thread::sleep(WAIT_PAUSE);
+        let Some(status) = status_file::read(&flags.data_dir)? else {
+            if may_wait() {
+                std::thread::sleep(WAIT_PERIOD);
                 continue;
             }
-            crate::cli::say(&format!(
+            output::print(&format!(
                 "portolan is not running with --data-dir {}\n",
                 flags.data_dir.display()
             ));
             return Ok(ExitCode::from(EXIT_NOT_RUNNING));
         };
-        let cluster = Cluster {
-            api: runtime.block_on(ask_api(&report)),
-            node: runtime.block_on(ask_node(&report)),
+        let cluster = ClusterHealth {
+            api: runtime.block_on(check_api(&status)),
+            node: runtime.block_on(check_node(&status)),
         };
-        let is_well = cluster.api.is_ok()
-            && cluster.node.is_ok()
-            && !report.parts.is_empty()
-            && report.parts.values().all(|part| part.is_running);
-        if is_well || flags.wait.is_none_or(|patience| begun.elapsed() >= patience) {
-            crate::cli::say(&table(&report, &cluster, now_seconds()));
-            return Ok(if is_well {
+        let is_healthy = cluster.is_healthy()
+            && !status.components.is_empty()
+            && status.components.values().all(|component| component.is_running);
+        if is_healthy || !may_wait() {
+            output::print(&table(&status, &cluster, now_seconds()));
+            return Ok(if is_healthy {
                 ExitCode::SUCCESS
             } else {
                 ExitCode::FAILURE
             });
         }
-        std::thread::sleep(WAIT_PAUSE);
+        std::thread::sleep(WAIT_PERIOD);
     }
 }
 
-/// State of the machine in the cluster.
-struct Cluster {
-    api: Result<(), Failure>,
-    node: Result<(), Failure>,
+/// Health of the API server and of this Node.
+struct ClusterHealth {
+    api: Result<(), CommandError>,
+    node: Result<(), CommandError>,
 }
 
-/// Checks that the machine's Node exists and is ready.
-async fn ask_node(report: &Report) -> Result<(), Failure> {
-    if report.node_name.is_empty() {
-        return Err("this machine is no Node yet".into());
+impl ClusterHealth {
+    fn is_healthy(&self) -> bool {
+        self.api.is_ok() && self.node.is_ok()
     }
-    let client = Client::new(Config::from_kubeconfig(&report.kubeconfig)?)?;
-    let path = format!("{}/{}", Node::collection(None), report.node_name);
+}
+
+/// Reason why a Node is not ready.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum NotReady {
+    #[error("this host is not registered as a Node yet")]
+    NoNode,
+    #[error("its condition Ready is {0}; see kubectl describe node")]
+    Condition(String),
+    #[error("its agent has not reported the condition Ready yet")]
+    NoCondition,
+}
+
+/// Checks that the Node of this host exists and is ready.
+async fn check_node(status: &ProcessStatus) -> Result<(), CommandError> {
+    if status.node_name.is_empty() {
+        return Err(NotReady::NoNode.into());
+    }
+    let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
+    let path = format!("{}/{}", Node::collection(None), status.node_name);
     let node: Node = client.get(&path).await?;
-    readiness(&node).map_err(Failure::from)
+    Ok(check_readiness(&node)?)
 }
 
-/// Reason for which a Node is not ready.
-fn readiness(node: &Node) -> Result<(), String> {
+fn check_readiness(node: &Node) -> Result<(), NotReady> {
     match node.condition("Ready") {
         _ if node.is_ready() => Ok(()),
-        Some(condition) => Err(format!(
-            "its condition Ready is {}; see kubectl describe node",
-            condition.status
-        )),
-        None => Err("its agent has not said yet whether it is ready".to_owned()),
+        Some(condition) => Err(NotReady::Condition(condition.status.to_string())),
+        None => Err(NotReady::NoCondition),
     }
 }
 
-/// Whether the API server says that it is ready.
-async fn ask_api(report: &Report) -> Result<(), Failure> {
-    let client = Client::new(Config::from_kubeconfig(&report.kubeconfig)?)?;
+/// Checks the readiness endpoint of the API server.
+async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
+    let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
     client
         .send(Method::GET, "/readyz", client::JSON, Default::default())
         .await?;
     Ok(())
 }
 
-fn table(report: &Report, cluster: &Cluster, now_seconds: u64) -> String {
+fn table(status: &ProcessStatus, cluster: &ClusterHealth, now_seconds: u64) -> String {
     let mut text = format!(
         "{:<12} {:<11} {:<9} {:<9} REASON\n",
-        "PART", "STATE", "FOR", "RESTARTS"
+        "COMPONENT", "STATE", "FOR", "RESTARTS"
     );
-    for (name, is_ready) in [("apiserver", &cluster.api), ("node", &cluster.node)] {
-        let (state, reason) = match is_ready {
+    for (name, readiness) in [("apiserver", &cluster.api), ("node", &cluster.node)] {
+        let (state, reason) = match readiness {
             Ok(()) => ("ready", String::new()),
             Err(error) => ("not ready", error.to_string()),
         };
         text.push_str(format!("{name:<12} {state:<11} {:<9} {:<9} {reason}", "", "").trim_end());
         text.push('\n');
     }
-    for (name, part) in &report.parts {
-        let state = if part.is_running { "running" } else { "restarting" };
-        let age = age(now_seconds.saturating_sub(part.since_seconds));
-        // Why it ended before is of interest as long as it does not run, or has run only for a short while.
-        let reason = part.reason.as_deref().unwrap_or_default();
-        let line = format!("{name:<12} {state:<11} {age:<9} {:<9} {reason}", part.restarts);
+    for (name, component) in &status.components {
+        let state = if component.is_running {
+            "running"
+        } else {
+            "restarting"
+        };
+        let age = age(now_seconds.saturating_sub(component.since_seconds));
+        let reason = component.reason.as_deref().unwrap_or_default();
+        let line = format!(
+            "{name:<12} {state:<11} {age:<9} {:<9} {reason}",
+            component.restarts
+        );
         text.push_str(line.trim_end());
         text.push('\n');
     }
     text
-}
-
-/// As `kubectl` writes ages.
-pub fn age(seconds: u64) -> String {
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
-    }
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! `portolan token`: bootstrap tokens, by which machines join; flags as `kubeadm token` has them.
+//! `portolan token`: tokens with which nodes join, and flags as those of `kubeadm token`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -12,59 +12,58 @@ use api::certificates::Incarnation;
 use api::object::{Endpoints, Node, Resource};
 use api::table::human_duration;
 use clap::{Args, Subcommand};
-use client::{Client, Config, JSON};
+use client::{Client, Config, ConfigError, JSON};
 use http::Method;
 use jiff::{SignedDuration, Timestamp};
 use ring::rand::{SecureRandom, SystemRandom};
 use serde_json::Value;
 
-use super::cluster::ClusterInfo;
-use super::join::token::{AuthorityHash, JoinToken};
-use super::{Failure, runtime};
-use crate::flags::{BadValue, duration};
+use crate::cluster::cluster_info::{ClusterInfo, ClusterInfoError};
+use crate::cluster::join_token::{AuthorityHash, JoinToken};
+use crate::error::{CommandError, UsageError};
+use crate::flags::values::{DATA_DIRECTORY, duration};
+use crate::{output, runtime};
 
-/// What to do with tokens.
+/// Subcommands of `portolan token`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Make a token and print it
+    /// Create a token and print it
     Create(CreateFlags),
-    /// Print the tokens that there are, without what makes them secret
+    /// List tokens, without their secrets
     List(ServerFlags),
-    /// Make tokens worthless
+    /// Revoke tokens
     Revoke(RevokeFlags),
 }
 
-/// Where the cluster is.
+/// API server of the cluster.
 #[derive(Debug, Args)]
 pub struct ServerFlags {
-    /// The administrator's kubeconfig; DIR/admin.conf if not given
+    /// Administrator's kubeconfig [default: DIR/admin.conf]
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The data directory of `portolan up`
-    #[arg(long, default_value = "/var/lib/portolan", value_name = "DIR")]
+    /// Data directory of `portolan up`
+    #[arg(long, default_value = DATA_DIRECTORY, value_name = "DIR")]
     data_dir: PathBuf,
 }
 
 /// Flags of `portolan token create`.
 #[derive(Debug, Args)]
 pub struct CreateFlags {
-    /// The token, abcdef.0123456789abcdef; one that nobody can guess if not given
+    /// Token of the form abcdef.0123456789abcdef [default: a random token]
     token: Option<Token>,
-    /// How long it is good; 0 for ever
+    /// Time to live; 0 never expires
     #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = duration)]
     ttl: Duration,
-    /// What it is for, for people
+    /// Human-readable description
     #[arg(long, default_value = "", hide_default_value = true, value_name = "TEXT")]
     description: String,
-    /// Groups of whoever has the token
+    /// Groups of the token's user
     #[arg(long, value_delimiter = ',', default_value = JOINING_GROUP, value_name = "GROUP[,GROUP]")]
     groups: Vec<String>,
-    /// Let one machine join with it under the name of this Node, which exists: the certificates of the machine that has the
-    /// name now count no longer from then on
+    /// Let one host take over the name of this Node; the certificates of the present node then become invalid
     #[arg(long, value_name = "NODE")]
     replace: Option<String>,
-    /// Print the whole command by which a machine joins. It gives the token by standard input, so that nobody on that machine
-    /// reads it in the list of processes
+    /// Print the command with which a host joins; it passes the token on standard input, not in the process list
     #[arg(long)]
     print_join_command: bool,
     #[command(flatten)]
@@ -74,16 +73,38 @@ pub struct CreateFlags {
 /// Flags of `portolan token revoke`.
 #[derive(Debug, Args)]
 pub struct RevokeFlags {
-    /// The tokens, or their IDs: what stands before the dot
+    /// Tokens, or their IDs (the part before the dot)
     #[arg(required = true, value_name = "TOKEN|ID")]
     tokens: Vec<String>,
     #[command(flatten)]
     server: ServerFlags,
 }
 
-/// Makes, prints or revokes tokens.
-pub fn run(command: &Command) -> Result<ExitCode, Failure> {
-    runtime(1)?.block_on(async {
+/// Reason why a token cannot be created, listed or revoked.
+#[derive(Debug, thiserror::Error)]
+enum TokenError {
+    #[error("{0}; run this command where `portolan up` runs, or with --kubeconfig")]
+    NoKubeconfig(#[source] ConfigError),
+    #[error("token {0} exists; revoke it, or choose another one")]
+    Exists(String),
+    #[error("token {id} created, but the cluster does not publish how hosts join: {source}")]
+    NotPublished { id: String, source: ClusterInfoError },
+    #[error("no token {0}; see `portolan token list`")]
+    NotFound(String),
+}
+
+/// Failure of the kernel's random number generator.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel returned no random numbers")]
+struct NoRandomNumbers;
+
+/// Creates, lists or revokes tokens.
+///
+/// # Errors
+///
+/// An error if a flag is invalid or a request fails.
+pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+    runtime::multi_thread(1)?.block_on(async {
         match command {
             Command::Create(flags) => create(flags).await,
             Command::List(flags) => list(flags).await,
@@ -94,14 +115,12 @@ pub fn run(command: &Command) -> Result<ExitCode, Failure> {
 }
 
 impl ServerFlags {
-    fn client(&self) -> Result<Client, Failure> {
+    fn client(&self) -> Result<Client, CommandError> {
         let path = self
             .kubeconfig
             .clone()
             .unwrap_or_else(|| self.data_dir.join("admin.conf"));
-        let config = Config::from_kubeconfig(&path).map_err(|error| {
-            format!("{error}; tokens are made where `portolan up` runs, or with --kubeconfig")
-        })?;
+        let config = Config::from_kubeconfig(&path).map_err(TokenError::NoKubeconfig)?;
         Ok(Client::new(config)?)
     }
 }
@@ -110,30 +129,23 @@ fn collection() -> String {
     format!("/api/v1/namespaces/{NAMESPACE}/secrets")
 }
 
-async fn create(flags: &CreateFlags) -> Result<(), Failure> {
+async fn create(flags: &CreateFlags) -> Result<(), CommandError> {
     if let Some(group) = flags.groups.iter().find(|group| !is_extra_group(group)) {
-        let message = format!("--groups {group:?}: expected {GROUP}: and small letters, digits, ':' and '-'");
-        return Err(BadValue(message).into());
+        let message =
+            format!("--groups {group:?}: expected {GROUP}: and lower-case letters, digits, ':' and '-'");
+        return Err(UsageError(message).into());
     }
     let client = flags.server.client()?;
     let token = match &flags.token {
         Some(token) => token.clone(),
         None => generate()?,
     };
-    let lives = SignedDuration::try_from(flags.ttl).unwrap_or(SignedDuration::MAX);
     let description = Description {
         text: flags.description.clone(),
-        expiration: match flags.ttl.is_zero() {
-            true => None,
-            false => {
-                let end = Timestamp::now().checked_add(lives);
-                let end = end.map_err(|_| BadValue("--ttl is too long; 0 is for ever".to_owned()))?;
-                Some(end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string())
-            }
-        },
+        expiration: expiration(flags.ttl)?,
         groups: flags.groups.clone(),
         replaces: match &flags.replace {
-            Some(name) => Some((name.clone(), incarnation(&client, name).await?)),
+            Some(name) => Some((name.clone(), node_identity(&client, name).await?)),
             None => None,
         },
     };
@@ -147,58 +159,66 @@ async fn create(flags: &CreateFlags) -> Result<(), Failure> {
         .await;
     match created {
         Err(error) if error.is_conflict() => {
-            return Err(format!(
-                "there is a token {} already; revoke it, or choose another",
-                token.id
-            )
-            .into());
+            return Err(TokenError::Exists(token.id).into());
         }
         other => other?,
     };
-    let info = ClusterInfo::read(&client).await.map_err(|error| {
-        format!(
-            "the token {} is made, but the cluster does not say how it is joined: {error}",
-            token.id
-        )
-    })?;
-    let text = JoinToken {
+    let info = match ClusterInfo::read(&client).await {
+        Ok(info) => info,
+        Err(source) => return Err(TokenError::NotPublished { id: token.id, source }.into()),
+    };
+    let join_token = JoinToken {
         token,
         hash: AuthorityHash::of(&info.authority),
     };
-    crate::cli::say(&match flags.print_join_command {
-        true => join_command(&servers(&client, &info).await, &text),
-        false => format!("{text}\n"),
+    output::print(&if flags.print_join_command {
+        join_command(&servers(&client, &info).await, &join_token)
+    } else {
+        format!("{join_token}\n")
     });
     Ok(())
 }
 
-/// The command by which a machine joins, for a POSIX shell. Its `echo` is no process of its own.
+/// Returns the expiration time of a new token in RFC 3339, or `None` if it never expires.
+fn expiration(ttl: Duration) -> Result<Option<String>, UsageError> {
+    if ttl.is_zero() {
+        return Ok(None);
+    }
+    let ttl = SignedDuration::try_from(ttl).unwrap_or(SignedDuration::MAX);
+    let end = Timestamp::now().checked_add(ttl);
+    let end = end.map_err(|_| UsageError::new("--ttl is too long; 0 never expires"))?;
+    Ok(Some(end.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()))
+}
+
+/// Returns the command with which a host joins, for a POSIX shell. `echo` is a builtin, so it is not in the process
+/// list.
 fn join_command(servers: &[String], token: &JoinToken) -> String {
     let servers = servers.join(",");
     format!("echo {token} | portolan join --server {servers} --token-file -\n")
 }
 
-/// The incarnation of a Node, so that the token replaces its machine once.
-async fn incarnation(client: &Client, name: &str) -> Result<Incarnation, Failure> {
+/// Returns the identity of a Node, so that the token replaces this Node only once.
+async fn node_identity(client: &Client, name: &str) -> Result<Incarnation, CommandError> {
     let node: Node = match client.get(&format!("{}/{name}", Node::collection(None))).await {
         Err(error) if error.is_not_found() => {
-            let message =
-                format!("--replace {name}: there is no such Node; a machine joins under the name without it");
-            return Err(BadValue(message).into());
+            return Err(UsageError(format!(
+                "--replace {name}: no such Node; hosts join with this name without the flag"
+            ))
+            .into());
         }
         other => other?,
     };
     Ok(Incarnation::of_node(&node))
 }
 
-/// All servers of the cluster: the one that says so, and the others by the endpoints of the `kubernetes` Service.
+/// Returns the URLs of all API servers: that of `cluster-info`, and the endpoints of Service `kubernetes`.
 async fn servers(client: &Client, info: &ClusterInfo) -> Vec<String> {
     let mut servers = vec![info.server.clone()];
     let path = format!("{}/kubernetes", Endpoints::collection(Some("default")));
     let endpoints: Endpoints = match client.get(&path).await {
         Ok(endpoints) => endpoints,
         Err(error) => {
-            tracing::warn!(%error, "other servers are not known");
+            tracing::warn!(%error, "endpoints of Service kubernetes not read");
             return servers;
         }
     };
@@ -219,12 +239,12 @@ async fn servers(client: &Client, info: &ClusterInfo) -> Vec<String> {
     servers
 }
 
-/// A token out of the kernel's random numbers.
-fn generate() -> Result<Token, Failure> {
+/// Generates a random token.
+fn generate() -> Result<Token, NoRandomNumbers> {
     let random = SystemRandom::new();
     let mut has_failed = false;
     let token = Token::generate(|below| {
-        // Numbers beyond the last whole multiple would make the first letters likelier.
+        // Bytes above the last multiple of `below` are skipped, so that all letters are equally likely.
         let limit = 256 - 256 % below;
         loop {
             let mut byte = [0; 1];
@@ -238,29 +258,30 @@ fn generate() -> Result<Token, Failure> {
             }
         }
     });
-    match has_failed {
-        true => Err("the kernel gives no random numbers".into()),
-        false => Ok(token),
+    if has_failed {
+        Err(NoRandomNumbers)
+    } else {
+        Ok(token)
     }
 }
 
-async fn list(flags: &ServerFlags) -> Result<(), Failure> {
+async fn list(flags: &ServerFlags) -> Result<(), CommandError> {
     let client = flags.client()?;
     let path = format!(
         "{}?fieldSelector=type%3D{}",
         collection(),
         SECRET_TYPE.replace('/', "%2F")
     );
-    let answer: Value = client.get(&path).await?;
+    let response: Value = client.get(&path).await?;
     let now = Timestamp::now();
     let mut text = format!("{:<8} {:<9} {:<21} {}\n", "ID", "TTL", "EXPIRES", "DESCRIPTION");
-    for secret in answer["items"].as_array().into_iter().flatten() {
-        // Items of a list do not say their type of object, but that of Secret they do.
+    for secret in response["items"].as_array().into_iter().flatten() {
+        // Items of a list have no kind, but they have the type of the Secret.
         if let Some(token) = Stored::of(secret) {
             text.push_str(&line(&token, now));
         }
     }
-    crate::cli::say(&text);
+    output::print(&text);
     Ok(())
 }
 
@@ -281,15 +302,15 @@ fn line(token: &Stored<'_>, now: Timestamp) -> String {
     format!("{}\n", line.trim_end())
 }
 
-async fn revoke(flags: &RevokeFlags) -> Result<(), Failure> {
+async fn revoke(flags: &RevokeFlags) -> Result<(), CommandError> {
     let client = flags.server.client()?;
     for text in &flags.tokens {
         let id = text.split('.').next().unwrap_or_default();
         let path = format!("{}/{NAME_PREFIX}{id}", collection());
         match client.request(Method::DELETE, &path, JSON, None).await {
-            Ok(_) => crate::cli::say(&format!("token {id} revoked\n")),
+            Ok(_) => output::print(&format!("token {id} revoked\n")),
             Err(error) if error.is_not_found() => {
-                return Err(format!("there is no token {id}; see `portolan token list`").into());
+                return Err(TokenError::NotFound(id.to_owned()).into());
             }
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! One check for every example: does it do what it says?
+//! Checks of the examples: connections and DNS queries from nodes and from outside.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -6,20 +6,20 @@ use std::net::{IpAddr, SocketAddr};
 use serde_json::Value;
 use testbed::Cluster;
 
-use super::components::{Components, ask_echo};
+use super::components::{Components, request_echo};
 use super::lookup::{RecordType, lookup};
-use super::manifests::balanced_addresses;
-use crate::commands::Failure;
+use super::manifests::load_balancer_addresses;
+use crate::error::CommandError;
 
-/// A check: which example, and what is seen when it works.
+/// Check of an example.
 pub struct Check {
-    /// The example's file.
+    /// File name of the example.
     pub example: &'static str,
-    /// Looks once; the text says what was seen, the error what is missing.
-    pub run: fn(&Cluster, &Components) -> Result<String, Failure>,
+    /// Checks once, and returns a description of the result.
+    pub run: fn(&Cluster, &Components) -> Result<String, CommandError>,
 }
 
-/// All checks, in the order of the examples.
+/// Returns all checks, in the order of the examples.
 pub fn all() -> Vec<Check> {
     vec![
         Check {
@@ -77,11 +77,11 @@ pub fn all() -> Vec<Check> {
     ]
 }
 
-/// Connections that are made to see all endpoints of a Service: with three of them, one is missed in
-/// 40 tries about once in ten million runs.
-const TRIES: usize = 40;
+/// Connections that reach all endpoints of a Service. With three endpoints, one is missed about once in ten million
+/// runs.
+const CONNECTIONS: usize = 40;
 
-fn my_service(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn my_service(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -89,15 +89,15 @@ fn my_service(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
         "my-service.default.svc.cluster.local",
         RecordType::A,
     )?)?;
-    let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
-    want(&seen, &["my-app-1", "my-app-2", "my-app-3"])?;
+    let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
+    expect(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
     Ok(format!(
-        "my-service:80 is {ip} by DNS, answered by {}",
-        words(&seen)
+        "my-service:80 resolves to {ip}, endpoints {}",
+        join(&pods)
     ))
 }
 
-fn named_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn named_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -105,15 +105,15 @@ fn named_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
         "nginx-service.default.svc.cluster.local",
         RecordType::A,
     )?)?;
-    let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
-    want(&seen, &["nginx", "nginx-next"])?;
+    let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
+    expect(&pods, &["nginx", "nginx-next"])?;
     Ok(format!(
-        "ports 80 and 8080 behind one name, answered by {}",
-        words(&seen)
+        "one port name for 80 and 8080, endpoints {}",
+        join(&pods)
     ))
 }
 
-fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -122,12 +122,15 @@ fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
         RecordType::A,
     )?)?;
     for port in [80, 443] {
-        want(&seen(cluster, &node, (ip, port).into(), 1)?, &["two-ports-1"])?;
+        expect(
+            &responders(cluster, &node, (ip, port).into(), 1)?,
+            &["two-ports-1"],
+        )?;
     }
-    Ok("both ports answer".to_owned())
+    Ok("both ports respond".to_owned())
 }
 
-fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -135,25 +138,25 @@ fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, Failure
         "by-hand.default.svc.cluster.local",
         RecordType::A,
     )?)?;
-    let seen = seen(cluster, &node, (ip, 80).into(), 1)?;
-    want(&seen, &["outside"])?;
-    Ok("the address in the slice written by hand answers".to_owned())
+    let pods = responders(cluster, &node, (ip, 80).into(), 1)?;
+    expect(&pods, &["outside"])?;
+    Ok("the address in the manual EndpointSlice responds".to_owned())
 }
 
-fn node_port(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn node_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let mut nodes = Vec::new();
     for node in &cluster.topology.nodes {
         let address = SocketAddr::from((node.member.address.ipv4, 30007));
-        want(
-            &seen(cluster, "outside", address, TRIES)?,
+        expect(
+            &responders(cluster, "outside", address, CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
         nodes.push(address.to_string());
     }
-    Ok(format!("from outside by {}", nodes.join(" and ")))
+    Ok(format!("reachable from outside at {}", nodes.join(" and ")))
 }
 
-fn external_name(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn external_name(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let names = lookup(
         cluster,
@@ -162,17 +165,17 @@ fn external_name(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
         RecordType::Cname,
     )?;
     if names != ["my.database.example.com"] {
-        return Err(format!("DNS answers {names:?}").into());
+        return Err(format!("expected one CNAME record, found {names:?}").into());
     }
-    Ok("DNS answers with a CNAME to my.database.example.com".to_owned())
+    Ok("resolves to the CNAME my.database.example.com".to_owned())
 }
 
-fn headless(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn headless(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let service = "headless.default.svc.cluster.local";
     let addresses = lookup(cluster, &node, service, RecordType::A)?;
     if addresses.len() != 2 {
-        return Err(format!("DNS answers {addresses:?}, not two addresses").into());
+        return Err(format!("expected two addresses, found {addresses:?}").into());
     }
     for pod in ["headless-0", "headless-1"] {
         let ip = one(lookup(
@@ -181,15 +184,15 @@ fn headless(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
             &format!("{pod}.{service}"),
             RecordType::A,
         )?)?;
-        want(&seen(cluster, &node, (ip, 9376).into(), 1)?, &[pod])?;
+        expect(&responders(cluster, &node, (ip, 9376).into(), 1)?, &[pod])?;
     }
     Ok(format!(
-        "DNS answers {}, and each Pod has its name",
+        "resolves to {}, and each Pod has a name",
         addresses.join(" and ")
     ))
 }
 
-fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -197,39 +200,39 @@ fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, Failure
         "sticky.default.svc.cluster.local",
         RecordType::A,
     )?)?;
-    let seen = seen(cluster, &node, (ip, 80).into(), TRIES)?;
-    if seen.len() != 1 {
-        return Err(format!("one client was answered by {}", words(&seen)).into());
+    let pods = responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?;
+    if pods.len() != 1 {
+        return Err(format!("expected one endpoint for one client, found {}", join(&pods)).into());
     }
     Ok(format!(
-        "{TRIES} connections of one client, all answered by {}",
-        words(&seen)
+        "{CONNECTIONS} connections of one client, endpoint {}",
+        join(&pods)
     ))
 }
 
-fn external_ips(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn external_ips(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let to: SocketAddr = "198.51.100.32:80".parse()?;
-    let seen = seen(cluster, "outside", to, TRIES)?;
-    want(&seen, &["my-app-1", "my-app-2", "my-app-3"])?;
-    Ok(format!("from outside by {to}"))
+    let pods = responders(cluster, "outside", to, CONNECTIONS)?;
+    expect(&pods, &["my-app-1", "my-app-2", "my-app-3"])?;
+    Ok(format!("reachable from outside at {to}"))
 }
 
-fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let name = "dual-stack.default.svc.cluster.local";
     let mut addresses = Vec::new();
     for kind in [RecordType::A, RecordType::Aaaa] {
         let ip = one(lookup(cluster, &node, name, kind)?)?;
-        want(
-            &seen(cluster, &node, (ip, 80).into(), TRIES)?,
+        expect(
+            &responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
         addresses.push(ip.to_string());
     }
-    Ok(format!("{} both answer", addresses.join(" and ")))
+    Ok(format!("{} respond", addresses.join(" and ")))
 }
 
-fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Failure> {
+fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
     let ip = one(lookup(
         cluster,
@@ -238,40 +241,44 @@ fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, Failur
         RecordType::A,
     )?)?;
     if ip != "10.96.0.53".parse::<IpAddr>()? {
-        return Err(format!("the cluster IP is {ip}").into());
+        return Err(format!("expected cluster IP 10.96.0.53, found {ip}").into());
     }
-    want(
-        &seen(cluster, &node, (ip, 80).into(), TRIES)?,
+    expect(
+        &responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?,
         &["my-app-1", "my-app-2", "my-app-3"],
     )?;
-    Ok("10.96.0.53 answers".to_owned())
+    Ok("10.96.0.53 responds".to_owned())
 }
 
-fn load_balancer(cluster: &Cluster, components: &Components) -> Result<String, Failure> {
-    balanced(cluster, components, "load-balancer")
+fn load_balancer(cluster: &Cluster, components: &Components) -> Result<String, CommandError> {
+    check_load_balancer(cluster, components, "load-balancer")
 }
 
-fn edge(cluster: &Cluster, components: &Components) -> Result<String, Failure> {
-    balanced(cluster, components, "edge")
+fn edge(cluster: &Cluster, components: &Components) -> Result<String, CommandError> {
+    check_load_balancer(cluster, components, "edge")
 }
 
-/// A Service is reached from outside by both of its addresses.
-fn balanced(cluster: &Cluster, components: &Components, name: &str) -> Result<String, Failure> {
-    let addresses = balanced_addresses(cluster, &components.kubeconfig(), name)?;
+/// Checks that a Service is reachable from outside at an address of each IP family.
+fn check_load_balancer(
+    cluster: &Cluster,
+    components: &Components,
+    name: &str,
+) -> Result<String, CommandError> {
+    let addresses = load_balancer_addresses(cluster, &components.kubeconfig(), name)?;
     if addresses.len() != 2 {
-        return Err(format!("the Service has {addresses:?}, not an address of each family").into());
+        return Err(format!("expected an address of each IP family, found {addresses:?}").into());
     }
     for address in &addresses {
-        want(
-            &seen(cluster, "outside", (*address, 80).into(), TRIES)?,
+        expect(
+            &responders(cluster, "outside", (*address, 80).into(), CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
         )?;
     }
     let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
-    Ok(format!("from outside by {}", addresses.join(" and ")))
+    Ok(format!("reachable from outside at {}", addresses.join(" and ")))
 }
 
-fn first_node(cluster: &Cluster) -> Result<String, Failure> {
+fn first_node(cluster: &Cluster) -> Result<String, CommandError> {
     let node = cluster
         .topology
         .nodes
@@ -280,32 +287,37 @@ fn first_node(cluster: &Cluster) -> Result<String, Failure> {
     Ok(node.member.name.clone())
 }
 
-fn one(addresses: Vec<String>) -> Result<IpAddr, Failure> {
+fn one(addresses: Vec<String>) -> Result<IpAddr, CommandError> {
     match addresses.as_slice() {
         [address] => Ok(address.parse()?),
-        _ => Err(format!("DNS answers {addresses:?}, not one address").into()),
+        _ => Err(format!("expected one address, found {addresses:?}").into()),
     }
 }
 
-/// The Pods that answered `tries` connections.
-fn seen(cluster: &Cluster, from: &str, to: SocketAddr, tries: usize) -> Result<BTreeSet<String>, Failure> {
+/// Returns the Pods that respond to a number of connections.
+fn responders(
+    cluster: &Cluster,
+    from: &str,
+    to: SocketAddr,
+    connections: usize,
+) -> Result<BTreeSet<String>, CommandError> {
     let mut pods = BTreeSet::new();
-    for _ in 0..tries {
-        let answer = ask_echo(cluster, from, to)?;
-        let answer: Value =
-            serde_json::from_str(&answer).map_err(|e| format!("{to} answered {answer:?}: {e}"))?;
-        pods.insert(answer["pod"].as_str().unwrap_or_default().to_owned());
+    for _ in 0..connections {
+        let response = request_echo(cluster, from, to)?;
+        let response: Value =
+            serde_json::from_str(&response).map_err(|e| format!("{to} responded with {response:?}: {e}"))?;
+        pods.insert(response["pod"].as_str().unwrap_or_default().to_owned());
     }
     Ok(pods)
 }
 
-fn want(seen: &BTreeSet<String>, wanted: &[&str]) -> Result<(), Failure> {
-    if seen.iter().map(String::as_str).eq(wanted.iter().copied()) {
+fn expect(pods: &BTreeSet<String>, expected: &[&str]) -> Result<(), CommandError> {
+    if pods.iter().map(String::as_str).eq(expected.iter().copied()) {
         return Ok(());
     }
-    Err(format!("answered by {}, wanted {}", words(seen), wanted.join(", ")).into())
+    Err(format!("expected endpoints {}, found {}", expected.join(", "), join(pods)).into())
 }
 
-fn words(names: &BTreeSet<String>) -> String {
+fn join(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }

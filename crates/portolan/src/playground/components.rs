@@ -1,7 +1,6 @@
-//! The components of the playground's cluster, each a process as in a real one.
+//! Components of the playground, each a process as in a real cluster.
 
 use std::fs::{self, File};
-use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -10,25 +9,26 @@ use std::time::{Duration, Instant};
 
 use client::{Client, Config};
 use ipnet::IpNet;
-use testbed::{Cluster, RUN_DIRECTORY, request_tcp};
+use testbed::{Cluster, NodePlan, RUN_DIRECTORY, request_tcp};
 
-use crate::commands::Failure;
-use crate::commands::kubeconfig::file_name;
-use crate::commands::pod_ranges;
+use crate::cluster::identities::certificate_file_name;
+use crate::cluster::pod_cidrs;
+use crate::error::{CommandError, FileError};
+use crate::{runtime, shutdown};
 
 const API_PORT: u16 = 6443;
-/// Port of the DNS server on the control plane; the Service kube-dns leads to it.
+/// Port of the DNS server on the control plane, for the Service `kube-dns`.
 pub const DNS_PORT: u16 = 10053;
-/// Where the echo program outside answers: the endpoint that example 04 writes by hand.
+/// Port of the echo program outside, the manual endpoint of example 04.
 const OUTSIDE_ECHO_PORT: u16 = 9376;
-/// How long the API server may take to listen.
-const API_PATIENCE: Duration = Duration::from_secs(30);
-/// How long a component may take to end after SIGTERM.
-const END_PATIENCE: Duration = Duration::from_secs(10);
-/// Lines of a log that are shown when something went wrong.
+/// Time for the API server to listen.
+const API_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time for a component to exit after SIGTERM.
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Lines of a log that are printed after a failure.
 const LOG_END_LINES: usize = 12;
 
-/// The running components.
+/// Running components.
 pub struct Components {
     directory: PathBuf,
     api_address: SocketAddr,
@@ -41,175 +41,158 @@ struct Component {
 }
 
 impl Components {
-    /// Starts what runs beside the nodes and waits until the API answers.
-    pub fn start(cluster: &Cluster) -> Result<Self, Failure> {
+    /// Starts the components beside the nodes, and waits until the API server listens.
+    ///
+    /// # Errors
+    ///
+    /// An error if a component does not start.
+    pub fn start(cluster: &Cluster) -> Result<Self, CommandError> {
         let directory = Path::new(RUN_DIRECTORY).join("portolan");
         fs::create_dir_all(&directory)?;
         let address = cluster.topology.control_plane.address;
-        let api_address = SocketAddr::from((address.ipv4, API_PORT));
         let mut this = Self {
             directory,
-            api_address,
+            api_address: SocketAddr::from((address.ipv4, API_PORT)),
             running: Vec::new(),
         };
-        let service_cidrs = joined(&cluster.topology.service_cidrs.both());
-        let control_plane = cluster.topology.control_plane.name.clone();
-        let data = this.directory.join("api").display().to_string();
-        let kubeconfig = this.kubeconfig().display().to_string();
-        this.spawn(
-            cluster,
-            &control_plane,
-            "apiserver",
-            &[
-                "apiserver",
-                &format!("--listen={api_address}"),
-                &format!("--data-dir={data}"),
-                &format!("--service-cluster-ip-range={service_cidrs}"),
-                &format!("--write-kubeconfig={kubeconfig}"),
-            ],
-        )?;
+        this.start_api_server(cluster)?;
         this.wait_for_api(cluster)?;
+        this.start_control_plane(cluster)?;
+        let echo_port = format!("{OUTSIDE_ECHO_PORT}/TCP");
         this.spawn(
             cluster,
-            &control_plane,
-            "controllers",
-            &[
-                "controllers",
-                &this.kubeconfig_of("system:kube-controller-manager", "")?,
-                "--leader-elect=false",
-                "--metrics-bind-address=",
-            ],
-        )?;
-        this.spawn(
-            cluster,
-            &control_plane,
-            "balancer",
-            &[
-                "balancer",
-                &this.kubeconfig_of("system:portolan-balancer", "")?,
-                "--leader-elect=false",
-                "--serve-edge-class=true",
-            ],
-        )?;
-        let listen = format!(
-            "--listen={},{}",
-            SocketAddr::from((address.ipv4, DNS_PORT)),
-            SocketAddr::from((address.ipv6, DNS_PORT))
-        );
-        this.spawn(
-            cluster,
-            &control_plane,
-            "dns",
-            &["dns", &this.kubeconfig_of("system:kube-dns", "")?, &listen],
-        )?;
-        let outside = cluster.topology.outside.name.clone();
-        this.spawn(
-            cluster,
-            &outside,
+            &cluster.topology.outside.name,
             "outside-echo",
-            &[
-                "internal-echo",
-                "--pod",
-                "outside",
-                "--port",
-                &format!("{OUTSIDE_ECHO_PORT}/TCP"),
-            ],
+            &["internal-echo", "--pod", "outside", "--port", &echo_port],
         )?;
         Ok(this)
     }
 
-    /// Starts proxy, announcer with edge, and agent on every node.
-    pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), Failure> {
-        let of_proxy = self.kubeconfig_of("system:kube-proxy", "")?;
-        let of_load_balancer = self.kubeconfig_of("system:portolan-load-balancer", "")?;
-        let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
-        for node in cluster.topology.nodes.clone() {
-            let name = &node.member.name;
-            self.spawn(
-                cluster,
-                name,
-                &format!("proxy-{name}"),
-                &[
-                    "proxy",
-                    &of_proxy,
-                    &format!("--hostname-override={name}"),
-                    &format!("--cluster-cidr={cluster_cidrs}"),
-                ],
-            )?;
-            let logs = self.directory.join("access-logs");
-            self.spawn(
-                cluster,
-                name,
-                &format!("load-balancer-{name}"),
-                &[
-                    "balancer",
-                    &of_load_balancer,
-                    "--assign=false",
-                    "--announce",
-                    "--edge",
-                    &format!("--edge-access-log-directory={}", logs.display()),
-                    &format!("--node-name={name}"),
-                    "--interfaces=eth0",
-                ],
-            )?;
-            let of_agent = self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?;
-            let pki = self.directory.join("api/pki");
-            apiserver::pki::node_serving(&pki, name, &node.member.address.both())?;
-            let state = self.directory.join(format!("agent-{name}"));
-            let pods = node.pods.both();
-            self.reserve_pod_ranges(cluster, name, &pods)?;
-            self.spawn(
-                cluster,
-                name,
-                &format!("agent-{name}"),
-                &[
-                    "agent",
-                    &of_agent,
-                    &format!("--node-name={name}"),
-                    &format!(
-                        "--node-ip={},{}",
-                        node.member.address.ipv4, node.member.address.ipv6
-                    ),
-                    &format!("--pod-cidr={}", joined(&pods)),
-                    &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
-                    &format!("--state-dir={}", state.display()),
-                    &format!(
-                        "--tls-cert-file={}",
-                        pki.join(format!("serving-{name}.crt")).display()
-                    ),
-                    &format!(
-                        "--tls-private-key-file={}",
-                        pki.join(format!("serving-{name}.key")).display()
-                    ),
-                    &format!("--client-ca-file={}", pki.join("ca.crt").display()),
-                ],
-            )?;
+    fn start_api_server(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
+        let service_cidrs = joined(&cluster.topology.service_cidrs.both());
+        let flags = [
+            "apiserver",
+            &format!("--listen={}", self.api_address),
+            &format!("--data-dir={}", self.directory.join("api").display()),
+            &format!("--service-cluster-ip-range={service_cidrs}"),
+            &format!("--write-kubeconfig={}", self.kubeconfig().display()),
+        ];
+        self.spawn(cluster, &cluster.topology.control_plane.name, "apiserver", &flags)
+    }
+
+    /// Starts controllers, assigner and DNS server.
+    fn start_control_plane(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
+        let member = &cluster.topology.control_plane;
+        let flags = [
+            "controllers",
+            &self.kubeconfig_of("system:kube-controller-manager", "")?,
+            "--leader-elect=false",
+            "--metrics-bind-address=",
+        ];
+        self.spawn(cluster, &member.name, "controllers", &flags)?;
+        let flags = [
+            "balancer",
+            &self.kubeconfig_of("system:portolan-balancer", "")?,
+            "--leader-elect=false",
+            "--serve-edge-class=true",
+        ];
+        self.spawn(cluster, &member.name, "balancer", &flags)?;
+        let listen = format!(
+            "--listen={},{}",
+            SocketAddr::from((member.address.ipv4, DNS_PORT)),
+            SocketAddr::from((member.address.ipv6, DNS_PORT))
+        );
+        let flags = ["dns", &self.kubeconfig_of("system:kube-dns", "")?, &listen];
+        self.spawn(cluster, &member.name, "dns", &flags)
+    }
+
+    /// Starts proxy, announcer with edge, and agent on each node.
+    ///
+    /// # Errors
+    ///
+    /// An error if a component does not start.
+    pub fn start_nodes(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
+        for node in &cluster.topology.nodes {
+            self.start_proxy(cluster, node)?;
+            self.start_load_balancer(cluster, node)?;
+            self.start_agent(cluster, node)?;
         }
         Ok(())
     }
 
-    /// Gives a node the ranges of its Pods, from the control plane.
-    fn reserve_pod_ranges(
+    fn start_proxy(&mut self, cluster: &Cluster, node: &NodePlan) -> Result<(), CommandError> {
+        let name = &node.member.name;
+        let cluster_cidrs = joined(&cluster.topology.cluster_cidrs.both());
+        let flags = [
+            "proxy",
+            &self.kubeconfig_of("system:kube-proxy", "")?,
+            &format!("--hostname-override={name}"),
+            &format!("--cluster-cidr={cluster_cidrs}"),
+        ];
+        self.spawn(cluster, name, &format!("proxy-{name}"), &flags)
+    }
+
+    fn start_load_balancer(&mut self, cluster: &Cluster, node: &NodePlan) -> Result<(), CommandError> {
+        let name = &node.member.name;
+        let logs = self.directory.join("access-logs");
+        let flags = [
+            "balancer",
+            &self.kubeconfig_of("system:portolan-load-balancer", "")?,
+            "--assign=false",
+            "--announce",
+            "--edge",
+            &format!("--edge-access-log-directory={}", logs.display()),
+            &format!("--node-name={name}"),
+            "--interfaces=eth0",
+        ];
+        self.spawn(cluster, name, &format!("load-balancer-{name}"), &flags)
+    }
+
+    fn start_agent(&mut self, cluster: &Cluster, node: &NodePlan) -> Result<(), CommandError> {
+        let (name, address) = (&node.member.name, node.member.address);
+        let pki = self.directory.join("api/pki");
+        apiserver::pki::node_serving(&pki, name, &address.both())?;
+        let state = self.directory.join(format!("agent-{name}"));
+        let pods = node.pods.both();
+        self.reserve_pod_cidrs(cluster, name, &pods)?;
+        let pki_file = |name: &str| pki.join(name).display().to_string();
+        let flags = [
+            "agent",
+            &self.kubeconfig_of(&format!("system:node:{name}"), "system:nodes")?,
+            &format!("--node-name={name}"),
+            &format!("--node-ip={},{}", address.ipv4, address.ipv6),
+            &format!("--pod-cidr={}", joined(&pods)),
+            &format!("--node-labels=topology.kubernetes.io/zone={}", node.zone),
+            &format!("--state-dir={}", state.display()),
+            &format!("--tls-cert-file={}", pki_file(&format!("serving-{name}.crt"))),
+            &format!(
+                "--tls-private-key-file={}",
+                pki_file(&format!("serving-{name}.key"))
+            ),
+            &format!("--client-ca-file={}", pki_file("ca.crt")),
+        ];
+        self.spawn(cluster, name, &format!("agent-{name}"), &flags)
+    }
+
+    /// Writes the Pod CIDRs of a node, from the control plane.
+    fn reserve_pod_cidrs(
         &self,
         cluster: &Cluster,
         node_name: &str,
-        ranges: &[IpNet],
-    ) -> Result<(), Failure> {
-        let (kubeconfig, node_name, ranges) = (self.kubeconfig(), node_name.to_owned(), ranges.to_vec());
+        cidrs: &[IpNet],
+    ) -> Result<(), CommandError> {
+        let (kubeconfig, node_name, cidrs) = (self.kubeconfig(), node_name.to_owned(), cidrs.to_vec());
         cluster.control_plane()?.enter(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()?;
-            runtime.block_on(async {
+            runtime::current_thread()?.block_on(async {
                 let client = Client::new(Config::from_kubeconfig(&kubeconfig)?)?;
-                Ok(pod_ranges::reserve(&client, &node_name, &ranges).await?)
+                Ok(pod_cidrs::reserve(&client, &node_name, &cidrs).await?)
             })
         })?
     }
 
-    /// Gives a component credentials of its own; the flag that tells it where they are.
-    fn kubeconfig_of(&self, user: &str, group: &str) -> Result<String, Failure> {
-        let name = file_name(user);
+    /// Issues the credentials of a component, and returns the flag with their path.
+    fn kubeconfig_of(&self, user: &str, group: &str) -> Result<String, CommandError> {
+        let name = certificate_file_name(user);
         let client = apiserver::pki::client(&self.directory.join("api/pki"), &name, user, group)?;
         let path = self.directory.join(format!("{name}.conf"));
         let server = apiserver::kubeconfig::server_url(self.api_address);
@@ -217,55 +200,61 @@ impl Components {
         Ok(format!("--kubeconfig={}", path.display()))
     }
 
-    /// The admin kubeconfig as the inside uses it.
+    /// Path of the administrator's kubeconfig for the network of the playground.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.join("admin.conf")
     }
 
-    /// Where the API listens inside.
+    /// Listen address of the API server.
     pub fn api_address(&self) -> SocketAddr {
         self.api_address
     }
 
-    /// Writes the admin kubeconfig with the address at which the host reaches the API.
-    pub fn write_host_kubeconfig(&self, host: SocketAddr) -> Result<(), Failure> {
+    /// Writes the administrator's kubeconfig for the host, with an address of the host.
+    ///
+    /// # Errors
+    ///
+    /// An error if the file cannot be written.
+    pub fn write_host_kubeconfig(&self, host: SocketAddr) -> Result<(), CommandError> {
         let text = fs::read_to_string(self.kubeconfig())?;
         let text = text.replace(&self.api_address.to_string(), &host.to_string());
-        write_private(&self.host_kubeconfig(), &text)?;
+        let path = self.host_kubeconfig();
+        trust::private_file::write(&path, text.as_bytes()).map_err(FileError::at(&path))?;
         Ok(())
     }
 
-    /// The kubeconfig for the host, by its path inside.
+    /// Path of the kubeconfig for the host, in the mount namespace of the playground.
     pub fn host_kubeconfig(&self) -> PathBuf {
         self.directory.join("kubeconfig")
     }
 
-    /// Waits for Ctrl-C or SIGTERM; a component that ends by itself is an error.
-    pub fn wait_for_end(&mut self) -> Result<(), Failure> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
-            let end = crate::signal::asked_to_end();
-            tokio::pin!(end);
+    /// Waits for SIGINT or SIGTERM.
+    ///
+    /// # Errors
+    ///
+    /// An error if a component exits before.
+    pub fn wait_for_signal(&mut self) -> Result<(), CommandError> {
+        runtime::current_thread()?.block_on(async {
+            let signal = shutdown::signal_received();
+            tokio::pin!(signal);
             loop {
                 tokio::select! {
-                    () = &mut end => return Ok(()),
-                    () = tokio::time::sleep(Duration::from_millis(500)) => self.all_alive()?,
+                    () = &mut signal => return Ok(()),
+                    () = tokio::time::sleep(Duration::from_millis(500)) => self.check_running()?,
                 }
             }
         })
     }
 
-    /// Ends all components, those of the nodes first.
+    /// Stops all components, those of the nodes first.
     pub fn stop(&mut self) {
         for component in self.running.iter_mut().rev() {
-            end(component);
+            stop(component);
         }
         self.running.clear();
     }
 
-    /// Prints the last lines of every component's log that speaks of errors.
+    /// Prints the last lines of each log with warnings or errors.
     pub fn print_log_ends(&self) {
         for component in &self.running {
             let text = fs::read_to_string(self.log(&component.name)).unwrap_or_default();
@@ -283,18 +272,19 @@ impl Components {
         }
     }
 
-    fn all_alive(&mut self) -> Result<(), Failure> {
+    fn check_running(&mut self) -> Result<(), CommandError> {
         for component in &mut self.running {
             if let Some(status) = component.process.try_wait()? {
+                let message = format!("component {} exited ({status})", component.name);
                 self.print_log_ends();
-                return Err(format!("a component ended by itself ({status})").into());
+                return Err(message.into());
             }
         }
         Ok(())
     }
 
-    fn wait_for_api(&mut self, cluster: &Cluster) -> Result<(), Failure> {
-        let deadline = Instant::now() + API_PATIENCE;
+    fn wait_for_api(&mut self, cluster: &Cluster) -> Result<(), CommandError> {
+        let deadline = Instant::now() + API_TIMEOUT;
         let control_plane = cluster.control_plane()?;
         let to = self.api_address;
         loop {
@@ -303,7 +293,7 @@ impl Components {
             if connected && self.kubeconfig().exists() {
                 return Ok(());
             }
-            self.all_alive()?;
+            self.check_running()?;
             if Instant::now() > deadline {
                 self.print_log_ends();
                 return Err(format!("the API server does not listen on {to}").into());
@@ -318,7 +308,7 @@ impl Components {
         member: &str,
         name: &str,
         arguments: &[&str],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandError> {
         let log = File::create(self.log(name))?;
         let mut command = Command::new(std::env::current_exe()?);
         command
@@ -326,7 +316,7 @@ impl Components {
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
             .stderr(log)
-            // Ctrl-C is for the playground, which ends the components in their order.
+            // The terminal sends SIGINT to the process group. The playground stops the components in order.
             .process_group(0);
         let process = cluster.spawn(member, &mut command)?;
         self.running.push(Component {
@@ -341,23 +331,28 @@ impl Components {
     }
 }
 
-/// What the echo program behind `to` answers to a member over HTTP: one line of JSON.
-pub fn ask_echo(cluster: &Cluster, from: &str, to: SocketAddr) -> Result<String, Failure> {
+/// Sends an HTTP request of a member to an echo program, and returns the response: one line of JSON.
+///
+/// # Errors
+///
+/// An error if there is no response within a second.
+pub fn request_echo(cluster: &Cluster, from: &str, to: SocketAddr) -> Result<String, CommandError> {
     let request = format!("GET / HTTP/1.0\r\nHost: {to}\r\n\r\n");
-    let answer = request_tcp(
+    let response = request_tcp(
         cluster.member(from)?,
         to,
         request.as_bytes(),
         Duration::from_secs(1),
     )?;
-    let answer = String::from_utf8_lossy(&answer).into_owned();
-    let (_, body) = answer
+    let response = String::from_utf8_lossy(&response).into_owned();
+    let (_, body) = response
         .split_once("\r\n\r\n")
-        .ok_or_else(|| format!("{to} answered {answer:?}"))?;
+        .ok_or_else(|| format!("{to} responded with {response:?}"))?;
     Ok(body.trim().to_owned())
 }
 
-fn end(component: &mut Component) {
+/// Stops a component with SIGTERM, and with SIGKILL after a timeout.
+fn stop(component: &mut Component) {
     let Some(pid) = i32::try_from(component.process.id())
         .ok()
         .and_then(rustix::process::Pid::from_raw)
@@ -365,9 +360,9 @@ fn end(component: &mut Component) {
         return;
     };
     if let Err(error) = rustix::process::kill_process(pid, rustix::process::Signal::TERM) {
-        tracing::debug!(component = component.name, %error, "it ended before");
+        tracing::debug!(component = component.name, %error, "signal to component not sent");
     }
-    let deadline = Instant::now() + END_PATIENCE;
+    let deadline = Instant::now() + EXIT_TIMEOUT;
     loop {
         match component.process.try_wait() {
             Ok(None) if Instant::now() < deadline => std::thread::sleep(Duration::from_millis(10)),
@@ -375,22 +370,10 @@ fn end(component: &mut Component) {
             Ok(None) | Err(_) => break,
         }
     }
-    tracing::warn!(component = component.name, "it does not end and is killed");
+    tracing::warn!(component = component.name, "component did not exit, killing it");
     if let Err(error) = component.process.kill().and_then(|()| component.process.wait()) {
-        tracing::warn!(component = component.name, %error, "it cannot be killed");
+        tracing::warn!(component = component.name, %error, "component not killed");
     }
-}
-
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    use std::io::Write;
-    use std::os::unix::fs::OpenOptionsExt;
-    let mut file = fs::OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())
 }
 
 fn joined<T: ToString>(parts: &[T]) -> String {

@@ -1,4 +1,4 @@
-//! The example manifests, the Service of the cluster's DNS, and the pool of load balancers' addresses.
+//! Objects of the playground: the examples, the Service `kube-dns`, and an AddressPool.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -11,12 +11,13 @@ use serde_json::{Value, json};
 use testbed::Cluster;
 
 use super::components::DNS_PORT;
-use crate::commands::Failure;
+use crate::error::CommandError;
+use crate::runtime;
 
-/// The address of the cluster's DNS, the tenth of the range by convention (DNS-29).
+/// Cluster IP of DNS, by convention the tenth of the range (DNS-29).
 pub const DNS_CLUSTER_IP: &str = "10.96.0.10";
-/// How long the API may refuse an object because something that it needs is not there yet.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Time for objects that other objects depend on to appear.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(10);
 
 const EXAMPLES: &[&str] = &[
     include_str!("../../../../examples/01-my-service.yaml"),
@@ -35,15 +36,19 @@ const EXAMPLES: &[&str] = &[
 ];
 
 /// Creates all objects, from the control plane.
-pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), Failure> {
+///
+/// # Errors
+///
+/// An error if the API rejects an object.
+pub fn apply(cluster: &Cluster, kubeconfig: std::path::PathBuf) -> Result<(), CommandError> {
     let mut own = dns_objects(cluster);
     own.push(pool());
     cluster
         .control_plane()?
-        .enter(move || in_runtime(&kubeconfig, own))?
+        .enter(move || create_all(&kubeconfig, own))?
 }
 
-/// The Service kube-dns with its endpoints on the control plane.
+/// Returns the Service `kube-dns` and its endpoint on the control plane.
 fn dns_objects(cluster: &Cluster) -> Vec<Value> {
     let address = cluster.topology.control_plane.address.ipv4.to_string();
     let port = |name: &str, protocol: &str| json!({"name": name, "protocol": protocol, "port": 53, "targetPort": DNS_PORT});
@@ -60,11 +65,8 @@ fn dns_objects(cluster: &Cluster) -> Vec<Value> {
     ]
 }
 
-fn in_runtime(kubeconfig: &Path, own: Vec<Value>) -> Result<(), Failure> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(async {
+fn create_all(kubeconfig: &Path, own: Vec<Value>) -> Result<(), CommandError> {
+    runtime::current_thread()?.block_on(async {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
         for object in own {
             create(&client, &object).await?;
@@ -78,13 +80,18 @@ fn in_runtime(kubeconfig: &Path, own: Vec<Value>) -> Result<(), Failure> {
     })
 }
 
-/// The addresses that a load balancer has for a Service of the namespace `default`.
-pub fn balanced_addresses(cluster: &Cluster, kubeconfig: &Path, name: &str) -> Result<Vec<IpAddr>, Failure> {
+/// Reads the load-balancer addresses of a Service in the namespace `default`.
+///
+/// # Errors
+///
+/// An error if the Service cannot be read.
+pub fn load_balancer_addresses(
+    cluster: &Cluster,
+    kubeconfig: &Path,
+    name: &str,
+) -> Result<Vec<IpAddr>, CommandError> {
     cluster.control_plane()?.enter(|| {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        runtime.block_on(async {
+        runtime::current_thread()?.block_on(async {
             let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
             let path = format!("{}/{name}", Service::collection(Some("default")));
             let service: Service = client.get(&path).await?;
@@ -94,21 +101,21 @@ pub fn balanced_addresses(cluster: &Cluster, kubeconfig: &Path, name: &str) -> R
     })?
 }
 
-/// A pool of the playground's own network: the nodes announce its addresses there.
+/// Returns a pool in the network of the playground, where the nodes announce its addresses.
 fn pool() -> Value {
     json!({"apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "playground"},
            "spec": {"addresses": ["172.30.0.200-172.30.0.250", "fd00:30::200-fd00:30::250"]}})
 }
 
-/// The documents of a manifest.
-fn documents(text: &str) -> Result<Vec<Value>, Failure> {
+/// Parses the documents of a manifest.
+fn documents(text: &str) -> Result<Vec<Value>, CommandError> {
     let parts = text.split("\n---\n");
     parts.map(|part| Ok(serde_saphyr::from_str(part)?)).collect()
 }
 
-async fn create(client: &Client, object: &Value) -> Result<(), Failure> {
+async fn create(client: &Client, object: &Value) -> Result<(), CommandError> {
     let path = collection_of(object)?;
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + CREATE_TIMEOUT;
     loop {
         match client.request(Method::POST, &path, JSON, Some(object)).await {
             Ok(_) => return Ok(()),
@@ -120,7 +127,7 @@ async fn create(client: &Client, object: &Value) -> Result<(), Failure> {
     }
 }
 
-fn collection_of(object: &Value) -> Result<String, Failure> {
+fn collection_of(object: &Value) -> Result<String, CommandError> {
     let kind = object["kind"].as_str().unwrap_or_default();
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or("default");
     match kind {
@@ -130,6 +137,9 @@ fn collection_of(object: &Value) -> Result<String, Failure> {
             "/apis/discovery.k8s.io/v1/namespaces/{namespace}/endpointslices"
         )),
         "AddressPool" => Ok("/apis/portolan.dev/v1alpha1/addresspools".to_owned()),
-        _ => Err(format!("an example has an object of kind {kind:?}, which is not known here").into()),
+        _ => Err(format!(
+            "expected a Service, Pod, EndpointSlice or AddressPool in an example, found kind {kind:?}"
+        )
+        .into()),
     }
 }

@@ -1,7 +1,8 @@
-//! The playground: a cluster in a box, with the example manifests applied and checked.
+//! The playground: a cluster in network namespaces, with the example manifests applied and checked.
 //!
-//! The process goes into an enclosure (namespaces of its own), starts every component there as the process
-//! it is in a real cluster, applies the examples, checks that each of them answers, and stays.
+//! The process enters namespaces of its own and starts each component as a process, as in a real cluster. It applies
+//! the
+//! examples, checks that each one responds, and runs until a signal.
 
 mod checks;
 mod components;
@@ -16,22 +17,29 @@ use std::time::{Duration, Instant};
 
 use testbed::{Cluster, Topology};
 
-use crate::commands::Failure;
+use crate::error::CommandError;
 use components::Components;
+
+/// Time for all examples to respond.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings of a playground.
 pub struct Options {
     /// Number of nodes.
     pub nodes: usize,
-    /// Whether to end after the checks.
+    /// Set to exit after the checks.
     pub check_only: bool,
-    /// Port of the host's loopback address for the API, or 0 for a free one.
+    /// Port of the API on the loopback address of the host; 0 for any free port.
     pub api_port: u16,
 }
 
-/// Runs the playground to its end.
-pub fn run(options: &Options) -> Result<ExitCode, Failure> {
-    // Bound outside and handed in: the only way from the host's network to the inside.
+/// Runs the playground until a signal, or until the end of the checks.
+///
+/// # Errors
+///
+/// An error if a component does not start.
+pub fn run(options: &Options) -> Result<ExitCode, CommandError> {
+    // The socket is bound before the process enters its namespaces: it is the only connection to the host's network.
     let listener = match testbed::host_listener() {
         Some(inherited) => inherited,
         None => TcpListener::bind(("127.0.0.1", options.api_port)).map_err(|e| {
@@ -49,7 +57,7 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     let host_pid = guide::host_pid();
     let inside = testbed::settle()?;
     if !inside.has_own_proc {
-        tracing::debug!("the enclosure shows the processes of outside");
+        tracing::debug!("processes of the host are visible in the playground");
     }
     let started = Instant::now();
     let cluster = step(
@@ -72,33 +80,30 @@ pub fn run(options: &Options) -> Result<ExitCode, Failure> {
     step(started, "examples applied", || {
         manifests::apply(&cluster, components.kubeconfig())
     })?;
-    let all_answer = check(started, &cluster, &components)?;
-    if options.check_only || !all_answer {
-        if !all_answer {
-            eprintln!("The components' logs were kept until here; the ends of those with errors:");
+    let all_respond = check(started, &cluster, &components)?;
+    if options.check_only || !all_respond {
+        if !all_respond {
+            eprintln!("Ends of the logs with errors:");
             components.print_log_ends();
         }
         components.stop();
-        return Ok(if all_answer {
+        return Ok(if all_respond {
             ExitCode::SUCCESS
         } else {
             ExitCode::FAILURE
         });
     }
     guide::print(&cluster, &components, host_pid);
-    components.wait_for_end()?;
+    components.wait_for_signal()?;
     components.stop();
-    println!("The playground is gone.");
+    println!("The playground is stopped.");
     Ok(ExitCode::SUCCESS)
 }
 
-/// How long an example may take to answer, from the moment all of them are applied.
-const CHECK_PATIENCE: Duration = Duration::from_secs(60);
-
-/// Checks every example, waiting for Pods to come up; prints a line for each.
-fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result<bool, Failure> {
-    let deadline = Instant::now() + CHECK_PATIENCE;
-    let mut all = true;
+/// Checks each example until it responds, and prints a line per example.
+fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result<bool, CommandError> {
+    let deadline = Instant::now() + CHECK_TIMEOUT;
+    let mut all_respond = true;
     println!("\n  Examples:");
     for check in checks::all() {
         let outcome = loop {
@@ -108,9 +113,9 @@ fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result
             }
         };
         match outcome {
-            Ok(seen) => println!("  [ok]     {:28} {seen}", check.example),
+            Ok(result) => println!("  [ok]     {:28} {result}", check.example),
             Err(error) => {
-                all = false;
+                all_respond = false;
                 println!("  [FAILED] {:28} {error}", check.example);
             }
         }
@@ -118,18 +123,22 @@ fn check(started: Instant, cluster: &Cluster, components: &Components) -> Result
     let seconds = started.elapsed().as_secs_f64();
     println!(
         "\n  {} after {seconds:.1} s\n",
-        if all {
-            "All examples answered"
+        if all_respond {
+            "All examples responded"
         } else {
-            "Not all examples answered"
+            "Not all examples responded"
         }
     );
-    Ok(all)
+    Ok(all_respond)
 }
 
-/// Runs one step and shows how long it took.
-fn step<T>(started: Instant, what: &str, work: impl FnOnce() -> Result<T, Failure>) -> Result<T, Failure> {
-    print!("  {what} … ");
+/// Runs one step, and prints the time since the start.
+fn step<T>(
+    started: Instant,
+    title: &str,
+    work: impl FnOnce() -> Result<T, CommandError>,
+) -> Result<T, CommandError> {
+    print!("  {title} … ");
     std::io::stdout().flush()?;
     let result = work();
     match &result {

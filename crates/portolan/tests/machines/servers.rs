@@ -18,7 +18,7 @@ fn a_cluster_outlives_one_of_its_servers() {
         // A server with an authority of its own is of another cluster.
         let data_dir = format!("--data-dir={}", lab.data_dir("stranger").display());
         let said = lab.refused("node-2", &["up", &data_dir, "--node-name=node-2", &etcd]);
-        assert!(said.contains("another authority"), "{said}");
+        assert!(said.contains("another CA"), "{said}");
         lab.share_authority("node-1", "node-2");
         lab.up("node-2", &[&etcd]);
         lab.await_node("node-1", "node-2", "True");

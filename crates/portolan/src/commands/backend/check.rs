@@ -1,4 +1,4 @@
-//! How a backend is checked, as the command line says it.
+//! Health checks of the command line, and their probes.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,42 +6,37 @@ use std::str::FromStr;
 use api::object::{IntOrString, Protocol};
 use probe::definition::{Grpc, HttpGet, Probe, TcpSocket};
 
-use crate::flags::BadValue;
+use crate::error::{InvalidValue, UsageError};
 
 #[cfg(test)]
 mod tests;
 
-/// `--check`.
+/// Value of `--check`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// It always counts as ready.
+    /// No check; the backend is always ready.
     None,
-    /// A connection comes up.
+    /// TCP connection.
     Tcp,
-    /// A path answers with a status of 200 to 399.
+    /// HTTP request with a response status from 200 to 399.
     Http {
-        /// Whether over TLS; certificates are not looked at.
+        /// Set for HTTPS. Certificates are not verified.
         is_tls: bool,
-        /// The path.
+        /// Path of the request.
         path: String,
     },
-    /// The health of a gRPC service, "" for that of the server.
+    /// gRPC health check.
     Grpc {
-        /// The service.
+        /// Name of the service; empty for the server.
         service: String,
     },
 }
 
 impl FromStr for Check {
-    type Err = String;
+    type Err = InvalidValue;
 
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
         let (kind, rest) = text.split_once(':').unwrap_or((text, ""));
-        let wanted = || {
-            format!(
-                "{text:?} is not a check; there are none, tcp, http:/PATH, https:/PATH and grpc[:SERVICE]"
-            )
-        };
         match (kind, rest) {
             ("none", "") => Ok(Self::None),
             ("tcp", "") => Ok(Self::Tcp),
@@ -52,7 +47,10 @@ impl FromStr for Check {
             ("grpc", service) => Ok(Self::Grpc {
                 service: service.to_owned(),
             }),
-            _ => Err(wanted()),
+            _ => Err(InvalidValue::new(
+                text,
+                "a check: none, tcp, http:/PATH, https:/PATH or grpc[:SERVICE]",
+            )),
         }
     }
 }
@@ -69,45 +67,51 @@ impl fmt::Display for Check {
     }
 }
 
-/// When it is asked, and what answers count for; upstream's names and units.
+/// Periods and thresholds of a check, with upstream's names and units.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pace {
-    /// Between two questions.
+pub struct CheckTiming {
+    /// Time between two checks.
     pub period_seconds: u32,
-    /// Until an answer must be there.
+    /// Time for a response.
     pub timeout_seconds: u32,
-    /// Good answers in a row until it takes traffic.
+    /// Consecutive successes until the backend is ready.
     pub success_threshold: u32,
-    /// Bad answers in a row until it takes none.
+    /// Consecutive failures until the backend is not ready.
     pub failure_threshold: u32,
 }
 
 impl Check {
-    /// The probe; `None` for [`Check::None`]. `port` serves `protocol`, `check_port` is asked if it is given.
+    /// Returns the probe, or `None` for [`Check::None`]. The probe uses the check port if it is given, otherwise the
+    /// port of
+    /// the backend.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the port of the backend is not a TCP port.
     pub fn probe(
         &self,
         protocol: Protocol,
         port: u16,
         check_port: Option<u16>,
-        pace: Pace,
-    ) -> Result<Option<Probe>, BadValue> {
+        timing: CheckTiming,
+    ) -> Result<Option<Probe>, UsageError> {
         if *self == Self::None {
             return Ok(None);
         }
         if protocol != Protocol::Tcp && check_port.is_none() {
-            return Err(BadValue(format!(
-                "--check: port {port} is served over {}, and {self} asks over TCP; name a TCP port of the backend \
-                 with --check-port, or say --check none",
+            return Err(UsageError(format!(
+                "--check {self}: port {port} has protocol {}; name a TCP port of the backend with --check-port, or use \
+                 --check none",
                 protocol.as_str()
             )));
         }
-        let asked = check_port.unwrap_or(port);
-        let number = IntOrString::Int(asked.into());
+        let probed = check_port.unwrap_or(port);
+        let number = IntOrString::Int(probed.into());
         let mut probe = Probe {
-            period_seconds: pace.period_seconds,
-            timeout_seconds: pace.timeout_seconds,
-            success_threshold: pace.success_threshold,
-            failure_threshold: pace.failure_threshold,
+            period_seconds: timing.period_seconds,
+            timeout_seconds: timing.timeout_seconds,
+            success_threshold: timing.success_threshold,
+            failure_threshold: timing.failure_threshold,
             ..Probe::default()
         };
         match self.clone() {
@@ -126,12 +130,17 @@ impl Check {
                     ..HttpGet::default()
                 });
             }
-            Self::Grpc { service } => probe.grpc = Some(Grpc { port: asked, service }),
+            Self::Grpc { service } => {
+                probe.grpc = Some(Grpc {
+                    port: probed,
+                    service,
+                })
+            }
         }
         Ok(Some(probe))
     }
 
-    /// What a slice's probe says, for people; with the port if it is not the one that is served.
+    /// Describes the probe of a slice, with its port if that differs from the served one.
     pub fn describe(probe: &Probe, served: Option<u16>) -> String {
         let (check, port) = match (&probe.http_get, &probe.tcp_socket, &probe.grpc) {
             (Some(get), _, _) => {

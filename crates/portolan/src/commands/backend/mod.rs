@@ -1,4 +1,4 @@
-//! `portolan backend`: addresses that are no Pods behind a Service, with their health.
+//! `portolan backend`: non-Pod backends of Services, with health checks.
 
 mod add;
 mod check;
@@ -14,21 +14,22 @@ use http::Method;
 use serde::Deserialize;
 
 use self::check::Check;
-use super::administrator::AdministratorFlags;
-use super::{Failure, runtime};
+use crate::error::CommandError;
+use crate::flags::administrator::AdministratorFlags;
+use crate::{output, runtime};
 
-/// What to do with backends.
+/// Subcommands of `portolan backend`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Put an address behind a Service that has no selector, and keep it in traffic as long as it is well
+    /// Add a backend to a Service without a selector, with a health check
     Add(add::Flags),
-    /// List the backends of all Services, or of one, and how they are
+    /// List backends with their readiness
     List(ListFlags),
-    /// Take an address out of a Service
+    /// Remove a backend from a Service
     Remove(RemoveFlags),
 }
 
-/// Which cluster and which namespace.
+/// Cluster and namespace of the Service.
 #[derive(Debug, Args)]
 pub struct Scope {
     /// Namespace of the Service
@@ -41,7 +42,7 @@ pub struct Scope {
 /// Flags of `portolan backend list`.
 #[derive(Debug, Args)]
 pub struct ListFlags {
-    /// Only those of this Service
+    /// Service [default: all]
     #[arg(value_name = "SERVICE")]
     service: Option<String>,
     #[command(flatten)]
@@ -51,26 +52,30 @@ pub struct ListFlags {
 /// Flags of `portolan backend remove`.
 #[derive(Debug, Args)]
 pub struct RemoveFlags {
-    /// The Service
+    /// Service of the backend
     #[arg(value_name = "SERVICE")]
     service: String,
-    /// The backend, by its address or by the name of its slice
+    /// Address of the backend, or name of its EndpointSlice
     #[arg(value_name = "ADDRESS:PORT|NAME")]
     backend: String,
     #[command(flatten)]
     scope: Scope,
 }
 
-/// Adds, lists or removes.
-pub fn run(command: &Command) -> Result<ExitCode, Failure> {
-    let text = runtime(1)?.block_on(async {
+/// Adds, lists or removes backends.
+///
+/// # Errors
+///
+/// An error if a flag is invalid or a request fails.
+pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
+    let text = runtime::multi_thread(1)?.block_on(async {
         match command {
             Command::Add(flags) => add::run(flags).await,
             Command::List(flags) => list(flags).await,
             Command::Remove(flags) => remove(flags).await,
         }
     })?;
-    crate::cli::say(&text);
+    output::print(&text);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -79,12 +84,12 @@ struct Slices {
     items: Vec<EndpointSlice>,
 }
 
-/// The slices of backends in a namespace, of all Services or of one.
+/// Lists the EndpointSlices of backends in a namespace, of all Services or of one.
 async fn read(
     client: &client::Client,
     namespace: &str,
     service: Option<&str>,
-) -> Result<Vec<EndpointSlice>, Failure> {
+) -> Result<Vec<EndpointSlice>, CommandError> {
     let label = controllers::endpointslice::MANAGED_BY_LABEL;
     let mut selector = format!("{label}={MANAGED_BY}");
     if let Some(service) = service {
@@ -96,7 +101,7 @@ async fn read(
     Ok(list.items)
 }
 
-async fn list(flags: &ListFlags) -> Result<String, Failure> {
+async fn list(flags: &ListFlags) -> Result<String, CommandError> {
     let client = flags.scope.administrator.client()?;
     let namespace = &flags.scope.namespace;
     let slices = read(&client, namespace, flags.service.as_deref()).await?;
@@ -140,17 +145,17 @@ fn table(slices: &[EndpointSlice]) -> String {
     slices::aligned(&rows)
 }
 
-async fn remove(flags: &RemoveFlags) -> Result<String, Failure> {
+async fn remove(flags: &RemoveFlags) -> Result<String, CommandError> {
     let client = flags.scope.administrator.client()?;
     let namespace = &flags.scope.namespace;
     let slices = read(&client, namespace, Some(&flags.service)).await?;
     let address: Option<SocketAddr> = flags.backend.parse().ok();
-    let is_meant = |slice: &&EndpointSlice| match address {
+    let is_selected = |slice: &&EndpointSlice| match address {
         Some(address) => slices::backends(slice).any(|backend| backend.address == address),
         None => slice.metadata.name == flags.backend,
     };
-    let meant: Vec<&EndpointSlice> = slices.iter().filter(is_meant).collect();
-    if meant.is_empty() {
+    let selected: Vec<&EndpointSlice> = slices.iter().filter(is_selected).collect();
+    if selected.is_empty() {
         return Err(format!(
             "service {:?} in namespace {namespace:?} has no backend {}; see: portolan backend list {} -n {namespace}",
             flags.service, flags.backend, flags.service
@@ -158,7 +163,7 @@ async fn remove(flags: &RemoveFlags) -> Result<String, Failure> {
         .into());
     }
     let mut text = String::new();
-    for slice in meant {
+    for slice in selected {
         if slice.endpoints.len() > 1 && address.is_some() {
             return Err(format!(
                 "endpointslice {:?} has {} addresses; remove them all by its name, or one with kubectl edit",

@@ -1,4 +1,4 @@
-//! Backends in slices, and the slice of a backend. Pure.
+//! EndpointSlices of backends. Pure.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -12,72 +12,70 @@ use serde_json::{Value, json};
 #[cfg(test)]
 mod tests;
 
-/// Why an address cannot be put behind a Service.
+/// Reason why a Service cannot have a backend.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BackendError {
-    /// Its endpoints are Pods.
+    /// The Service selects Pods.
     #[error(
-        "service {service:?} has a selector ({selector}), so its endpoints are the Pods that match; make a Service \
-         without spec.selector for addresses that are no Pods"
+        "service {service:?} has a selector ({selector}), so its endpoints are Pods; create a Service without spec.selector \
+         for other backends"
     )]
     Selector {
-        /// The Service.
+        /// Name of the Service.
         service: String,
-        /// What it selects.
+        /// Selector of the Service.
         selector: String,
     },
-    /// It is only a name.
-    #[error(
-        "service {service:?} is of type ExternalName: it has no endpoints; make a Service of type ClusterIP"
-    )]
+    /// The Service is a CNAME record.
+    #[error("service {service:?} has type ExternalName and no endpoints; create a Service of type ClusterIP")]
     ExternalName {
-        /// The Service.
+        /// Name of the Service.
         service: String,
     },
-    /// It has no address of that family.
+    /// The Service has no cluster IP of the backend's IP family.
     #[error(
-        "service {service:?} has no {wanted} address, for which nobody would reach {address}: its spec.ipFamilies is \
-         [{families}]; a Service of both families has spec.ipFamilyPolicy: PreferDualStack"
+        "service {service:?} has no {family} cluster IP, so {address} would get no traffic: its spec.ipFamilies is \
+         [{families}]; for both families set spec.ipFamilyPolicy: PreferDualStack"
     )]
     Family {
-        /// The Service.
+        /// Name of the Service.
         service: String,
-        /// The family that is missing.
-        wanted: &'static str,
-        /// The backend.
+        /// IP family of the backend.
+        family: &'static str,
+        /// Address of the backend.
         address: IpAddr,
-        /// What it has.
+        /// IP families of the Service.
         families: String,
     },
-    /// Several ports, and none is named.
-    #[error("service {service:?} has several ports; say with --port which of them this is: {known}")]
+    /// The Service has several ports and none is named.
+    #[error("service {service:?} has several ports; name one with --port: {known}")]
     WhichPort {
-        /// The Service.
+        /// Name of the Service.
         service: String,
-        /// Their names.
+        /// Names of its ports.
         known: String,
     },
-    /// No such port.
+    /// The Service has no port of the name.
     #[error("--port: service {service:?} has no port named {name:?}; it has {known}")]
     NoSuchPort {
-        /// The Service.
+        /// Name of the Service.
         service: String,
-        /// What was asked for.
+        /// Name of the flag.
         name: String,
-        /// Their names.
+        /// Names of its ports.
         known: String,
     },
 }
 
-/// A backend as a slice has it.
+/// Backend in an EndpointSlice.
 pub struct Backend {
-    /// Where it is.
+    /// Address and port.
     pub address: SocketAddr,
-    /// What the slice says.
+    /// Condition `ready` of the endpoint.
     pub is_ready: Option<bool>,
 }
 
-/// The backends of a slice.
+/// Returns the backends of an EndpointSlice.
 pub fn backends(slice: &EndpointSlice) -> impl Iterator<Item = Backend> {
     let port = slice.ports.first().and_then(|port| port.port).unwrap_or(0);
     slice.endpoints.iter().filter_map(move |endpoint| {
@@ -89,7 +87,11 @@ pub fn backends(slice: &EndpointSlice) -> impl Iterator<Item = Backend> {
     })
 }
 
-/// The port of the Service that a backend is to serve.
+/// Returns the Service port of a backend; `None` for a headless Service without ports.
+///
+/// # Errors
+///
+/// [`BackendError`] if the Service cannot have the backend, or the port is ambiguous.
 pub fn port_of<'a>(
     service: &'a Service,
     address: IpAddr,
@@ -104,12 +106,12 @@ pub fn port_of<'a>(
         let selector = pairs.collect::<Vec<_>>().join(",");
         return Err(BackendError::Selector { service, selector });
     }
-    let wanted = Family::of(address).name();
-    if !spec.is_headless() && !spec.ip_families.iter().any(|family| family == wanted) {
+    let family = Family::of(address).name();
+    if !spec.is_headless() && !spec.ip_families.iter().any(|one| one == family) {
         let families = spec.ip_families.join(", ");
         return Err(BackendError::Family {
             service,
-            wanted,
+            family,
             address,
             families,
         });
@@ -130,7 +132,7 @@ pub fn port_of<'a>(
                 known: known(),
             }),
         },
-        // A headless Service may have none.
+        // A headless Service may have no ports.
         (None, []) => Ok(None),
         (None, [port]) => Ok(Some(port)),
         (None, _) => Err(BackendError::WhichPort {
@@ -140,7 +142,11 @@ pub fn port_of<'a>(
     }
 }
 
-/// The slice with one backend. One that is checked takes no traffic until it has answered.
+/// Returns the EndpointSlice of a backend. With a probe it is not ready until the first success.
+///
+/// # Errors
+///
+/// [`serde_json::Error`] if the probe cannot be encoded.
 pub fn slice(
     service: &Service,
     name: &str,
@@ -167,7 +173,7 @@ pub fn slice(
             "name": name,
             "namespace": meta.namespace,
             "labels": {SERVICE_NAME_LABEL: meta.name, MANAGED_BY_LABEL: MANAGED_BY},
-            // Null where there is none, so that merging takes away what was there.
+            // Without a probe, null removes the annotation in a merge patch.
             "annotations": {PROBE_ANNOTATION: annotation},
             "ownerReferences": [{"apiVersion": "v1", "kind": "Service", "name": meta.name, "uid": meta.uid}],
         },
@@ -180,7 +186,7 @@ pub fn slice(
     }))
 }
 
-/// The name of a backend's slice if none is given: another one for each address, port, and port of the Service.
+/// Returns the default name of an EndpointSlice, unique for address, port and Service port.
 pub fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -> String {
     let address_part = address.ip().to_string().replace(['.', ':'], "-");
     let port_name = port.map_or("", |port| port.name.as_str());
@@ -192,7 +198,7 @@ pub fn name_of(service: &str, address: SocketAddr, port: Option<&ServicePort>) -
     format!("{service}-{port_part}{address_part}-{}", address.port())
 }
 
-/// A table, with columns as wide as they need to be.
+/// Renders a table with aligned columns.
 pub fn aligned<const COLUMNS: usize>(rows: &[[String; COLUMNS]]) -> String {
     let width = |column: usize| {
         rows.iter()

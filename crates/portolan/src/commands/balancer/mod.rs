@@ -1,7 +1,6 @@
-//! `portolan balancer`: assigning addresses, announcing them, and the edge, each of them or all in one process.
+//! `portolan balancer`: assigner, announcer and edge, each alone or together in one process.
 
-pub mod edge;
-pub mod pages;
+mod edge;
 mod status;
 
 use std::net::IpAddr;
@@ -14,19 +13,22 @@ use api::address_pool::LinkPattern;
 use balancer::assigner::CONCURRENT_SERVICE_SYNCS;
 use balancer::{Options, serving};
 use clap::{ArgAction, Args, Subcommand};
+use client::Client;
 use client::election::Settings;
-use client::{Client, WallClock, election};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use self::edge::{EdgeAddresses, EdgeFlags};
-use self::pages::Pages;
-use super::election::ElectionFlags;
-use super::{ClientFlags, Failure, runtime};
-use crate::flags::{OptionalAddress, host_name, optional_address};
+use crate::balancer_endpoints::{self, Endpoints};
+use crate::error::CommandError;
+use crate::flags::client::ClientFlags;
+use crate::flags::election::ElectionFlags;
+use crate::flags::values::{OptionalAddress, host_name, optional_address};
+use crate::leadership::{self, Shutdown};
+use crate::{output, runtime, shutdown};
 
-/// Pause between two tries to announce while a predecessor still does. On a machine that is alone nobody answers for its addresses
-/// meanwhile.
+/// Time between two attempts to bind the probe port while a predecessor process holds it. On a single node no process
+/// announces the addresses meanwhile.
 const BIND_RETRY_PERIOD: Duration = Duration::from_millis(100);
 
 /// Flags of `portolan balancer`.
@@ -37,203 +39,209 @@ pub struct Flags {
     command: Option<BalancerCommand>,
     #[command(flatten)]
     client: ClientFlags,
-    #[command(flatten)]
-    election: ElectionFlags,
-    /// Whether Services without a loadBalancerClass are served; say false where a cloud's controller serves them.
-    /// Those of class portolan.dev/balancer always are
-    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
-    serve_default_class: bool,
-    /// Services that are worked on at once
-    #[arg(long, default_value_t = CONCURRENT_SERVICE_SYNCS, value_name = "N")]
-    concurrent_service_syncs: usize,
-    /// Whether addresses are assigned here; say false for a process that only announces, or only runs the edge
-    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "true|false")]
-    assign: bool,
-    /// Whether nodes run the edge, so that Services which ask for more than packets are left to it; as --edge if not given
-    #[arg(long, action = ArgAction::Set, value_name = "true|false")]
-    serve_edge_class: Option<bool>,
-    /// Announce addresses on this node's network by ARP and NDP, for as long as this node has them
-    #[arg(long)]
-    announce: bool,
-    /// Run the edge on this node: TLS, HTTP, PROXY protocol, health checks, draining and access logs for Services of class
-    /// portolan.dev/edge, and those whose annotations ask for it
-    #[arg(long)]
-    edge: bool,
-    #[command(flatten)]
-    announcing: AnnounceFlags,
-    #[command(flatten)]
-    serving: EdgeFlags,
-    /// Where /metrics, /healthz and /status are served; empty for nowhere
-    #[arg(long, alias = "announce-metrics-bind-address", default_value = pages::ADDRESS,
-          value_name = "ADDRESS:PORT", value_parser = optional_address)]
-    metrics_bind_address: OptionalAddress,
-}
-
-/// Flags of announcing.
-#[derive(Debug, Args)]
-pub struct AnnounceFlags {
-    /// Name of this machine's Node; the host name if not given
+    /// Name of this Node [default: the host name]
     #[arg(long, value_name = "NAME")]
     node_name: Option<String>,
-    /// Address of this machine at which other nodes' probes arrive; the Node's first InternalIP if not given
+    /// Address of /metrics, /healthz and /status; empty disables the server
+    #[arg(long, alias = "announce-metrics-bind-address", default_value = balancer_endpoints::ADDRESS,
+          value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    metrics_bind_address: OptionalAddress,
+    #[command(flatten)]
+    assigner: AssignerFlags,
+    #[command(flatten)]
+    announcer: AnnouncerFlags,
+    #[command(flatten)]
+    edge: EdgeFlags,
+    #[command(flatten)]
+    election: ElectionFlags,
+}
+
+/// Flags of the assigner of addresses.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Assigner")]
+struct AssignerFlags {
+    /// Assign addresses to Services of type LoadBalancer
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    assign: bool,
+    /// Serve Services without a loadBalancerClass, too; false beside a cloud controller
+    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
+    serve_default_class: bool,
+    /// Leave Services that need the edge to the edges of the nodes [default: as --edge]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
+    serve_edge_class: Option<bool>,
+    /// Services with concurrent syncs
+    #[arg(long, default_value_t = CONCURRENT_SERVICE_SYNCS, value_name = "N")]
+    concurrent_service_syncs: usize,
+}
+
+/// Flags of the announcer.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Announcer")]
+struct AnnouncerFlags {
+    /// Announce addresses with ARP and NDP on the network of this node
+    #[arg(long)]
+    announce: bool,
+    /// Address of this node for the probes of other nodes [default: first InternalIP of the Node]
     #[arg(long, value_name = "ADDRESS")]
     node_ip: Option<IpAddr>,
-    /// UDP port of the probes between nodes, the same on all of them
+    /// UDP port of the probes between nodes, the same on all nodes
     #[arg(long, default_value_t = 7947, value_name = "PORT")]
     probe_port: u16,
-    /// Links that addresses are announced on, such as eth0 or en*; if not given, all with an address of the network,
-    /// without those whose names say that they lead to Pods. AddressPools may name others for their addresses
+    /// Interfaces for announcements, such as eth0 or en* [default: all but those of Pods]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     interfaces: Vec<LinkPattern>,
 }
 
+/// Subcommands of `portolan balancer`.
 #[derive(Debug, Subcommand)]
 enum BalancerCommand {
-    /// Print the definition of AddressPools, for a cluster whose API server does not have the kind built in
+    /// Print the CustomResourceDefinition of AddressPools, for other API servers
     Crd,
-    /// Say which addresses are assigned, which node announces each, how the edge of this machine is, and why a Service
-    /// waits
+    /// Show assigned addresses, announcing nodes, the edge of this node, and problems
     Status(status::Flags),
 }
 
-/// Does the parts that it is asked for until a signal asks to end, or a successor has taken over.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+/// Runs the selected components until a signal requests shutdown or a successor process takes over.
+///
+/// # Errors
+///
+/// An error if flags contradict each other or a component fails.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     match &flags.command {
         Some(BalancerCommand::Crd) => {
-            crate::cli::say(balancer::crd::MANIFEST);
+            output::print(balancer::crd::MANIFEST);
             return Ok(ExitCode::SUCCESS);
         }
         Some(BalancerCommand::Status(flags)) => return status::run(flags),
         None => {}
     }
-    if !flags.assign && !flags.announce && !flags.edge {
-        return Err("there is nothing to do with --assign=false and without --announce and --edge".into());
-    }
-    if flags.edge && !flags.announce && flags.serving.addresses() == EdgeAddresses::Announced {
-        return Err(
-            "--edge serves the addresses that --announce has; without that, say --edge-addresses=all if the network \
-                    leads all of them to this node"
-                .into(),
-        );
-    }
+    flags.check()?;
     let election = flags.election.settings("portolan-balancer")?;
-    let runtime = runtime(2)?;
-    runtime.block_on(async {
+    runtime::multi_thread(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-balancer");
         tracing::info!(server = client.server(), "balancer started");
-        let (end, ended) = watch::channel(false);
-        let mut parts = flags.start(&client, election, &ended)?;
+        let (request_shutdown, shutdown) = watch::channel(false);
+        let mut components = flags.start(&client, election, &shutdown)?;
         let first = tokio::select! {
-            () = crate::signal::asked_to_end() => None,
-            first = parts.join_next() => first,
+            () = shutdown::signal_received() => None,
+            first = components.join_next() => first,
         };
-        end.send_replace(true);
+        request_shutdown.send_replace(true);
         let mut outcome = first.unwrap_or(Ok(Ok(())))?;
-        while let Some(part) = parts.join_next().await {
-            outcome = outcome.and(part?);
+        while let Some(component) = components.join_next().await {
+            outcome = outcome.and(component?);
         }
         outcome.map(|()| ExitCode::SUCCESS)
     })
 }
 
 impl Flags {
-    /// Starts the parts. The first one to end ends all.
+    /// Checks that a component is selected, and that the edge has addresses.
+    fn check(&self) -> Result<(), CommandError> {
+        let (assigns, announces) = (self.assigner.assign, self.announcer.announce);
+        if !assigns && !announces && !self.edge.edge {
+            return Err("--assign=false needs --announce or --edge".into());
+        }
+        if self.edge.edge && !announces && self.edge.edge_addresses == EdgeAddresses::Announced {
+            return Err(
+                "--edge needs --announce, or --edge-addresses=all if the network routes all addresses to this node"
+                    .into(),
+            );
+        }
+        Ok(())
+    }
+
+    /// Starts the components. The end of one ends the process.
     fn start(
         &self,
         client: &Client,
         election: Option<Settings>,
-        ended: &watch::Receiver<bool>,
-    ) -> Result<JoinSet<Result<(), Failure>>, Failure> {
-        let mut parts: JoinSet<Result<(), Failure>> = JoinSet::new();
-        let node_name = self.announcing.node_name.clone().unwrap_or_else(host_name);
-        let mut pages = Pages {
+        shutdown: &watch::Receiver<bool>,
+    ) -> Result<JoinSet<Result<(), CommandError>>, CommandError> {
+        let mut components = JoinSet::new();
+        let node_name = self.node_name.clone().unwrap_or_else(host_name);
+        let mut endpoints = Endpoints {
             node_name: node_name.clone(),
-            ..Pages::default()
+            ..Endpoints::default()
         };
-        if self.assign {
+        if self.assigner.assign {
             let options = Options {
-                serves_default_class: self.serve_default_class,
-                has_edges: self.serve_edge_class.unwrap_or(self.edge),
-                concurrent_service_syncs: self.concurrent_service_syncs,
+                serves_default_class: self.assigner.serve_default_class,
+                has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
+                concurrent_service_syncs: self.assigner.concurrent_service_syncs,
                 metrics: Arc::default(),
             };
-            pages.assigner = Some(Arc::clone(&options.metrics));
-            let end = election::shutdown_requested(ended.clone());
-            parts.spawn(assign(client.clone(), options, election, end));
+            endpoints.assigner = Some(Arc::clone(&options.metrics));
+            let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+            components.spawn(assign(client.clone(), options, election, shutdown));
         }
         let announcer = Arc::<Metrics>::default();
-        let (served, follow_served) = watch::channel(Arc::default());
-        if self.announce {
+        let (served, served_addresses) = watch::channel(Arc::default());
+        if self.announcer.announce {
             let settings = announcer::Settings {
                 node_name: node_name.clone(),
-                node_ip: self.announcing.node_ip,
-                port: self.announcing.probe_port,
+                node_ip: self.announcer.node_ip,
+                port: self.announcer.probe_port,
                 links: LinkSelection {
-                    names: self.announcing.interfaces.clone(),
+                    names: self.announcer.interfaces.clone(),
                 },
-                served: self.edge.then_some(follow_served),
+                served: self.edge.edge.then_some(served_addresses),
             };
-            pages.announcer = Some(Arc::clone(&announcer));
-            let is_patient = self.edge && self.serving.hands_over();
-            let announcing = announce(
+            endpoints.announcer = Some(Arc::clone(&announcer));
+            components.spawn(announce(
                 client.clone(),
                 settings,
                 Arc::clone(&announcer),
-                is_patient,
-                ended.clone(),
-            );
-            parts.spawn(announcing);
+                self.edge.edge && self.edge.has_handover(),
+                shutdown.clone(),
+            ));
         }
-        if self.edge {
-            let settings = self.serving.settings(node_name, &announcer, served)?;
-            pages.edge = Some(Arc::clone(&settings.metrics));
-            let (client, end) = (client.clone(), election::shutdown_requested(ended.clone()));
-            parts.spawn(async move { Ok(serving::run(client, settings, end).await?) });
+        if self.edge.edge {
+            let settings = self.edge.settings(node_name, &announcer, served)?;
+            endpoints.edge = Some(Arc::clone(&settings.metrics));
+            let (client, shutdown) = (client.clone(), shutdown::requested(shutdown.clone()));
+            components.spawn(async move { Ok(serving::run(client, settings, shutdown).await?) });
         }
         if let Some(address) = self.metrics_bind_address.0 {
-            tokio::spawn(pages.serve(address));
+            tokio::spawn(endpoints.serve(address));
         }
-        Ok(parts)
+        Ok(components)
     }
 }
 
-/// Assigns addresses, as the only one who does if there is an election.
-pub async fn assign(
+/// Assigns addresses, as the leader if there is an election.
+async fn assign(
     client: Client,
     options: Options,
     election: Option<Settings>,
-    shutdown: impl Future<Output = ()>,
-) -> Result<(), Failure> {
-    match election {
-        None => {
-            balancer::run(client, options, shutdown).await;
-        }
-        Some(settings) => {
-            let work =
-                |client, end| balancer::run(client, options.clone(), election::shutdown_requested(end));
-            let is_leader = watch::Sender::new(false);
-            election::run_as_leader(client, settings, WallClock::system(), is_leader, shutdown, work).await;
-        }
-    }
+    shutdown: Shutdown,
+) -> Result<(), CommandError> {
+    let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);
+    leadership::run(client, election, watch::Sender::new(false), shutdown, work).await;
     Ok(())
 }
 
-/// Announces; a patient one waits for its predecessor to end.
+/// Announces addresses. With `waits_for_port`, a predecessor process may still hold the probe port.
 async fn announce(
     client: Client,
     settings: announcer::Settings,
     metrics: Arc<Metrics>,
-    is_patient: bool,
-    ended: watch::Receiver<bool>,
-) -> Result<(), Failure> {
-    let mut is_told = false;
+    waits_for_port: bool,
+    shutdown: watch::Receiver<bool>,
+) -> Result<(), CommandError> {
+    let mut is_logged = false;
     loop {
-        let end = election::shutdown_requested(ended.clone());
-        let announcing = announcer::run(client.clone(), settings.clone(), Arc::clone(&metrics), end);
+        let until_shutdown = shutdown::requested(shutdown.clone());
+        let announcing = announcer::run(
+            client.clone(),
+            settings.clone(),
+            Arc::clone(&metrics),
+            until_shutdown,
+        );
         match announcing.await {
-            Err(error @ AnnounceError::Listen { .. }) if is_patient && !*ended.borrow() => {
-                if !std::mem::replace(&mut is_told, true) {
-                    tracing::info!(%error, "trying again until the port is free");
+            Err(error @ AnnounceError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
+                if !std::mem::replace(&mut is_logged, true) {
+                    tracing::info!(%error, "waiting for the probe port");
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;
             }

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn reserves_the_names_of_the_api_servers_and_the_zone() {
+fn node_certificates_may_not_name_the_api_servers_or_the_zone() {
     let flags = SigningFlags {
         cluster_signing_cert_file: None,
         cluster_signing_key_file: None,

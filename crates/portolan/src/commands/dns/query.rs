@@ -1,4 +1,4 @@
-//! `portolan dns query`: what is answered for a name, and why.
+//! `portolan dns query`: explanation of the response for a name.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use clap::Args;
 
-use crate::commands::page::{self, PageError};
-use crate::commands::{Failure, runtime};
-use crate::flags::BadValue;
+use crate::error::{CommandError, UsageError};
+use crate::status_client::{self, StatusError};
+use crate::{output, runtime};
 
-/// How long the running server, or the API, has for what it knows.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for a response of the DNS server, or for the objects of the API server.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Flags of `portolan dns query`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// The name; a dot at the end changes nothing, since no search list is used
+    /// Domain name; the search list is not used
     name: String,
-    /// The type: A, AAAA, SRV, PTR, …, or a number
+    /// Record type: A, AAAA, SRV, PTR, …, or a number
     #[arg(default_value = "A")]
     kind: String,
-    /// Where the running server serves its metrics
+    /// Address of the DNS server's metrics
     #[arg(
         long,
         default_value = "127.0.0.1:9153",
@@ -30,32 +30,36 @@ pub struct Flags {
         conflicts_with = "kubeconfig"
     )]
     server: SocketAddr,
-    /// Ask the API server of this kubeconfig file instead, and work the answer out here
+    /// Compute the response from the API server of this kubeconfig file instead
     #[arg(long, value_name = "FILE")]
     kubeconfig: Option<PathBuf>,
-    /// The zone of the cluster, with --kubeconfig
+    /// Zone of the cluster, with --kubeconfig
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     cluster_domain: String,
-    /// The client on whose behalf is asked: matters for --server-side-search
+    /// Address of the client, for --server-side-search
     #[arg(long, value_name = "ADDRESS")]
     from: Option<IpAddr>,
 }
 
 /// Prints the explanation.
-pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+///
+/// # Errors
+///
+/// An error if the name or type is invalid, or the server does not respond.
+pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     let name = dns::wire::Name::from_text(&flags.name)
-        .map_err(|error| BadValue(format!("{:?} is no name: {error}", flags.name)))?;
+        .map_err(|error| UsageError(format!("invalid name {:?}: {error}", flags.name)))?;
     let kind = dns::kind_of_text(&flags.kind).ok_or_else(|| {
-        BadValue(format!(
-            "{:?} is no type; examples are A, AAAA and SRV",
+        UsageError(format!(
+            "{:?} is not a record type; examples are A, AAAA and SRV",
             flags.kind
         ))
     })?;
     let explanation = match &flags.kubeconfig {
         Some(path) => compute(&flags, path, &name, kind)?,
-        None => ask(&flags, &name)?,
+        None => query_server(&flags, &name)?,
     };
-    crate::cli::say(&explanation);
+    output::print(&explanation);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,29 +68,30 @@ fn compute(
     kubeconfig: &std::path::Path,
     name: &dns::wire::Name,
     kind: u16,
-) -> Result<String, Failure> {
+) -> Result<String, CommandError> {
     let domain = dns::wire::Name::from_text(&flags.cluster_domain)
-        .map_err(|error| BadValue(format!("--cluster-domain {:?}: {error}", flags.cluster_domain)))?;
+        .map_err(|error| UsageError(format!("--cluster-domain {:?}: {error}", flags.cluster_domain)))?;
     let config = dns::Config::new(Vec::new(), domain.to_lower());
-    runtime(1)?.block_on(async {
+    runtime::multi_thread(1)?.block_on(async {
         let client = client::Client::new(client::Config::from_kubeconfig(kubeconfig)?)?;
-        let explained = dns::explain_from_api(config, &client, name, kind, flags.from, PATIENCE).await?;
-        explained.ok_or_else(|| format!("{} did not tell its objects in time", client.server()).into())
+        let explained = dns::explain_from_api(config, &client, name, kind, flags.from, TIMEOUT).await?;
+        explained
+            .ok_or_else(|| format!("objects of {} not received within {TIMEOUT:?}", client.server()).into())
     })
 }
 
-fn ask(flags: &Flags, name: &dns::wire::Name) -> Result<String, Failure> {
+fn query_server(flags: &Flags, name: &dns::wire::Name) -> Result<String, CommandError> {
     let from = flags
         .from
         .map_or_else(String::new, |from| format!("&from={from}"));
     let path = format!("/explain?name={name}&type={}{from}", flags.kind);
-    page::read_text(flags.server, &path, PATIENCE).map_err(|error| match error {
-        PageError::Unreachable(error) => format!(
-            "no DNS server tells its metrics at {}: {error}; name another with --server, or use --kubeconfig",
+    status_client::read_text(flags.server, &path, TIMEOUT).map_err(|error| match error {
+        StatusError::Connect(error) => format!(
+            "no DNS server with metrics at {}: {error}; name another address with --server, or use --kubeconfig",
             flags.server
         )
         .into(),
-        PageError::Refused { body, .. } => format!("the server says: {}", body.trim()).into(),
+        StatusError::Rejected { body, .. } => format!("query rejected: {}", body.trim()).into(),
         other => other.into(),
     })
 }

@@ -1,68 +1,70 @@
-//! Objects from files as people and programs write them.
+//! Objects in files: manifests, output of `kubectl get`, and recorded worlds.
 
 use api::object::{EndpointSlice, Labels, Node, Service};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// How deep Lists may be in Lists.
+/// Nesting depth of Lists, at most.
 const DEPTH_MAX: usize = 8;
-/// The namespace of objects that name none, as for kubectl.
+/// Namespace of objects without one, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// What a file has for a node.
+/// Objects of a file.
 #[derive(Debug, Default)]
 pub struct Objects {
-    /// Services.
+    /// Services of the file.
     pub services: Vec<Service>,
-    /// EndpointSlices.
+    /// EndpointSlices of the file.
     pub slices: Vec<EndpointSlice>,
-    /// Nodes.
     nodes: Vec<Node>,
-    /// The node that the file is about, where it says so (`nodeName`), as recorded worlds do.
+    /// Node that a recorded world names (`nodeName`).
     pub node_name: Option<String>,
-    /// The labels that it gives that node (`nodeLabels`).
+    /// Labels of that node (`nodeLabels`).
     node_labels: Option<Labels>,
-    /// Objects that cannot be read, with the reason.
-    pub complaints: Vec<String>,
+    /// Invalid objects, with the reasons.
+    pub problems: Vec<String>,
 }
 
 impl Objects {
-    /// Reads JSON or YAML: objects, Lists of them in any nesting, several documents, arrays, or a recorded world
-    /// (`services`, `endpointSlices`, `nodeName`, `nodeLabels`). Objects of other kinds are passed over. An
-    /// error is about the file as a whole.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Parses JSON or YAML: objects, nested Lists, several documents, arrays, or a recorded world (`services`,
+    /// `endpointSlices`, `nodeName`, `nodeLabels`). Objects of other kinds are skipped.
+    ///
+    /// # Errors
+    ///
+    /// An error if the text is neither JSON nor YAML.
+    pub fn parse(text: &str) -> Result<Self, serde_saphyr::Error> {
         let mut objects = Self::default();
         if let Ok(value) = serde_json::from_str::<Value>(text) {
-            objects.take(value, DEPTH_MAX);
+            objects.add(value, DEPTH_MAX);
             return Ok(objects);
         }
-        let documents: Vec<Value> = serde_saphyr::from_multiple(text).map_err(|error| error.to_string())?;
+        let documents: Vec<Value> = serde_saphyr::from_multiple(text)?;
         for document in documents {
-            objects.take(document, DEPTH_MAX);
+            objects.add(document, DEPTH_MAX);
         }
         Ok(objects)
     }
 
-    /// The labels of a node: those that the file gives for it, else those of its Node.
+    /// Returns the labels of a node: those of the recorded world, or those of its Node.
     pub fn labels_of(&self, node: &str) -> Labels {
-        let of_object = || self.nodes.iter().find(|object| object.metadata.name == node);
+        let node_object = || self.nodes.iter().find(|object| object.metadata.name == node);
         match &self.node_labels {
             Some(labels) => labels.clone(),
-            None => of_object().map_or_else(Labels::new, |object| object.metadata.labels.clone()),
+            None => node_object().map_or_else(Labels::new, |object| object.metadata.labels.clone()),
         }
     }
 
-    fn take(&mut self, value: Value, depth: usize) {
+    fn add(&mut self, value: Value, depth: usize) {
         if depth == 0 {
             return self
-                .complaints
-                .push(format!("Lists are nested more than {DEPTH_MAX} deep"));
+                .problems
+                .push(format!("expected at most {DEPTH_MAX} nested Lists"));
         }
         let mut fields = match value {
-            Value::Array(items) => return items.into_iter().for_each(|item| self.take(item, depth - 1)),
+            Value::Array(items) => return items.into_iter().for_each(|item| self.add(item, depth - 1)),
             Value::Object(fields) => fields,
             Value::Null => return,
-            other => return self.complaints.push(format!("{other} is not an object")),
+            other => return self.problems.push(format!("{other} is not an object")),
         };
         let kind = fields.get("kind").and_then(Value::as_str).unwrap_or_default();
         match kind {
@@ -85,32 +87,32 @@ impl Objects {
                 self.nodes.extend(read);
             }
             _ if kind.ends_with("List") => {
-                let of = kind.trim_end_matches("List").to_owned();
+                let item_kind = kind.trim_end_matches("List").to_owned();
                 let items = fields.remove("items").unwrap_or_default();
-                self.take_all(items, &of, depth);
+                self.add_all(items, &item_kind, depth);
             }
             "" if fields.contains_key("services") || fields.contains_key("endpointSlices") => {
-                self.take_world(fields, depth);
+                self.add_world(fields, depth);
             }
             _ => {}
         }
     }
 
-    /// Takes a list of objects. Those of a typed List need not say their kind.
-    fn take_all(&mut self, items: Value, kind: &str, depth: usize) {
+    /// Adds a list of objects. Those of a typed List need no kind.
+    fn add_all(&mut self, items: Value, kind: &str, depth: usize) {
         let Value::Array(items) = items else { return };
         for mut item in items {
             if let Some(fields) = item.as_object_mut().filter(|_| !kind.is_empty()) {
                 fields.entry("kind").or_insert_with(|| kind.into());
             }
-            self.take(item, depth - 1);
+            self.add(item, depth - 1);
         }
     }
 
-    fn take_world(&mut self, mut fields: serde_json::Map<String, Value>, depth: usize) {
+    fn add_world(&mut self, mut fields: serde_json::Map<String, Value>, depth: usize) {
         for (list, kind) in [("services", "Service"), ("endpointSlices", "EndpointSlice")] {
             let items = fields.remove(list).unwrap_or_default();
-            self.take_all(items, kind, depth);
+            self.add_all(items, kind, depth);
         }
         self.node_name = fields.get("nodeName").and_then(Value::as_str).map(str::to_owned);
         self.node_labels = fields
@@ -124,8 +126,8 @@ impl Objects {
         match serde_json::from_value(value) {
             Ok(object) => Some(object),
             Err(error) => {
-                self.complaints
-                    .push(format!("{kind} {name} cannot be read, and is left out: {error}"));
+                self.problems
+                    .push(format!("{kind} {name} is invalid and skipped: {error}"));
                 None
             }
         }

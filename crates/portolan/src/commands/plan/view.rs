@@ -1,4 +1,4 @@
-//! A plan as text and as data.
+//! A plan as text and as JSON.
 
 use std::fmt::Write;
 use std::net::SocketAddr;
@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use plan::{Frontend, FrontendKind, Origin, Outline, Plan, ServicePortPlan, Set, Target};
 use serde_json::{Map, Value, json};
 
-/// One entry for each Service port and family, under a name like `IPv4 ns/web:http TCP`, in the terms of
-/// `conformance/endpoint-choice.json`: `cluster` and `local` are there where something uses that policy,
-/// addresses are those that the Service asks for, whoever has them.
+/// Returns an object with an entry per Service port and IP family, such as `IPv4 ns/web:http TCP`, with the fields of
+/// `conformance/endpoint-choice.json`. `cluster` and `local` are present if a frontend uses that policy. Addresses are
+/// those of the Service's spec and status.
 pub fn value(plan: &Plan) -> Value {
     let entries = plan.outlines().into_iter().map(|outline| {
         let name = name(&outline.key);
@@ -50,7 +50,7 @@ fn entry(outline: &Outline) -> Value {
     Value::Object(entry)
 }
 
-/// In the order of their texts, as they were recorded.
+/// Returns the addresses in the order of their texts, as in the recording.
 fn addresses(addresses: &[SocketAddr]) -> Value {
     let mut texts: Vec<String> = addresses.iter().map(ToString::to_string).collect();
     texts.sort_unstable();
@@ -68,7 +68,7 @@ fn name(key: &plan::PortKey) -> String {
     )
 }
 
-/// For people: each frontend with what happens there, by where connections come from.
+/// Renders each frontend with its decision per origin of connections.
 pub fn text(plan: &Plan) -> String {
     let mut text = String::new();
     for port in plan.ports() {
@@ -78,14 +78,11 @@ pub fn text(plan: &Plan) -> String {
             write_frontend(&mut text, port, frontend);
         }
         if let Some(seconds) = port.affinity_seconds {
-            line(
-                &mut text,
-                format_args!("  a client keeps its endpoint for {seconds} s"),
-            );
+            line(&mut text, format_args!("  session affinity of {seconds} s"));
         }
     }
     if text.is_empty() {
-        text.push_str("no Service here has anything for a node to do (a cluster IP, and ports)\n");
+        text.push_str("no Service with a cluster IP and ports\n");
     }
     text
 }
@@ -108,26 +105,27 @@ fn write_frontend(text: &mut String, port: &ServicePortPlan, frontend: &Frontend
         let ranges: Vec<String> = frontend.source_ranges.iter().map(ToString::to_string).collect();
         line(text, format_args!("    only from {}", ranges.join(", ")));
     }
-    let mut told: Vec<Target> = Vec::new();
+    let mut written: Vec<Target> = Vec::new();
     for origin in Origin::ALL {
         let target = frontend.target(origin);
-        if told.contains(&target) {
+        if written.contains(&target) {
             continue;
         }
-        told.push(target);
+        written.push(target);
         let same = Origin::ALL
             .into_iter()
             .filter(|other| frontend.target(*other) == target);
-        let who: Vec<&str> = same.map(who).collect();
-        let who = match who.len() {
-            3 => "everybody".to_owned(),
-            _ => who.join(", "),
+        let origins: Vec<&str> = same.map(origin_name).collect();
+        let origins = if origins.len() == Origin::ALL.len() {
+            "all clients".to_owned()
+        } else {
+            origins.join(", ")
         };
-        line(text, format_args!("    {who}: {}", what(port, target)));
+        line(text, format_args!("    {origins}: {}", decision(port, target)));
     }
 }
 
-fn who(origin: Origin) -> &'static str {
+fn origin_name(origin: Origin) -> &'static str {
     match origin {
         Origin::Outside => "outside",
         Origin::Pod => "Pods",
@@ -135,20 +133,20 @@ fn who(origin: Origin) -> &'static str {
     }
 }
 
-fn what(port: &ServicePortPlan, target: Target) -> String {
+fn decision(port: &ServicePortPlan, target: Target) -> String {
     let (set, masquerade) = match target {
-        Target::Reject => return "refused, no endpoint is usable".to_owned(),
-        Target::Drop => return "dropped, no usable endpoint is on this node".to_owned(),
+        Target::Reject => return "rejected, no usable endpoint".to_owned(),
+        Target::Drop => return "dropped, no usable endpoint on this node".to_owned(),
         Target::Balance { set, masquerade } => (set, masquerade),
     };
     let endpoints = port.backends(set).iter();
     let endpoints: Vec<String> = endpoints.map(|backend| backend.address.to_string()).collect();
-    let place = match set {
+    let location = match set {
         Set::Cluster => "",
         Set::Local => " on this node",
     };
     let masqueraded = if masquerade { ", masqueraded" } else { "" };
-    format!("to {}{place}{masqueraded}", endpoints.join(" or "))
+    format!("to {}{location}{masqueraded}", endpoints.join(" or "))
 }
 
 fn line(text: &mut String, arguments: std::fmt::Arguments<'_>) {

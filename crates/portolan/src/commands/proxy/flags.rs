@@ -1,63 +1,14 @@
-//! Flags of `portolan proxy`, which are kube-proxy's (KPF). They fill the same configuration as the file.
+//! Flags of kube-proxy that only `portolan proxy` has (KPF). They fill the same configuration as the file.
 
 use std::path::PathBuf;
 
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
-use ipnet::IpNet;
-use proxy::configuration::{
-    FeatureGates, GoDuration, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
-    METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, set_default_port,
-};
+use proxy::configuration::{GoDuration, KubeProxyConfiguration, set_default_port};
 
-use crate::flags::{cidr, host_name};
-
-/// Flags of the dataplane of this node.
-#[derive(Clone, Debug, Args)]
-pub struct NodeFlags {
-    /// Name of this Node [default: the host name]
-    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
-    pub hostname_override: Option<String>,
-    /// Kernel interface that implements Services
-    #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE")]
-    pub proxy_mode: String,
-    /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
-    #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
-    pub cluster_cidr: Vec<IpNet>,
-    /// Addresses on which node ports answer: `primary` for the Node's own addresses, or a list of CIDRs [default:
-    /// `primary` in nftables mode, all addresses in iptables mode]
-    #[arg(long, value_delimiter = ',', value_name = "CIDRs")]
-    pub nodeport_addresses: Vec<String>,
-    /// Masquerade all traffic to cluster IPs
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
-    pub masquerade_all: bool,
-    /// Primary address of the Node, if it is not 0.0.0.0 or ::; nothing listens on it
-    #[arg(long, default_value = "0.0.0.0", value_name = "ADDRESS")]
-    pub bind_address: std::net::IpAddr,
-    /// Address of the health server (/healthz, /livez); 0.0.0.0 serves both IP families, empty disables it
-    #[arg(long, default_value = HEALTHZ_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
-    pub healthz_bind_address: String,
-    /// Address of the metrics server (/metrics); empty disables it. The default is [::1]:10249 if --bind-address is an IPv6
-    /// address
-    #[arg(long, default_value = METRICS_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
-    pub metrics_bind_address: String,
-    /// Feature gates: AllowServiceExternalIPs=false ignores external IPs of Services. In `portolan proxy` only,
-    /// ComponentStatusz=true serves /statusz and ComponentFlagz=true serves /flagz on the metrics server. Other gates have
-    /// no effect
-    #[arg(
-        long,
-        default_value = "",
-        value_name = "NAME=BOOL,…",
-        hide_default_value = true
-    )]
-    pub feature_gates: FeatureGates,
-}
-
-/// Further flags of kube-proxy.
+/// Flags of kube-proxy besides those of [`crate::flags::node_proxy`].
 #[derive(Clone, Debug, Args)]
 pub struct ProxyFlags {
-    /// KubeProxyConfiguration file; it replaces all flags but --hostname-override and --kubeconfig, and is reloaded when
-    /// it changes
+    /// KubeProxyConfiguration file, reloaded on change; replaces all flags but --hostname-override and --kubeconfig
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Write the configuration from flags and defaults to a file, and exit
@@ -70,25 +21,42 @@ pub struct ProxyFlags {
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub init_only: bool,
     /// Detection of local Pods: ClusterCIDR, NodeCIDR, BridgeInterface or InterfaceNamePrefix
-    #[arg(long, default_value = "ClusterCIDR", value_name = "MODE")]
+    #[arg(
+        long,
+        help_heading = "Detection of local Pods",
+        default_value = "ClusterCIDR",
+        value_name = "MODE"
+    )]
     detect_local_mode: String,
     /// Bridge of the Pods of this node, for BridgeInterface
-    #[arg(long, default_value = "", value_name = "NAME", hide_default_value = true)]
+    #[arg(
+        long,
+        help_heading = "Detection of local Pods",
+        default_value = "",
+        value_name = "NAME",
+        hide_default_value = true
+    )]
     pod_bridge_interface: String,
     /// Name prefix of the interfaces of the Pods of this node, for InterfaceNamePrefix
-    #[arg(long, default_value = "", value_name = "PREFIX", hide_default_value = true)]
+    #[arg(
+        long,
+        help_heading = "Detection of local Pods",
+        default_value = "",
+        value_name = "PREFIX",
+        hide_default_value = true
+    )]
     pod_interface_name_prefix: String,
     /// Serve TCP node ports on 127.0.0.1 too, in every mode
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, help_heading = "Rules", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
     iptables_localhost_nodeports: bool,
     /// Bit of the packet mark that requests masquerading, in iptables mode
-    #[arg(long, default_value_t = 14, value_name = "BIT")]
+    #[arg(long, help_heading = "Rules", default_value_t = 14, value_name = "BIT")]
     iptables_masquerade_bit: i32,
     /// The proxy reports unhealthy if a change is not applied within twice this period, in every mode
-    #[arg(long, default_value = "30s", value_name = "DURATION")]
+    #[arg(long, help_heading = "Rules", default_value = "30s", value_name = "DURATION")]
     iptables_sync_period: GoDuration,
     /// Minimum time between two changes of rules, in iptables mode
-    #[arg(long, default_value = "1s", value_name = "DURATION")]
+    #[arg(long, help_heading = "Rules", default_value = "1s", value_name = "DURATION")]
     iptables_min_sync_period: GoDuration,
     /// Exit if the address of the health or metrics server cannot be bound; otherwise binding is retried
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
@@ -97,29 +65,60 @@ pub struct ProxyFlags {
     #[arg(long, default_value_t = -999, allow_negative_numbers = true, value_name = "SCORE")]
     oom_score_adj: i32,
     /// Maximum of tracked connections per CPU core; 0 keeps the kernel's limit
-    #[arg(long, default_value_t = 32_768, value_name = "COUNT")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value_t = 32_768,
+        value_name = "COUNT"
+    )]
     conntrack_max_per_core: i32,
     /// Lower bound for the maximum of tracked connections, regardless of the number of cores
-    #[arg(long, default_value_t = 131_072, value_name = "COUNT")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value_t = 131_072,
+        value_name = "COUNT"
+    )]
     conntrack_min: i32,
     /// Conntrack timeout of idle TCP connections; 0 keeps the kernel's value
-    #[arg(long, default_value = "24h0m0s", value_name = "DURATION")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "24h0m0s",
+        value_name = "DURATION"
+    )]
     conntrack_tcp_timeout_established: GoDuration,
     /// Conntrack timeout of TCP connections in CLOSE_WAIT; 0 keeps the kernel's value
-    #[arg(long, default_value = "1h0m0s", value_name = "DURATION")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "1h0m0s",
+        value_name = "DURATION"
+    )]
     conntrack_tcp_timeout_close_wait: GoDuration,
     /// Accept out-of-window TCP segments in connection tracking
-    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
+    #[arg(long, help_heading = "Connection tracking", num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     conntrack_tcp_be_liberal: bool,
     /// Conntrack timeout of UDP flows without a reply; 0 keeps the kernel's value
-    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "0s",
+        value_name = "DURATION"
+    )]
     conntrack_udp_timeout: GoDuration,
     /// Conntrack timeout of UDP flows with replies; 0 keeps the kernel's value
-    #[arg(long, default_value = "0s", value_name = "DURATION")]
+    #[arg(
+        long,
+        help_heading = "Connection tracking",
+        default_value = "0s",
+        value_name = "DURATION"
+    )]
     conntrack_udp_timeout_stream: GoDuration,
     /// Deprecated: port for --healthz-bind-address if that has none; 0 disables the health server
     #[arg(
         long,
+        help_heading = "Deprecated flags",
         default_value_t = 10_256,
         value_name = "PORT",
         hide_default_value = true
@@ -128,6 +127,7 @@ pub struct ProxyFlags {
     /// Deprecated: port for --metrics-bind-address if that has none; 0 disables the metrics server
     #[arg(
         long,
+        help_heading = "Deprecated flags",
         default_value_t = 10_249,
         value_name = "PORT",
         hide_default_value = true
@@ -142,7 +142,7 @@ pub struct ProxyFlags {
 
 /// Flags of kube-proxy without effect here; each one that is given causes a log message.
 #[derive(Clone, Debug, Args)]
-#[command(next_help_heading = "Accepted for compatibility with kube-proxy, without effect")]
+#[command(next_help_heading = "Flags of kube-proxy without effect")]
 struct WithoutEffect {
     /// The proxy watches the API and needs no resync
     #[arg(long, value_name = "DURATION")]
@@ -195,68 +195,6 @@ struct WithoutEffect {
     /// Use --log-level
     #[arg(long, short = 'v', value_name = "LEVEL")]
     v: Option<i32>,
-}
-
-/// Parses an address to listen on, with or without a port (KPF-34).
-fn address(text: &str) -> Result<String, ListenAddressError> {
-    if text.parse::<std::net::IpAddr>().is_err() {
-        parse_listen_address(text)?;
-    }
-    Ok(text.to_owned())
-}
-
-/// Returns the names of the modes; `ipvs` is accepted, too, and another mode replaces it (KPF-16).
-fn modes() -> PossibleValuesParser {
-    let modes = Mode::ALL.map(|mode| {
-        PossibleValue::new(mode.name()).help(match mode {
-            Mode::Nftables => "nftables, by netlink",
-            Mode::Iptables => "iptables, by iptables-restore, in kube-proxy's chains",
-            Mode::Userspace => {
-                "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
-            }
-        })
-    });
-    PossibleValuesParser::new(
-        modes
-            .into_iter()
-            .chain([PossibleValue::new(Mode::IPVS).hide(true)]),
-    )
-}
-
-impl NodeFlags {
-    /// Returns the name of this Node.
-    pub fn node_name(&self) -> String {
-        node_name(
-            self.hostname_override.as_deref().unwrap_or_default(),
-            &host_name(),
-        )
-    }
-
-    /// Writes the flags into a configuration.
-    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
-        let cidrs: Vec<String> = self.cluster_cidr.iter().map(ToString::to_string).collect();
-        configuration.hostname_override = self.hostname_override.clone().unwrap_or_default();
-        configuration.mode.clone_from(&self.proxy_mode);
-        configuration.cluster_cidr = cidrs.join(",");
-        configuration
-            .node_port_addresses
-            .clone_from(&self.nodeport_addresses);
-        configuration.iptables.masquerade_all = self.masquerade_all;
-        configuration.nftables.masquerade_all = self.masquerade_all;
-        configuration
-            .feature_gates
-            .extend(self.feature_gates.0.iter().cloned());
-        configuration.bind_address = self.bind_address.to_string();
-        configuration
-            .healthz_bind_address
-            .clone_from(&self.healthz_bind_address);
-        configuration
-            .metrics_bind_address
-            .clone_from(&self.metrics_bind_address);
-        if self.bind_address.is_ipv6() && self.metrics_bind_address == METRICS_ADDRESS {
-            configuration.metrics_bind_address = METRICS_ADDRESS_IPV6.to_owned();
-        }
-    }
 }
 
 impl ProxyFlags {

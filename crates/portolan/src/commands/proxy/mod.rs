@@ -2,8 +2,8 @@
 //!
 //! Flags and the configuration file fill the same [`KubeProxyConfiguration`]. The `proxy` crate validates it.
 
+mod debug_pages;
 mod flags;
-mod pages;
 mod status;
 
 use std::path::Path;
@@ -14,14 +14,15 @@ use dataplane::Dataplane;
 use dataplane::iptables::{self, IptablesDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
-use proxy::configuration::{KubeProxyConfiguration, Mode, load, render, validate, warnings, watch_file};
+use proxy::configuration::{KubeProxyConfiguration, Mode, load, render, warnings, watch_file};
 use tokio::sync::watch;
 
-use super::{ClientFlags, Failure, runtime};
-use crate::flags::{BadValue, host_name};
+use crate::error::{CommandError, FileError, UsageError};
+use crate::flags::client::ClientFlags;
+use crate::flags::node_proxy::{NodeProxyFlags, validated, warn_of_gates};
+use crate::flags::values::host_name;
+use crate::{rlimit, runtime, shutdown};
 use flags::ProxyFlags;
-
-pub use flags::NodeFlags;
 
 /// Flags of `portolan proxy`; names and defaults are kube-proxy's (KPF).
 #[derive(Debug, Args)]
@@ -29,7 +30,7 @@ pub struct Flags {
     #[command(flatten)]
     client: ClientFlags,
     #[command(flatten)]
-    node: NodeFlags,
+    node: NodeProxyFlags,
     #[command(flatten)]
     proxy: ProxyFlags,
     #[command(subcommand)]
@@ -39,34 +40,13 @@ pub struct Flags {
 /// Subcommands of `portolan proxy`.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Show the state of the proxy that runs on this machine
+    /// Show the state of the proxy on this node
     Status(status::Flags),
-}
-
-impl NodeFlags {
-    /// Returns the settings of a proxy that has no other flags.
-    ///
-    /// # Errors
-    ///
-    /// An error if a flag has an invalid value.
-    pub fn config(&self) -> Result<proxy::Config, Failure> {
-        let mut configuration = KubeProxyConfiguration::default();
-        self.write(&mut configuration);
-        configuration.set_default_ports();
-        let (_, config) = checked(&configuration)?;
-        warn_of_gates(&self.feature_gates.without_effect_on_machines());
-        Ok(proxy::Config {
-            conntrack: proxy::ConntrackSettings::default(),
-            oom_score_adj: None,
-            takes_over: false,
-            ..config
-        })
-    }
 }
 
 impl Flags {
     /// Returns the configuration of the file, or else of the flags.
-    fn configuration(&self) -> Result<KubeProxyConfiguration, Failure> {
+    fn configuration(&self) -> Result<KubeProxyConfiguration, CommandError> {
         let mut configuration = KubeProxyConfiguration::default();
         if let Some(path) = &self.proxy.config {
             configuration = read(path)?;
@@ -107,22 +87,14 @@ impl Flags {
     }
 }
 
-fn warn_of_gates(gates: &[&str]) {
-    if !gates.is_empty() {
-        tracing::warn!(gates = gates.join(", "), "feature gates without effect");
-    }
-}
-
-fn checked(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), BadValue> {
-    validate(configuration, &host_name()).map_err(|error| BadValue(error.to_string()))
-}
-
-/// Runs the proxy until a signal requests shutdown. The rules stay in the kernel afterwards.
+/// Runs the proxy until a signal requests shutdown. The rules stay in the kernel afterwards. `command` is the
+/// definition
+/// of the command line, for `/flagz`.
 ///
 /// # Errors
 ///
 /// An error if a flag or the file is invalid, or if the proxy fails.
-pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
+pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandError> {
     if let Some(Action::Status(flags)) = flags.action {
         return status::run(&flags);
     }
@@ -135,15 +107,14 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
     }
     let configuration = flags.configuration()?;
     if let Some(path) = &flags.proxy.write_config_to {
-        checked(&configuration)?;
-        std::fs::write(path, render(&configuration)?)
-            .map_err(|error| format!("cannot write {}: {error}", path.display()))?;
+        validated(&configuration)?;
+        std::fs::write(path, render(&configuration)?).map_err(FileError::at(path))?;
         tracing::info!(path = %path.display(), "configuration written");
         return Ok(ExitCode::SUCCESS);
     }
-    let (mode, config) = checked(&configuration)?;
+    let (mode, config) = validated(&configuration)?;
     let config = proxy::Config {
-        pages: pages::pages(&configuration, std::env::args_os()),
+        pages: debug_pages::pages(&configuration, command, std::env::args_os()),
         ..config
     };
     for warning in warnings(&configuration, mode) {
@@ -166,7 +137,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, Failure> {
             serve(&flags, &configuration, config, IptablesDataplane::open(options)?)
         }
         Mode::Userspace => {
-            crate::rlimit::raise_open_files();
+            rlimit::raise_open_files();
             let options = userspace::Options::default();
             serve(&flags, &configuration, config, UserspaceDataplane::open(options)?)
         }
@@ -178,22 +149,22 @@ fn serve<D: Dataplane + Send + 'static>(
     configuration: &KubeProxyConfiguration,
     config: proxy::Config,
     dataplane: D,
-) -> Result<ExitCode, Failure> {
+) -> Result<ExitCode, CommandError> {
     let connection = flags.connection(configuration)?;
-    runtime(2)?.block_on(async {
+    runtime::multi_thread(2)?.block_on(async {
         let client = client::Client::new(connection)?.named("portolan-proxy");
         let (sender, configs) = watch::channel(config);
         if let Some(path) = flags.proxy.config.clone() {
             let hostname_override = flags.node.hostname_override.clone();
             tokio::spawn(watch_file(path, hostname_override, host_name(), sender));
         }
-        proxy::run_reloading(configs, client, dataplane, crate::signal::asked_to_end()).await?;
+        proxy::run_reloading(configs, client, dataplane, shutdown::signal_received()).await?;
         Ok(ExitCode::SUCCESS)
     })
 }
 
 /// Removes the rules of all modes, Portolan's and kube-proxy's.
-fn cleanup() -> Result<ExitCode, Failure> {
+fn cleanup() -> Result<ExitCode, CommandError> {
     // Only opening the dataplane shows missing privileges.
     NftablesDataplane::open(nftables::Options::default())?;
     let removed = proxy::remove_leftovers(None);
@@ -205,8 +176,8 @@ fn cleanup() -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn read(path: &Path) -> Result<KubeProxyConfiguration, Failure> {
-    let (configuration, warnings) = load(path).map_err(|error| BadValue(error.to_string()))?;
+fn read(path: &Path) -> Result<KubeProxyConfiguration, CommandError> {
+    let (configuration, warnings) = load(path).map_err(|error| UsageError(error.to_string()))?;
     for warning in warnings {
         tracing::warn!(path = %path.display(), "{warning}");
     }

@@ -1,4 +1,4 @@
-//! `portolan proxy status`: state of the proxy on this machine.
+//! `portolan proxy status`: state of the proxy on this node.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -7,8 +7,9 @@ use std::process::ExitCode;
 use clap::Args;
 use serde_json::Value;
 
-use crate::commands::Failure;
-use crate::commands::page::{self, Output, PageError};
+use crate::error::CommandError;
+use crate::output::Format;
+use crate::status_client::{self, StatusError};
 
 /// Flags of `portolan proxy status`.
 #[derive(Debug, Args)]
@@ -21,7 +22,7 @@ pub struct Flags {
     services: usize,
     /// Output format
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
-    output: Output,
+    output: Format,
 }
 
 /// Reads and prints the state. The exit code is 0 if the proxy is healthy and no Service has a fault.
@@ -29,7 +30,7 @@ pub struct Flags {
 /// # Errors
 ///
 /// An error if the proxy does not respond.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let status = read(flags.address, flags.services).map_err(|error| {
         format!(
             "the proxy does not respond on {}: {error}; is it running?",
@@ -37,20 +38,20 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
         )
     })?;
     flags.output.print(&status, || text(&status));
-    let is_fine = status["healthy"] == true && status["faultyServices"] == 0;
-    Ok(if is_fine {
+    let is_healthy = status["healthy"] == true && status["faultyServices"] == 0;
+    Ok(if is_healthy {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
 }
 
-fn read(address: SocketAddr, services: usize) -> Result<Value, PageError> {
+fn read(address: SocketAddr, services: usize) -> Result<Value, StatusError> {
     let path = match services {
         0 => "/status".to_owned(),
         services => format!("/status?services={services}"),
     };
-    page::read(address, &path)
+    status_client::read(address, &path)
 }
 
 fn text(status: &Value) -> String {
@@ -81,12 +82,12 @@ fn text(status: &Value) -> String {
         ),
     );
     for family in ["IPv4", "IPv6"] {
-        let of = &status[family];
+        let counts = &status[family];
         line(
             family,
             format!(
                 "{} Service ports, {} endpoints; {} ports drop packets, because no endpoint is local",
-                of["servicePorts"], of["endpoints"], of["withoutLocalEndpoints"]
+                counts["servicePorts"], counts["endpoints"], counts["withoutLocalEndpoints"]
             ),
         );
     }

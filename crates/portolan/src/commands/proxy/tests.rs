@@ -3,7 +3,7 @@ use clap::Parser;
 use std::time::Duration;
 
 use super::*;
-use crate::cli::{Cli, Command};
+use crate::cli::{self, Cli, Command};
 
 fn flags(arguments: &[&str]) -> Flags {
     let all = ["portolan", "proxy"].iter().chain(arguments);
@@ -30,7 +30,7 @@ fn parses_kube_proxy_command_lines() {
         "--healthz-port=0",
     ]);
     let configuration = flags.configuration().expect("a valid configuration");
-    let (mode, config) = checked(&configuration).expect("a valid configuration");
+    let (mode, config) = validated(&configuration).expect("a valid configuration");
     assert_eq!(mode, Mode::Nftables);
     assert_eq!(config.node_name, "node-a");
     assert!(config.masquerade_all && !config.localhost_node_ports);
@@ -50,7 +50,7 @@ fn parses_kube_proxy_command_lines() {
 
 fn checked_flags(arguments: &[&str]) -> (Mode, proxy::Config) {
     let configuration = flags(arguments).configuration().expect("a valid configuration");
-    checked(&configuration).expect("a valid configuration")
+    validated(&configuration).expect("a valid configuration")
 }
 
 #[test]
@@ -119,7 +119,11 @@ fn feature_gates_enable_debug_pages() {
     let given = flags(&command_line[2..]);
     assert_eq!(given.node.feature_gates.without_effect(), Vec::<&str>::new());
     let configuration = given.configuration().expect("a valid configuration");
-    let pages = pages::pages(&configuration, command_line.iter().map(Into::into));
+    let pages = debug_pages::pages(
+        &configuration,
+        cli::command(),
+        command_line.iter().map(Into::into),
+    );
     assert!(pages.statusz);
     let flagz = pages.flagz.expect("a page");
     let value = |name: &str| {
@@ -137,7 +141,7 @@ fn feature_gates_enable_debug_pages() {
     assert_eq!(others.node.feature_gates.without_effect(), ["Other"]);
     let configuration = others.configuration().expect("a valid configuration");
     assert_eq!(
-        pages::pages(&configuration, std::iter::empty()),
+        debug_pages::pages(&configuration, cli::command(), std::iter::empty()),
         proxy::Pages::default()
     );
 }
@@ -146,7 +150,7 @@ fn feature_gates_enable_debug_pages() {
 fn disabled_gate_ignores_external_ips() {
     let allows = |arguments: &[&str]| {
         let configuration = flags(arguments).configuration().expect("a valid configuration");
-        let (_, config) = checked(&configuration).expect("a node's configuration");
+        let (_, config) = validated(&configuration).expect("a node's configuration");
         config.allows_external_ips
     };
     assert!(allows(&[]));
@@ -160,7 +164,7 @@ fn disabled_gate_ignores_external_ips() {
         !disabled
             .node
             .config()
-            .expect("a machine's proxy")
+            .expect("a configuration")
             .allows_external_ips
     );
 }

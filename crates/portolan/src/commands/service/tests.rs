@@ -1,12 +1,12 @@
 use super::*;
 
 #[test]
-fn the_unit_starts_up_with_its_flags() {
+fn unit_quotes_the_flags() {
     let flags = [
         "--data-dir=/var/lib/a b".to_owned(),
         "--node-labels=x=100%".to_owned(),
     ];
-    let text = unit(Path::new("/usr/bin/portolan"), "up", &flags).expect("a unit");
+    let text = render_unit(Path::new("/usr/bin/portolan"), "up", &flags).expect("a unit");
     let line = text.lines().find(|line| line.starts_with("ExecStart="));
     assert_eq!(
         line,
@@ -16,7 +16,7 @@ fn the_unit_starts_up_with_its_flags() {
 }
 
 #[test]
-fn the_file_comes_and_goes() {
+fn removal_of_a_missing_unit_succeeds() {
     let directory = tempfile::tempdir().expect("a directory");
     let flags = || UnitFlags {
         unit: directory.path().join("portolan.service"),
@@ -27,15 +27,15 @@ fn the_file_comes_and_goes() {
         join: false,
         up: vec![],
     })
-    .expect("written");
+    .expect("an installed unit");
     assert!(flags().unit.exists());
-    remove(&flags()).expect("removed");
-    remove(&flags()).expect("gone already");
+    remove(&flags()).expect("a removed unit");
+    remove(&flags()).expect("a missing unit");
     assert!(!flags().unit.exists());
 }
 
 #[test]
-fn keeps_the_token_out_of_the_unit() {
+fn token_is_in_a_private_file_and_not_in_the_unit() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("portolan.service");
@@ -50,7 +50,7 @@ fn keeps_the_token_out_of_the_unit() {
             join: true,
             up,
         })
-        .expect("written");
+        .expect("an installed unit");
         let unit = fs::read_to_string(&path).expect("a unit");
         assert!(
             !unit.contains("secret") && unit.contains("--token-file="),
@@ -65,6 +65,6 @@ fn keeps_the_token_out_of_the_unit() {
         unit: path.clone(),
         file_only: true,
     })
-    .expect("removed");
+    .expect("a removed unit");
     assert!(!token_file(&path).exists());
 }

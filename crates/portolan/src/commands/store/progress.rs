@@ -1,27 +1,29 @@
-//! How far a long copy is, for whoever waits for it.
+//! Progress of a long copy on standard error.
 
 use std::time::{Duration, Instant};
 
-/// How often something is said.
+/// Time between two reports.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// Says on standard error how much is done, about every second.
+/// Progress of a copy.
 pub(super) struct Progress {
     total: usize,
-    said: Instant,
+    reported_at: Instant,
 }
 
 impl Progress {
+    /// Returns the progress of a copy of some number of keys.
     pub(super) fn new(total: usize) -> Progress {
         Progress {
             total,
-            said: Instant::now(),
+            reported_at: Instant::now(),
         }
     }
 
-    pub(super) fn tell(&mut self, done: usize) {
-        if self.said.elapsed() >= PERIOD {
-            self.said = Instant::now();
+    /// Prints the number of written keys, about every second.
+    pub(super) fn report(&mut self, done: usize) {
+        if self.reported_at.elapsed() >= PERIOD {
+            self.reported_at = Instant::now();
             eprintln!("{done} of {} keys written", self.total);
         }
     }

@@ -1,4 +1,4 @@
-//! `portolan store rewrite`: has every value of the encrypted resources stored by the first provider and key.
+//! `portolan store rewrite`: re-encryption of all values with the first provider and key of a configuration.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -14,25 +14,24 @@ use store::{
     SqliteStore, Store, Transaction, Transformer, Write,
 };
 
-use super::encryption::transformation;
-use super::engine::{EtcdFlags, STORE_DIRECTORY};
 use super::progress::Progress;
-use crate::cli::say;
-use crate::commands::Failure;
-use crate::flags::BadValue;
+use crate::error::{CommandError, UsageError};
+use crate::flags::encryption::transformation;
+use crate::flags::storage::{EtcdFlags, STORE_DIRECTORY};
+use crate::output;
 
-/// Passes over everything: what a server changes during one is looked at in the next. Servers write with their own first
-/// key, so that many passes mean that it is another one.
+/// Passes over all values. Values that a server writes during one pass are checked in the next. If values remain stale
+/// after all passes, a server writes with another first key.
 const PASSES_MAX: usize = 5;
-/// Values that are written at a time. The embedded engine syncs its disk once for those that wait.
+/// Concurrent writes. The embedded engine syncs its disk once for all waiting writes.
 const WRITES_MAX: usize = 64;
-/// Values that cannot be decrypted, of which each is named.
+/// Undecryptable values that are named.
 const FAILURES_NAMED_MAX: usize = 20;
 
 /// Flags of `portolan store rewrite`.
 #[derive(Debug, Args)]
-pub(super) struct Rewriting {
-    /// Directory of a server with an embedded store, which must not run
+pub(super) struct Flags {
+    /// Data directory of a server with an embedded store, which must not run
     #[arg(
         long,
         value_name = "DIR",
@@ -40,29 +39,33 @@ pub(super) struct Rewriting {
         required_unless_present = "etcd_servers"
     )]
     data_dir: Option<PathBuf>,
-    /// URLs of etcd's servers; API servers may run
+    /// URLs of etcd servers; API servers may run
     #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
     etcd_servers: Vec<String>,
     #[command(flatten)]
     etcd: EtcdFlags,
-    /// File of kind EncryptionConfiguration: its first provider and key of a resource write, all of them read
+    /// EncryptionConfiguration file; the first provider and key of a resource encrypts, all others decrypt
     #[arg(long, value_name = "FILE")]
     encryption_provider_config: PathBuf,
-    /// Resources whose values are rewritten, such as secrets or deployments.apps; all of the configuration if not given
+    /// Resources to rewrite, such as secrets or deployments.apps [default: all of the configuration]
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     resource: Vec<String>,
 }
 
-/// Runs it. The exit code is 1 if a value could not be decrypted; it stays as it is.
-pub(super) async fn run(rewriting: Rewriting) -> Result<ExitCode, Failure> {
-    let prefixes = prefixes(&rewriting.resource)?;
-    let encryption = Arc::new(Encryption::open(&rewriting.encryption_provider_config)?);
-    let place = match &rewriting.data_dir {
+/// Re-encrypts the values. The exit code is 1 if a value cannot be decrypted; it is not changed.
+///
+/// # Errors
+///
+/// An error if the configuration is invalid, or a store cannot be read or written.
+pub(super) async fn run(flags: Flags) -> Result<ExitCode, CommandError> {
+    let prefixes = prefixes(&flags.resource)?;
+    let encryption = Arc::new(Encryption::open(&flags.encryption_provider_config)?);
+    let place = match &flags.data_dir {
         Some(directory) if !directory.join(STORE_DIRECTORY).is_dir() => {
-            return Err(format!("there is no store in {}", directory.display()).into());
+            return Err(format!("no store in {}", directory.display()).into());
         }
         Some(directory) => Place::Directory(directory.join(STORE_DIRECTORY)),
-        None => Place::Etcd(rewriting.etcd.address(rewriting.etcd_servers.clone())?),
+        None => Place::Etcd(flags.etcd.address(flags.etcd_servers.clone())?),
     };
     let store = open(&place, &encryption).await?;
     let is_selected =
@@ -79,17 +82,17 @@ pub(super) async fn run(rewriting: Rewriting) -> Result<ExitCode, Failure> {
     }
     drop(store);
     place.erase_removed()?;
-    finish(&place, &encryption, is_selected, written).await
+    report(&place, &encryption, is_selected, written).await
 }
 
-/// Says what was done and what is left.
-async fn finish(
+/// Prints the number of rewritten and of remaining values.
+async fn report(
     place: &Place,
     encryption: &Encryption,
     is_selected: impl Fn(&str) -> bool,
     written: usize,
-) -> Result<ExitCode, Failure> {
-    let (mut covered, mut unread, mut stale) = (0, 0, 0);
+) -> Result<ExitCode, CommandError> {
+    let (mut covered, mut undecryptable, mut stale) = (0, 0, 0);
     for record in place.read().await?.records {
         if !is_selected(&record.key)
             || (!encryption.covers(&record.key) && !store::is_sealed(&record.value.bytes))
@@ -100,31 +103,38 @@ async fn finish(
         match encryption.open(&record.key, &record.value) {
             Ok(_) => stale += usize::from(encryption.is_stale(&record.key)),
             Err(error) => {
-                unread += 1;
-                if unread <= FAILURES_NAMED_MAX {
-                    say(&format!("{error}\n"));
+                undecryptable += 1;
+                if undecryptable <= FAILURES_NAMED_MAX {
+                    output::print(&format!("{error}\n"));
                 }
             }
         }
     }
-    say(&format!(
-        "{written} values rewritten; of {covered} values {unread} cannot be decrypted and stay as they are\n"
+    output::print(&format!(
+        "{written} values rewritten; of {covered} values {undecryptable} cannot be decrypted and are not changed\n"
     ));
     if stale > 0 {
-        let why = "a server writes them with another first key; give all servers this configuration";
-        return Err(format!("{stale} values are still in an older form: {why}").into());
+        return Err(format!(
+            "{stale} values are encrypted with an older key: a server writes them with another first key; start all servers \
+             with this configuration"
+        )
+        .into());
     }
-    Ok(match unread {
+    Ok(match undecryptable {
         0 => ExitCode::SUCCESS,
         _ => ExitCode::FAILURE,
     })
 }
 
-/// Writes values anew that nobody has changed since they were read; returns how many.
-async fn rewrite(store: &dyn Store, encryption: &Encryption, records: Vec<Record>) -> Result<usize, Failure> {
+/// Writes values that were not changed since they were read, and returns their number.
+async fn rewrite(
+    store: &dyn Store,
+    encryption: &Encryption,
+    records: Vec<Record>,
+) -> Result<usize, CommandError> {
     let mut progress = Progress::new(records.len());
     let writes = records.into_iter().map(|record| async move {
-        // It was opened when the store was, so it has a value.
+        // The store was opened with this configuration, so the value is decryptable.
         let value = encryption.open(&record.key, &record.value)?;
         let transaction = Transaction {
             expectations: vec![(record.key.clone(), Expectation::At(record.modified))],
@@ -133,7 +143,7 @@ async fn rewrite(store: &dyn Store, encryption: &Encryption, records: Vec<Record
         match store.commit(transaction).await {
             Ok(_) => Ok(1),
             Err(CommitError::Conflict { .. }) => Ok(0),
-            Err(error) => Err(Failure::from(error)),
+            Err(error) => Err(CommandError::from(error)),
         }
     });
     let mut outcomes = stream::iter(writes).buffer_unordered(WRITES_MAX);
@@ -141,12 +151,12 @@ async fn rewrite(store: &dyn Store, encryption: &Encryption, records: Vec<Record
     while let Some(outcome) = outcomes.next().await {
         written += outcome?;
         done += 1;
-        progress.tell(done);
+        progress.report(done);
     }
     Ok(written)
 }
 
-async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Store>, Failure> {
+async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Store>, CommandError> {
     let transformation = transformation(Some(&EncryptionAtRest {
         encryption: encryption.clone(),
         reloads: false,
@@ -163,7 +173,7 @@ async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Sto
             EtcdStore::open(EtcdOptions {
                 address: address.clone(),
                 history: HistoryLimits::default(),
-                // The servers see to that.
+                // Compaction is left to the servers.
                 compaction_interval: std::time::Duration::ZERO,
                 transformation,
             })
@@ -172,15 +182,15 @@ async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Sto
     })
 }
 
-/// Key prefixes of these resources.
-fn prefixes(resources: &[String]) -> Result<Vec<String>, BadValue> {
+/// Returns the key prefixes of resources.
+fn prefixes(resources: &[String]) -> Result<Vec<String>, UsageError> {
     let prefix = |name: &String| {
         let found = kind::all()
             .iter()
             .find(|kind| kind.is_stored_form() && kind.qualified_plural() == *name);
         found.map(|kind| kind.store_prefix(None)).ok_or_else(|| {
-            BadValue(format!(
-                "--resource {name:?} is no resource that is stored; examples are secrets and deployments.apps"
+            UsageError(format!(
+                "--resource {name:?} is not a stored resource; examples are secrets and deployments.apps"
             ))
         })
     };

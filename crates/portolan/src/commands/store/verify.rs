@@ -1,4 +1,4 @@
-//! `portolan store verify`.
+//! `portolan store verify`: damage and contradictions in stored data.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,22 +6,27 @@ use std::process::ExitCode;
 use apiserver::Encryption;
 use store::{Contents, Place, Record, Transformer};
 
-use crate::cli::say;
-use crate::commands::Failure;
+use crate::error::CommandError;
+use crate::output;
 
 /// Findings that are printed; the others are counted.
 const FINDINGS_MAX: usize = 100;
 
-/// Looks over a store and tells what is wrong, a line each. Encrypted values are looked into with the keys of a
-/// `configuration`, if one is given.
-pub(super) async fn run(place: &Place, configuration: Option<&Path>) -> Result<ExitCode, Failure> {
+/// Verifies a store and prints one line per finding. Encrypted values are decrypted with the keys of the configuration,
+/// if
+/// one is given.
+///
+/// # Errors
+///
+/// An error if the configuration is invalid or the integrity check fails.
+pub(super) async fn run(place: &Place, configuration: Option<&Path>) -> Result<ExitCode, CommandError> {
     let encryption = configuration.map(Encryption::open).transpose()?;
     let mut findings = place.integrity_faults()?;
     let contents = match place.read().await {
         Ok(contents) => contents,
         Err(error) => {
             findings.push(error.to_string());
-            return Ok(told(&findings, "it cannot be read as a whole"));
+            return Ok(report(&findings, "the store cannot be read completely"));
         }
     };
     findings.extend(contents.faults());
@@ -31,7 +36,7 @@ pub(super) async fn run(place: &Place, configuration: Option<&Path>) -> Result<E
         None => contents,
     };
     let sealed = opened.sealed_count();
-    // What encrypted Services have cannot be compared with what was given out.
+    // Without the addresses of encrypted Services, the allocations cannot be compared.
     if !opened.records.iter().any(is_sealed_service) {
         let records = opened.records.into_iter();
         let readable = records.filter(|record| !store::is_sealed(&record.value.bytes));
@@ -39,27 +44,29 @@ pub(super) async fn run(place: &Place, configuration: Option<&Path>) -> Result<E
         let audited = apiserver::service::audit(&entries);
         findings.extend(audited.iter().map(ToString::to_string));
     }
-    let what = match (sealed, &encryption) {
+    let summary = match (sealed, &encryption) {
         (0, _) | (_, Some(_)) => format!("{count} keys at revision {revision}"),
         (_, None) => format!(
-            "{count} keys at revision {revision}, of which {sealed} are encrypted and were not looked into \
+            "{count} keys at revision {revision}, of which {sealed} are encrypted and were not checked \
              (--encryption-provider-config)"
         ),
     };
-    Ok(told(&findings, &what))
+    Ok(report(&findings, &summary))
 }
 
-/// Decrypts what is encrypted; what cannot be is a finding.
+/// Decrypts encrypted values. An undecryptable value is a finding.
 fn open(contents: Contents, encryption: &Encryption, findings: &mut Vec<String>) -> Contents {
-    let open = |record: Record| match store::is_sealed(&record.value.bytes) {
-        false => record,
-        true => match encryption.open(&record.key, &record.value) {
+    let open = |record: Record| {
+        if !store::is_sealed(&record.value.bytes) {
+            return record;
+        }
+        match encryption.open(&record.key, &record.value) {
             Ok(value) => Record { value, ..record },
             Err(error) => {
                 findings.push(error.to_string());
                 record
             }
-        },
+        }
     };
     Contents {
         records: contents.records.into_iter().map(open).collect(),
@@ -71,13 +78,13 @@ fn is_sealed_service(record: &Record) -> bool {
     record.key.starts_with("/services/") && store::is_sealed(&record.value.bytes)
 }
 
-fn told(findings: &[String], what: &str) -> ExitCode {
+fn report(findings: &[String], summary: &str) -> ExitCode {
     for finding in findings.iter().take(FINDINGS_MAX) {
-        say(&format!("{finding}\n"));
+        output::print(&format!("{finding}\n"));
     }
     match findings.len() {
-        0 => say(&format!("{what}: no damage, no contradiction\n")),
-        count => say(&format!("{what}: {count} findings\n")),
+        0 => output::print(&format!("{summary}: no damage, no contradiction\n")),
+        count => output::print(&format!("{summary}: {count} findings\n")),
     }
     if findings.is_empty() {
         ExitCode::SUCCESS

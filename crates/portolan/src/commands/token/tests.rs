@@ -3,7 +3,7 @@ use std::process::Command;
 use super::*;
 
 #[test]
-fn tokens_are_unlike_each_other() {
+fn generated_tokens_differ() {
     let (one, other) = (
         generate().expect("random numbers"),
         generate().expect("random numbers"),
@@ -13,13 +13,13 @@ fn tokens_are_unlike_each_other() {
 }
 
 #[test]
-fn gives_the_token_to_join_by_standard_input_alone() {
+fn join_command_passes_the_token_on_standard_input() {
     let token = JoinToken {
         token: "abcdef.0123456789abcdef".parse().expect("a token"),
         hash: None,
     };
     let servers = ["https://192.0.2.1:6443", "https://[2001:db8::1]:6443"].map(str::to_owned);
-    // What a shell makes of it: the arguments of `portolan`, and what it reads.
+    // The shell function prints its arguments and its standard input.
     let script = format!(
         "portolan() {{ echo \"$@\"; cat; }}\n{}",
         join_command(&servers, &token)

@@ -1,6 +1,6 @@
 use super::*;
 
-const PACE: Pace = Pace {
+const TIMING: CheckTiming = CheckTiming {
     period_seconds: 5,
     timeout_seconds: 1,
     success_threshold: 1,
@@ -8,7 +8,7 @@ const PACE: Pace = Pace {
 };
 
 #[test]
-fn checks_are_written_as_they_are_read() {
+fn checks_are_formatted_as_parsed() {
     for text in [
         "none",
         "tcp",
@@ -26,10 +26,10 @@ fn checks_are_written_as_they_are_read() {
 }
 
 #[test]
-fn a_probe_asks_the_served_port_or_the_given_one() {
+fn probe_uses_the_check_port_or_the_backend_port() {
     let of = |check: &str, check_port| {
         let check: Check = check.parse().unwrap();
-        check.probe(Protocol::Tcp, 5432, check_port, PACE).unwrap()
+        check.probe(Protocol::Tcp, 5432, check_port, TIMING).unwrap()
     };
     assert_eq!(of("none", None), None);
     let probe = of("tcp", None).unwrap();
@@ -41,15 +41,10 @@ fn a_probe_asks_the_served_port_or_the_given_one() {
 }
 
 #[test]
-fn what_is_not_tcp_is_asked_elsewhere_or_not_at_all() {
-    let of = |check: Check, check_port| check.probe(Protocol::Udp, 53, check_port, PACE);
-    let refused = of(Check::Tcp, None)
-        .expect_err("nothing to connect to")
-        .to_string();
-    assert!(
-        refused.contains("--check-port") && refused.contains("UDP"),
-        "{refused}"
-    );
+fn non_tcp_backends_need_a_check_port() {
+    let of = |check: Check, check_port| check.probe(Protocol::Udp, 53, check_port, TIMING);
+    let error = of(Check::Tcp, None).expect_err("a UDP port").to_string();
+    assert!(error.contains("--check-port") && error.contains("UDP"), "{error}");
     assert!(of(Check::Tcp, Some(53)).unwrap().is_some());
     assert!(of(Check::None, None).unwrap().is_none());
 }

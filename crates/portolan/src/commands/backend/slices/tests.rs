@@ -10,33 +10,36 @@ fn address(text: &str) -> SocketAddr {
 }
 
 #[test]
-fn a_service_says_why_it_takes_no_backend() {
-    let refused = |spec: Value, ip: &str, name: Option<&str>| {
+fn rejection_names_the_reason() {
+    let rejection = |spec: Value, ip: &str, name: Option<&str>| {
         let service = service(&spec);
-        let refused = port_of(&service, ip.parse().unwrap(), name).expect_err("refused");
-        refused.to_string()
+        let error = port_of(&service, ip.parse().unwrap(), name);
+        error.expect_err("a rejection").to_string()
     };
-    let said = refused(json!({"selector": {"app": "web"}}), "10.0.0.1", None);
+    let message = rejection(json!({"selector": {"app": "web"}}), "10.0.0.1", None);
     assert!(
-        said.contains("app=web") && said.contains("spec.selector"),
-        "{said}"
+        message.contains("app=web") && message.contains("spec.selector"),
+        "{message}"
     );
-    let said = refused(json!({"type": "ExternalName"}), "10.0.0.1", None);
-    assert!(said.contains("ExternalName"), "{said}");
-    let said = refused(json!({"ipFamilies": ["IPv4"]}), "fd00::1", None);
+    let message = rejection(json!({"type": "ExternalName"}), "10.0.0.1", None);
+    assert!(message.contains("ExternalName"), "{message}");
+    let message = rejection(json!({"ipFamilies": ["IPv4"]}), "fd00::1", None);
     assert!(
-        said.contains("IPv6") && said.contains("spec.ipFamilies"),
-        "{said}"
+        message.contains("IPv6") && message.contains("spec.ipFamilies"),
+        "{message}"
     );
     let two = json!({"ipFamilies": ["IPv4"], "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2}]});
-    let said = refused(two.clone(), "10.0.0.1", None);
-    assert!(said.contains("--port") && said.contains("a, b"), "{said}");
-    let said = refused(two, "10.0.0.1", Some("c"));
-    assert!(said.contains("\"c\"") && said.contains("a, b"), "{said}");
+    let message = rejection(two.clone(), "10.0.0.1", None);
+    assert!(
+        message.contains("--port") && message.contains("a, b"),
+        "{message}"
+    );
+    let message = rejection(two, "10.0.0.1", Some("c"));
+    assert!(message.contains("\"c\"") && message.contains("a, b"), "{message}");
 }
 
 #[test]
-fn a_slice_serves_the_port_of_the_service() {
+fn slice_has_the_name_of_the_service_port() {
     let spec = json!({"ipFamilies": ["IPv4"], "ports": [{"name": "sql", "port": 5432, "protocol": "TCP"}]});
     let service = service(&spec);
     let port = port_of(&service, "10.0.0.1".parse().unwrap(), None).unwrap();
@@ -44,18 +47,18 @@ fn a_slice_serves_the_port_of_the_service() {
     let name = name_of("db", backend, port);
     assert_eq!(name, "db-sql-10-0-0-1-6432");
     let probe = Probe::default();
-    let made = slice(&service, &name, backend, port, Some(&probe)).unwrap();
+    let created = slice(&service, &name, backend, port, Some(&probe)).unwrap();
     assert_eq!(
-        made["ports"][0],
+        created["ports"][0],
         json!({"name": "sql", "protocol": "TCP", "port": 6432})
     );
     assert_eq!(
-        made["endpoints"][0]["conditions"]["ready"], false,
-        "not yet asked"
+        created["endpoints"][0]["conditions"]["ready"], false,
+        "no success yet"
     );
-    assert_eq!(made["metadata"]["ownerReferences"][0]["uid"], "u");
-    let read: EndpointSlice = serde_json::from_value(made).unwrap();
-    let found: Vec<SocketAddr> = backends(&read).map(|backend| backend.address).collect();
+    assert_eq!(created["metadata"]["ownerReferences"][0]["uid"], "u");
+    let parsed: EndpointSlice = serde_json::from_value(created).unwrap();
+    let found: Vec<SocketAddr> = backends(&parsed).map(|backend| backend.address).collect();
     assert_eq!(found, [backend]);
     let unchecked = slice(&service, &name, backend, port, None).unwrap();
     assert_eq!(unchecked["endpoints"][0]["conditions"]["ready"], true);
@@ -66,7 +69,7 @@ fn a_slice_serves_the_port_of_the_service() {
 }
 
 #[test]
-fn names_of_slices_are_names() {
+fn default_names_are_valid_names() {
     let name = name_of("db", address("[fd00::1]:53"), None);
     assert_eq!(name, "db-fd00--1-53");
 }

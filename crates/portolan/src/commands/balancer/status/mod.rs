@@ -1,10 +1,10 @@
-//! `portolan balancer status`: what is assigned, who announces it, how the edge of this machine is, and why a Service waits.
+//! `portolan balancer status`: assigned addresses, announcing nodes, the edge of this node, and problems.
 //!
-//! - [`asked`]: what the API says
-//! - [`report`] (pure): that and what the process of this machine says, put together, and what is wrong
-//! - [`text`]: the report for people
+//! - [`api_state`]: state of load balancing in the API
+//! - [`report`] (pure): that state and the status of the local process, combined; problems
+//! - [`text`]: human-readable form of the report
 
-mod asked;
+mod api_state;
 mod report;
 mod text;
 
@@ -13,13 +13,14 @@ use std::process::ExitCode;
 use clap::Args;
 use jiff::Timestamp;
 
-use self::asked::Asked;
+use self::api_state::ApiState;
 use self::report::Report;
-use super::pages::{self, Page};
-use crate::commands::administrator::AdministratorFlags;
-use crate::commands::page::{self, Output};
-use crate::commands::{Failure, runtime};
-use crate::flags::{OptionalAddress, optional_address};
+use crate::balancer_endpoints::{self, Status};
+use crate::error::CommandError;
+use crate::flags::administrator::AdministratorFlags;
+use crate::flags::values::{OptionalAddress, optional_address};
+use crate::output::Format;
+use crate::{runtime, status_client};
 
 #[cfg(test)]
 mod tests;
@@ -27,38 +28,43 @@ mod tests;
 /// Flags of `portolan balancer status`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Where load balancing on this machine serves its metrics, as its --metrics-bind-address says
-    /// (--load-balancer-metrics-bind-address of up and join); empty to ask the API alone
-    #[arg(long, default_value = pages::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
+    /// Address of the local process, as in its --[load-balancer-]metrics-bind-address; empty to read only the API
+    #[arg(long, default_value = balancer_endpoints::ADDRESS, value_name = "ADDRESS:PORT", value_parser = optional_address)]
     address: OptionalAddress,
     #[command(flatten)]
     administrator: AdministratorFlags,
-    /// How to print it
+    /// Output format
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
-    output: Output,
+    output: Format,
 }
 
-/// Asks and prints. The exit code says whether all is well: 1 if a Service waits for an address, an address is announced by
-/// nobody, a member is silent, a port is not served as asked, or something cannot be asked.
-pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let page = flags.address.0.map(|address| {
-        page::read::<Page>(address, "/status").map_err(|error| {
-            format!("load balancing does not answer on {address}: {error}; does it run on this machine?")
+/// Reads and prints the status. The exit code is 1 if there is a problem: a Service waits for an address, an address is
+/// not announced, a member does not respond, a port is not served, or the API or the local process is unreachable.
+///
+/// # Errors
+///
+/// An error if neither the API nor the local process responds.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+    let local = flags.address.0.map(|address| {
+        status_client::read::<Status>(address, "/status").map_err(|error| {
+            format!("load balancing does not respond on {address}: {error}; does it run on this node?")
         })
     });
-    let client = flags.administrator.client();
-    let asked = match client {
-        Ok(client) => runtime(1)?.block_on(Asked::of(&client, page.as_ref().is_none_or(Result::is_err))),
-        Err(error) => Asked::nothing(&error.to_string()),
+    let api = match flags.administrator.client() {
+        Ok(client) => {
+            let needs_events = local.as_ref().is_none_or(Result::is_err);
+            runtime::multi_thread(1)?.block_on(ApiState::read(&client, needs_events))
+        }
+        Err(error) => ApiState::unreachable(&error.to_string()),
     };
-    if let (Some(Err(why)), true) = (&page, asked.is_nothing()) {
-        let api = asked.services.err().unwrap_or_default();
-        return Err(format!("{why}\nand the API cannot be asked: {api}").into());
+    if let (Some(Err(reason)), true) = (&local, api.is_unreachable()) {
+        let api = api.services.err().unwrap_or_default();
+        return Err(format!("{reason}\nand the API is unreachable: {api}").into());
     }
-    let report = Report::new(page, asked, Timestamp::now());
+    let report = Report::new(local, api, Timestamp::now());
     let json = serde_json::to_value(&report)?;
-    flags.output.print(&json, || text::of(&report));
-    Ok(if report.wrong.is_empty() {
+    flags.output.print(&json, || text::render(&report));
+    Ok(if report.problems.is_empty() {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE

@@ -1,4 +1,4 @@
-//! What is known of load balancing at a moment, put together, and what of it is wrong. Pure.
+//! Report about load balancing: state of the API and of the local process, and the problems in it. Pure.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,133 +13,131 @@ use edge::status::{BackendState, PortStatus};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::Page;
-use super::asked::{Answer, Asked};
-use crate::commands::status::age;
+use super::api_state::{ApiState, Reading};
+use crate::balancer_endpoints::Status;
+use crate::output::age;
 
-/// Seconds without a word after which an announcer counts as standing still: it speaks every second.
-const SILENT_SECONDS: u64 = 10;
+/// Age of the announcer's status from which it counts as hung. It reports every second.
+const STATUS_AGE_SECONDS_MAX: u64 = 10;
 
-/// All of it.
+/// Report about load balancing.
 #[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Report {
-    /// What is wrong, for people; empty if all is well.
-    pub wrong: Vec<String>,
-    /// The Node of this machine, if load balancing runs on it.
+    /// Problems, human-readable; empty if load balancing is healthy.
+    #[serde(rename = "wrong")]
+    pub problems: Vec<String>,
+    /// Name of this Node, if load balancing runs on it.
     pub node: Option<String>,
-    /// Who assigns addresses.
+    /// Identity of the assigner.
     pub assigner: Option<String>,
-    /// Whether enough members hear this node; `None` if it does not announce.
+    /// Set if a majority of the members responds; `None` without an announcer.
     pub is_quorate: Option<bool>,
-    /// Families of addresses whose connections do not go on when they move as planned, each with the reason.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub cannot_lead: Vec<String>,
-    /// The members, as seen from this node.
+    /// IP families without connection forwarding after planned moves, with the reasons.
+    #[serde(rename = "cannotLead", skip_serializing_if = "Vec::is_empty")]
+    pub forwarding_unavailable: Vec<String>,
+    /// Members, as this node sees them.
     pub members: Vec<MemberStatus>,
-    /// The Services, by name.
+    /// Services, by name.
     pub services: Vec<ServiceReport>,
-    /// The pools, those that are used first first.
+    /// Pools, by priority.
     pub pools: Vec<PoolReport>,
-    /// The ports that the edge of this machine serves.
+    /// Ports of the edge of this node.
     pub edge: Vec<PortStatus>,
 }
 
-/// A Service of type LoadBalancer.
+/// Report about a Service of type LoadBalancer.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ServiceReport {
     /// `namespace/name`.
     pub service: String,
-    /// Its addresses.
+    /// Assigned addresses.
     pub addresses: Vec<AddressReport>,
-    /// Why it has none, or not all that it asks for.
+    /// Reason why addresses are missing.
     pub pending: Option<String>,
-    /// What its annotations ask for and is not in force.
+    /// Annotations that are not applied.
     pub remarks: Option<String>,
-    /// What the edge says of its ports, as `443/TCP: portolan.dev/NoCertificate`.
+    /// Errors of its ports at the edge, such as `443/TCP: portolan.dev/NoCertificate`.
     pub port_errors: Vec<String>,
 }
 
-/// An address of a Service.
+/// Report about an address of a Service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AddressReport {
-    /// The address.
+    /// IP address.
     pub ip: String,
-    /// The pool that it is of.
+    /// Pool of the address.
     pub pool: Option<String>,
-    /// The node that announces it.
+    /// Announcing node.
     pub node: Option<String>,
-    /// Who takes its connections: `edge` or `proxy`.
-    pub taken_by: &'static str,
+    /// Component that accepts the connections: `edge` or `proxy`.
+    #[serde(rename = "takenBy")]
+    pub accepted_by: &'static str,
 }
 
-/// A pool.
+/// Report about a pool.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PoolReport {
-    /// Name.
+    /// Name of the pool.
     pub name: String,
-    /// How much of it is in use, a family each.
+    /// Addresses in use, per IP family.
     pub usage: Vec<AddressPoolUsage>,
 }
 
 impl Report {
-    /// Puts together what the process of this machine says, if it was asked, and what the API says.
-    pub fn new(page: Option<Answer<Page>>, asked: Asked, now: Timestamp) -> Self {
+    /// Combines the status of the local process, if it was read, and the state of the API.
+    pub fn new(local: Option<Reading<Status>>, api: ApiState, now: Timestamp) -> Self {
         let mut report = Self::default();
-        let page = match page {
-            Some(Ok(page)) => Some(page),
-            Some(Err(why)) => {
-                report.wrong.push(why);
-                None
-            }
-            None => None,
-        };
-        let pools = report.heard("the pools", asked.pools);
-        let mut pools = pools.unwrap_or_default();
+        let local = local.and_then(|local| local.map_err(|reason| report.problems.push(reason)).ok());
+        let mut pools = report.available("AddressPools", api.pools).unwrap_or_default();
         pools.sort_by_key(|pool| (Reverse(pool.spec.priority), pool.metadata.name.clone()));
-        let lease = report.heard("who assigns addresses", asked.assigner).flatten();
-        report.assigner(page.as_ref(), lease.as_ref(), now);
-        if let Some(page) = &page {
-            report.announcer(page);
+        let lease = report
+            .available("the Lease of the assigner", api.assigner)
+            .flatten();
+        report.add_assigner(local.as_ref(), lease.as_ref(), now);
+        if let Some(local) = &local {
+            report.add_announcer(local);
         }
-        match report.heard("the Services", asked.services) {
+        match report.available("Services", api.services) {
             Some(services) => {
-                let announced = Announced::new(page.as_ref(), asked.taken);
-                report.services(&services, &pools, &announced);
+                let announcements = Announcements::new(local.as_ref(), api.announcing_nodes);
+                report.add_services(&services, &pools, &announcements);
             }
-            None => report.services = page.iter().flat_map(known_to_announcer).collect(),
+            None => report.services = local.iter().flat_map(services_of_announcer).collect(),
         }
         report.pools = pools.into_iter().map(PoolReport::of).collect();
-        if let Some(page) = page {
-            report.edge = page.edge.unwrap_or_default();
-            report.node = Some(page.node);
+        if let Some(local) = local {
+            report.edge = local.edge.unwrap_or_default();
+            report.node = Some(local.node);
         }
-        report.faults_of_ports();
+        report.add_edge_problems();
         report
     }
 
-    /// The answer, or nothing, which is wrong.
-    fn heard<T>(&mut self, what: &str, answer: Answer<T>) -> Option<T> {
-        answer
-            .inspect_err(|why| self.wrong.push(format!("the API does not say {what}: {why}")))
+    /// Returns the value of a reading, or adds a problem.
+    fn available<T>(&mut self, what: &str, reading: Reading<T>) -> Option<T> {
+        reading
+            .inspect_err(|reason| self.problems.push(format!("{what} not read: {reason}")))
             .ok()
     }
 
-    fn assigner(&mut self, page: Option<&Page>, lease: Option<&Lease>, now: Timestamp) {
-        let assigns_here = page.is_some_and(|page| page.assigner.is_some());
+    fn add_assigner(&mut self, local: Option<&Status>, lease: Option<&Lease>, now: Timestamp) {
+        let assigns_here = local.is_some_and(|local| local.assigner.is_some());
         let held = lease.and_then(|lease| Some((lease.spec.holder_identity.as_deref()?, lease)));
         let held = held.filter(|(holder, _)| !holder.is_empty());
         self.assigner = match held {
             Some((holder, lease)) => {
-                let renewed = lease.spec.renew_time.as_deref().and_then(|text| since(text, now));
-                let lasts = lease.spec.lease_duration_seconds.unwrap_or_default();
-                let is_over = renewed.is_none_or(|ago| i64::try_from(ago).unwrap_or(i64::MAX) > lasts);
-                match (is_over, assigns_here) {
+                let renewed = lease.spec.renew_time.as_deref();
+                let age_seconds = renewed.and_then(|time| seconds_since(time, now));
+                let duration_seconds = lease.spec.lease_duration_seconds.unwrap_or_default();
+                let is_expired =
+                    age_seconds.is_none_or(|age| i64::try_from(age).unwrap_or(i64::MAX) > duration_seconds);
+                match (is_expired, assigns_here) {
                     (false, _) => Some(holder.to_owned()),
-                    // Alone on its data, it holds no election.
+                    // A single server holds no election.
                     (true, true) => Some("this process".to_owned()),
                     (true, false) => None,
                 }
@@ -147,114 +145,120 @@ impl Report {
             None => assigns_here.then(|| "this process".to_owned()),
         };
         if self.assigner.is_none() && held.is_some() {
-            self.wrong.push(
-                "nobody assigns addresses: the holder of the Lease kube-system/portolan-balancer does not renew it; is \
+            self.problems.push(
+                "no addresses are assigned: the holder of the Lease kube-system/portolan-balancer does not renew it; is \
                  `portolan balancer` or `portolan up` running?"
                     .to_owned(),
             );
         }
     }
 
-    fn announcer(&mut self, page: &Page) {
-        let Some(announcer) = &page.announcer else { return };
+    fn add_announcer(&mut self, local: &Status) {
+        let Some(announcer) = &local.announcer else { return };
         let status = &announcer.status;
         self.is_quorate = Some(status.is_quorate);
         self.members.clone_from(&status.members);
-        self.cannot_lead.clone_from(&status.forwarding_unavailable);
-        match announcer.said_seconds_ago {
-            None => self.wrong.push(
-                "the announcer of this machine does not work yet: it waits for its Node, or for its UDP port".to_owned(),
+        self.forwarding_unavailable
+            .clone_from(&status.forwarding_unavailable);
+        match announcer.age_seconds {
+            None => self.problems.push(
+                "the announcer of this node has not started: it waits for its Node or for its UDP port"
+                    .to_owned(),
             ),
-            Some(ago) if ago > SILENT_SECONDS => {
-                self.wrong
-                    .push(format!("the announcer of this machine stands still since {}", age(ago)));
+            Some(seconds) if seconds > STATUS_AGE_SECONDS_MAX => {
+                self.problems.push(format!(
+                    "the announcer of this node has not reported for {}",
+                    age(seconds)
+                ));
             }
-            Some(_) if !status.is_quorate => self.wrong.push(
-                "too few members hear this machine's announcer for it to have addresses; are UDP probes let through?"
+            Some(_) if !status.is_quorate => self.problems.push(
+                "this node has no quorum: probes reach too few members; does a firewall block the UDP port?"
                     .to_owned(),
             ),
             Some(_) => {}
         }
         for member in status.members.iter().filter(|member| !member.is_heard) {
-            let silent = match member.heard_milliseconds_ago {
-                Some(ago) => format!("is silent for {}", age(ago / 1_000)),
-                None => "was never heard".to_owned(),
+            let silence = match member.heard_milliseconds_ago {
+                Some(ago) => format!("has not responded for {}", age(ago / 1_000)),
+                None => "has never responded".to_owned(),
             };
-            self.wrong.push(format!(
-                "{} {silent}; if its machine will not come back, delete its Node",
+            self.problems.push(format!(
+                "{} {silence}; delete its Node if it does not return",
                 member.node
             ));
         }
         for address in &status.addresses {
             if let Some(reason) = &address.withheld {
                 let services = address.services.join(", ");
-                self.wrong
+                self.problems
                     .push(format!("{} of {services} is withheld: {reason}", address.ip));
             }
         }
         for address in status.addresses.iter().filter(|address| address.waits_for_edge) {
-            self.wrong.push(format!(
-                "{} of {} is this machine's, and not announced: its edge does not serve it",
+            self.problems.push(format!(
+                "{} of {} is not announced: this node owns it, but its edge does not serve it",
                 address.ip,
                 address.services.join(", ")
             ));
         }
     }
 
-    fn services(&mut self, services: &[Service], pools: &[AddressPool], announced: &Announced) {
+    fn add_services(&mut self, services: &[Service], pools: &[AddressPool], announcements: &Announcements) {
         for service in services {
-            let Some(report) = ServiceReport::of(service, pools, announced) else {
+            let Some(report) = ServiceReport::of(service, pools, announcements) else {
                 continue;
             };
             let name = &report.service;
-            if let Some(why) = &report.pending {
-                self.wrong.push(format!("{name} waits for its address: {why}"));
+            if let Some(reason) = &report.pending {
+                self.problems
+                    .push(format!("{name} waits for an address: {reason}"));
             }
             for address in report.addresses.iter().filter(|address| address.node.is_none()) {
-                if let Some(why) = announced.why_by_nobody(&address.ip) {
-                    self.wrong
-                        .push(format!("{} of {name} is announced by nobody: {why}", address.ip));
+                if let Some(reason) = announcements.absence_reason(&address.ip) {
+                    self.problems
+                        .push(format!("{} of {name} is not announced: {reason}", address.ip));
                 }
             }
             for error in &report.port_errors {
-                self.wrong.push(format!("{name} port {error}"));
+                self.problems.push(format!("{name} port {error}"));
             }
             self.services.push(report);
         }
         self.services.sort_by(|a, b| a.service.cmp(&b.service));
     }
 
-    fn faults_of_ports(&mut self) {
+    fn add_edge_problems(&mut self) {
         for port in &self.edge {
             let name = format!(
                 "{}/{} port {}/{}",
                 port.namespace, port.service, port.port, port.protocol
             );
             for fault in &port.faults {
-                self.wrong.push(format!("{name} at the edge: {fault}"));
+                self.problems.push(format!("{name} at the edge: {fault}"));
             }
-            let is_used = |state| matches!(state, BackendState::Healthy | BackendState::Terminating);
-            if !port.backends.iter().any(|backend| is_used(backend.state)) {
-                let why = match port.backends.len() {
-                    0 => "it has no endpoint".to_owned(),
-                    count => format!("none of its {count} backends works"),
+            let is_usable = |state| matches!(state, BackendState::Healthy | BackendState::Terminating);
+            if !port.backends.iter().any(|backend| is_usable(backend.state)) {
+                let reason = match port.backends.len() {
+                    0 => "no endpoints".to_owned(),
+                    count => format!("none of {count} backends is healthy"),
                 };
-                self.wrong.push(format!("{name} at the edge: {why}"));
+                self.problems.push(format!("{name} at the edge: {reason}"));
             }
         }
     }
 }
 
-/// Who announces which address.
-struct Announced {
+/// Announcing nodes.
+struct Announcements {
+    /// Status of the local announcer, by address.
     by_announcer: Option<BTreeMap<String, AddressStatus>>,
-    /// By Services.
+    /// Nodes in Events, by Service.
     by_events: BTreeMap<String, String>,
 }
 
-impl Announced {
-    fn new(page: Option<&Page>, by_events: BTreeMap<String, String>) -> Self {
-        let announcer = page.and_then(|page| page.announcer.as_ref());
+impl Announcements {
+    fn new(local: Option<&Status>, by_events: BTreeMap<String, String>) -> Self {
+        let announcer = local.and_then(|local| local.announcer.as_ref());
         let by_announcer = announcer.map(|announcer| {
             let addresses = announcer.status.addresses.iter();
             addresses
@@ -269,27 +273,27 @@ impl Announced {
 
     fn node(&self, service: &str, ip: &str) -> Option<String> {
         match &self.by_announcer {
-            Some(known) => known.get(ip)?.node.as_deref().map(str::to_owned),
+            Some(addresses) => addresses.get(ip)?.node.as_deref().map(str::to_owned),
             None => self.by_events.get(service).cloned(),
         }
     }
 
-    /// Why nobody announces an address; `None` if that is not known here.
-    fn why_by_nobody(&self, ip: &str) -> Option<&'static str> {
-        let known = self.by_announcer.as_ref()?;
-        Some(match known.get(ip) {
-            None => "no announcer knows it yet",
+    /// Returns the reason why no node announces an address; `None` if there is no local announcer.
+    fn absence_reason(&self, ip: &str) -> Option<&'static str> {
+        let addresses = self.by_announcer.as_ref()?;
+        Some(match addresses.get(ip) {
+            None => "the announcers have not received it yet",
             Some(address) if address.candidates == 0 => {
-                "no node may, by labels, annotations, or externalTrafficPolicy Local without ready endpoints"
+                "no candidate nodes, because of labels, annotations, or externalTrafficPolicy Local without ready endpoints"
             }
-            Some(_) => "the node that should does not have the votes of enough members",
+            Some(_) => "the candidate has no votes from a majority of the members",
         })
     }
 }
 
 impl ServiceReport {
-    /// Of a Service; nothing if another balancer serves it.
-    fn of(service: &Service, pools: &[AddressPool], announced: &Announced) -> Option<Self> {
+    /// Returns the report about a Service; `None` if another load balancer serves it.
+    fn of(service: &Service, pools: &[AddressPool], announcements: &Announcements) -> Option<Self> {
         let condition = |kind: &str| service.status.conditions.iter().find(|found| found.kind == kind);
         let ingress = &service.status.load_balancer.ingress;
         let class = service.spec.load_balancer_class.as_deref();
@@ -300,14 +304,14 @@ impl ServiceReport {
             Some(condition) if condition.status == "True" => None,
             Some(condition) => Some(condition.message.clone()),
             None if !is_ours || !ingress.is_empty() => return None,
-            None => Some("no balancer has looked at it yet; does one run that serves its class?".to_owned()),
+            None => Some("not reconciled yet; does a balancer run that serves its class?".to_owned()),
         };
         let addresses = ingress.iter().filter(|ingress| !ingress.ip.is_empty());
         let addresses = addresses.map(|ingress| AddressReport {
             ip: ingress.ip.clone(),
             pool: ingress.ip.parse().ok().and_then(|ip| pool_of(ip, pools)),
-            node: announced.node(&name, &ingress.ip),
-            taken_by: match IngressMode::of(ingress) {
+            node: announcements.node(&name, &ingress.ip),
+            accepted_by: match IngressMode::of(ingress) {
                 IngressMode::Vip => "proxy",
                 IngressMode::Proxy => "edge",
             },
@@ -340,9 +344,9 @@ impl PoolReport {
     }
 }
 
-/// What can be said of Services where the API cannot be asked.
-fn known_to_announcer(page: &Page) -> Vec<ServiceReport> {
-    let announcer = page.announcer.iter();
+/// Returns the Services of the local announcer, for an unreachable API.
+fn services_of_announcer(local: &Status) -> Vec<ServiceReport> {
+    let announcer = local.announcer.iter();
     let mut services: BTreeMap<&str, ServiceReport> = BTreeMap::new();
     for address in announcer.flat_map(|announcer| &announcer.status.addresses) {
         for name in &address.services {
@@ -360,18 +364,21 @@ fn known_to_announcer(page: &Page) -> Vec<ServiceReport> {
     services.into_values().collect()
 }
 
-/// The pool that an address is of: of several that have it, the one that is used first.
+/// Returns the pool of an address: the first one by priority.
 fn pool_of(ip: IpAddr, pools: &[AddressPool]) -> Option<String> {
-    let has_it = |pool: &&AddressPool| {
+    let has_address = |pool: &&AddressPool| {
         let blocks = pool.spec.addresses.iter();
         let mut blocks = blocks.filter_map(|text| text.parse::<AddressBlock>().ok());
         blocks.any(|block| (block.first()..=block.last()).contains(&ip))
     };
-    pools.iter().find(has_it).map(|pool| pool.metadata.name.clone())
+    pools
+        .iter()
+        .find(has_address)
+        .map(|pool| pool.metadata.name.clone())
 }
 
-/// Seconds since a moment that the API tells.
-fn since(text: &str, now: Timestamp) -> Option<u64> {
-    let moment: Timestamp = text.parse().ok()?;
-    Some(u64::try_from(now.duration_since(moment).as_secs()).unwrap_or_default())
+/// Returns the seconds since a time in RFC 3339; `None` if it is malformed.
+fn seconds_since(time: &str, now: Timestamp) -> Option<u64> {
+    let time: Timestamp = time.parse().ok()?;
+    Some(u64::try_from(now.duration_since(time).as_secs()).unwrap_or_default())
 }

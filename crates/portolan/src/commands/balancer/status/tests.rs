@@ -8,8 +8,8 @@ fn now() -> Timestamp {
     "2026-03-01T12:00:00Z".parse().expect("a time")
 }
 
-/// What the process of `node-1` says when all is well.
-fn page() -> Value {
+/// Status of the healthy process of `node-1`.
+fn local_status() -> Value {
     json!({
         "node": "node-1",
         "assigner": {"syncs": 7},
@@ -61,82 +61,81 @@ fn pools() -> Value {
     ])
 }
 
-fn asked(services: &[Value]) -> Asked {
+fn api_state(services: &[Value]) -> ApiState {
     let read = |value: Value| serde_json::from_value(value).expect("an object");
-    Asked {
+    ApiState {
         services: Ok(services.iter().cloned().map(read).collect()),
         pools: Ok(serde_json::from_value(pools()).expect("pools")),
         assigner: Ok(None),
-        taken: BTreeMap::new(),
+        announcing_nodes: BTreeMap::new(),
     }
 }
 
-fn well() -> [Value; 2] {
+fn healthy_services() -> [Value; 2] {
     [
         service("web", assigned("192.0.2.200", "Proxy")),
         service("db", assigned("192.0.2.201", "VIP")),
     ]
 }
 
-fn report(page: Value, asked: Asked) -> Report {
+fn report(local: Value, api: ApiState) -> Report {
     Report::new(
-        Some(Ok(serde_json::from_value(page).expect("a page"))),
-        asked,
+        Some(Ok(serde_json::from_value(local).expect("a status"))),
+        api,
         now(),
     )
 }
 
 #[test]
-fn all_is_well_and_can_be_read() {
-    let report = report(page(), asked(&well()));
+fn healthy_report_has_a_line_per_service_and_port() {
+    let report = report(local_status(), api_state(&healthy_services()));
     let expected = "\
-Well              yes
+Healthy           yes
 Node              node-1
 Assigned by       this process
-Members           node-1 (this one), node-2 (heard 80 ms ago)
-Pools in use      first: IPv4 1 of 1, none is left
+Members           node-1 (this node), node-2 (responded 80 ms ago)
+Pools in use      first: IPv4 1 of 1, exhausted
                   office: IPv4 2 of 4
 
-SERVICE   ADDRESS      POOL    ANNOUNCED BY  TAKEN BY
+SERVICE   ADDRESS      POOL    ANNOUNCED BY  ACCEPTED BY
 shop/db   192.0.2.201  first   node-2        proxy
 shop/web  192.0.2.200  office  node-1        edge
 
-PORT OF THE EDGE    OPEN  TAKEN  REFUSED  LOG LINES LOST  BACKENDS
-shop/web:443/https  2     30     -        -               1 healthy
+EDGE PORT           OPEN  ACCEPTED  REFUSED  LOG LINES LOST  BACKENDS
+shop/web:443/https  2     30        -        -               1 healthy
 ";
-    assert_eq!(text::of(&report), expected);
+    assert_eq!(text::render(&report), expected);
     let json = serde_json::to_value(&report).expect("JSON");
     assert_eq!(json["wrong"], json!([]));
     assert_eq!(json["services"][1]["addresses"][0]["node"], "node-1");
 }
 
-/// It is no fault of this moment, and nothing that could be mended at night.
 #[test]
-fn what_the_kernel_lacks_is_told_and_is_not_wrong() {
-    let mut page = page();
-    page["announcer"]["cannotLead"] = json!(["IPv6: nftables: add rule to lead: No such file or directory"]);
-    let report = report(page, asked(&well()));
-    let text = text::of(&report);
-    assert!(text.starts_with("Well              yes\n"), "{text}");
-    let line = "Moves             lose open connections of IPv6: nftables: add rule to lead: No such file or directory\n";
+fn missing_kernel_features_are_reported_but_are_not_problems() {
+    let mut local = local_status();
+    local["announcer"]["cannotLead"] = json!(["IPv6: nftables: add rule to lead: No such file or directory"]);
+    let report = report(local, api_state(&healthy_services()));
+    let text = text::render(&report);
+    assert!(text.starts_with("Healthy           yes\n"), "{text}");
+    let line = "Planned moves     reset connections of IPv6: nftables: add rule to lead: No such file or directory\n";
     assert!(text.contains(line), "{text}");
 }
 
 #[test]
-fn what_is_wrong_comes_first_with_what_to_do() {
-    let mut page = page();
-    page["announcer"]["members"][1] = json!({
+fn problems_are_first_and_name_a_remedy() {
+    let mut local = local_status();
+    local["announcer"]["members"][1] = json!({
         "node": "node-2", "address": "192.0.2.2:7947", "isThis": false, "isJoining": false, "isHeard": false,
         "isLeaving": false, "heardMillisecondsAgo": 130_000,
     });
-    page["announcer"]["addresses"][1]["node"] = Value::Null;
-    page["announcer"]["addresses"][1]["candidates"] = json!(0);
-    page["announcer"]["addresses"][0]["waitsForEdge"] = json!(true);
-    page["edge"][0]["refused"] = json!({"handshake": 3, "rate": 1});
-    page["edge"][0]["faults"] = json!(["no valid certificate: TLS handshakes fail"]);
-    page["edge"][0]["backends"][0]["state"] = json!("ejected");
-    page["edge"][0]["backends"][0]["lastFailure"] = json!({"secondsAgo": 5, "why": "connection refused"});
-    let mut services = well().to_vec();
+    local["announcer"]["addresses"][1]["node"] = Value::Null;
+    local["announcer"]["addresses"][1]["candidates"] = json!(0);
+    local["announcer"]["addresses"][0]["waitsForEdge"] = json!(true);
+    local["edge"][0]["refused"] = json!({"handshake": 3, "rate": 1});
+    local["edge"][0]["faults"] = json!(["no valid certificate: TLS handshakes fail"]);
+    local["edge"][0]["backends"][0]["state"] = json!("ejected");
+    local["edge"][0]["backends"][0]["lastFailure"] = json!({"secondsAgo": 5, "why": "connection refused"});
+    let mut services = healthy_services().to_vec();
     services[0]["status"]["loadBalancer"]["ingress"][0]["ports"] =
         json!([{"port": 443, "protocol": "TCP", "error": "portolan.dev/NoCertificate"}]);
     services.push(service(
@@ -147,7 +146,7 @@ fn what_is_wrong_comes_first_with_what_to_do() {
         }]}),
     ));
     services.push(service("new", json!({})));
-    // Others' balancers serve these.
+    // Other load balancers serve these.
     services.push(service(
         "cloud",
         json!({"loadBalancer": {"ingress": [{"ip": "203.0.113.1"}]}}),
@@ -155,29 +154,32 @@ fn what_is_wrong_comes_first_with_what_to_do() {
     let mut other = service("other", json!({}));
     other["spec"]["loadBalancerClass"] = json!("example.com/other");
     services.push(other);
-    let report = report(page, asked(&services));
+    let report = report(local, api_state(&services));
     let expected = [
-        "node-2 is silent for 2m; if its machine will not come back, delete its Node",
-        "192.0.2.200 of shop/web is this machine's, and not announced: its edge does not serve it",
+        "node-2 has not responded for 2m; delete its Node if it does not return",
+        "192.0.2.200 of shop/web is not announced: this node owns it, but its edge does not serve it",
         "shop/web port 443/TCP: portolan.dev/NoCertificate",
-        "192.0.2.201 of shop/db is announced by nobody: no node may, by labels, annotations, or externalTrafficPolicy \
-         Local without ready endpoints",
-        "shop/mail waits for its address: no pool has an address of family IPv6",
-        "shop/new waits for its address: no balancer has looked at it yet; does one run that serves its class?",
+        "192.0.2.201 of shop/db is not announced: no candidate nodes, because of labels, annotations, or \
+         externalTrafficPolicy Local without ready endpoints",
+        "shop/mail waits for an address: no pool has an address of family IPv6",
+        "shop/new waits for an address: not reconciled yet; does a balancer run that serves its class?",
         "shop/web port 443/tcp at the edge: no valid certificate: TLS handshakes fail",
-        "shop/web port 443/tcp at the edge: none of its 1 backends works",
+        "shop/web port 443/tcp at the edge: none of 1 backends is healthy",
     ];
-    assert_eq!(report.wrong, expected);
-    let text = text::of(&report);
+    assert_eq!(report.problems, expected);
+    let text = text::render(&report);
     assert!(
-        text.starts_with("Well              no\nWrong             node-2 is silent"),
+        text.starts_with("Healthy           no\nProblems          node-2 has not responded"),
         "{text}"
     );
     for line in [
         "shop/mail  <pending>    -       -             -",
         "shop/web:443/https backend 10.0.0.1:8443: ejected, failed 5s ago: connection refused",
     ] {
-        assert!(text.lines().any(|told| told == line), "{line} is not in\n{text}");
+        assert!(
+            text.lines().any(|printed| printed == line),
+            "{line} is not in\n{text}"
+        );
     }
     assert!(
         text.contains("3 handshake, 1 rate") && !text.contains("cloud"),
@@ -186,49 +188,49 @@ fn what_is_wrong_comes_first_with_what_to_do() {
 }
 
 #[test]
-fn without_the_api_the_process_still_says_what_it_knows() {
-    let report = report(page(), Asked::nothing("no route to host"));
-    assert_eq!(report.wrong.len(), 3, "{:?}", report.wrong);
+fn local_process_suffices_without_the_api() {
+    let report = report(local_status(), ApiState::unreachable("no route to host"));
+    assert_eq!(report.problems.len(), 3, "{:?}", report.problems);
     let services: Vec<&str> = report.services.iter().map(|one| one.service.as_str()).collect();
     assert_eq!(services, ["shop/db", "shop/web"]);
     assert_eq!(report.services[0].addresses[0].node.as_deref(), Some("node-2"));
 }
 
 #[test]
-fn without_the_process_the_events_say_who_took_an_address() {
-    let told = json!([
+fn events_name_the_announcing_nodes_without_a_local_process() {
+    let events = json!([
         {"involvedObject": {"namespace": "shop", "name": "web"}, "lastTimestamp": "2026-03-01T11:59:00Z",
          "message": "announcing from node \"node-2\" with protocol \"layer2\""},
         {"involvedObject": {"namespace": "shop", "name": "web"}, "lastTimestamp": "2026-03-01T11:00:00Z",
          "message": "announcing from node \"node-1\" with protocol \"layer2\""},
     ]);
-    let mut asked = asked(&well());
-    asked.taken = asked::takers(serde_json::from_value(told).expect("Events"));
-    let report = Report::new(None, asked, now());
-    assert_eq!(report.wrong, Vec::<String>::new());
+    let mut api = api_state(&healthy_services());
+    api.announcing_nodes = api_state::announcing_nodes(serde_json::from_value(events).expect("Events"));
+    let report = Report::new(None, api, now());
+    assert_eq!(report.problems, Vec::<String>::new());
     assert_eq!(report.services[1].addresses[0].node.as_deref(), Some("node-2"));
     assert_eq!(report.services[0].addresses[0].node, None);
 }
 
 #[test]
-fn an_assigner_that_is_gone_is_missed() {
+fn expired_lease_of_the_assigner_is_a_problem() {
     let lease = |renewed: &str| {
         let lease =
             json!({"spec": {"holderIdentity": "node-9_1", "leaseDurationSeconds": 15, "renewTime": renewed}});
         Ok(Some(serde_json::from_value(lease).expect("a Lease")))
     };
     let of = |renewed: &str| {
-        let asked = Asked {
+        let api = ApiState {
             assigner: lease(renewed),
-            ..asked(&well())
+            ..api_state(&healthy_services())
         };
-        Report::new(None, asked, now())
+        Report::new(None, api, now())
     };
     let fresh = of("2026-03-01T11:59:50.000000Z");
     assert_eq!(
-        (fresh.assigner.as_deref(), fresh.wrong.len()),
+        (fresh.assigner.as_deref(), fresh.problems.len()),
         (Some("node-9_1"), 0)
     );
     let old = of("2026-03-01T11:59:30.000000Z");
-    assert_eq!((old.assigner, old.wrong.len()), (None, 1));
+    assert_eq!((old.assigner, old.problems.len()), (None, 1));
 }

@@ -1,22 +1,22 @@
-//! The report for people: what is wrong first, since that is what it is asked for at night.
+//! Human-readable form of the report, with the problems first.
 
 use std::fmt::Write as _;
 
 use edge::status::{BackendState, BackendStatus, PortStatus};
 
 use super::report::{AddressReport, Report, ServiceReport};
-use crate::commands::status::age;
+use crate::output::age;
 
-/// Width of the column of names.
+/// Width of the column of names in characters.
 const NAME_WIDTH: usize = 18;
 
-/// The report.
-pub fn of(report: &Report) -> String {
+/// Renders the report.
+pub fn render(report: &Report) -> String {
     let mut text = String::new();
-    let well = if report.wrong.is_empty() { "yes" } else { "no" };
-    line(&mut text, "Well", well);
-    for (number, wrong) in report.wrong.iter().enumerate() {
-        line(&mut text, if number == 0 { "Wrong" } else { "" }, wrong);
+    let is_healthy = if report.problems.is_empty() { "yes" } else { "no" };
+    line(&mut text, "Healthy", is_healthy);
+    for (number, problem) in report.problems.iter().enumerate() {
+        line(&mut text, if number == 0 { "Problems" } else { "" }, problem);
     }
     if let Some(node) = &report.node {
         line(&mut text, "Node", node);
@@ -24,16 +24,20 @@ pub fn of(report: &Report) -> String {
     line(
         &mut text,
         "Assigned by",
-        report.assigner.as_deref().unwrap_or("not known here"),
+        report.assigner.as_deref().unwrap_or("unknown"),
     );
     members(&mut text, report);
-    for why in &report.cannot_lead {
-        line(&mut text, "Moves", &format!("lose open connections of {why}"));
+    for reason in &report.forwarding_unavailable {
+        line(
+            &mut text,
+            "Planned moves",
+            &format!("reset connections of {reason}"),
+        );
     }
     for (number, pool) in report.pools.iter().enumerate() {
         let usage = pool.usage.iter().map(|usage| {
             let note = if usage.assigned >= usage.total {
-                ", none is left"
+                ", exhausted"
             } else {
                 ""
             };
@@ -55,15 +59,15 @@ fn line(text: &mut String, name: &str, value: &str) {
 
 fn members(text: &mut String, report: &Report) {
     let members = report.members.iter().map(|member| {
-        let how = match (member.is_this, member.heard_milliseconds_ago) {
-            (true, _) => "this one".to_owned(),
-            (false, Some(ago)) if member.is_heard => format!("heard {ago} ms ago"),
-            (false, Some(ago)) => format!("silent for {}", age(ago / 1_000)),
-            (false, None) => "never heard".to_owned(),
+        let probe = match (member.is_this, member.heard_milliseconds_ago) {
+            (true, _) => "this node".to_owned(),
+            (false, Some(ago)) if member.is_heard => format!("responded {ago} ms ago"),
+            (false, Some(ago)) => format!("no response for {}", age(ago / 1_000)),
+            (false, None) => "no response yet".to_owned(),
         };
-        let joining = if member.is_joining { ", joins" } else { "" };
-        let leaving = if member.is_leaving { ", leaves" } else { "" };
-        format!("{} ({how}{joining}{leaving})", member.node)
+        let joining = if member.is_joining { ", joining" } else { "" };
+        let leaving = if member.is_leaving { ", leaving" } else { "" };
+        format!("{} ({probe}{joining}{leaving})", member.node)
     });
     let members: Vec<String> = members.collect();
     if !members.is_empty() {
@@ -76,17 +80,17 @@ fn services(services: &[ServiceReport]) -> String {
     for service in services {
         let row = |ip: &str, address: &AddressReport| {
             let optional = |value: &Option<String>| value.as_deref().unwrap_or("-").to_owned();
-            let taken_by = if address.taken_by.is_empty() {
+            let accepted_by = if address.accepted_by.is_empty() {
                 "-"
             } else {
-                address.taken_by
+                address.accepted_by
             };
             [
                 service.service.clone(),
                 ip.to_owned(),
                 optional(&address.pool),
                 optional(&address.node),
-                taken_by.to_owned(),
+                accepted_by.to_owned(),
             ]
         };
         match service.addresses.as_slice() {
@@ -94,7 +98,10 @@ fn services(services: &[ServiceReport]) -> String {
             addresses => rows.extend(addresses.iter().map(|address| row(&address.ip, address))),
         }
     }
-    let mut text = table(["SERVICE", "ADDRESS", "POOL", "ANNOUNCED BY", "TAKEN BY"], &rows);
+    let mut text = table(
+        ["SERVICE", "ADDRESS", "POOL", "ANNOUNCED BY", "ACCEPTED BY"],
+        &rows,
+    );
     for service in services {
         if let Some(remarks) = &service.remarks {
             text.push_str(&format!("{}: {remarks}\n", service.service));
@@ -106,13 +113,15 @@ fn services(services: &[ServiceReport]) -> String {
 fn ports(ports: &[PortStatus]) -> String {
     let rows = ports.iter().map(|port| {
         let refused = port.refused.iter();
-        let refused: Vec<String> = refused.map(|(why, count)| format!("{count} {why}")).collect();
+        let refused: Vec<String> = refused
+            .map(|(reason, count)| format!("{count} {reason}"))
+            .collect();
         let lost = match port.lost_log_lines {
             0 => "-".to_owned(),
             lines => lines.to_string(),
         };
         [
-            name_of(port),
+            port_name(port),
             port.open_connections.to_string(),
             port.connections.to_string(),
             if refused.is_empty() {
@@ -126,9 +135,9 @@ fn ports(ports: &[PortStatus]) -> String {
     });
     let rows: Vec<[String; 6]> = rows.collect();
     let titles = [
-        "PORT OF THE EDGE",
+        "EDGE PORT",
         "OPEN",
-        "TAKEN",
+        "ACCEPTED",
         "REFUSED",
         "LOG LINES LOST",
         "BACKENDS",
@@ -137,15 +146,15 @@ fn ports(ports: &[PortStatus]) -> String {
     for port in ports {
         for backend in &port.backends {
             let failed = backend.last_failure.as_ref();
-            let why =
+            let failure =
                 failed.map(|failed| format!(", failed {} ago: {}", age(failed.seconds_ago), failed.reason));
-            if backend.state != BackendState::Healthy || why.is_some() {
+            if backend.state != BackendState::Healthy || failure.is_some() {
                 text.push_str(&format!(
                     "{} backend {}: {}{}\n",
-                    name_of(port),
+                    port_name(port),
                     backend.address,
-                    state(backend.state),
-                    why.unwrap_or_default()
+                    state_name(backend.state),
+                    failure.unwrap_or_default()
                 ));
             }
         }
@@ -153,14 +162,14 @@ fn ports(ports: &[PortStatus]) -> String {
     text
 }
 
-fn name_of(port: &PortStatus) -> String {
+fn port_name(port: &PortStatus) -> String {
     format!(
         "{}/{}:{}/{}",
         port.namespace, port.service, port.port, port.frontend
     )
 }
 
-/// How many backends are in which state.
+/// Returns the number of backends in each state.
 fn summary(backends: &[BackendStatus]) -> String {
     let states = [
         BackendState::Healthy,
@@ -169,18 +178,21 @@ fn summary(backends: &[BackendStatus]) -> String {
         BackendState::Unhealthy,
         BackendState::NotReady,
     ];
-    let counted = states.map(|wanted| (wanted, backends.iter().filter(|one| one.state == wanted).count()));
+    let counted = states.map(|state| {
+        let backends = backends.iter().filter(|backend| backend.state == state);
+        (state, backends.count())
+    });
     let counted = counted.iter().filter(|(_, count)| *count > 0);
     let counted: Vec<String> = counted
-        .map(|(wanted, count)| format!("{count} {}", state(*wanted)))
+        .map(|(state, count)| format!("{count} {}", state_name(*state)))
         .collect();
-    match counted.is_empty() {
-        true => "none".to_owned(),
-        false => counted.join(", "),
+    if counted.is_empty() {
+        return "none".to_owned();
     }
+    counted.join(", ")
 }
 
-fn state(state: BackendState) -> &'static str {
+fn state_name(state: BackendState) -> &'static str {
     match state {
         BackendState::Healthy => "healthy",
         BackendState::Terminating => "terminating",
@@ -190,7 +202,7 @@ fn state(state: BackendState) -> &'static str {
     }
 }
 
-/// A table behind an empty line; nothing if it has no rows.
+/// Renders a table after an empty line; an empty text if there are no rows.
 fn table<const COLUMNS: usize>(titles: [&str; COLUMNS], rows: &[[String; COLUMNS]]) -> String {
     if rows.is_empty() {
         return String::new();
@@ -199,7 +211,7 @@ fn table<const COLUMNS: usize>(titles: [&str; COLUMNS], rows: &[[String; COLUMNS
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([titles[column].len()]).max().unwrap_or_default()
     });
-    let written = |cells: [&str; COLUMNS]| {
+    let render_row = |cells: [&str; COLUMNS]| {
         let padded = cells
             .iter()
             .zip(widths)
@@ -209,8 +221,8 @@ fn table<const COLUMNS: usize>(titles: [&str; COLUMNS], rows: &[[String; COLUMNS
     };
     let rows = rows
         .iter()
-        .map(|row| written(std::array::from_fn(|column| row[column].as_str())));
-    let mut text = format!("\n{}", written(titles));
+        .map(|row| render_row(std::array::from_fn(|column| row[column].as_str())));
+    let mut text = format!("\n{}", render_row(titles));
     text.extend(rows);
     text
 }

@@ -1,0 +1,235 @@
+//! The first node of a cluster, as `portolan up` runs it: API server, controllers, assigner of load-balancer addresses,
+//! and
+//! the components of each node.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::certificates::NodePart;
+use client::election;
+use client::{Client, Config};
+use controllers::Environment;
+use controllers::certificates::{Authority, Reserved};
+use tokio::sync::watch;
+
+use super::cluster_info::{ClusterInfo, ClusterSettings, check_authority};
+use super::identities::Identities;
+use super::kubeconfig_merge::{CONTEXT, merge_administrator, user_file};
+use super::node_components::{ComponentClients, NodeComponents};
+use super::status_file::StatusFile;
+use super::supervisor::Supervisor;
+use super::{address_pool, dns_service, pod_cidrs, server_taint};
+use crate::error::CommandError;
+use crate::flags::election::candidate_identity;
+use crate::flags::storage::EngineFlags;
+use crate::leadership::{self, Shutdown};
+use crate::{output, shutdown};
+
+/// Time for pending requests to the API server at shutdown.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Settings of the first node.
+pub struct ControlPlane {
+    /// Storage engine.
+    pub engine: EngineFlags,
+    /// API server.
+    pub api: apiserver::Config,
+    /// Path of the administrator's kubeconfig.
+    pub admin_kubeconfig: PathBuf,
+    /// Set if the administrator's kubeconfig is merged into that of the user.
+    pub has_merged_kubeconfig: bool,
+    /// Settings that all nodes share.
+    pub cluster: ClusterSettings,
+    /// Controllers.
+    pub controllers: controllers::Options,
+    /// Lifetime of certificates.
+    pub signing_duration: Duration,
+    /// Components of the node.
+    pub node: NodeComponents,
+    /// Addresses of the default AddressPool; empty for no pool.
+    pub load_balancer_addresses: Vec<String>,
+}
+
+impl ControlPlane {
+    /// Starts all components, waits for a signal, and stops them in reverse order. A failed component is restarted; the
+    /// loss of the store ends the process.
+    ///
+    /// # Errors
+    ///
+    /// An error if the API server does not start, or the store is lost.
+    pub async fn run(self, status: Arc<StatusFile>) -> Result<(), CommandError> {
+        let store = self
+            .engine
+            .open(&self.api.data_dir, self.api.encryption.as_ref())
+            .await?;
+        let pki_directory = self.api.data_dir.join("pki");
+        if self.engine.is_shared() {
+            check_authority(&*store, &pki_directory.join("ca.crt"))?;
+        }
+        let server = apiserver::Server::start(self.api.clone(), store.clone()).await?;
+        self.publish(server.address()).await?;
+        let identities = Identities {
+            pki_directory,
+            server: apiserver::kubeconfig::server_url(server.address()),
+        };
+        let kubeconfig = self.admin_kubeconfig.clone();
+        let is_merged = self.has_merged_kubeconfig && merge_kubeconfig(&kubeconfig);
+        let reserved = Reserved::new(server.serving_names(), &self.cluster.cluster_domain);
+        status.set_node_name(&self.node.agent.node_name);
+        let (request_shutdown, shutdown) = watch::channel(false);
+        let mut supervisor = Supervisor::new(status, shutdown);
+        self.start(&mut supervisor, &identities, reserved)?;
+        print_started(&kubeconfig, is_merged);
+        let outcome = tokio::select! {
+            () = shutdown::signal_received() => Ok(()),
+            error = store.lost() => Err(error.into()),
+        };
+        request_shutdown.send_replace(true);
+        supervisor.join().await;
+        server.drain(DRAIN_TIMEOUT).await;
+        outcome
+    }
+
+    /// Creates the objects that joining nodes and the components of this node need.
+    async fn publish(&self, listen: SocketAddr) -> Result<(), CommandError> {
+        let config = Config::from_kubeconfig(&self.admin_kubeconfig)?;
+        let authority = String::from_utf8_lossy(&config.certificate_authority).into_owned();
+        let client = Client::new(config)?;
+        let address = self.api.advertise_address.unwrap_or(listen.ip());
+        let info = ClusterInfo {
+            server: apiserver::kubeconfig::server_url(SocketAddr::new(address, listen.port())),
+            authority,
+            settings: Some(self.cluster.clone()),
+        };
+        info.publish(&client).await?;
+        let agent = &self.node.agent;
+        let dns = self
+            .cluster
+            .cluster_dns
+            .first()
+            .ok_or("--cluster-dns needs an address")?;
+        dns_service::publish(
+            &client,
+            &dns.to_string(),
+            &agent.node_name,
+            self.node.dns_endpoint,
+        )
+        .await?;
+        if !self.load_balancer_addresses.is_empty() {
+            address_pool::publish(&client, &self.load_balancer_addresses).await?;
+        }
+        pod_cidrs::reserve(&client, &agent.node_name, &agent.pod_cidrs).await?;
+        if !agent.node_taints.is_empty() {
+            server_taint::add_to_node(&client, agent).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts the clients of the API server.
+    fn start(
+        self,
+        supervisor: &mut Supervisor,
+        identities: &Identities,
+        reserved: Reserved,
+    ) -> Result<(), CommandError> {
+        let is_shared = self.engine.is_shared();
+        let file = |name: &str| identities.pki_directory.join(name);
+        let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
+            .with_kubelet_serving(&file("kubelet-serving-ca.crt"), &file("kubelet-serving-ca.key"))?;
+        let options = controllers::Options {
+            authority: Some(Arc::new(authority)),
+            reserved,
+            ..self.controllers
+        };
+        start_controllers(supervisor, identities.controllers()?, options, is_shared);
+        let options = balancer::Options {
+            has_edges: true,
+            ..balancer::Options::default()
+        };
+        let assigner = Arc::clone(&options.metrics);
+        start_assigner(supervisor, identities.balancer()?, options, is_shared);
+        let node_name = &self.node.agent.node_name;
+        let clients = ComponentClients {
+            announcer: identities.part(NodePart::Announcer, node_name)?,
+            edge: identities.part(NodePart::Edge, node_name)?,
+            agent: identities.agent(node_name)?,
+            proxy: identities.part(NodePart::Proxy, node_name)?,
+            dns: identities.part(NodePart::Dns, node_name)?,
+        };
+        let serving = identities.agent_serving(node_name, self.node.agent_endpoint)?;
+        self.node.start(supervisor, clients, serving, Some(assigner));
+        Ok(())
+    }
+}
+
+/// Starts the controllers, with an election if other servers share the data.
+fn start_controllers(
+    supervisor: &mut Supervisor,
+    client: Client,
+    options: controllers::Options,
+    is_shared: bool,
+) {
+    let shutdown = supervisor.shutdown();
+    supervisor.spawn("controllers", move || {
+        let (client, options) = (client.clone(), options.clone());
+        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        async move {
+            let election = is_shared.then(|| election_settings("portolan-controllers"));
+            let work = |client, shutdown: Shutdown| {
+                controllers::run(Environment::new(client), options.clone(), shutdown)
+            };
+            leadership::run(client, election, watch::Sender::new(false), shutdown, work).await;
+            Ok(())
+        }
+    });
+}
+
+/// Starts the assigner of load-balancer addresses, with an election if other servers share the data.
+fn start_assigner(supervisor: &mut Supervisor, client: Client, options: balancer::Options, is_shared: bool) {
+    let shutdown = supervisor.shutdown();
+    supervisor.spawn("balancer", move || {
+        let (client, options) = (client.clone(), options.clone());
+        let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
+        async move {
+            let election = is_shared.then(|| election_settings("portolan-balancer"));
+            let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);
+            leadership::run(client, election, watch::Sender::new(false), shutdown, work).await;
+            Ok(())
+        }
+    });
+}
+
+/// Returns the settings of an election, with upstream's durations.
+fn election_settings(lease_name: &str) -> election::Settings {
+    election::Settings {
+        identity: candidate_identity(),
+        namespace: "kube-system".to_owned(),
+        name: lease_name.to_owned(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    }
+}
+
+/// Merges the administrator's kubeconfig into that of the user, and returns true on success. A failure is only logged,
+/// because the cluster does not need it.
+fn merge_kubeconfig(administrator: &Path) -> bool {
+    let merged = user_file(None).and_then(|into| merge_administrator(administrator, &into, CONTEXT, false));
+    if let Err(error) = &merged {
+        tracing::error!(%error, "kubeconfig not merged");
+    }
+    merged.is_ok()
+}
+
+fn print_started(kubeconfig: &Path, is_merged: bool) {
+    let export = if is_merged {
+        String::new()
+    } else {
+        format!("  export KUBECONFIG={}\n", kubeconfig.display())
+    };
+    output::print(&format!(
+        "Portolan is up. In another terminal:\n\n{export}  kubectl get services\n\n"
+    ));
+}

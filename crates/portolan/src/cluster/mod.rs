@@ -1,0 +1,31 @@
+//! Parts of the clusters that `portolan up` and `portolan join` run.
+//!
+//! | Module | Contents |
+//! |---|---|
+//! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
+//! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
+//! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
+//! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
+//! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
+//! | [`join_directory`], [`node_certificate`] | membership of a node, its certificates and their renewal |
+//! | [`identities`] | credentials of the components of the first node |
+//! | [`dns_service`], [`address_pool`], [`pod_cidrs`], [`server_taint`] | objects that `up` creates |
+//! | [`kubeconfig_merge`] | the cluster in the kubeconfig of a user |
+
+pub mod address_pool;
+pub mod cluster_info;
+pub mod control_plane;
+pub mod discovery;
+mod dns_service;
+pub mod identities;
+pub mod join_directory;
+pub mod join_token;
+pub mod kubeconfig_merge;
+mod load_balancing;
+pub mod network;
+pub mod node_certificate;
+pub mod node_components;
+pub mod pod_cidrs;
+pub mod server_taint;
+pub mod status_file;
+pub mod supervisor;

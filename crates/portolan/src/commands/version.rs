@@ -1,0 +1,11 @@
+//! `portolan version`.
+
+use std::process::ExitCode;
+
+use crate::output;
+
+/// Prints the version.
+pub fn run() -> ExitCode {
+    output::print(concat!("portolan ", env!("CARGO_PKG_VERSION"), "\n"));
+    ExitCode::SUCCESS
+}

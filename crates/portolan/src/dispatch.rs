@@ -1,0 +1,41 @@
+//! The call of the selected subcommand.
+
+use std::process::ExitCode;
+
+use crate::cli::{self, Command};
+use crate::commands::{
+    agent, apiserver, backend, balancer, completions, controllers, dns, env, join, kubeconfig, leave, man,
+    plan, playground, proxy, service, status, store, token, up, version,
+};
+use crate::error::CommandError;
+
+/// Runs a subcommand until it ends.
+///
+/// # Errors
+///
+/// The error of the subcommand.
+pub fn run(command: Command) -> Result<ExitCode, CommandError> {
+    match command {
+        Command::Up(flags) => up::run(*flags),
+        Command::Join(flags) => join::run(*flags),
+        Command::Leave(flags) => leave::run(&flags),
+        Command::Token(command) => token::run(&command),
+        Command::Status(flags) => status::run(&flags),
+        Command::Service(command) => service::run(&command),
+        Command::Playground(flags) => playground::run(flags),
+        Command::Apiserver(flags) => apiserver::run(flags),
+        Command::Controllers(flags) => controllers::run(flags),
+        Command::Balancer(flags) => balancer::run(&flags),
+        Command::Proxy(flags) => proxy::run(*flags, cli::command()),
+        Command::Dns(flags) => dns::run(*flags),
+        Command::Agent(flags) => agent::run(flags),
+        Command::Backend(command) => backend::run(&command),
+        Command::Store(flags) => store::run(flags),
+        Command::Kubeconfig(flags) => kubeconfig::run(&flags),
+        Command::Plan(flags) => plan::run(&flags),
+        Command::Env(flags) => env::run(&flags),
+        Command::Completions(flags) => completions::run(&flags, cli::command()),
+        Command::Man(flags) => man::run(&flags, cli::command()),
+        Command::Version => Ok(version::run()),
+    }
+}

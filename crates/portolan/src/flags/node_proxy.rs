@@ -1,0 +1,146 @@
+//! The proxy of a node: flags of kube-proxy that `portolan up` and `portolan join` have, too (KPF).
+
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use ipnet::IpNet;
+use proxy::configuration::{
+    FeatureGates, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
+    METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, validate,
+};
+
+use super::values::{cidr, host_name};
+use crate::error::UsageError;
+
+/// Flags of the proxy of a node.
+#[derive(Clone, Debug, Args)]
+pub struct NodeProxyFlags {
+    /// Name of this Node [default: the host name]
+    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
+    pub hostname_override: Option<String>,
+    /// Kernel interface that implements Services: nftables, iptables, or userspace (a relay in this process)
+    #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE", hide_possible_values = true)]
+    pub proxy_mode: String,
+    /// Pod CIDRs, one per IP family; traffic to cluster IPs from outside these ranges is masqueraded
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs", value_parser = cidr)]
+    pub cluster_cidr: Vec<IpNet>,
+    /// Addresses of node ports: CIDRs, or `primary` for those of the Node [default: primary; iptables mode: all]
+    #[arg(long, value_delimiter = ',', value_name = "CIDRs")]
+    pub nodeport_addresses: Vec<String>,
+    /// Masquerade all traffic to cluster IPs
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub masquerade_all: bool,
+    /// Primary address of the Node, if it is not 0.0.0.0 or ::; nothing listens on it
+    #[arg(long, default_value = "0.0.0.0", value_name = "ADDRESS")]
+    pub bind_address: std::net::IpAddr,
+    /// Address of /healthz and /livez; 0.0.0.0 serves both IP families, empty disables the server
+    #[arg(long, default_value = HEALTHZ_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
+    pub healthz_bind_address: String,
+    /// Address of /metrics; empty disables the server; [::1]:10249 by default if --bind-address is an IPv6 address
+    #[arg(long, default_value = METRICS_ADDRESS, value_name = "ADDRESS[:PORT]", value_parser = address)]
+    pub metrics_bind_address: String,
+    /// Feature gates: AllowServiceExternalIPs; in `portolan proxy`, ComponentStatusz and ComponentFlagz, too
+    #[arg(
+        long,
+        default_value = "",
+        value_name = "NAME=BOOL,…",
+        hide_default_value = true
+    )]
+    pub feature_gates: FeatureGates,
+}
+
+impl NodeProxyFlags {
+    /// Returns the name of this Node.
+    pub fn node_name(&self) -> String {
+        node_name(
+            self.hostname_override.as_deref().unwrap_or_default(),
+            &host_name(),
+        )
+    }
+
+    /// Returns the settings of a proxy that has no other flags.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if a flag has an invalid value.
+    pub fn config(&self) -> Result<proxy::Config, UsageError> {
+        let mut configuration = KubeProxyConfiguration::default();
+        self.write(&mut configuration);
+        configuration.set_default_ports();
+        let (_, config) = validated(&configuration)?;
+        warn_of_gates(&self.feature_gates.without_effect_on_machines());
+        Ok(proxy::Config {
+            conntrack: proxy::ConntrackSettings::default(),
+            oom_score_adj: None,
+            takes_over: false,
+            ..config
+        })
+    }
+
+    /// Writes the flags into a configuration.
+    pub fn write(&self, configuration: &mut KubeProxyConfiguration) {
+        let cidrs: Vec<String> = self.cluster_cidr.iter().map(ToString::to_string).collect();
+        configuration.hostname_override = self.hostname_override.clone().unwrap_or_default();
+        configuration.mode.clone_from(&self.proxy_mode);
+        configuration.cluster_cidr = cidrs.join(",");
+        configuration
+            .node_port_addresses
+            .clone_from(&self.nodeport_addresses);
+        configuration.iptables.masquerade_all = self.masquerade_all;
+        configuration.nftables.masquerade_all = self.masquerade_all;
+        configuration
+            .feature_gates
+            .extend(self.feature_gates.0.iter().cloned());
+        configuration.bind_address = self.bind_address.to_string();
+        configuration
+            .healthz_bind_address
+            .clone_from(&self.healthz_bind_address);
+        configuration
+            .metrics_bind_address
+            .clone_from(&self.metrics_bind_address);
+        if self.bind_address.is_ipv6() && self.metrics_bind_address == METRICS_ADDRESS {
+            configuration.metrics_bind_address = METRICS_ADDRESS_IPV6.to_owned();
+        }
+    }
+}
+
+/// Parses an address to listen on, with or without a port (KPF-34).
+fn address(text: &str) -> Result<String, ListenAddressError> {
+    if text.parse::<std::net::IpAddr>().is_err() {
+        parse_listen_address(text)?;
+    }
+    Ok(text.to_owned())
+}
+
+/// Returns the names of the modes; `ipvs` is accepted, too, and another mode replaces it (KPF-16).
+fn modes() -> PossibleValuesParser {
+    let modes = Mode::ALL.map(|mode| {
+        PossibleValue::new(mode.name()).help(match mode {
+            Mode::Nftables => "nftables, by netlink",
+            Mode::Iptables => "iptables, by iptables-restore, in kube-proxy's chains",
+            Mode::Userspace => {
+                "a relay in this process: it replaces endpoints that do not answer, but hides client addresses from them"
+            }
+        })
+    });
+    PossibleValuesParser::new(
+        modes
+            .into_iter()
+            .chain([PossibleValue::new(Mode::IPVS).hide(true)]),
+    )
+}
+
+/// Checks a configuration and converts it.
+///
+/// # Errors
+///
+/// [`UsageError`] for the first invalid field.
+pub fn validated(configuration: &KubeProxyConfiguration) -> Result<(Mode, proxy::Config), UsageError> {
+    validate(configuration, &host_name()).map_err(|error| UsageError(error.to_string()))
+}
+
+/// Logs feature gates that have no effect.
+pub fn warn_of_gates(gates: &[&str]) {
+    if !gates.is_empty() {
+        tracing::warn!(gates = gates.join(", "), "feature gates without effect");
+    }
+}

@@ -1,0 +1,42 @@
+//! Output of subcommands to standard output.
+
+use std::io::Write as _;
+
+use clap::ValueEnum;
+
+/// Prints a text. A closed pipe, as in `portolan --help | head`, is not an error.
+pub fn print(text: &str) {
+    let mut output = std::io::stdout().lock();
+    if let Err(error) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+        tracing::debug!(%error, "standard output is closed");
+    }
+}
+
+/// Format of a status.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// Human-readable text
+    Text,
+    /// JSON
+    Json,
+}
+
+impl Format {
+    /// Prints a status.
+    pub fn print(self, json: &serde_json::Value, text: impl FnOnce() -> String) {
+        print(&match self {
+            Self::Text => text(),
+            Self::Json => format!("{json:#}\n"),
+        });
+    }
+}
+
+/// Formats a duration as `kubectl` formats ages.
+pub fn age(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}

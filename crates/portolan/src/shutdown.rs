@@ -1,0 +1,23 @@
+//! Shutdown by signals.
+
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+
+/// Resolves at SIGTERM or SIGINT, and logs the signal.
+pub async fn signal_received() {
+    let (Ok(mut terminate), Ok(mut interrupt)) =
+        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+    else {
+        tracing::error!("no signal handlers installed; stop this process with SIGKILL");
+        return std::future::pending().await;
+    };
+    tokio::select! {
+        _ = terminate.recv() => tracing::info!("SIGTERM received, shutting down"),
+        _ = interrupt.recv() => tracing::info!("SIGINT received, shutting down"),
+    }
+}
+
+/// Resolves when the channel contains `true` or its sender is dropped.
+pub async fn requested(mut shutdown: watch::Receiver<bool>) {
+    drop(shutdown.wait_for(|is_requested| *is_requested).await);
+}
