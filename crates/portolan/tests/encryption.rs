@@ -87,7 +87,7 @@ impl Server {
 
     fn end(&mut self) {
         if let Some(process) = self.process.take() {
-            assert!(process.end().success());
+            assert!(process.stop().success());
         }
     }
 
@@ -188,7 +188,7 @@ fn no_plain_text_is_on_the_disk_and_keys_change() {
     assert_eq!(server.files_with_plain_text(), Vec::<PathBuf>::new());
     let looked = server.store(&["verify", &data]);
     assert!(
-        looked.status.success() && said(&looked).contains("were not looked into"),
+        looked.status.success() && said(&looked).contains("were not checked"),
         "{}",
         said(&looked)
     );

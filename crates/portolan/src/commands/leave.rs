@@ -112,7 +112,10 @@ impl Departure<'_> {
             output::print(&format!("removed: {item}\n"));
         }
         if agent::network::source_validation::remove()? {
-            output::print(&format!("removed: table {}\n", agent::network::source_validation::TABLE));
+            output::print(&format!(
+                "removed: table {}\n",
+                agent::network::source_validation::TABLE
+            ));
         }
         remove_files(&self.flags.data_dir)?;
         output::print(&format!(

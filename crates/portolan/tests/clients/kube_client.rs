@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 
 use super::support;
 
-/// How long anything may take that happens by itself.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Time for asynchronous changes.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
@@ -34,7 +34,7 @@ fn kube_client() {
         let kubeconfig = Kubeconfig::read_from(api.kubeconfig())?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
         let client = Client::try_from(config)?;
-        namespaces_come_and_go(&client).await?;
+        create_and_delete_namespaces(&client).await?;
         let services = Api::<Service>::namespaced(client.clone(), "kube");
         create_get_and_list(&services).await?;
         apply_with_conflict(&services).await?;
@@ -43,7 +43,7 @@ fn kube_client() {
         deletes_with_preconditions(&services).await?;
         tokens(&client).await
     });
-    outcome.expect("what kube does");
+    outcome.expect("requests of kube");
 }
 
 fn object<K: DeserializeOwned>(value: Value) -> K {
@@ -57,15 +57,15 @@ fn service(name: &str, labels: Value) -> Service {
     }))
 }
 
-/// The code and the reason with which the server refused.
-fn refused<T: Debug>(outcome: Result<T, kube::Error>) -> (u16, String) {
+/// Returns code and reason of a rejection.
+fn rejection<T: Debug>(outcome: Result<T, kube::Error>) -> (u16, String) {
     match outcome {
         Err(kube::Error::Api(status)) => (status.code, status.reason.clone()),
-        other => panic!("{other:?} is no refusal"),
+        other => panic!("expected a rejection, found {other:?}"),
     }
 }
 
-async fn namespaces_come_and_go(client: &Client) -> Outcome {
+async fn create_and_delete_namespaces(client: &Client) -> Outcome {
     let namespaces = Api::<Namespace>::all(client.clone());
     for name in ["kube", "gone"] {
         let namespace = object(json!({"metadata": {"name": name}}));
@@ -78,7 +78,7 @@ async fn namespaces_come_and_go(client: &Client) -> Outcome {
         }
         Ok::<_, kube::Error>(())
     };
-    tokio::time::timeout(PATIENCE, is_gone).await??;
+    tokio::time::timeout(CHANGE_TIMEOUT, is_gone).await??;
     let cidr = Api::<ServiceCIDR>::all(client.clone()).get("kubernetes").await?;
     assert!(!cidr.spec.expect("a spec").cidrs.expect("ranges").is_empty());
     Ok(())
@@ -99,9 +99,9 @@ async fn create_get_and_list(services: &Api<Service>) -> Outcome {
     let again = services
         .create(&PostParams::default(), &service("s-0", json!({})))
         .await;
-    assert_eq!(refused(again), (409, "AlreadyExists".to_owned()));
+    assert_eq!(rejection(again), (409, "AlreadyExists".to_owned()));
     assert_eq!(
-        refused(services.get("missing").await),
+        rejection(services.get("missing").await),
         (404, "NotFound".to_owned())
     );
 
@@ -149,7 +149,7 @@ async fn apply_with_conflict(services: &Api<Service>) -> Outcome {
     );
     let second = PatchParams::apply("second");
     let conflict = services.patch("applied", &second, &configuration(9090)).await;
-    assert_eq!(refused(conflict), (409, "Conflict".to_owned()));
+    assert_eq!(rejection(conflict), (409, "Conflict".to_owned()));
     let forced = services
         .patch("applied", &second.force(), &configuration(9090))
         .await?;
@@ -185,7 +185,7 @@ async fn patches_and_status(services: &Api<Service>) -> Outcome {
     assert_eq!(
         balanced.spec.and_then(|spec| spec.session_affinity).as_deref(),
         Some("None"),
-        "the status is all that is written"
+        "only the status is written"
     );
     let mut stale = services.get("s-1").await?;
     services
@@ -197,11 +197,11 @@ async fn patches_and_status(services: &Api<Service>) -> Outcome {
         .await?;
     stale.labels_mut().insert("old".to_owned(), "yes".to_owned());
     let replaced = services.replace("s-1", &PostParams::default(), &stale).await;
-    assert_eq!(refused(replaced), (409, "Conflict".to_owned()));
+    assert_eq!(rejection(replaced), (409, "Conflict".to_owned()));
     Ok(())
 }
 
-/// A reflector is ready after the initial objects, by a list or by a watch that begins with them, and follows.
+/// Checks that a reflector is ready after the initial objects, by list or by streaming watch, and follows changes.
 async fn reflector_follows(services: &Api<Service>) -> Outcome {
     for (label, config) in [
         ("seen-by-list", watcher::Config::default().labels("half")),
@@ -212,7 +212,7 @@ async fn reflector_follows(services: &Api<Service>) -> Outcome {
     ] {
         let (store, writer) = reflector::store::<Service>();
         let mut events = pin!(reflector(writer, watcher(services.clone(), config)).applied_objects());
-        tokio::time::timeout(PATIENCE, async {
+        tokio::time::timeout(CHANGE_TIMEOUT, async {
             tokio::select! {
                 ready = store.wait_until_ready() => ready.map_err(Into::into),
                 ended = async { while events.try_next().await?.is_some() {} Ok::<_, watcher::Error>(()) } => {
@@ -233,7 +233,7 @@ async fn reflector_follows(services: &Api<Service>) -> Outcome {
             }
             Err("the watch ended".into())
         };
-        tokio::time::timeout(PATIENCE, seen)
+        tokio::time::timeout(CHANGE_TIMEOUT, seen)
             .await?
             .map_err(|error: Box<dyn std::error::Error>| error)?;
     }
@@ -249,7 +249,7 @@ async fn deletes_with_preconditions(services: &Api<Service>) -> Outcome {
         })
     };
     let other = services.delete("s-4", &with_uid("another")).await.map(drop);
-    assert_eq!(refused(other), (409, "Conflict".to_owned()));
+    assert_eq!(rejection(other), (409, "Conflict".to_owned()));
     let uid = current.uid().unwrap_or_default();
     services.delete("s-4", &with_uid(&uid)).await?;
     assert!(services.get_opt("s-4").await?.is_none());
@@ -272,10 +272,13 @@ async fn tokens(client: &Client) -> Outcome {
         }),
         ..TokenRequest::default()
     };
-    let answer = accounts
+    let response = accounts
         .create_token_request("default", &PostParams::default(), &request)
         .await?;
-    let token = answer.status.and_then(|status| status.token).unwrap_or_default();
+    let token = response
+        .status
+        .and_then(|status| status.token)
+        .unwrap_or_default();
     assert_eq!(token.split('.').count(), 3);
     Ok(())
 }

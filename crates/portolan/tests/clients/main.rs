@@ -1,4 +1,4 @@
-//! Clients of others against a whole server.
+//! Clients of other projects with a complete server.
 
 #[path = "../support/mod.rs"]
 mod support;
@@ -24,7 +24,7 @@ fn python_client() {
         .arg(script)
         .arg(api.kubeconfig())
         .output()
-        .expect("python3 starts");
+        .expect("python3");
     let text = String::from_utf8_lossy(&output.stdout);
     let errors = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}{errors}");

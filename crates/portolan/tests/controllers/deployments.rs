@@ -1,4 +1,4 @@
-//! Deployments as people drive them, with kubectl; in the place of agents, something that says that Pods are ready.
+//! Deployments driven with kubectl. A thread stands in for the agents: it marks Pods as ready and deletes terminating ones.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -16,24 +16,24 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/default/deployments";
 const REPLICA_SETS: &str = "/apis/apps/v1/namespaces/default/replicasets";
 
-/// Says that Pods on Nodes are ready, and ends those that are to end, until it is dropped.
+/// Thread that marks scheduled Pods as ready and deletes terminating ones, until the value is dropped.
 struct Agents {
-    ends: Arc<AtomicBool>,
+    is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Agents {
     fn start(cluster: &Arc<Driver>) -> Self {
-        let ends = Arc::new(AtomicBool::new(false));
-        let (cluster, asked) = (Arc::clone(cluster), Arc::clone(&ends));
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (cluster, should_stop) = (Arc::clone(cluster), Arc::clone(&is_stopped));
         let thread = std::thread::spawn(move || {
-            while !asked.load(Ordering::Relaxed) {
-                pods(&cluster).iter().for_each(|pod| attend(&cluster, pod));
+            while !should_stop.load(Ordering::Relaxed) {
+                pods(&cluster).iter().for_each(|pod| update_pod(&cluster, pod));
                 std::thread::sleep(Duration::from_millis(50));
             }
         });
         Self {
-            ends,
+            is_stopped,
             thread: Some(thread),
         }
     }
@@ -41,17 +41,17 @@ impl Agents {
 
 impl Drop for Agents {
     fn drop(&mut self) {
-        self.ends.store(true, Ordering::Relaxed);
+        self.is_stopped.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.join().expect("agents that end");
+            thread.join().expect("the thread of the agents");
         }
     }
 }
 
-fn attend(cluster: &Driver, pod: &Value) {
+fn update_pod(cluster: &Driver, pod: &Value) {
     let path = format!("{PODS}/{}", pod["metadata"]["name"].as_str().expect("a name"));
     if !pod["metadata"]["deletionTimestamp"].is_null() {
-        // It may have gone meanwhile.
+        // Another request may have deleted it.
         cluster.try_delete(&path, &json!({"gracePeriodSeconds": 0}));
     } else if pod["spec"]["nodeName"].is_string() && pod["status"]["phase"] == "Pending" {
         let ready = json!({"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
@@ -65,11 +65,11 @@ fn pods(cluster: &Driver) -> Vec<Value> {
     list["items"].as_array().expect("items").clone()
 }
 
-/// kubectl, as a user of a cluster has it.
+/// kubectl with a kubeconfig.
 struct Kubectl(PathBuf);
 
 impl Kubectl {
-    /// What it prints; the command must succeed.
+    /// Runs a command that must succeed, and returns its output.
     fn run(&self, arguments: &str) -> String {
         let (succeeds, text) = self.outcome(arguments);
         assert!(succeeds, "kubectl {arguments}: {text}");
@@ -82,13 +82,13 @@ impl Kubectl {
             .args(arguments.split_whitespace())
             .env("HOME", self.0.parent().expect("a directory"))
             .output()
-            .expect("kubectl starts");
+            .expect("kubectl");
         let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
         (output.status.success(), text)
     }
 }
 
-/// A cluster of two Nodes.
+/// Starts a cluster of two Nodes.
 fn cluster() -> Arc<Driver> {
     let cluster = Driver::start(&["--node-monitor-grace-period=1h", "--node-startup-grace-period=1h"]);
     for name in ["a", "b"] {
@@ -104,8 +104,8 @@ fn cluster() -> Arc<Driver> {
 }
 
 #[test]
-fn a_deployment_is_rolled_out_with_kubectl() {
-    let test = "a_deployment_is_rolled_out_with_kubectl";
+fn kubectl_rolls_out_deployments() {
+    let test = "kubectl_rolls_out_deployments";
     if !has(test, "kubectl", "--help") {
         return;
     }
@@ -113,16 +113,16 @@ fn a_deployment_is_rolled_out_with_kubectl() {
     let _agents = Agents::start(&cluster);
     let kubectl = Kubectl(cluster.api.kubeconfig());
     create_and_scale(&cluster, &kubectl);
-    roll_forth_and_back(&cluster, &kubectl);
+    update_and_undo(&cluster, &kubectl);
     pause_and_resume(&cluster, &kubectl);
-    delete_in_all_ways(&cluster, &kubectl);
+    delete_with_each_cascade(&cluster, &kubectl);
 }
 
 fn create_and_scale(cluster: &Driver, kubectl: &Kubectl) {
     kubectl.run("create deployment web --image=portolan.dev/echo:1 --replicas=2 --port=8080");
     let text = kubectl.run("rollout status deployment/web --timeout=60s");
     assert!(text.contains("successfully rolled out"), "{text}");
-    // Both Nodes have one.
+    // Each Node has one Pod.
     let nodes: std::collections::BTreeSet<String> = pods(cluster)
         .iter()
         .map(|pod| pod["spec"]["nodeName"].to_string())
@@ -164,7 +164,7 @@ fn create_and_scale(cluster: &Driver, kubectl: &Kubectl) {
     }
 }
 
-fn roll_forth_and_back(cluster: &Driver, kubectl: &Kubectl) {
+fn update_and_undo(cluster: &Driver, kubectl: &Kubectl) {
     kubectl.run("set image deployment/web echo=portolan.dev/echo:2");
     kubectl.run("rollout status deployment/web --timeout=60s");
     let images = || -> Vec<String> {
@@ -207,7 +207,7 @@ fn roll_forth_and_back(cluster: &Driver, kubectl: &Kubectl) {
     );
 }
 
-/// The Pods that are not about to go.
+/// Returns the Pods that do not terminate.
 fn live_pods(cluster: &Driver) -> impl Iterator<Item = Value> + use<> {
     let all = pods(cluster).into_iter();
     all.filter(|pod| pod["metadata"]["deletionTimestamp"].is_null())
@@ -223,7 +223,7 @@ fn pause_and_resume(cluster: &Driver, kubectl: &Kubectl) {
     kubectl.run("rollout pause deployment/web");
     kubectl.run("set image deployment/web echo=portolan.dev/echo:3");
     let path = format!("{DEPLOYMENTS}/web");
-    cluster.wait_until("the pause to be seen", &path, |deployment| {
+    cluster.wait_until("the observed pause", &path, |deployment| {
         let deployment = deployment.expect("a Deployment");
         deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
     });
@@ -235,7 +235,7 @@ fn pause_and_resume(cluster: &Driver, kubectl: &Kubectl) {
     assert!(explained.contains("rollingUpdate"), "{explained}");
 }
 
-fn delete_in_all_ways(cluster: &Driver, kubectl: &Kubectl) {
+fn delete_with_each_cascade(cluster: &Driver, kubectl: &Kubectl) {
     kubectl.run("delete deployment web --cascade=orphan");
     let owners = |list: &str| -> Vec<Value> {
         let items = cluster.get(list).expect("a list")["items"]
@@ -247,11 +247,11 @@ fn delete_in_all_ways(cluster: &Driver, kubectl: &Kubectl) {
             .map(|item| item["metadata"]["ownerReferences"].clone())
             .collect()
     };
-    wait_for("the ReplicaSets to be nobody's", || {
+    wait_for("ReplicaSets without owners", || {
         let owners = owners(REPLICA_SETS);
         !owners.is_empty() && owners.iter().all(Value::is_null)
     });
-    // One of the same selector takes them over, and the Pods stay.
+    // A Deployment with the same selector adopts them with their Pods.
     let uids = || -> Vec<String> {
         pods(cluster)
             .iter()
@@ -260,21 +260,21 @@ fn delete_in_all_ways(cluster: &Driver, kubectl: &Kubectl) {
     };
     let before = uids();
     kubectl.run("create deployment web --image=portolan.dev/echo:3 --replicas=4 --port=8080");
-    wait_for("the ReplicaSets to be taken over", || {
+    wait_for("adopted ReplicaSets", || {
         !owners(REPLICA_SETS).iter().any(Value::is_null)
     });
     kubectl.run("delete deployment web --cascade=foreground");
-    wait_for("the Pods to be gone", || pods(cluster).is_empty());
+    wait_for("deletion of the Pods", || pods(cluster).is_empty());
     assert_eq!(owners(REPLICA_SETS), Vec::<Value>::new());
     assert_eq!(before.len(), 4);
     kubectl.run("create deployment web --image=portolan.dev/echo:3");
     kubectl.run("rollout status deployment/web --timeout=60s");
     kubectl.run("delete deployment web");
-    wait_for("the Pods to be gone", || pods(cluster).is_empty());
+    wait_for("deletion of the Pods", || pods(cluster).is_empty());
 }
 
 #[test]
-fn a_pod_that_fits_nowhere_says_why_and_gets_its_node_later() {
+fn unschedulable_pod_has_a_reason_and_is_scheduled_later() {
     let cluster = cluster();
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
                      "spec": {"containers": [{"name": "c", "image": "x"}], "nodeSelector": {"disk": "ssd"}}});
@@ -288,14 +288,14 @@ fn a_pod_that_fits_nowhere_says_why_and_gets_its_node_later() {
             condition["message"].as_str().unwrap_or_default().to_owned()
         })
     };
-    cluster.wait_until("the reason", &path, |pod| {
+    cluster.wait_until("the reason of the scheduler", &path, |pod| {
         condition(pod).starts_with("0/2 nodes are available: 2 node(s) ")
     });
     cluster.merge(
         "/api/v1/nodes/b",
         &json!({"metadata": {"labels": {"disk": "ssd"}}}),
     );
-    cluster.wait_until("the Node", &path, |pod| {
+    cluster.wait_until("an assigned Node", &path, |pod| {
         pod.is_some_and(|pod| pod["spec"]["nodeName"] == "b")
     });
 }

@@ -1,4 +1,4 @@
-//! An API server with controllers, and requests to it.
+//! API server with controllers, and a client for requests.
 
 use client::{Client, Config, JSON, MERGE_PATCH};
 use http::Method;
@@ -7,27 +7,27 @@ use tokio::runtime::Runtime;
 
 use crate::support::{Api, Component, portolan, wait_for};
 
-/// A server, its controllers, and a client.
+/// API server, controllers and client.
 pub struct Driver {
     runtime: Runtime,
     client: Client,
-    /// They end with this value.
+    /// Process of the controllers.
     controllers: Option<Component>,
-    /// The server.
+    /// Process of the API server.
     pub api: Api,
 }
 
 impl Driver {
-    /// Starts both; the controllers with these flags.
+    /// Starts the API server, and the controllers with flags.
     pub fn start(flags: &[&str]) -> Self {
         let mut this = Self::without_controllers();
         let kubeconfig = format!("--kubeconfig={}", this.api.kubeconfig().display());
-        let usual = ["controllers", &kubeconfig, "--metrics-bind-address="];
-        this.controllers = Some(portolan(&[&usual, flags].concat()));
+        let defaults = ["controllers", &kubeconfig, "--metrics-bind-address="];
+        this.controllers = Some(portolan(&[&defaults, flags].concat()));
         this
     }
 
-    /// Starts the server alone.
+    /// Starts the API server alone.
     pub fn without_controllers() -> Self {
         let api = Api::start();
         let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
@@ -41,32 +41,32 @@ impl Driver {
         }
     }
 
-    /// Creates an object; returns it.
+    /// Creates an object and returns it.
     pub fn create(&self, collection: &str, object: &Value) -> Value {
         self.must(Method::POST, collection, JSON, object)
     }
 
-    /// Merges a patch into an object; returns it.
+    /// Merges a patch into an object and returns it.
     pub fn merge(&self, path: &str, patch: &Value) -> Value {
         self.must(Method::PATCH, path, MERGE_PATCH, patch)
     }
 
-    /// Deletes an object with these `DeleteOptions`.
+    /// Deletes an object with `DeleteOptions`.
     pub fn delete(&self, path: &str, options: &Value) {
         self.must(Method::DELETE, path, JSON, options);
     }
 
-    /// Merges a patch into an object that may be gone, or another one by now.
+    /// Merges a patch into an object that may be deleted or replaced.
     pub fn try_merge(&self, path: &str, patch: &Value) {
         self.attempt(Method::PATCH, path, MERGE_PATCH, patch);
     }
 
-    /// Deletes an object that may be gone.
+    /// Deletes an object that may not exist.
     pub fn try_delete(&self, path: &str, options: &Value) {
         self.attempt(Method::DELETE, path, JSON, options);
     }
 
-    /// The object at a path, or nothing.
+    /// Returns the object at a path, or `None`.
     pub fn get(&self, path: &str) -> Option<Value> {
         match self.runtime.block_on(self.client.get(path)) {
             Ok(object) => Some(object),
@@ -75,9 +75,9 @@ impl Driver {
         }
     }
 
-    /// Waits until the object at a path is as it should be; `None` is one that is not there.
-    pub fn wait_until(&self, what: &str, path: &str, holds: impl Fn(Option<&Value>) -> bool) {
-        wait_for(what, || holds(self.get(path).as_ref()));
+    /// Waits until a condition holds for the object at a path; `None` if it does not exist.
+    pub fn wait_until(&self, subject: &str, path: &str, holds: impl Fn(Option<&Value>) -> bool) {
+        wait_for(subject, || holds(self.get(path).as_ref()));
     }
 
     fn attempt(&self, method: Method, path: &str, content: &str, body: &Value) {
@@ -96,7 +96,7 @@ impl Driver {
     }
 }
 
-/// The status of an object's condition, "" if it has none.
+/// Returns the status of a condition; empty if the object does not have it.
 pub fn condition<'a>(object: Option<&'a Value>, kind: &str) -> &'a str {
     let conditions = object.and_then(|object| object["status"]["conditions"].as_array());
     let found = conditions.into_iter().flatten().find(|c| c["type"] == kind);

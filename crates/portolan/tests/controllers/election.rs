@@ -1,5 +1,4 @@
-//! Two instances of the controllers, each with credentials of its own that may do no more than the default roles allow:
-//! one works, the other takes over when it dies, and a lease is given back at the end.
+//! Two instances of the controllers, with separate credentials and the default roles: failover and release of the lease.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -22,7 +21,7 @@ const ROLES: [&str; 4] = [
     "system:controller:endpointslicemirroring-controller",
 ];
 
-/// An instance, and where it tells about itself.
+/// Instance of the controllers, with the address of its metrics.
 struct Instance {
     process: Component,
     status: SocketAddr,
@@ -37,7 +36,7 @@ impl Instance {
             .arg(format!("--server={}", cluster.api.server))
             .arg(format!("--client-name={user}"))
             .output()
-            .expect("the binary under test starts");
+            .expect("the binary under test");
         assert!(output.status.success(), "{output:?}");
         let kubeconfig = directory.join(user);
         std::fs::write(&kubeconfig, output.stdout).expect("a kubeconfig");
@@ -62,21 +61,21 @@ impl Instance {
             self.status
         );
         stream.write_all(request.as_bytes()).expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        answer
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("a response");
+        response
     }
 
-    fn says(&self, line: &str) -> bool {
+    fn has_metric(&self, line: &str) -> bool {
         self.get("/metrics").lines().any(|l| l == line)
     }
 
-    fn leads(&self) -> bool {
-        self.says("leader_election_master_status{name=\"portolan-controllers\"} 1")
+    fn is_leader(&self) -> bool {
+        self.has_metric("leader_election_master_status{name=\"portolan-controllers\"} 1")
     }
 }
 
-/// A cluster with a Service, a Pod of it, and the rights of a second user.
+/// Starts an API server with a Service, its Pod, and the roles of a second user.
 fn cluster() -> Driver {
     let cluster = Driver::without_controllers();
     for role in ROLES {
@@ -105,7 +104,7 @@ fn cluster() -> Driver {
     cluster
 }
 
-fn say_ready(cluster: &Driver, ready: bool) {
+fn set_ready(cluster: &Driver, ready: bool) {
     let status = if ready { "True" } else { "False" };
     cluster.merge(
         &format!("{PODS}/p/status"),
@@ -115,10 +114,10 @@ fn say_ready(cluster: &Driver, ready: bool) {
 }
 
 fn wait_for_slice(cluster: &Driver, ready: bool) {
-    cluster.wait_until("a slice that follows", SLICES, |list| {
+    cluster.wait_until("an updated slice", SLICES, |list| {
         let slices = list.and_then(|list| list["items"].as_array());
-        let of_service = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "s";
-        let slice = slices.into_iter().flatten().find(of_service);
+        let is_of_service = |slice: &&Value| slice["metadata"]["labels"]["kubernetes.io/service-name"] == "s";
+        let slice = slices.into_iter().flatten().find(is_of_service);
         slice.is_some_and(|slice| slice["endpoints"][0]["conditions"]["ready"] == ready)
     });
 }
@@ -132,27 +131,27 @@ fn holder(cluster: &Driver) -> String {
 }
 
 #[test]
-fn the_second_takes_over_when_the_first_dies_and_gives_the_lease_back_at_the_end() {
+fn standby_takes_over_after_a_crash_and_releases_the_lease_at_shutdown() {
     let cluster = cluster();
     let first = Instance::start(&cluster, "system:kube-controller-manager");
-    wait_for("a leader", || first.leads());
+    wait_for("a leader", || first.is_leader());
     let holder_before = holder(&cluster);
     let second = Instance::start(&cluster, SECOND_USER);
-    say_ready(&cluster, true);
+    set_ready(&cluster, true);
     wait_for_slice(&cluster, true);
-    assert!(!second.leads() && second.get("/readyz").starts_with("HTTP/1.1 200"));
-    assert!(first.says("endpoint_slice_controller_endpoints_desired 1"));
-    assert!(second.says("endpoint_slice_controller_endpoints_desired 0"));
-    // As by kill -9.
+    assert!(!second.is_leader() && second.get("/readyz").starts_with("HTTP/1.1 200"));
+    assert!(first.has_metric("endpoint_slice_controller_endpoints_desired 1"));
+    assert!(second.has_metric("endpoint_slice_controller_endpoints_desired 0"));
+    // Dropping the process kills it.
     drop(first.process);
-    say_ready(&cluster, false);
+    set_ready(&cluster, false);
     wait_for_slice(&cluster, false);
-    assert!(second.leads());
+    assert!(second.is_leader());
     assert_ne!(holder(&cluster), holder_before);
-    assert!(second.process.end().success());
-    assert_eq!(holder(&cluster), "", "the lease is given back");
+    assert!(second.process.stop().success());
+    assert_eq!(holder(&cluster), "", "the lease is released");
     let third = Instance::start(&cluster, "system:kube-controller-manager");
-    wait_for("a new leader", || third.leads());
-    say_ready(&cluster, true);
+    wait_for("a new leader", || third.is_leader());
+    set_ready(&cluster, true);
     wait_for_slice(&cluster, true);
 }

@@ -1,4 +1,4 @@
-//! What becomes of dependents when their owner is deleted.
+//! Dependents of deleted owners, for each propagation policy.
 
 use serde_json::{Value, json};
 
@@ -32,7 +32,7 @@ fn owners(object: &Value) -> usize {
 }
 
 #[test]
-fn in_the_background_all_descendants_go_and_who_has_another_owner_stays() {
+fn background_deletion_removes_descendants_without_other_owners() {
     let cluster = Driver::start(&[]);
     let root = cluster.create(MAPS, &map("root", &[]));
     let other = cluster.create(MAPS, &map("other", &[]));
@@ -41,7 +41,7 @@ fn in_the_background_all_descendants_go_and_who_has_another_owner_stays() {
     cluster.create(MAPS, &map("shared", &[("root", &root), ("other", &other)]));
     cluster.delete(&path("root"), &options("Background"));
     for name in ["root", "child", "grandchild"] {
-        cluster.wait_until(&format!("the end of {name}"), &path(name), |map| map.is_none());
+        cluster.wait_until(&format!("deletion of {name}"), &path(name), |map| map.is_none());
     }
     cluster.wait_until("shared with one owner", &path("shared"), |map| {
         map.is_some_and(|map| owners(map) == 1)
@@ -50,7 +50,7 @@ fn in_the_background_all_descendants_go_and_who_has_another_owner_stays() {
 }
 
 #[test]
-fn in_the_foreground_the_owner_goes_last() {
+fn foreground_deletion_removes_the_owner_last() {
     let cluster = Driver::start(&[]);
     let root = cluster.create(MAPS, &map("root", &[]));
     let mut child = map("child", &[("root", &root)]);
@@ -62,29 +62,29 @@ fn in_the_foreground_the_owner_goes_last() {
     });
     let root = cluster
         .get(&path("root"))
-        .expect("the owner waits for its dependent");
+        .expect("an owner that waits for its dependent");
     assert_eq!(root["metadata"]["finalizers"], json!(["foregroundDeletion"]));
     cluster.merge(&path("child"), &json!({"metadata": {"finalizers": null}}));
     for name in ["child", "root"] {
-        cluster.wait_until(&format!("the end of {name}"), &path(name), |map| map.is_none());
+        cluster.wait_until(&format!("deletion of {name}"), &path(name), |map| map.is_none());
     }
 }
 
 #[test]
-fn orphans_stay_and_have_no_owner_any_more() {
+fn orphans_stay_without_owner_references() {
     let cluster = Driver::start(&[]);
     let root = cluster.create(MAPS, &map("root", &[]));
     cluster.create(MAPS, &map("child", &[("root", &root)]));
     cluster.delete(&path("root"), &options("Orphan"));
-    cluster.wait_until("the end of root", &path("root"), |map| map.is_none());
+    cluster.wait_until("deletion of root", &path("root"), |map| map.is_none());
     let child = cluster.get(&path("child")).expect("an orphan");
     assert_eq!(owners(&child), 0);
 }
 
 #[test]
-fn slices_go_with_their_service_and_stay_as_its_orphans() {
+fn slices_are_deleted_with_their_service_or_orphaned() {
     let cluster = Driver::start(&[]);
-    for name in ["goes", "orphans"] {
+    for name in ["deleted", "orphans"] {
         let spec = json!({"selector": {"app": name}, "ports": [{"port": 80}]});
         cluster.create(
             SERVICES,
@@ -96,17 +96,21 @@ fn slices_go_with_their_service_and_stay_as_its_orphans() {
         list.and_then(|l| l["items"].as_array().cloned())
             .unwrap_or_default()
     };
-    for name in ["goes", "orphans"] {
+    for name in ["deleted", "orphans"] {
         cluster.wait_until("a slice", &slices(name), |list| items(list).len() == 1);
     }
     cluster.delete(&format!("{SERVICES}/orphans"), &options("Orphan"));
-    cluster.wait_until("the end of orphans", &format!("{SERVICES}/orphans"), |s| {
+    cluster.wait_until("deletion of orphans", &format!("{SERVICES}/orphans"), |s| {
         s.is_none()
     });
-    cluster.delete(&format!("{SERVICES}/goes"), &options("Background"));
-    cluster.wait_until("the end of its slice", &slices("goes"), |list| {
+    cluster.delete(&format!("{SERVICES}/deleted"), &options("Background"));
+    cluster.wait_until("deletion of its slice", &slices("deleted"), |list| {
         items(list).is_empty()
     });
-    let left = items(cluster.get(&slices("orphans")).as_ref());
-    assert_eq!(left.iter().map(owners).collect::<Vec<_>>(), [0], "{left:?}");
+    let remaining = items(cluster.get(&slices("orphans")).as_ref());
+    assert_eq!(
+        remaining.iter().map(owners).collect::<Vec<_>>(),
+        [0],
+        "{remaining:?}"
+    );
 }

@@ -1,4 +1,4 @@
-//! The controllers as a process beside an API server, driven through the API.
+//! The controllers and the API server as processes, driven by API requests.
 
 #[path = "../support/mod.rs"]
 mod support;

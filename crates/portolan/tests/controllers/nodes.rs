@@ -1,4 +1,4 @@
-//! A Node that stops renewing its Lease leaves traffic, and comes back.
+//! Removal of a Node without heartbeats from traffic, and its return.
 
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ fn taints(node: Option<&Value>) -> Vec<String> {
     taints.into_iter().flatten().map(name).collect()
 }
 
-/// Two Nodes with a Lease each, and a ready Pod on the first.
+/// Starts a cluster of two Nodes with Leases, and a ready Pod on the first.
 fn cluster() -> Driver {
     let cluster = Driver::start(&["--node-monitor-period=200ms", "--node-monitor-grace-period=4s"]);
     for name in ["a", "b"] {
@@ -49,7 +49,7 @@ fn cluster() -> Driver {
 }
 
 #[test]
-fn a_silent_node_leaves_traffic_until_it_is_heard_again() {
+fn node_without_heartbeats_is_out_of_traffic_until_the_next_one() {
     let cluster = cluster();
     let mut number = 0;
     let mut renew = |names: &[&str]| {
@@ -59,8 +59,8 @@ fn a_silent_node_leaves_traffic_until_it_is_heard_again() {
         }
     };
     let node = || cluster.get("/api/v1/nodes/a");
-    // Each look renews the other Node's Lease, so that only one falls silent.
-    crate::support::wait_for("a Node that is unknown", || {
+    // Each check renews the Lease of the other Node, so that only one expires.
+    crate::support::wait_for("a Node with unknown state", || {
         renew(&["b"]);
         condition(node().as_ref(), "Ready") == "Unknown"
     });
@@ -68,7 +68,7 @@ fn a_silent_node_leaves_traffic_until_it_is_heard_again() {
         "node.kubernetes.io/unreachable:NoSchedule",
         "node.kubernetes.io/unreachable:NoExecute",
     ];
-    crate::support::wait_for("its taints", || {
+    crate::support::wait_for("the taints of the Node", || {
         renew(&["b"]);
         taints(node().as_ref()) == unreachable
     });

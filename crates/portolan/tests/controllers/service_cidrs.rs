@@ -1,4 +1,4 @@
-//! ServiceCIDRs are held while cluster IPs depend on them.
+//! Deletion of ServiceCIDRs with and without allocated cluster IPs.
 
 use serde_json::{Value, json};
 
@@ -8,26 +8,26 @@ const CIDRS: &str = "/apis/networking.k8s.io/v1/servicecidrs";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const FINALIZER: &str = "networking.k8s.io/service-cidr-finalizer";
 
-fn is_held(cidr: Option<&Value>) -> bool {
+fn has_finalizer(cidr: Option<&Value>) -> bool {
     cidr.is_some_and(|cidr| cidr["metadata"]["finalizers"] == json!([FINALIZER]))
 }
 
 #[test]
-fn a_range_in_use_stays_until_its_last_address_is_given_up() {
+fn range_in_use_is_deleted_after_its_last_address() {
     let cluster = Driver::start(&[]);
     let cidr = json!({"apiVersion": "networking.k8s.io/v1", "kind": "ServiceCIDR",
                       "metadata": {"name": "more"}, "spec": {"cidrs": ["10.200.0.0/24"]}});
     cluster.create(CIDRS, &cidr);
     let path = format!("{CIDRS}/more");
     cluster.wait_until("a ready range", &path, |cidr| {
-        is_held(cidr) && condition(cidr, "Ready") == "True"
+        has_finalizer(cidr) && condition(cidr, "Ready") == "True"
     });
-    cluster.wait_until("the default range", &format!("{CIDRS}/kubernetes"), is_held);
+    cluster.wait_until("the default range", &format!("{CIDRS}/kubernetes"), has_finalizer);
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
                          "spec": {"clusterIP": "10.200.0.7", "ports": [{"port": 80}]}});
     cluster.create(SERVICES, &service);
     cluster.delete(&path, &json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
-    cluster.wait_until("a range that waits", &path, |cidr| {
+    cluster.wait_until("a terminating range", &path, |cidr| {
         condition(cidr, "Ready") == "False"
     });
     let waiting = cluster.get(&path).expect("the range");
@@ -36,5 +36,5 @@ fn a_range_in_use_stays_until_its_last_address_is_given_up() {
         &format!("{SERVICES}/a"),
         &json!({"kind": "DeleteOptions", "apiVersion": "v1"}),
     );
-    cluster.wait_until("the end of the range", &path, |cidr| cidr.is_none());
+    cluster.wait_until("deletion of the range", &path, |cidr| cidr.is_none());
 }

@@ -1,4 +1,4 @@
-//! A machine of the testbed with a shell in it, in which one command follows another as for a person.
+//! Shell on a node of the testbed, for the commands of a guide.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -6,12 +6,12 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use testbed::{Cluster, Member, skip_inside};
 
-/// Lines of what the machine's programs say beside that are shown when something went wrong.
+/// Lines of the logs that are printed after a failure.
 const LOG_END_LINES: usize = 25;
-/// What tells the end of a block's output from the output.
+/// Line after the output of a block.
 const MARK: &str = "@@portolan-guide-block-ends";
 
-/// What commands on a machine need beside Portolan.
+/// Programs that the commands need, and an argument with which they exit.
 const PROGRAMS: [(&str, &str); 5] = [
     ("kubectl", "--help"),
     ("curl", "--version"),
@@ -20,7 +20,7 @@ const PROGRAMS: [(&str, &str); 5] = [
     ("nft", "--version"),
 ];
 
-/// Skips the test by name where a program is missing.
+/// Skips the test if a program is missing.
 pub fn need_programs() {
     for (program, argument) in PROGRAMS {
         let mut command = Command::new(program);
@@ -35,23 +35,23 @@ pub fn need_programs() {
     }
 }
 
-/// A shell on a machine. Its `/var/lib`, `/var/log` and `/tmp` are its own, and empty.
+/// Shell on a host, with empty `/var/lib`, `/var/log` and `/tmp` of its own.
 pub struct Machine {
     shell: Child,
     input: ChildStdin,
     output: BufReader<ChildStdout>,
 }
 
-/// What came of a block of commands.
-pub struct Answer {
-    /// What was printed, to both outputs.
+/// Result of a block of commands.
+pub struct Outcome {
+    /// Standard output and standard error.
     pub text: String,
-    /// Whether the last command succeeded.
+    /// Set if the last command succeeded.
     pub is_success: bool,
 }
 
 impl Machine {
-    /// A shell on each node of a cluster.
+    /// Starts a shell on each node of a cluster.
     pub fn all(cluster: &Cluster) -> Vec<Self> {
         let addresses: Vec<String> = cluster
             .nodes()
@@ -63,19 +63,19 @@ impl Machine {
             .collect()
     }
 
-    /// Runs commands that are to succeed; what they print.
+    /// Runs commands that must succeed, and returns their output.
     pub fn must(&mut self, commands: &str) -> String {
-        let answer = self.run(commands);
+        let outcome = self.run(commands);
         assert!(
-            answer.is_success,
-            "{commands}\nfailed, and said:\n{}\n{}",
-            answer.text,
+            outcome.is_success,
+            "{commands}\nfailed:\n{}\n{}",
+            outcome.text,
             self.log_end()
         );
-        answer.text.trim().to_owned()
+        outcome.text.trim().to_owned()
     }
 
-    /// A shell on a member; the addresses of all machines are in `FIRST` and `SECOND`, its own in `ADDRESS`.
+    /// Starts a shell on a member. `FIRST` and `SECOND` contain the addresses of all hosts, `ADDRESS` that of this one.
     pub fn start(member: &Member, addresses: &[String]) -> Self {
         let program = Path::new(env!("CARGO_BIN_EXE_portolan"));
         let directory = program.parent().expect("a directory");
@@ -103,28 +103,28 @@ impl Machine {
         let input = shell.stdin.take().expect("a pipe");
         let output = BufReader::new(shell.stdout.take().expect("a pipe"));
         let mut machine = Self { shell, input, output };
-        let begin = format!(
+        let setup = format!(
             "exec 2>&1\nfor place in /var/lib /var/log /tmp; do mount -t tmpfs tmpfs $place || exit; done\n\
              hostname {} && cd /tmp",
             member.plan.name
         );
-        let answer = machine.run(&begin);
-        assert!(answer.is_success, "{}", answer.text);
+        let outcome = machine.run(&setup);
+        assert!(outcome.is_success, "{}", outcome.text);
         machine
     }
 
-    /// Runs commands, as if they were typed.
-    pub fn run(&mut self, commands: &str) -> Answer {
-        writeln!(self.input, "{commands}\necho \"{MARK} $?\"").expect("a shell that listens");
+    /// Runs commands.
+    pub fn run(&mut self, commands: &str) -> Outcome {
+        writeln!(self.input, "{commands}\necho \"{MARK} $?\"").expect("input of the shell");
         let mut text = String::new();
         loop {
             let mut line = String::new();
-            let read = self.output.read_line(&mut line).expect("a shell that answers");
-            assert!(read > 0, "the shell has ended:\n{text}");
-            // What comes before may end without a new line.
+            let read = self.output.read_line(&mut line).expect("output of the shell");
+            assert!(read > 0, "shell exited:\n{text}");
+            // The output before the mark may have no line feed at its end.
             if let Some((before, status)) = line.split_once(MARK) {
                 text.push_str(before);
-                return Answer {
+                return Outcome {
                     text,
                     is_success: status.trim() == "0",
                 };
@@ -133,18 +133,18 @@ impl Machine {
         }
     }
 
-    /// The last lines of what `portolan` has said.
+    /// Returns the last lines of the logs of `portolan`.
     pub fn log_end(&mut self) -> String {
         self.run(&format!("tail -n {LOG_END_LINES} /var/log/portolan*.log"))
             .text
     }
 
-    /// Ends what the shell has started last, and the shell. What is left ends with the enclosure.
+    /// Kills `portolan` and the shell. Other processes end with the namespaces of the test.
     pub fn end(&mut self) {
         self.run("kill -9 $(cat /var/lib/portolan/up.lock 2>/dev/null) 2>/dev/null; true");
         self.shell
             .kill()
             .and_then(|()| self.shell.wait())
-            .expect("a shell that ends");
+            .expect("a killed shell");
     }
 }

@@ -1,4 +1,4 @@
-//! What the integration tests share: Portolan's components as processes on loopback.
+//! Components of Portolan as processes on loopback, for integration tests.
 
 #![allow(dead_code, reason = "each test program uses its own part of this")]
 
@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 
 use testbed::EtcdServer;
 
-/// How long a component may take to come up on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
-/// The token of the tests' user.
+/// Time for a component to start on a busy host.
+const START_TIMEOUT: Duration = Duration::from_secs(60);
+/// Token of the test user.
 pub const TOKEN: &str = "test-token";
 
-/// A process that ends with this value.
+/// Process that is killed when the value is dropped.
 pub struct Component(Child);
 
 impl From<Child> for Component {
@@ -26,12 +26,11 @@ impl From<Child> for Component {
 }
 
 impl Component {
-    /// Asks the process to end, and waits until it has.
-    pub fn end(mut self) -> std::process::ExitStatus {
+    /// Sends SIGTERM and waits for the exit.
+    pub fn stop(mut self) -> std::process::ExitStatus {
         let id = rustix::process::Pid::from_child(&self.0);
-        rustix::process::kill_process(id, rustix::process::Signal::TERM)
-            .expect("a process that can be asked");
-        self.0.wait().expect("a process that ends")
+        rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal to the process");
+        self.0.wait().expect("an exit status")
     }
 }
 
@@ -40,21 +39,21 @@ impl Drop for Component {
         self.0
             .kill()
             .and_then(|()| self.0.wait())
-            .expect("a component that can be ended");
+            .expect("a killed component");
     }
 }
 
-/// An API server on loopback, started as the recordings were made.
+/// API server on loopback, with the flags of the recordings.
 pub struct Api {
-    /// Its files.
+    /// Directory of its files.
     pub directory: tempfile::TempDir,
-    /// Its URL.
+    /// URL of the server.
     pub server: String,
-    /// Where it listens.
+    /// Listen address.
     pub address: SocketAddr,
-    /// Where the data are, if not in its directory.
+    /// URLs of etcd; the data are in the directory otherwise.
     etcd_urls: Option<String>,
-    /// Where its log goes, if not to where the test's does.
+    /// File of the log; standard error otherwise.
     log: Option<PathBuf>,
     process: Option<Component>,
 }
@@ -65,22 +64,22 @@ impl Api {
         Self::start_in(tempfile::tempdir().expect("a temporary directory"))
     }
 
-    /// Starts the server on a directory of the test's choice.
+    /// Starts the server on an existing directory.
     pub fn start_in(directory: tempfile::TempDir) -> Self {
         Self::start_on(directory, None, None)
     }
 
-    /// As [`Api::start_in`], with its log in a file.
+    /// As [`Api::start_in`], with the log in a file.
     pub fn start_logging(directory: tempfile::TempDir, log: &Path) -> Self {
         Self::start_on(directory, None, Some(log.to_owned()))
     }
 
-    /// Starts the server with its data in etcd.
+    /// Starts the server with data in etcd.
     pub fn start_on_etcd(etcd: &EtcdServer) -> Self {
         Self::start_on_members(&[etcd.url()])
     }
 
-    /// Starts the server with its data in an etcd cluster with members at these URLs.
+    /// Starts the server with data in an etcd cluster, by the URLs of its members.
     pub fn start_on_members(urls: &[String]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         Self::start_on(directory, Some(urls.join(",")), None)
@@ -102,12 +101,12 @@ impl Api {
         api
     }
 
-    /// Ends the server as a crash would.
+    /// Kills the server.
     pub fn kill(&mut self) {
         self.process = None;
     }
 
-    /// Starts the server, after it was killed, on what is left.
+    /// Starts the server, also after [`Api::kill`].
     pub fn run(&mut self) {
         let path = |name: &str| self.directory.path().join(name).display().to_string();
         let mut arguments = vec![
@@ -122,27 +121,28 @@ impl Api {
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let log = self.log.as_ref().map(|log| {
             let file = fs::OpenOptions::new().create(true).append(true).open(log);
-            Stdio::from(file.expect("a file for the log"))
+            Stdio::from(file.expect("a log file"))
         });
         self.process = Some(portolan_logging(&arguments, log.unwrap_or_else(Stdio::inherit)));
         wait_for("the API server", || TcpStream::connect(self.address).is_ok());
         wait_for("the admin kubeconfig", || self.kubeconfig().exists());
     }
 
-    /// Memory that the server has resident now.
+    /// Returns the resident memory of the server in KiB.
     pub fn resident_kib(&self) -> u64 {
         self.kib("VmRSS:")
     }
 
-    /// The most memory that the server has had resident.
+    /// Returns the peak of the resident memory in KiB.
     pub fn peak_kib(&self) -> u64 {
         self.kib("VmHWM:")
     }
 
-    /// A line of the process's status.
+    /// Returns a line of proc_pid_status(5) in KiB.
     fn kib(&self, name: &str) -> u64 {
-        let process = &self.process.as_ref().expect("a server that runs").0;
-        let status = fs::read_to_string(format!("/proc/{}/status", process.id())).expect("its status");
+        let process = &self.process.as_ref().expect("a running server").0;
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", process.id())).expect("the status of the process");
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         let number = line.and_then(|line| line.split_whitespace().next());
         number
@@ -150,20 +150,20 @@ impl Api {
             .expect("a number of KiB")
     }
 
-    /// The admin kubeconfig.
+    /// Path of the administrator's kubeconfig.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("admin.conf")
     }
 }
 
-/// The binary under test: the one of this build, or another build's that `PORTOLAN_UNDER_TEST` names, to see that a test fails
-/// with it.
+/// Returns the path of the binary under test. The environment variable `PORTOLAN_UNDER_TEST` selects another build, for
+/// example to check that a test fails with it.
 pub fn program() -> PathBuf {
     std::env::var_os("PORTOLAN_UNDER_TEST")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
 }
 
-/// Starts Portolan with these arguments.
+/// Starts the binary under test with arguments.
 pub fn portolan(arguments: &[&str]) -> Component {
     portolan_logging(arguments, Stdio::inherit())
 }
@@ -176,22 +176,22 @@ fn portolan_logging(arguments: &[&str], log: Stdio) -> Component {
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log);
-    Component(command.spawn().expect("the binary under test starts"))
+    Component(command.spawn().expect("the binary under test"))
 }
 
-/// Waits until something holds.
-pub fn wait_for(what: &str, mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits until a condition holds. `subject` names it in the failure.
+pub fn wait_for(subject: &str, mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + START_TIMEOUT;
     while !holds() {
         assert!(
             Instant::now() < deadline,
-            "{what} is not there after {PATIENCE:?}"
+            "expected {subject} within {START_TIMEOUT:?}"
         );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
 
-/// A port that nobody listens on now.
+/// Returns a free TCP port.
 pub fn free_tcp_port() -> u16 {
     TcpListener::bind("127.0.0.1:0")
         .and_then(|l| l.local_addr())
@@ -199,25 +199,25 @@ pub fn free_tcp_port() -> u16 {
         .port()
 }
 
-/// A port that is free for UDP and TCP.
+/// Returns a port that is free for UDP and TCP.
 pub fn free_dns_port() -> u16 {
     loop {
         let udp = UdpSocket::bind("127.0.0.1:0").expect("a free port");
-        let port = udp.local_addr().expect("bound").port();
+        let port = udp.local_addr().expect("a bound address").port();
         if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
 }
 
-/// A file of the recorded conformance cases.
+/// Returns the path of a file with recorded conformance cases.
 pub fn conformance(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../../conformance")
         .join(name)
 }
 
-/// Whether a program can be started; says by the test's name that it is skipped if not.
+/// Returns true if a program is installed; otherwise prints that the test is skipped.
 pub fn has(test: &str, program: &str, argument: &str) -> bool {
     if !is_installed(program, argument) {
         println!("skipped: {test}: {program} is not installed");
@@ -226,7 +226,7 @@ pub fn has(test: &str, program: &str, argument: &str) -> bool {
     true
 }
 
-/// Whether a program can be started.
+/// Returns true if a program can be started.
 pub fn is_installed(program: &str, argument: &str) -> bool {
     let found = Command::new(program)
         .arg(argument)
@@ -236,7 +236,7 @@ pub fn is_installed(program: &str, argument: &str) -> bool {
     found.is_ok_and(|status| status.success())
 }
 
-/// An etcd of the test's own, and the directory that it is in. `None`, said by the test's name, if it is not installed.
+/// Starts etcd in a temporary directory. Returns `None` and prints that the test is skipped if etcd is not installed.
 pub fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
     if !EtcdServer::is_installed() {
         println!("skipped: {test}: etcd is not installed");
@@ -247,23 +247,19 @@ pub fn etcd(test: &str) -> Option<(EtcdServer, tempfile::TempDir)> {
     Some((server, directory))
 }
 
-/// Runs a conformance runner and compares the cases that fail with the list of those that are known to:
-/// a case that fails anew is a fault, one that passes now leaves the list.
+/// Runs a conformance runner and compares the failed cases with the list of known failures. The test fails for a new
+/// failure, and for a known failure that passes.
 pub fn run_conformance(runner: &mut Command, results: &Path, known: &str) {
-    let output = runner
-        .arg("--json")
-        .arg(results)
-        .output()
-        .expect("python3 starts");
+    let output = runner.arg("--json").arg(results).output().expect("python3");
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
-    let json = fs::read(results).unwrap_or_else(|e| panic!("the runner wrote no results ({e}):\n{text}"));
+    let json = fs::read(results).unwrap_or_else(|e| panic!("no results of the runner ({e}):\n{text}"));
     let results: std::collections::BTreeMap<String, bool> =
-        serde_json::from_slice(&json).expect("results are a map from case to outcome");
-    assert!(!results.is_empty(), "no case was run:\n{text}");
+        serde_json::from_slice(&json).expect("a map from case to outcome");
+    assert!(!results.is_empty(), "no results:\n{text}");
     let failed: BTreeSet<&str> = results
         .iter()
         .filter(|(_, ok)| !**ok)
@@ -276,13 +272,13 @@ pub fn run_conformance(runner: &mut Command, results: &Path, known: &str) {
         .collect();
     println!("{} of {} cases pass", results.len() - failed.len(), results.len());
     let new: Vec<_> = failed.difference(&known).collect();
-    assert!(new.is_empty(), "cases fail that did not: {new:#?}\n{text}");
-    let mended: Vec<_> = known
+    assert!(new.is_empty(), "new failures: {new:#?}\n{text}");
+    let fixed: Vec<_> = known
         .difference(&failed)
         .filter(|id| results.contains_key(**id))
         .collect();
     assert!(
-        mended.is_empty(),
-        "cases pass that are listed as failing; take them off the list: {mended:#?}"
+        fixed.is_empty(),
+        "known failures pass; remove them from the list: {fixed:#?}"
     );
 }
