@@ -12,7 +12,7 @@ use crate::access::flow_control::{Flow, FlowControl, Subject};
 use crate::failure::Failure;
 use crate::request::request_info::RequestInfo;
 use crate::request::route::Route;
-use crate::transport::connection::census::Source;
+use crate::transport::connection::source::Source;
 
 /// Admits or refuses requests.
 pub(crate) struct AccessFilter {

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 
 use crate::access::flow_control::Rates;
 use crate::failure::Failure;
-use crate::transport::connection::census::Source;
+use crate::transport::connection::source::Source;
 use service_accounts::{Rejection, ServiceAccounts};
 
 /// Log lines about rejected bootstrap tokens, for each client address and second.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use super::census::Source;
+use super::source::Source;
 
 /// Connection that a newer one may displace until its client is authenticated.
 #[derive(Debug, Default)]

@@ -2,12 +2,13 @@
 
 mod activity;
 pub(crate) mod background_threads;
-pub(crate) mod census;
 mod displacement;
 pub(super) mod limits;
 pub(crate) mod node_connections;
 pub(crate) mod open_connections;
 mod poll_budget;
+pub(crate) mod source;
+mod stage_counts;
 mod streams;
 mod write_buffer;
 

@@ -1,4 +1,4 @@
-//! Registry of open connections: their stage in the census, and metrics.
+//! Registry of open connections: their stages, displacement and metrics.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -7,9 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use telemetry::{MetricType, MetricsText};
 
 use super::activity::IdleReason;
-use super::census::{Census, Source, Stage};
 use super::displacement::{Displaceable, DisplacementQueue};
 use super::node_connections::{NodeConnections, Registration};
+use super::source::Source;
+use super::stage_counts::{Stage, StageCounts};
 use crate::access::authentication::Identity;
 use crate::limited_pool::Exceeded;
 use crate::transport::long_running::Revocation;
@@ -25,7 +26,7 @@ pub(crate) struct Connections {
 /// State of the open connections.
 #[derive(Debug)]
 struct OpenConnections {
-    census: Census,
+    counts: StageCounts,
     handshakes: DisplacementQueue,
     unauthenticated: DisplacementQueue,
 }
@@ -88,7 +89,7 @@ impl Connections {
     pub(crate) fn new(per_address: u32) -> Connections {
         Connections {
             open: Mutex::new(OpenConnections {
-                census: Census::new(per_address),
+                counts: StageCounts::new(per_address),
                 handshakes: DisplacementQueue::default(),
                 unauthenticated: DisplacementQueue::default(),
             }),
@@ -106,9 +107,9 @@ impl Connections {
     pub(crate) fn accept(self: &Arc<Self>, peer: SocketAddr) -> Option<Handshaking> {
         let source = Source::from(peer.ip());
         let mut open = self.open();
-        if let Err(exceeded) = open.census.enter(source) {
+        if let Err(exceeded) = open.counts.enter(source) {
             self.count_refusal(exceeded.into());
-            // The new connection takes over the count of the oldest handshake, so the census does not change.
+            // The new connection takes over the count of the oldest handshake, so the counts do not change.
             if exceeded == Exceeded::Total || !open.handshakes.displace_oldest(source) {
                 return None;
             }
@@ -134,7 +135,7 @@ impl Connections {
         out.family(name, MetricType::Gauge, "Number of open connections, by stage.");
         let open = {
             let open = self.open();
-            Stage::ALL.map(|stage| (stage, open.census.open(stage)))
+            Stage::ALL.map(|stage| (stage, open.counts.open(stage)))
         };
         for (stage, count) in open {
             out.sample(name, &format!("stage=\"{}\"", stage.name()), count);
@@ -159,7 +160,7 @@ impl Connections {
 /// Connection in its TLS handshake.
 pub(crate) struct Handshaking(CountedConnection);
 
-/// Connection in the census; dropping it removes the connection.
+/// Counted connection; dropping it ends the count.
 #[derive(Debug)]
 struct CountedConnection {
     connections: Arc<Connections>,
@@ -256,14 +257,14 @@ impl CountedConnection {
             Some(from) if from != to => from,
             _ => return Ok(()),
         };
-        if let Err(exceeded) = open.census.advance(self.source, from, to) {
+        if let Err(exceeded) = open.counts.advance(self.source, from, to) {
             let is_displacing =
                 to == Stage::Unauthenticated && open.displace_unauthenticated(self.source, exceeded);
             if !is_displacing {
                 return Err(exceeded);
             }
             self.connections.count_refusal(exceeded.into());
-            open.census.advance(self.source, from, to)?;
+            open.counts.advance(self.source, from, to)?;
         }
         self.stage.store(to as u8, Ordering::Relaxed);
         if let Some(queue) = open.displacement_queue(from) {
@@ -296,7 +297,7 @@ impl OpenConnections {
         let Some(from) = from.filter(|from| self.unauthenticated.displace_oldest(*from)) else {
             return false;
         };
-        self.census.leave(from, Stage::Unauthenticated);
+        self.counts.leave(from, Stage::Unauthenticated);
         true
     }
 }
@@ -312,7 +313,7 @@ impl Drop for CountedConnection {
             }
             queue.remove(self.source, &self.displaceable);
         }
-        open.census.leave(self.source, stage);
+        open.counts.leave(self.source, stage);
     }
 }
 

@@ -4,8 +4,7 @@
 //! in small pools. Clients without credentials can fill those without harm: a client with a certificate passes only the pool
 //! of handshakes, and its next pool has a limit of its own.
 
-use std::net::{IpAddr, Ipv6Addr};
-
+use super::source::Source;
 use crate::limited_pool::{Bounds, Claim, Exceeded, LimitedPool};
 
 /// Open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of people.
@@ -23,19 +22,6 @@ const WITH_TOKEN_MAX: u32 = 8_000;
 /// Divisors of `--max-connections-per-address` for connections in their handshake, and without credentials.
 const HANDSHAKES_DIVISOR: u32 = 16;
 const UNAUTHENTICATED_DIVISOR: u32 = 4;
-
-/// Source of a connection: an IPv4 address, or the /64 prefix of an IPv6 address.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Source(IpAddr);
-
-impl From<IpAddr> for Source {
-    fn from(address: IpAddr) -> Source {
-        Source(match address.to_canonical() {
-            IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & (!0 << 64))),
-            address => address,
-        })
-    }
-}
 
 /// Stage of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,13 +61,13 @@ impl Stage {
 
 /// Open connections, by stage and source.
 #[derive(Debug)]
-pub(super) struct Census {
+pub(super) struct StageCounts {
     stages: [LimitedPool<Source>; Stage::ALL.len()],
 }
 
-impl Census {
-    /// Empty census with a limit for each address; 0 is no limit.
-    pub(super) fn new(per_address: u32) -> Census {
+impl StageCounts {
+    /// Empty counts with a limit for each address; 0 is no limit.
+    pub(super) fn new(per_address: u32) -> StageCounts {
         let share = |divisor: u32| match per_address {
             0 => u32::MAX,
             limit => limit.div_ceil(divisor),
@@ -94,7 +80,7 @@ impl Census {
                 per_reserved_holder: per_address,
             })
         };
-        Census {
+        StageCounts {
             stages: Stage::ALL.map(|stage| match stage {
                 Stage::Handshake => pool(HANDSHAKES_MAX, share(HANDSHAKES_DIVISOR)),
                 Stage::Unauthenticated => pool(UNAUTHENTICATED_MAX, share(UNAUTHENTICATED_DIVISOR)),

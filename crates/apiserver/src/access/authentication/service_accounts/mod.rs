@@ -23,7 +23,7 @@ use sha2::{Digest as _, Sha256};
 use store::Store;
 
 use super::identity::{AUTHENTICATED, CREDENTIAL_ID, Identity, SERVICE_ACCOUNTS};
-use crate::transport::connection::census::Source;
+use crate::transport::connection::source::Source;
 use claims::{Claims, Reference};
 use keys::Keys;
 use signatures::{Signatures, Verified};

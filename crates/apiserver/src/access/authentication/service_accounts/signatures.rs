@@ -11,7 +11,7 @@ use std::time::Instant;
 use super::claims::Claims;
 use crate::access::authentication::Identity;
 use crate::access::flow_control::Rates;
-use crate::transport::connection::census::Source;
+use crate::transport::connection::source::Source;
 
 /// Tokens in one generation. Both generations together use about 10 MiB.
 const GENERATION_MAX: usize = 2_048;

@@ -28,9 +28,9 @@ fn new_connection_displaces_the_oldest_unauthenticated_one() {
     assert_eq!(displaced, [true, false, false, false]);
     // The displaced connection is not counted any more.
     drop(open);
-    assert_eq!(connections.open().census.open(Stage::Unauthenticated), 2);
+    assert_eq!(connections.open().counts.open(Stage::Unauthenticated), 2);
     drop((other, new));
-    assert_eq!(connections.open().census.open(Stage::Unauthenticated), 0);
+    assert_eq!(connections.open().counts.open(Stage::Unauthenticated), 0);
 }
 
 #[test]
@@ -42,9 +42,9 @@ fn unauthenticated_connections_displace_none_with_a_token() {
     assert!(!is_displaced(&with_token));
     // A displaced connection cannot authenticate any more.
     unauthenticated[0].authenticate();
-    assert_eq!(connections.open().census.open(Stage::WithToken), 1);
+    assert_eq!(connections.open().counts.open(Stage::WithToken), 1);
     unauthenticated[19].authenticate();
-    assert_eq!(connections.open().census.open(Stage::WithToken), 2);
+    assert_eq!(connections.open().counts.open(Stage::WithToken), 2);
 }
 
 #[test]
