@@ -40,21 +40,21 @@ impl CapabilityBits {
     /// [`UnknownCapability`] for a name that Linux does not have.
     pub fn of(capabilities: &Capabilities) -> Result<Self, UnknownCapability> {
         let is_all = |name: &String| name.eq_ignore_ascii_case("ALL");
-        let mut kept = 0;
+        let mut bits = 0;
         if capabilities.add.iter().any(is_all) {
-            kept = u64::MAX;
+            bits = u64::MAX;
         } else if !capabilities.drop.iter().any(is_all) {
             for name in CAPABILITIES_DEFAULT.split_whitespace() {
-                kept |= bit(name)?;
+                bits |= bit(name)?;
             }
         }
         for name in capabilities.add.iter().filter(|name| !is_all(name)) {
-            kept |= bit(name)?;
+            bits |= bit(name)?;
         }
         for name in capabilities.drop.iter().filter(|name| !is_all(name)) {
-            kept &= !bit(name)?;
+            bits &= !bit(name)?;
         }
-        Ok(Self(kept))
+        Ok(Self(bits))
     }
 
     /// True if the set contains the capability, whose name has no prefix `CAP_`.
@@ -66,8 +66,8 @@ impl CapabilityBits {
 fn bit(name: &str) -> Result<u64, UnknownCapability> {
     let upper = name.to_ascii_uppercase();
     let bare = upper.strip_prefix("CAP_").unwrap_or(&upper);
-    let place = CAPABILITIES.split_whitespace().position(|known| known == bare);
-    place.map(|place| 1 << place).ok_or_else(|| UnknownCapability {
+    let number = CAPABILITIES.split_whitespace().position(|known| known == bare);
+    number.map(|number| 1 << number).ok_or_else(|| UnknownCapability {
         name: name.to_owned(),
     })
 }

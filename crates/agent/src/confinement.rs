@@ -113,23 +113,13 @@ pub fn confinement(
 ) -> Result<Confinement, ConfinementError> {
     let (of_pod, own) = (&pod.spec.security_context, &container.security_context);
     let is_privileged = own.privileged == Some(true);
-    let named_user = own.run_as_user.or(of_pod.run_as_user);
-    let own_user = match image_user {
-        ImageUser::Unprivileged(user) if !is_privileged && named_user.is_none() => Some(user),
-        _ => None,
-    };
-    let user = named_user.or(own_user);
-    let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
-    let is_root = user.map_or(image_user != ImageUser::Only, |user| user == 0);
-    if must_not_be_root && is_root {
-        return Err(ConfinementError::Root);
-    }
+    let (user, group) = user_and_group(of_pod, own, image_user)?;
     let mounts = container.volume_mounts.iter();
     let mounts = mounts.map(|mount| mount_of(mount, pod, volumes, environment, users));
-    let bits = match &own.capabilities {
-        _ if is_privileged => CapabilityBits::ALL,
-        Some(capabilities) => CapabilityBits::of(capabilities)?,
-        None => CapabilityBits::of(&Capabilities::default())?,
+    let capabilities = match &own.capabilities {
+        _ if is_privileged => None,
+        Some(capabilities) => Some(CapabilityBits::of(capabilities)?.0),
+        None => Some(CapabilityBits::of(&Capabilities::default())?.0),
     };
     let is_proc_unmasked = own.proc_mount.as_deref() == Some("Unmasked");
     match users {
@@ -140,20 +130,15 @@ pub fn confinement(
     }
     let profile = own.seccomp_profile.as_ref();
     let profile = profile.or(of_pod.seccomp_profile.as_ref());
+    let supplemental_groups = of_pod.supplemental_groups.iter().copied();
     Ok(Confinement {
         mounts: mounts.collect::<Result<_, _>>()?,
         staging: PathBuf::new(),
         has_read_only_root: own.read_only_root_filesystem == Some(true),
         user,
-        // The user of an image has a group of the same number.
-        group: own.run_as_group.or(of_pod.run_as_group).or(own_user),
-        groups: of_pod
-            .supplemental_groups
-            .iter()
-            .copied()
-            .chain(of_pod.fs_group)
-            .collect(),
-        capabilities: (!is_privileged).then_some(bits.0),
+        group,
+        groups: supplemental_groups.chain(of_pod.fs_group).collect(),
+        capabilities,
         // The API's default is `true`. Here a Pod must set it explicitly for set-user-ID programs to work.
         has_no_new_privileges: !is_privileged && own.allow_privilege_escalation != Some(true),
         cgroups: Vec::new(),
@@ -162,6 +147,28 @@ pub fn confinement(
         has_unmasked_proc: is_privileged || is_proc_unmasked,
         users: users.map(|users| users.ids),
     })
+}
+
+/// User and group of a container. The container takes precedence over its Pod, and the Pod over the image.
+fn user_and_group(
+    of_pod: &PodSecurityContext,
+    own: &SecurityContext,
+    image_user: ImageUser,
+) -> Result<(Option<u32>, Option<u32>), ConfinementError> {
+    let named_user = own.run_as_user.or(of_pod.run_as_user);
+    let user_of_image = match image_user {
+        ImageUser::Unprivileged(user) if own.privileged != Some(true) && named_user.is_none() => Some(user),
+        _ => None,
+    };
+    let user = named_user.or(user_of_image);
+    let must_not_be_root = own.run_as_non_root.or(of_pod.run_as_non_root) == Some(true);
+    let is_root = user.map_or(image_user != ImageUser::OnlyMapped, |user| user == 0);
+    if must_not_be_root && is_root {
+        return Err(ConfinementError::Root);
+    }
+    // The user of an image has a group of the same number.
+    let group = own.run_as_group.or(of_pod.run_as_group).or(user_of_image);
+    Ok((user, group))
 }
 
 /// Checks that the user namespace has all users and groups.

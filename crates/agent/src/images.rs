@@ -38,7 +38,7 @@ pub enum Entrypoint {
 /// Error of an image that is not in the table. The message goes into the container's status.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "image {image:?} is not known here: there is no registry behind this node. \
+    "image {image:?} is not in the image table, and this node has no registry. \
      Add a line `{name}: [program, argument, …]` under `images:` in the agent's image table (--image-table FILE), \
      or use {ECHO_IMAGE}"
 )]
@@ -56,7 +56,7 @@ pub enum ImageUser {
     /// Unprivileged user.
     Unprivileged(u32),
     /// The only user in the agent's user namespace, which has ID 0 there.
-    Only,
+    OnlyMapped,
 }
 
 /// User of the built-in image.
@@ -68,7 +68,7 @@ impl Entrypoint {
     pub fn user(&self, is_in_host_network: bool) -> ImageUser {
         match self {
             Self::Echo if !is_in_host_network && is_mapped(ECHO_USER) => ImageUser::Unprivileged(ECHO_USER),
-            Self::Echo if !is_mapped(ECHO_USER) => ImageUser::Only,
+            Self::Echo if !is_mapped(ECHO_USER) => ImageUser::OnlyMapped,
             _ => ImageUser::Root,
         }
     }

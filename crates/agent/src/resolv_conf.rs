@@ -36,6 +36,14 @@ pub struct ResolvConf {
 
 impl ResolvConf {
     /// Parses a resolv.conf(5). Of several `search` lines the last counts; unknown lines are skipped.
+    ///
+    /// ```
+    /// use agent::resolv_conf::ResolvConf;
+    ///
+    /// let conf = ResolvConf::parse("search example.com\nnameserver 192.0.2.1\n# a comment\n");
+    /// assert_eq!(conf.searches, ["example.com"]);
+    /// assert_eq!(conf.nameservers, ["192.0.2.1"]);
+    /// ```
     pub fn parse(text: &str) -> Self {
         let mut conf = Self::default();
         for line in text.lines() {

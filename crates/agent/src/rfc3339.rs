@@ -5,11 +5,17 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serializer};
 
 /// Serializes a timestamp.
+///
+/// # Errors
+/// Errors of the serializer.
 pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(time)
 }
 
-/// Parses a timestamp.
+/// Deserializes a timestamp.
+///
+/// # Errors
+/// Errors of the deserializer, and for text that is no timestamp.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     String::deserialize(deserializer)?
         .parse()

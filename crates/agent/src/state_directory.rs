@@ -230,11 +230,11 @@ impl PodDirectory {
     pub fn prepare_log(&self, container: &str, run: u32) -> Result<PathBuf, StateError> {
         let logs = self.logs(container);
         create_private(&logs)?;
-        let kept = [run, run.saturating_sub(1)].map(|run| format!("{run}.log"));
+        let retained = [run, run.saturating_sub(1)].map(|run| format!("{run}.log"));
         for entry in fs::read_dir(&logs).map_err(|source| file_error(&logs, source))? {
             let entry = entry.map_err(|source| file_error(&logs, source))?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if !kept.iter().any(|kept| name.starts_with(kept.as_str())) {
+            if !retained.iter().any(|log| name.starts_with(log.as_str())) {
                 fs::remove_file(entry.path()).map_err(|source| file_error(&entry.path(), source))?;
             }
         }

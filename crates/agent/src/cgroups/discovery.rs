@@ -16,6 +16,10 @@ pub(super) struct Mounted {
     pub(super) controllers: Option<Vec<String>>,
 }
 
+/// Finds the hierarchies with the needed controllers, version 2 first, and creates the group of all Pods.
+///
+/// # Errors
+/// [`CgroupError`] if no hierarchy can be used.
 pub(super) fn open() -> Result<Cgroups, CgroupError> {
     let read = |path: &str| {
         fs::read_to_string(path).map_err(|source| CgroupError::File {

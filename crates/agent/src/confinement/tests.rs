@@ -165,7 +165,7 @@ fn image_user_applies_unless_pod_names_one() {
     );
     assert_eq!(with(json!({"runAsUser": 7}), unprivileged), Ok((Some(7), None)));
     assert_eq!(with(json!({"runAsUser": 0}), unprivileged), Ok((Some(0), None)));
-    assert_eq!(with(must_not_be_root(), ImageUser::Only), Ok((None, None)));
+    assert_eq!(with(must_not_be_root(), ImageUser::OnlyMapped), Ok((None, None)));
     assert_eq!(
         with(must_not_be_root(), ImageUser::Root),
         Err(ConfinementError::Root)

@@ -113,18 +113,22 @@ impl TrackedContainer {
         }
     }
 
+    /// True if the container terminated with exit code 0 and does not restart.
     pub(super) fn has_succeeded(&self) -> bool {
         matches!(&self.state, State::Terminated(terminated) if terminated.exit_code == 0)
     }
 
+    /// True if the container terminated and does not restart.
     pub(super) fn is_terminated(&self) -> bool {
         matches!(self.state, State::Terminated(_))
     }
 
+    /// True if the container has started at least once.
     pub(super) fn has_started(&self) -> bool {
         self.last.is_some() || self.restarts > 0 || !matches!(self.state, State::Waiting { .. })
     }
 
+    /// Time of the next start.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match &self.state {
             State::Waiting { due, .. } => Some(*due),
@@ -139,6 +143,7 @@ impl TrackedContainer {
             .is_some_and(|due| due <= now || due.duration_since(now) > BACK_OFF_MAX)
     }
 
+    /// Waits for a start at `due`.
     pub(super) fn wait(&mut self, reason: &'static str, message: String, due: Timestamp) {
         self.state = State::Waiting { reason, message, due };
         (self.is_started, self.is_ready) = (false, false);

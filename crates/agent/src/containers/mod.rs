@@ -210,32 +210,16 @@ impl Containers {
 
     /// Phase of the Pod.
     pub fn phase(&self) -> Phase {
-        if self.is_complete() && self.is_any_running() {
+        let is_running = self.is_any_running();
+        match (self.has_init_failed(), self.is_complete()) {
             // Sidecars still terminate.
-            return if self.has_init_failed() {
-                Phase::Pending
-            } else {
-                Phase::Running
-            };
-        }
-        if self.has_init_failed() {
-            return Phase::Failed;
-        }
-        if self.is_complete() {
-            let has_succeeded = self.main.iter().all(TrackedContainer::has_succeeded);
-            return if has_succeeded {
-                Phase::Succeeded
-            } else {
-                Phase::Failed
-            };
-        }
-        if !self.is_initialized() {
-            return Phase::Pending;
-        }
-        if self.main.iter().all(TrackedContainer::has_started) {
-            Phase::Running
-        } else {
-            Phase::Pending
+            (true, _) if is_running => Phase::Pending,
+            (true, _) => Phase::Failed,
+            (false, true) if is_running => Phase::Running,
+            (false, true) if self.main.iter().all(TrackedContainer::has_succeeded) => Phase::Succeeded,
+            (false, true) => Phase::Failed,
+            (false, false) if self.is_started() => Phase::Running,
+            (false, false) => Phase::Pending,
         }
     }
 
@@ -261,6 +245,11 @@ impl Containers {
             .find(|container| container.name == name)
     }
 
+    /// True if all main containers have started.
+    fn is_started(&self) -> bool {
+        self.is_initialized() && self.main.iter().all(TrackedContainer::has_started)
+    }
+
     fn has_init_failed(&self) -> bool {
         let failed = |container: &TrackedContainer| {
             !container.is_restartable && container.is_terminated() && !container.has_succeeded()
@@ -271,7 +260,7 @@ impl Containers {
     /// Containers whose turn it is to start: during initialization the sidecars before the first incomplete init
     /// container and that container, afterwards all others.
     fn startable(&self) -> impl Iterator<Item = &TrackedContainer> {
-        let is_idle = self.is_complete() || self.is_terminating;
+        let is_finished = self.is_complete() || self.is_terminating;
         let current = self
             .init
             .iter()
@@ -285,6 +274,6 @@ impl Containers {
         let main: &[TrackedContainer] = if self.is_initialized() { &self.main } else { &[] };
         let init = self.init.iter().take(reached);
         let init = init.filter(move |container| container.is_restartable || !container.is_init_complete());
-        init.chain(main).filter(move |_| !is_idle)
+        init.chain(main).filter(move |_| !is_finished)
     }
 }

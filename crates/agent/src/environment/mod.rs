@@ -188,11 +188,11 @@ fn variables_from(from: &EnvFrom, sources: &Sources) -> Result<Variables, Enviro
 
 /// ConfigMaps and Secrets to which the environment of a container refers.
 pub fn referenced(container: &Container) -> impl Iterator<Item = (SourceKind, &str)> {
-    let whole = container.env_from.iter().flat_map(|from| {
+    let objects = container.env_from.iter().flat_map(|from| {
         let config_map = from.config_map_ref.iter().map(|r| (SourceKind::ConfigMap, r));
         config_map.chain(from.secret_ref.iter().map(|r| (SourceKind::Secret, r)))
     });
-    let single = container
+    let keys = container
         .env
         .iter()
         .filter_map(|v| v.value_from.as_ref())
@@ -200,8 +200,8 @@ pub fn referenced(container: &Container) -> impl Iterator<Item = (SourceKind, &s
             let config_map = from.config_map_key_ref.iter().map(|r| (SourceKind::ConfigMap, r));
             config_map.chain(from.secret_key_ref.iter().map(|r| (SourceKind::Secret, r)))
         });
-    whole
-        .chain(single)
+    objects
+        .chain(keys)
         .map(|(kind, reference)| (kind, reference.name.as_str()))
 }
 
@@ -246,10 +246,10 @@ fn key_value(
     reference: &KeyRef,
     sources: &Sources,
 ) -> Result<Option<String>, EnvironmentError> {
-    let found = sources
+    let value = sources
         .get(&(kind, reference.name.clone()))
         .and_then(|values| values.get(&reference.key));
-    match found {
+    match value {
         Some(value) => Ok(Some(value.clone())),
         None if reference.optional == Some(true) => Ok(None),
         None => Err(EnvironmentError::Key {

@@ -107,7 +107,7 @@ impl Position<'_> {
             )));
         }
         let kind: &Kind =
-            kind::find("", "v1", "pods").ok_or_else(|| self.invalid("there are no Pods".into()))?;
+            kind::find("", "v1", "pods").ok_or_else(|| self.invalid("the API has no kind Pod".into()))?;
         let decoded = api::decode::conform(document, kind).and_then(|decoded| decoded.strict(kind));
         let mut object = decoded.map_err(|error| self.invalid(error.to_string()))?;
         object["metadata"]["namespace"] = match text(child(&object, "metadata"), "namespace") {

@@ -178,7 +178,7 @@ pub fn node_addresses() -> Result<Vec<IpAddr>, RouteError> {
                 && uses_link
         })
     };
-    let mut found: Vec<(bool, IpAddr)> = node
+    let mut candidates: Vec<(bool, IpAddr)> = node
         .addresses()?
         .into_iter()
         .filter(|address| address.is_global() && links.contains(&address.link))
@@ -190,8 +190,13 @@ pub fn node_addresses() -> Result<Vec<IpAddr>, RouteError> {
         })
         .collect();
     // The sort is stable: among equals the order of the kernel stays, in which the primary address is first.
-    found.sort_by_key(|(elsewhere, _)| *elsewhere);
-    let first = |is_ipv4: bool| found.iter().map(|(_, ip)| *ip).find(|ip| ip.is_ipv4() == is_ipv4);
+    candidates.sort_by_key(|(is_elsewhere, _)| *is_elsewhere);
+    let first = |is_ipv4: bool| {
+        candidates
+            .iter()
+            .map(|(_, ip)| *ip)
+            .find(|ip| ip.is_ipv4() == is_ipv4)
+    };
     Ok(first(true).into_iter().chain(first(false)).collect())
 }
 

@@ -33,6 +33,7 @@ pub(super) async fn write_status(
         .map(drop)
 }
 
+/// Returns the status as a strategic merge patch. The transition times of a ready Node stay.
 pub(super) fn status(settings: &Settings, ips: &[IpAddr], was_ready: bool, now: Timestamp) -> Value {
     let now = whole_seconds(now);
     let condition = |kind: &str, is_true: bool, reason: &str, message: &str| {
@@ -96,6 +97,7 @@ pub fn capacity() -> Capacity {
     }
 }
 
+/// Architecture in the names of Kubernetes.
 pub(super) fn architecture() -> &'static str {
     match std::env::consts::ARCH {
         "x86_64" => "amd64",

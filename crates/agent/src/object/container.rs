@@ -11,7 +11,6 @@ use super::{ResourceFieldRef, Resources, RestartPolicy, SecurityContext, VolumeM
 /// A container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Container {
     pub name: String,
     pub image: String,
@@ -59,7 +58,6 @@ impl Container {
 /// Entry of `env`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct EnvVar {
     pub name: String,
     pub value: String,
@@ -69,7 +67,6 @@ pub struct EnvVar {
 /// `valueFrom` of an environment variable.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct EnvSource {
     pub field_ref: Option<FieldRef>,
     pub config_map_key_ref: Option<KeyRef>,
@@ -80,7 +77,6 @@ pub struct EnvSource {
 /// Field of the Pod as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct FieldRef {
     pub field_path: String,
 }
@@ -88,7 +84,6 @@ pub struct FieldRef {
 /// Key of a ConfigMap or Secret as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct KeyRef {
     pub name: String,
     pub key: String,
@@ -98,7 +93,6 @@ pub struct KeyRef {
 /// Entry of `envFrom`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct EnvFrom {
     pub prefix: String,
     pub config_map_ref: Option<KeyRef>,

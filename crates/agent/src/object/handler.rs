@@ -6,7 +6,6 @@ use serde::Deserialize;
 /// `lifecycle` of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Lifecycle {
     pub post_start: Option<LifecycleHandler>,
     pub pre_stop: Option<LifecycleHandler>,
@@ -15,7 +14,6 @@ pub struct Lifecycle {
 /// Lifecycle handler of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct LifecycleHandler {
     pub exec: Option<Exec>,
     pub http_get: Option<HttpGet>,
@@ -25,7 +23,6 @@ pub struct LifecycleHandler {
 /// `sleep` of a lifecycle handler.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Sleep {
     pub seconds: u64,
 }

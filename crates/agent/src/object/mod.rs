@@ -1,5 +1,7 @@
 //! Pod API as the agent reads it, with more fields than other components need.
 
+#![allow(missing_docs)] // Fields have the names of the Kubernetes API.
+
 mod container;
 mod handler;
 mod security;
@@ -28,7 +30,6 @@ const GRACE_SECONDS_DEFAULT: i64 = 30;
 /// Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Pod {
     pub metadata: ObjectMeta,
     #[serde(deserialize_with = "null_as_default")]
@@ -73,7 +74,6 @@ impl Pod {
 /// `spec` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct PodSpec {
     pub node_name: String,
     #[serde(deserialize_with = "null_as_default")]
@@ -162,7 +162,6 @@ pub enum DnsPolicy {
 /// `dnsConfig` of a Pod (KDN-03).
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct DnsConfig {
     #[serde(deserialize_with = "null_as_default")]
     pub nameservers: Vec<String>,
@@ -175,7 +174,6 @@ pub struct DnsConfig {
 /// Entry of `dnsConfig.options`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct DnsOption {
     pub name: String,
     pub value: Option<String>,
@@ -184,7 +182,6 @@ pub struct DnsOption {
 /// Entry of `readinessGates`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct ReadinessGate {
     pub condition_type: String,
 }
@@ -192,7 +189,6 @@ pub struct ReadinessGate {
 /// Fields of `status` from which a restarted agent continues.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct PodStatus {
     pub phase: String,
     pub start_time: Option<String>,
@@ -223,7 +219,6 @@ impl PodStatus {
 /// Fields of a container's status from which a restarted agent continues.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct ContainerStatus {
     pub name: String,
     pub restart_count: u32,

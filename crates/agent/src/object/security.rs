@@ -8,7 +8,6 @@ use serde::Deserialize;
 /// `securityContext` of a Pod.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct PodSecurityContext {
     pub run_as_user: Option<u32>,
     pub run_as_group: Option<u32>,
@@ -22,7 +21,6 @@ pub struct PodSecurityContext {
 /// `securityContext` of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct SecurityContext {
     pub run_as_user: Option<u32>,
     pub run_as_group: Option<u32>,
@@ -38,7 +36,6 @@ pub struct SecurityContext {
 /// `seccompProfile` of a security context.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct SeccompProfile {
     #[serde(rename = "type")]
     pub kind: String,
@@ -48,7 +45,6 @@ pub struct SeccompProfile {
 /// `capabilities` of a security context.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Capabilities {
     #[serde(deserialize_with = "null_as_default")]
     pub add: Vec<String>,
@@ -59,7 +55,6 @@ pub struct Capabilities {
 /// `resources` of a container.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Resources {
     #[serde(deserialize_with = "null_as_default")]
     pub limits: BTreeMap<String, String>,
@@ -70,7 +65,6 @@ pub struct Resources {
 /// Resource of a container as a value.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct ResourceFieldRef {
     pub container_name: String,
     pub resource: String,

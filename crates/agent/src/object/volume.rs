@@ -9,7 +9,6 @@ use super::container::FieldRef;
 /// Entry of `volumes`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Volume {
     pub name: String,
     pub empty_dir: Option<EmptyDir>,
@@ -24,7 +23,6 @@ pub struct Volume {
 /// `emptyDir` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct EmptyDir {
     pub medium: String,
     pub size_limit: Option<String>,
@@ -40,7 +38,6 @@ impl EmptyDir {
 /// `hostPath` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct HostPath {
     pub path: String,
     #[serde(rename = "type", deserialize_with = "null_as_default")]
@@ -50,7 +47,6 @@ pub struct HostPath {
 /// `configMap` or `secret` of a volume or a projection. Plain Secret volumes have `secretName` instead of `name`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct FileSource {
     #[serde(alias = "secretName")]
     pub name: String,
@@ -63,7 +59,6 @@ pub struct FileSource {
 /// Entry of `items`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct KeyToPath {
     pub key: String,
     pub path: String,
@@ -73,7 +68,6 @@ pub struct KeyToPath {
 /// `downwardAPI` of a volume or a projection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct DownwardSource {
     #[serde(deserialize_with = "null_as_default")]
     pub items: Vec<DownwardItem>,
@@ -83,7 +77,6 @@ pub struct DownwardSource {
 /// File of the downward API.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct DownwardItem {
     pub path: String,
     pub field_ref: Option<FieldRef>,
@@ -94,7 +87,6 @@ pub struct DownwardItem {
 /// `projected` of a volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Projected {
     #[serde(deserialize_with = "null_as_default")]
     pub sources: Vec<Projection>,
@@ -104,7 +96,6 @@ pub struct Projected {
 /// Entry of `sources`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct Projection {
     pub config_map: Option<FileSource>,
     pub secret: Option<FileSource>,
@@ -116,7 +107,6 @@ pub struct Projection {
 /// `serviceAccountToken` of a projected volume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct TokenSource {
     pub audience: String,
     pub expiration_seconds: Option<u64>,
@@ -126,7 +116,6 @@ pub struct TokenSource {
 /// Entry of a container's `volumeMounts`.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
 pub struct VolumeMount {
     pub name: String,
     pub mount_path: String,

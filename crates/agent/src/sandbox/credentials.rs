@@ -40,8 +40,8 @@ impl Credentials {
     /// # Errors
     /// Errors of the kernel. The message names the field of the security context and a remedy.
     pub fn apply(&self, confinement: &Confinement) -> io::Result<()> {
-        if let Some(kept) = confinement.capabilities {
-            keep_only(CapabilitySet::from_bits_retain(kept))?;
+        if let Some(bits) = confinement.capabilities {
+            drop_others(CapabilitySet::from_bits_retain(bits))?;
         }
         // With no_new_privs every user may install a filter; without it, the filter needs privileges that are dropped
         // below.
@@ -89,10 +89,10 @@ fn change_user(confinement: &Confinement) -> io::Result<()> {
 
 /// Removes all other capabilities from the bounding set, so that the next `execve` does not grant them, not even to
 /// root.
-fn keep_only(kept: CapabilitySet) -> io::Result<()> {
+fn drop_others(retained: CapabilitySet) -> io::Result<()> {
     for bit in 0..u64::BITS {
         let capability = CapabilitySet::from_bits_retain(1 << bit);
-        if kept.contains(capability) {
+        if retained.contains(capability) {
             continue;
         }
         match remove_capability_from_bounding_set(capability) {

@@ -19,7 +19,7 @@ pub(super) fn collect<T>(
     end: &Receiver<T>,
     deadline: Instant,
 ) -> io::Result<(Option<T>, String)> {
-    let mut kept = Vec::new();
+    let mut content = Vec::new();
     let mut is_open = true;
     let ended = loop {
         if let Ok(ended) = end.try_recv() {
@@ -30,26 +30,26 @@ pub(super) fn collect<T>(
             break None;
         }
         if is_open {
-            is_open = read_if_ready(&mut output, left.min(EXIT_CHECK_INTERVAL), &mut kept)?;
+            is_open = read_if_ready(&mut output, left.min(EXIT_CHECK_INTERVAL), &mut content)?;
         } else {
             break end.recv_timeout(left).ok();
         }
     };
     while is_open && is_readable(&output, Duration::ZERO)? {
-        is_open = read_if_ready(&mut output, Duration::ZERO, &mut kept)?;
+        is_open = read_if_ready(&mut output, Duration::ZERO, &mut content)?;
     }
-    Ok((ended, String::from_utf8_lossy(&kept).into_owned()))
+    Ok((ended, String::from_utf8_lossy(&content).into_owned()))
 }
 
 /// Reads once if the pipe is readable within `timeout`. Returns false at its end.
-fn read_if_ready(output: &mut PipeReader, timeout: Duration, kept: &mut Vec<u8>) -> io::Result<bool> {
+fn read_if_ready(output: &mut PipeReader, timeout: Duration, content: &mut Vec<u8>) -> io::Result<bool> {
     if !is_readable(output, timeout)? {
         return Ok(true);
     }
     let mut chunk = [0; 4096];
     let length = output.read(&mut chunk)?;
-    let room = OUTPUT_BYTES_MAX.saturating_sub(kept.len());
-    kept.extend(chunk.iter().take(length.min(room)));
+    let room = OUTPUT_BYTES_MAX.saturating_sub(content.len());
+    content.extend(chunk.iter().take(length.min(room)));
     Ok(length > 0)
 }
 

@@ -56,7 +56,7 @@ impl OpenPodDirectory {
     /// # Errors
     /// Errors of `fcntl(2)`.
     pub fn inherit(inherited: &InheritedDirectory) -> io::Result<Self> {
-        // SAFETY: the flags of a number that is no descriptor cannot be read, and then nothing is made of it.
+        // SAFETY: for a number that is no descriptor, reading its flags fails, and the value is not used any further.
         let borrowed = unsafe { BorrowedFd::borrow_raw(inherited.descriptor) };
         let flags = fcntl_getfd(borrowed)?;
         fcntl_setfd(borrowed, flags | FdFlags::CLOEXEC)?;

@@ -58,7 +58,7 @@ enum Role {
 /// Errors of `pthread_sigmask(3)`.
 pub(super) fn block_child_signal() -> io::Result<()> {
     let set = child_signal_set();
-    // SAFETY: `set` is initialised; the old mask is not asked for.
+    // SAFETY: `set` is initialised; the old mask is not requested.
     match unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) } {
         0 => Ok(()),
         errno => Err(io::Error::from_raw_os_error(errno)),

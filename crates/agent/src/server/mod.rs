@@ -148,11 +148,7 @@ struct Connection {
 
 impl Connection {
     /// Serves a connection to its end. After authentication, an API server exchanges its permit for one of API servers.
-    async fn serve(
-        self,
-        stream: TcpStream,
-        permit: ConnectionPermit,
-    ) -> Result<(), ConnectionError> {
+    async fn serve(self, stream: TcpStream, permit: ConnectionPermit) -> Result<(), ConnectionError> {
         let accepted = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await?;
         let stream = accepted.map_err(ConnectionError::Handshake)?;
         let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());

@@ -150,8 +150,8 @@ fn create() -> io::Result<()> {
 
 fn unshare(flags: UnshareFlags, what: &str) -> io::Result<()> {
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
-    let made = unsafe { rustix::thread::unshare_unsafe(flags) };
-    made.map_err(|errno| {
+    let unshared = unsafe { rustix::thread::unshare_unsafe(flags) };
+    unshared.map_err(|errno| {
         let error = io::Error::from(errno);
         io::Error::new(error.kind(), format!("{what}: {error}"))
     })

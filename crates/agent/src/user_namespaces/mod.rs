@@ -19,7 +19,7 @@ pub use holder::{Holder, SUBCOMMAND, hold};
 pub use id_map::{IdMap, IdMaps};
 use ranges::RangeError;
 
-/// Error of creating a user namespace. The Pod waits; it never starts without.
+/// Reason for which a user namespace cannot be created. The Pod waits, because it must not start without one.
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {
     /// API validation rejects such Pods, but manifests of static Pods bypass it.

@@ -31,45 +31,31 @@ pub struct Sources<'a> {
 
 /// Projections of a volume with files, and the default mode of the files; `None` for other volumes.
 pub fn projections(volume: &Volume) -> Option<(Vec<Projection>, u32)> {
-    let one = |projection: Projection, mode: Option<u32>| (vec![projection], mode.unwrap_or(MODE_DEFAULT));
     if let Some(projected) = &volume.projected {
         let mode = projected.default_mode.unwrap_or(MODE_DEFAULT);
         return Some((projected.sources.clone(), mode));
     }
-    if let Some(source) = &volume.config_map {
-        let projection = Projection {
-            config_map: Some(source.clone()),
-            ..Projection::default()
-        };
-        return Some(one(projection, source.default_mode));
-    }
-    if let Some(source) = &volume.secret {
-        let projection = Projection {
-            secret: Some(source.clone()),
-            ..Projection::default()
-        };
-        return Some(one(projection, source.default_mode));
-    }
-    let source = volume.downward_api.as_ref()?;
-    let projection = Projection {
-        downward_api: Some(source.clone()),
-        ..Projection::default()
+    let mut projection = Projection::default();
+    let mode = if let Some(source) = &volume.config_map {
+        projection.config_map = Some(source.clone());
+        source.default_mode
+    } else if let Some(source) = &volume.secret {
+        projection.secret = Some(source.clone());
+        source.default_mode
+    } else {
+        let source = volume.downward_api.as_ref()?;
+        projection.downward_api = Some(source.clone());
+        source.default_mode
     };
-    Some(one(projection, source.default_mode))
+    Some((vec![projection], mode.unwrap_or(MODE_DEFAULT)))
 }
 
 /// ConfigMaps and Secrets of a projection.
 pub fn referenced(projection: &Projection) -> impl Iterator<Item = (SourceKind, &str)> {
-    let config_map = projection
-        .config_map
-        .iter()
-        .map(|s| (SourceKind::ConfigMap, s.name.as_str()));
-    config_map.chain(
-        projection
-            .secret
-            .iter()
-            .map(|s| (SourceKind::Secret, s.name.as_str())),
-    )
+    let config_map = projection.config_map.iter();
+    let config_map = config_map.map(|source| (SourceKind::ConfigMap, source.name.as_str()));
+    let secret = projection.secret.iter();
+    config_map.chain(secret.map(|source| (SourceKind::Secret, source.name.as_str())))
 }
 
 /// Returns the files of a volume. Of two files with the same path, the later one counts.

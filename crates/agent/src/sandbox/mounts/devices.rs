@@ -59,8 +59,8 @@ impl Devices {
     /// Errors of `mount(2)` and `chown(2)`.
     pub fn mount(self, owner: Option<IdRange>) -> io::Result<()> {
         let dev = Path::new("/dev");
-        let set_owner = |place: &Path| match owner {
-            Some(range) => chown(place, Some(range.first()), Some(range.first())),
+        let set_owner = |path: &Path| match owner {
+            Some(range) => chown(path, Some(range.first()), Some(range.first())),
             None => Ok(()),
         };
         let quiet = MountFlags::NOSUID | MountFlags::NOEXEC;
@@ -68,9 +68,9 @@ impl Devices {
         mount("portolan", dev, "tmpfs", flags, Some(c"mode=0755,size=64k"))?;
         set_owner(dev)?;
         for (name, tree) in &self.detached {
-            let place = dev.join(name);
-            fs::File::create(&place)?;
-            attach_at(tree, &place)?;
+            let path = dev.join(name);
+            fs::File::create(&path)?;
+            attach_at(tree, &path)?;
         }
         for (name, target) in LINKS {
             symlink(target, dev.join(name))?;
@@ -101,8 +101,8 @@ impl Devices {
     }
 }
 
-fn mount_terminals(place: &Path, options: String) -> io::Result<()> {
+fn mount_terminals(path: &Path, options: String) -> io::Result<()> {
     let options = CString::new(options)?;
     let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
-    Ok(mount("devpts", place, "devpts", flags, Some(options.as_c_str()))?)
+    Ok(mount("devpts", path, "devpts", flags, Some(options.as_c_str()))?)
 }

@@ -82,12 +82,13 @@ pub(super) fn build(
             .map_err(|error| with_context("protecting the node's files", &error))?;
         devices
             .mount(owner)
-            .map_err(|error| with_context("making /dev", &error))?;
+            .map_err(|error| with_context("mounting /dev", &error))?;
         if !confinement.has_unmasked_proc {
             masked_paths::apply().map_err(|error| with_context("masking /proc", &error))?;
         }
     } else if confinement.has_read_only_root {
-        set_read_only(Path::new("/")).map_err(|error| with_context("making the root read-only", &error))?;
+        set_read_only(Path::new("/"))
+            .map_err(|error| with_context("remounting the root read-only", &error))?;
     }
     attach_all(confinement, &volumes)
 }

@@ -50,6 +50,9 @@ fn is_cover(directory: &Path, covered: &BTreeSet<PathBuf>) -> bool {
 }
 
 /// Creates a mount point in a covered directory.
+///
+/// # Errors
+/// Errors of `mkdir(2)` and `open(2)`.
 pub(super) fn create(volume: &Volume<'_>) -> io::Result<()> {
     let target = &volume.mount.target;
     if volume.is_directory {
@@ -71,9 +74,9 @@ fn cover(directory: &Path) -> io::Result<()> {
     let metadata = fs::metadata(directory)?;
     let entries = entries(directory)?;
     let is_root = directory == Path::new("/");
-    let place = if is_root { Path::new(STAGING) } else { directory };
-    mount("portolan", place, "tmpfs", MountFlags::empty(), None)?;
-    fill(place, &metadata, entries)?;
+    let mount_point = if is_root { Path::new(STAGING) } else { directory };
+    mount("portolan", mount_point, "tmpfs", MountFlags::empty(), None)?;
+    fill(mount_point, &metadata, entries)?;
     if is_root {
         // The old root is detached; the staging directory becomes the new one.
         std::env::set_current_dir(STAGING)?;
@@ -110,9 +113,9 @@ fn entries(directory: &Path) -> io::Result<Vec<(std::ffi::OsString, Entry)>> {
     Ok(entries)
 }
 
-fn fill(place: &Path, like: &Metadata, entries: Vec<(std::ffi::OsString, Entry)>) -> io::Result<()> {
+fn fill(directory: &Path, metadata: &Metadata, entries: Vec<(std::ffi::OsString, Entry)>) -> io::Result<()> {
     for (name, entry) in entries {
-        let target = place.join(name);
+        let target = directory.join(name);
         match entry {
             Entry::Link(to) => symlink(to, &target)?,
             Entry::Tree { tree, is_directory } => {
@@ -125,9 +128,9 @@ fn fill(place: &Path, like: &Metadata, entries: Vec<(std::ffi::OsString, Entry)>
             }
         }
     }
-    fs::set_permissions(place, fs::Permissions::from_mode(like.mode() & 0o7777))?;
+    fs::set_permissions(directory, fs::Permissions::from_mode(metadata.mode() & 0o7777))?;
     // The user namespace of an unprivileged agent does not map all owners.
-    match chown(place, Some(like.uid()), Some(like.gid())) {
+    match chown(directory, Some(metadata.uid()), Some(metadata.gid())) {
         Err(error) if error.kind() != io::ErrorKind::InvalidInput => Err(error),
         _ => Ok(()),
     }
