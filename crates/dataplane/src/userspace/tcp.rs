@@ -9,7 +9,6 @@ mod connecting;
 mod event_loop;
 mod listener;
 mod outbound_sockets;
-mod pipe;
 mod pump;
 mod relay;
 

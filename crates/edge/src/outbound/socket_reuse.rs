@@ -1,24 +1,14 @@
-//! Reuse of outbound TCP sockets.
+//! Outbound TCP sockets that a thread keeps for the next connection to the same backend (see [`relay::socket_reuse`]).
 //!
-//! Creating and closing a socket is a large share of the cost of a short connection. A socket whose connection was closed by
-//! both sides is disconnected (`connect` with AF_UNSPEC) and kept, with its options, for the next connection.
-//!
-//! - It is reused only for the same backend. The kernel continues the sequence numbers of such a socket, and the peer of the
-//!   last connection could predict them (RFC 6528).
-//! - It is kept for a few seconds only, because the backend's address may belong to another Pod later.
-//! - It is kept only if both ends send TCP timestamps. By these a backend in TIME-WAIT accepts a new connection from the same
-//!   port, whatever its sequence numbers (RFC 6191).
+//! A socket is kept for a few seconds only, because the backend's address may belong to another Pod later.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::os::fd::AsFd;
+use std::net::{Shutdown, SocketAddr};
 use std::time::{Duration, Instant};
 
-use netlink::tcp;
 use rustix::io::Errno;
-use rustix::net::connect_unspec;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
 
@@ -101,8 +91,6 @@ pub(crate) fn clear() {
 
 /// Disconnects a socket. Returns `None` if the kernel still has work to do for its connection.
 fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socket>> {
-    // A socket of IPv6 that was connected to an address of IPv4 stays one of IPv4.
-    let is_mapped = matches!(backend.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
     // Readiness that the runtime has noted goes with the registration: the next connection starts with a new one.
     let socket = Socket::from(stream.into_std()?);
     match socket.shutdown(Shutdown::Write) {
@@ -110,12 +98,8 @@ fn disconnect(stream: TcpStream, backend: SocketAddr) -> io::Result<Option<Socke
         Err(error) if error.kind() == io::ErrorKind::NotConnected => {}
         result => result?,
     }
-    // A socket whose FIN is not acknowledged yet still has a peer.
-    if is_mapped || socket.peer_addr().is_ok() || !tcp::has_timestamps(socket.as_fd())? {
-        return Ok(None);
-    }
-    connect_unspec(&socket)?;
-    Ok(Some(socket))
+    let is_reusable = relay::socket_reuse::disconnect(&socket, backend)?;
+    Ok(is_reusable.then_some(socket))
 }
 
 #[cfg(test)]

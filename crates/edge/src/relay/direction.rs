@@ -4,6 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use relay::Pipe;
 use rustix::io::retry_on_intr;
 use rustix::net::{SendFlags, send};
 use tokio::io::{Interest, ReadBuf};
@@ -11,7 +12,6 @@ use tokio::net::TcpStream;
 
 use super::buffer::BUFFER;
 use super::initial_data::InitialData;
-use super::pipe::Pipe;
 use crate::stream::RelayStream;
 
 /// Bytes of a bulk read.
@@ -156,7 +156,7 @@ impl Direction {
                 break;
             };
             ready!(socket.poll_write_ready(cx))?;
-            match pipe.drain(socket) {
+            match socket.try_io(Interest::WRITABLE, || Ok(pipe.drain(socket)?)) {
                 Ok(bytes) => self.relayed_bytes += bytes as u64,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Poll::Ready(Err(error)),
@@ -237,7 +237,7 @@ impl Direction {
             if socket.poll_read_ready(cx)?.is_pending() {
                 return Ok(Poll::Pending);
             }
-            match pipe.fill(socket) {
+            match socket.try_io(Interest::READABLE, || Ok(pipe.fill(socket)?)) {
                 Ok(0) => return Ok(Poll::Ready(Step::End)),
                 Ok(bytes) => {
                     self.steps = if bytes < SMALL_SPLICE_BYTES {

@@ -3,7 +3,6 @@
 mod buffer;
 mod direction;
 mod initial_data;
-mod pipe;
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

@@ -53,7 +53,11 @@ fn is_satisfied(expression: &str, allowed: &BTreeSet<String>) -> bool {
     if let Some((before, rest)) = expression.split_once('(')
         && let Some((inner, after)) = rest.split_once(')')
     {
-        let value = if is_satisfied(inner, allowed) { "TRUE" } else { "FALSE" };
+        let value = if is_satisfied(inner, allowed) {
+            "TRUE"
+        } else {
+            "FALSE"
+        };
         return is_satisfied(&format!("{before}{value}{after}"), allowed);
     }
     expression.split(" OR ").any(|alternative| {
@@ -80,17 +84,27 @@ fn dependencies_have_allowed_licenses_and_sources() {
         }
         let license = package["license"].as_str().unwrap_or_default();
         if !is_satisfied(license, &allowed) {
-            violations.push(format!("{name}: the license {license:?} is not allowed by deny.toml"));
+            violations.push(format!(
+                "{name}: the license {license:?} is not allowed by deny.toml"
+            ));
         }
     }
-    assert!(registry_packages > 100, "{registry_packages} packages of the registry");
+    assert!(
+        registry_packages > 100,
+        "{registry_packages} packages of the registry"
+    );
     assert_none("licenses and sources", &violations);
 }
 
 #[test]
 fn license_expressions_are_evaluated() {
     let allowed = BTreeSet::from(["MIT".to_owned(), "ISC".to_owned()]);
-    for expression in ["MIT", "GPL-3.0 OR MIT", "Apache-2.0/MIT", "(MIT OR GPL-3.0) AND ISC"] {
+    for expression in [
+        "MIT",
+        "GPL-3.0 OR MIT",
+        "Apache-2.0/MIT",
+        "(MIT OR GPL-3.0) AND ISC",
+    ] {
         assert!(is_satisfied(expression, &allowed), "{expression}");
     }
     for expression in ["", "GPL-3.0", "MIT AND GPL-3.0", "(MIT OR ISC) AND GPL-3.0"] {

@@ -1,22 +1,16 @@
-//! Reuse of sockets for connections to endpoints.
-//!
-//! Creation and destruction of a socket cost nearly as much as the connection itself. A socket whose connection was
-//! closed by both sides is therefore disconnected (`connect(AF_UNSPEC)`) and reused with its options. It serves the
-//! same endpoint only: the kernel continues its sequence numbers, which the peer of the last connection could predict
-//! (RFC 6528).
+//! Sockets for connections to endpoints, which a worker keeps and reuses (see [`relay::socket_reuse`]).
 //!
 //! The registration with epoll survives the reuse. Events that were collected before the reuse belong to the previous
 //! connection and are ignored.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::{IpAddr, SocketAddr};
-use std::os::fd::{AsFd, AsRawFd};
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
 
 use mio::net::TcpStream;
 use mio::{Interest, Registry, Token};
-use netlink::tcp::has_timestamps;
-use rustix::net::connect_unspec;
+use relay::socket_reuse::disconnect;
 use socket2::{Domain, Socket, Type};
 
 use super::CongestionControl;
@@ -134,13 +128,10 @@ impl OutboundSockets {
     /// the connection, if its registration differs from `initial_interest`, or if it lacks timestamps. The oldest
     /// idle socket makes room.
     pub fn release(&mut self, socket: OutboundSocket, initial_interest: Interest) {
-        // An IPv6 socket that was connected to a mapped IPv4 address stays an IPv4 socket.
-        let is_mapped = matches!(socket.address.ip(), IpAddr::V6(ip) if ip.to_ipv4_mapped().is_some());
-        // A socket whose FIN is not acknowledged still has a peer.
-        if socket.registered != Some(initial_interest) || is_mapped || socket.stream.peer_addr().is_ok() {
+        if socket.registered != Some(initial_interest) {
             return;
         }
-        match disconnect(&socket.stream) {
+        match disconnect(&socket.stream, socket.address) {
             Ok(true) => {
                 self.unassign(&socket);
                 if self.idle.len() >= IDLE_SOCKETS_MAX {
@@ -172,16 +163,6 @@ impl OutboundSockets {
             };
         }
     }
-}
-
-/// Disconnects a socket. Returns true if it may be reused: an endpoint in TIME_WAIT accepts the same port again only
-/// by timestamps, regardless of sequence numbers (RFC 6191).
-fn disconnect(stream: &TcpStream) -> io::Result<bool> {
-    let is_reusable = has_timestamps(stream.as_fd())?;
-    if is_reusable {
-        connect_unspec(stream)?;
-    }
-    Ok(is_reusable)
 }
 
 /// Returns the file descriptor as an index; the kernel assigns the smallest free number.

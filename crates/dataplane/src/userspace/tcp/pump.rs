@@ -3,10 +3,9 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use relay::Pipe;
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{RecvFlags, SendFlags, recv, send};
-
-use super::pipe::Pipe;
 
 /// Size of the buffer that all connections of a worker share, so that idle ones need no memory. A direction whose
 /// receiver is slow stores the rest of one read.
@@ -138,8 +137,10 @@ impl Pump {
 
     /// Sends unsent data. Returns true if nothing is left.
     fn flush(&mut self, to: &impl AsFd) -> io::Result<bool> {
-        if let Some(pipe) = self.pipe.as_mut().filter(|pipe| pipe.buffered > 0) {
-            return Ok(or_would_block(|| pipe.drain(to))?.is_some());
+        while let Some(pipe) = self.pipe.as_mut().filter(|pipe| !pipe.is_empty()) {
+            if or_would_block(|| pipe.drain(to))?.is_none() {
+                return Ok(false);
+            }
         }
         while let Some(remaining) = self
             .unsent
@@ -191,7 +192,7 @@ impl Pump {
         if self.steps >= BULK_STEPS {
             self.steps = 0;
             self.became_bulk = true;
-            self.pipe = Pipe::open();
+            self.pipe = Pipe::take();
         }
         // A short read has emptied the receive queue.
         if is_full || self.has_unsent() || self.reads_until_drained {
@@ -221,7 +222,7 @@ impl Pump {
 
     /// Closes the pipe of a stream that is no longer bulk.
     fn close_idle_pipe(&mut self) {
-        if self.steps >= SPARSE_STEPS && self.pipe.as_ref().is_some_and(|pipe| pipe.buffered == 0) {
+        if self.steps >= SPARSE_STEPS && self.pipe.as_ref().is_some_and(Pipe::is_empty) {
             (self.pipe, self.steps) = (None, 0);
         }
     }
