@@ -51,9 +51,12 @@ impl Feed {
         };
         let slices = async {
             if let Some(query) = &self.slices {
-                let put = |slice: EndpointSlice| match self.serves(&slice.metadata.namespace) {
-                    true => apply_slice(index, metrics, &slice),
-                    false => Ok(()),
+                let put = |slice: EndpointSlice| {
+                    if self.serves(&slice.metadata.namespace) {
+                        apply_slice(index, metrics, &slice)
+                    } else {
+                        Ok(())
+                    }
                 };
                 let remove = |key: &ObjectKey| index.remove_slice(key);
                 follow(watch(client, query.clone()), metrics, put, remove, complete).await;
@@ -61,9 +64,12 @@ impl Feed {
         };
         let pods = async {
             if let Some(query) = &self.pods {
-                let put = |pod: Pod| match self.with_other_pods || self.serves(&pod.metadata.namespace) {
-                    true => index.apply_pod(&pod),
-                    false => Ok(()),
+                let put = |pod: Pod| {
+                    if self.with_other_pods || self.serves(&pod.metadata.namespace) {
+                        index.apply_pod(&pod)
+                    } else {
+                        Ok(())
+                    }
                 };
                 let remove = |key: &ObjectKey| index.remove_pod(key);
                 follow(watch(client, query.clone()), metrics, put, remove, complete).await;
@@ -85,9 +91,10 @@ impl Feed {
             follow(
                 watch::<Service>(client, self.services.clone()),
                 metrics,
-                |service| match self.serves(&service.metadata.namespace) {
-                    true => index.apply_service(&service),
-                    false => Ok(()),
+                |service| if self.serves(&service.metadata.namespace) {
+                    index.apply_service(&service)
+                } else {
+                    Ok(())
                 },
                 |key| index.remove_service(key),
                 complete
@@ -95,9 +102,10 @@ impl Feed {
             follow(
                 watch::<Namespace>(client, self.namespaces.clone()),
                 metrics,
-                |namespace| match self.serves(&namespace.metadata.name) {
-                    true => index.apply_namespace(&namespace.metadata.name),
-                    false => Ok(()),
+                |namespace| if self.serves(&namespace.metadata.name) {
+                    index.apply_namespace(&namespace.metadata.name)
+                } else {
+                    Ok(())
                 },
                 |key| index.remove_namespace(&key.name),
                 complete,

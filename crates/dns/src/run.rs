@@ -208,9 +208,10 @@ fn feed(config: &Config) -> Feed {
         field_selector: own_pods.map_or_else(String::new, |node| format!("spec.nodeName={node}")),
         // Server-side search needs all Pods, because each may be a client; labels select only the Pods that have
         // names.
-        label_selector: match config.server_side_search {
-            true => String::new(),
-            false => config.labels.clone(),
+        label_selector: if config.server_side_search {
+            String::new()
+        } else {
+            config.labels.clone()
         },
         ..Query::default()
     };

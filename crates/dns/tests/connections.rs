@@ -186,10 +186,7 @@ async fn flood_from_one_network_is_truncated_and_dropped() {
         tokio::time::timeout(std::time::Duration::from_millis(500), socket.recv(&mut buffer)).await
     {
         let answer = decode(&buffer[..received.expect("received")]);
-        match answer.truncated {
-            true => cut += 1,
-            false => whole += 1,
-        }
+        if answer.truncated { cut += 1 } else { whole += 1 }
     }
     assert!(whole >= 10 && cut > 0, "{whole} whole and {cut} cut answers");
     assert!(whole + cut < QUERIES, "some are held back");

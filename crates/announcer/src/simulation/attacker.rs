@@ -144,9 +144,10 @@ impl Cluster {
                 (keyring.seal(&message)?, victim)
             }
         };
-        let from = match self.random.bool() {
-            true => self.machines[victim].address,
-            false => self.machines[from].address,
+        let from = if self.random.bool() {
+            self.machines[victim].address
+        } else {
+            self.machines[from].address
         };
         Some(Datagram {
             to,

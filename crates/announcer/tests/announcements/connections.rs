@@ -140,13 +140,14 @@ impl Connection {
         self.stream.get_ref().write_all(said.as_bytes())?;
         let mut answer = String::new();
         self.stream.read_line(&mut answer)?;
-        match answer == format!("{}: {said}", self.node) {
-            true => Ok(()),
-            false => Err(std::io::Error::other(format!(
+        if answer == format!("{}: {said}", self.node) {
+            Ok(())
+        } else {
+            Err(std::io::Error::other(format!(
                 "expected a response of {}, got {:?}",
                 self.node,
                 answer.get(..40).unwrap_or(&answer)
-            ))),
+            )))
         }
     }
 

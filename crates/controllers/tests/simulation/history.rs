@@ -107,10 +107,11 @@ fn service(server: &Server, random: &mut Rng, has_independent_controllers: bool)
     let name = format!("s{}", random.u8(0..3));
     if random.u8(0..5) == 0 {
         let propagation = ["Background", "Foreground", "Orphan"][random.usize(0..3)];
-        return match has_independent_controllers {
-            true => server.delete("services", &name, propagation),
+        return if has_independent_controllers {
+            server.delete("services", &name, propagation)
+        } else {
             // A foreground deletion without a collector would never end.
-            false => server.put("services", &name, None),
+            server.put("services", &name, None)
         };
     }
     let target = if random.bool() { json!("web") } else { json!(8080) };

@@ -179,9 +179,10 @@ fn check_cidrs(wrong: &mut Vec<String>, objects: &Objects) {
     for ((_, _, name), cidr) in of(objects, "servicecidrs") {
         let meta = &cidr["metadata"];
         let is_held = meta["finalizers"][0] == "networking.k8s.io/service-cidr-finalizer";
-        let (wanted, is_right) = match meta["deletionTimestamp"].is_null() {
-            true => ("True", true),
-            false => ("False", would_orphan(objects, cidr)),
+        let (wanted, is_right) = if meta["deletionTimestamp"].is_null() {
+            ("True", true)
+        } else {
+            ("False", would_orphan(objects, cidr))
         };
         if !is_held || ready_of(cidr) != wanted || !is_right {
             wrong.push(format!("{name} should be {wanted}, or gone: {cidr}"));

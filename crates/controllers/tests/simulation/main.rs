@@ -64,9 +64,10 @@ fn run(plan: Plan, logs_requests: bool) -> Result<Vec<String>, String> {
         let at_rest = server.writes();
         tokio::time::sleep(TIME_OF_REST).await;
         let mut wrong = server.wrong();
-        match plan.has_workloads {
-            true => wrong.extend(workloads::differences(&server.objects())),
-            false => wrong.extend(expected::differences(&server.objects())),
+        if plan.has_workloads {
+            wrong.extend(workloads::differences(&server.objects()))
+        } else {
+            wrong.extend(expected::differences(&server.objects()))
         }
         if plan.has_independent_controllers {
             wrong.extend(independent_controllers::differences(

@@ -109,9 +109,10 @@ fn roll_out(server: &Server, random: &mut Rng, is_strict: bool) {
 fn new(name: &str, image: u8, is_strict: bool, random: &mut Rng) -> Value {
     let rolling = [(1, 0), (0, 1), (2, 1)][random.usize(0..3)];
     let rolling = json!({"maxSurge": rolling.0, "maxUnavailable": rolling.1});
-    let strategy = match !is_strict && random.u8(0..4) == 0 {
-        true => json!({"type": "Recreate"}),
-        false => json!({"type": "RollingUpdate", "rollingUpdate": rolling}),
+    let strategy = if !is_strict && random.u8(0..4) == 0 {
+        json!({"type": "Recreate"})
+    } else {
+        json!({"type": "RollingUpdate", "rollingUpdate": rolling})
     };
     let labels = json!({ "app": name });
     json!({
@@ -157,14 +158,13 @@ fn pod_ends(server: &Server, random: &mut Rng) {
 fn delete(server: &Server, random: &mut Rng) {
     let propagation = ["Background", "Foreground", "Orphan"][random.usize(0..3)];
     let name = format!("d{}", random.u8(0..2));
-    match random.bool() {
-        true => server.delete("deployments", &name, propagation),
-        false => {
-            let objects = server.objects();
-            let sets: Vec<&Key> = of(&objects, "replicasets").map(|(key, _)| key).collect();
-            if let Some((_, _, name)) = random.choice(sets) {
-                server.delete("replicasets", name, propagation);
-            }
+    if random.bool() {
+        server.delete("deployments", &name, propagation)
+    } else {
+        let objects = server.objects();
+        let sets: Vec<&Key> = of(&objects, "replicasets").map(|(key, _)| key).collect();
+        if let Some((_, _, name)) = random.choice(sets) {
+            server.delete("replicasets", name, propagation);
         }
     }
 }

@@ -32,10 +32,13 @@ impl Index {
                 "an empty non-terminal of the zone: it exists without records".to_owned()
             }
             QueryTarget::Invalid => "the zone cannot contain a name of this form".to_owned(),
-            QueryTarget::Namespace(label, _) => match self.has_namespace(label) {
-                true => format!("namespace {} exists, without records of its own", text(label)),
-                false => format!("namespace {} does not exist", text(label)),
-            },
+            QueryTarget::Namespace(label, _) => {
+                if self.has_namespace(label) {
+                    format!("namespace {} exists, without records of its own", text(label))
+                } else {
+                    format!("namespace {} does not exist", text(label))
+                }
+            }
             QueryTarget::Pod { label, namespace } => self.describe_pod(label, namespace),
             QueryTarget::Service { key, part, .. } => return self.describe_service(key, part),
         };
@@ -47,14 +50,20 @@ impl Index {
         match (super::pod::address_of_label(label), self.settings.pods) {
             (_, PodNames::Disabled) => "Pod names are disabled (--pods)".to_owned(),
             (None, _) => "the label is not an address".to_owned(),
-            (Some(address), PodNames::Verified) => match self.has_pod(address, namespace) {
-                true => format!("a Pod of namespace {namespace_text} has {address}"),
-                false => format!("no Pod of namespace {namespace_text} has {address} (--pods=verified)"),
-            },
-            (Some(address), PodNames::Insecure) => match self.has_namespace(namespace) {
-                true => format!("the name spells {address}; no Pod is looked up (--pods=insecure)"),
-                false => format!("namespace {namespace_text} does not exist"),
-            },
+            (Some(address), PodNames::Verified) => {
+                if self.has_pod(address, namespace) {
+                    format!("a Pod of namespace {namespace_text} has {address}")
+                } else {
+                    format!("no Pod of namespace {namespace_text} has {address} (--pods=verified)")
+                }
+            }
+            (Some(address), PodNames::Insecure) => {
+                if self.has_namespace(namespace) {
+                    format!("the name spells {address}; no Pod is looked up (--pods=insecure)")
+                } else {
+                    format!("namespace {namespace_text} does not exist")
+                }
+            }
         }
     }
 

@@ -81,9 +81,10 @@ impl Resolver<'_, '_, '_> {
 /// Returns the address of a name in a reverse zone; the name is in lower case.
 pub(super) fn reverse_address(name: &Name) -> Option<IpAddr> {
     let at = reverse_zone_offset(name)?;
-    match is_zone(name, at, V4_ZONE) {
-        true => address_of_v4_name(name, at),
-        false => address_of_v6_name(name, at),
+    if is_zone(name, at, V4_ZONE) {
+        address_of_v4_name(name, at)
+    } else {
+        address_of_v6_name(name, at)
     }
 }
 

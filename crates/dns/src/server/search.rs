@@ -62,9 +62,12 @@ impl SearchList {
             // Resolvers skip names that are too long as well.
             name.push_wire(domain.as_wire()).ok().map(|()| name)
         });
-        Some(names.map(|name| match name.to_lower().is_within(zone) {
-            true => Candidate::Cluster(name),
-            false => Candidate::Elsewhere(name),
+        Some(names.map(|name| {
+            if name.to_lower().is_within(zone) {
+                Candidate::Cluster(name)
+            } else {
+                Candidate::Elsewhere(name)
+            }
         }))
     }
 }

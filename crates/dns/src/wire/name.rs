@@ -165,9 +165,10 @@ impl Name {
     pub fn with_case(mut self, mut is_upper: impl FnMut() -> bool) -> Self {
         // As in `to_lower`, length octets are not letters.
         for octet in self.octets.iter_mut().filter(|octet| octet.is_ascii_alphabetic()) {
-            *octet = match is_upper() {
-                true => octet.to_ascii_uppercase(),
-                false => octet.to_ascii_lowercase(),
+            *octet = if is_upper() {
+                octet.to_ascii_uppercase()
+            } else {
+                octet.to_ascii_lowercase()
             };
         }
         self

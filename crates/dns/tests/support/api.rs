@@ -126,12 +126,11 @@ async fn serve_requests(stream: TcpStream, history: Arc<Mutex<History>>, changed
         let path = head.split(' ').nth(1).expect("a path").to_owned();
         let found = COLLECTIONS.into_iter().find(|name| path.contains(name));
         let collection = found.expect("a collection that is served");
-        let served = match path.contains("watch=true") {
-            true => serve_watch(&mut stream, collection, &path, &history, changed.clone()).await,
-            false => {
-                let body = list(collection, &lock(&history));
-                answer(&mut stream, 200, &body).await
-            }
+        let served = if path.contains("watch=true") {
+            serve_watch(&mut stream, collection, &path, &history, changed.clone()).await
+        } else {
+            let body = list(collection, &lock(&history));
+            answer(&mut stream, 200, &body).await
         };
         if served.is_err() {
             return;

@@ -57,9 +57,10 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
                 break;
             }
         }
-        let status = match is_probed && has_host {
-            true => status.load(Ordering::Relaxed),
-            false => 500,
+        let status = if is_probed && has_host {
+            status.load(Ordering::Relaxed)
+        } else {
+            500
         };
         stream.write_all(format!("HTTP/1.1 {status} x\r\nContent-Length: 0\r\n\r\n").as_bytes())
     })

@@ -121,9 +121,10 @@ pub fn free_port(is_udp: bool) -> u16 {
     loop {
         let port = 10_000 + (from + NEXT.fetch_add(1, Ordering::Relaxed)) % 20_000;
         let at = (Ipv4Addr::LOCALHOST, port);
-        let is_free = match is_udp {
-            true => UdpSocket::bind(at).is_ok(),
-            false => TcpListener::bind(at).is_ok(),
+        let is_free = if is_udp {
+            UdpSocket::bind(at).is_ok()
+        } else {
+            TcpListener::bind(at).is_ok()
         };
         if is_free {
             return port;

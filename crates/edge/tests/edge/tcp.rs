@@ -205,9 +205,10 @@ fn client_reset_resets_the_backend() {
                 .expect("a truncated response");
         }
         drop(client);
-        let expected = match breaks_off {
-            true => Err(std::io::ErrorKind::ConnectionReset),
-            false => Ok(0),
+        let expected = if breaks_off {
+            Err(std::io::ErrorKind::ConnectionReset)
+        } else {
+            Ok(0)
         };
         assert_eq!(end.recv().expect("the end of the task"), expected);
     }

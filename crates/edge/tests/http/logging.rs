@@ -161,9 +161,10 @@ fn requests_and_connections_have_lines_of_one_shape() {
         finish(&served);
         let line = written(directory.path());
         let (client, rest) = line.split_once(" - - [").unwrap();
-        let end = match is_http {
-            true => "\"GET /a HTTP/1.1\" 200 2\n".to_owned(),
-            false => format!("\"TCP {} {}\" - {}\n", served.address, backend.address, OK.len()),
+        let end = if is_http {
+            "\"GET /a HTTP/1.1\" 200 2\n".to_owned()
+        } else {
+            format!("\"TCP {} {}\" - {}\n", served.address, backend.address, OK.len())
         };
         assert_eq!(client, "127.0.0.1");
         assert!(rest.ends_with(&end), "{line}");

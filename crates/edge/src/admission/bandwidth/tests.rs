@@ -129,9 +129,10 @@ fn excess_datagrams_are_dropped_in_turn() {
             if step % every != 0 {
                 continue;
             }
-            match flows[number].admits_datagram(1_000, now) {
-                true => passed[number] += 1_000,
-                false => lost_of_the_last += u64::from(number == 2),
+            if flows[number].admits_datagram(1_000, now) {
+                passed[number] += 1_000
+            } else {
+                lost_of_the_last += u64::from(number == 2)
             }
         }
     }
