@@ -380,7 +380,7 @@ fn check_status_and_event(cluster: &Cluster, admin: &Config) {
     });
     assert_eq!(
         event["message"],
-        "without meaning outside of the cloud: \
+        "without effect outside of the cloud: \
          service.beta.kubernetes.io/aws-load-balancer-additional-resource-tags"
     );
 }

@@ -68,7 +68,7 @@ pub enum AnnotationError {
         allowed: String,
     },
     /// Two annotations select different values; the first by name takes precedence.
-    #[error("annotations {first} and {second} say different things: {first} counts, remove one of them")]
+    #[error("annotations {first} and {second} have different values: {first} applies, remove one of them")]
     Conflict {
         /// The annotation that takes precedence.
         first: String,
@@ -121,7 +121,7 @@ pub struct Reading {
     pub errors: Vec<AnnotationError>,
     /// Annotations that restrict clients.
     pub restrictions: Restrictions,
-    /// Annotations without meaning outside of their cloud.
+    /// Annotations without effect outside of their cloud.
     pub cloud_only: Vec<&'static str>,
     /// Annotations that only the edge applies, of a Service that it does not serve.
     pub edge_only: Vec<&'static str>,

@@ -10,6 +10,23 @@
 //! | [`crd`] | CustomResourceDefinition of AddressPools for other API servers |
 //!
 //! [`ipam::pools`] allocates the addresses.
+//!
+//! # Example
+//!
+//! The annotations of a Service select the configuration of the edge:
+//!
+//! ```
+//! use balancer::annotations::{self, FrontendSpec};
+//! use serde_json::json;
+//!
+//! let service = serde_json::from_value(json!({
+//!     "metadata": {"name": "web", "annotations": {"portolan.dev/edge-certificates": "web-tls"}},
+//!     "spec": {"ports": [{"name": "https", "port": 443, "protocol": "TCP"}]},
+//! }))
+//! .expect("valid Service");
+//! let spec = annotations::read(&service).edge.expect("configuration of the edge");
+//! assert_eq!(spec.listeners[0].frontend, FrontendSpec::Ssl);
+//! ```
 
 pub mod annotations;
 pub mod assigner;

@@ -42,7 +42,7 @@ pub enum RequestError {
     #[error("spec.loadBalancerIP is {0:?}, expected an address such as 192.0.2.10")]
     InvalidLoadBalancerIp(String),
     /// Two annotations, or an annotation and a field, request different things.
-    #[error("{first} and {second} say different things: remove one of them")]
+    #[error("{first} and {second} have different values: remove one of them")]
     Conflict {
         /// Annotation or field.
         first: &'static str,

@@ -26,12 +26,12 @@ impl Findings {
                     .to_owned(),
             ));
         }
-        let edge_only = format!("in force with `loadBalancerClass: {EDGE_CLASS}` alone");
+        let edge_only = format!("in force only with `loadBalancerClass: {EDGE_CLASS}`");
         let unknown = reading.unknown.iter().map(String::as_str).collect();
         let groups = [
-            ("without meaning outside of the cloud", reading.cloud_only),
+            ("without effect outside of the cloud", reading.cloud_only),
             (edge_only.as_str(), reading.edge_only),
-            ("not known", unknown),
+            ("unknown", unknown),
         ];
         let groups = groups.iter().filter(|(_, names)| !names.is_empty());
         let texts: Vec<String> = groups

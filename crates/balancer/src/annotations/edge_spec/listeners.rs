@@ -60,7 +60,7 @@ fn listener(
         let protocols = &values.protocols;
         let first_port = protocols.ports.first().map(|(source, ..)| *source);
         let error = AnnotationError::Incomplete(format!(
-            "port {} is not served: TLS ends there by annotation {}, and no annotation names a certificate, such as \
+            "port {} is not served: annotation {} selects TLS, and no annotation selects a certificate, such as \
              portolan.dev/edge-certificates",
             port.port,
             protocols.all_ports.source().or(first_port).unwrap_or_default(),

@@ -77,7 +77,7 @@ fn rejects_annotations_with_different_values() {
     let error = AddressRequest::of(&service(annotations, json!({}))).expect_err("conflict");
     assert_eq!(
         error.to_string(),
-        "metallb.io/address-pool and metallb.universe.tf/address-pool say different things: remove one of them"
+        "metallb.io/address-pool and metallb.universe.tf/address-pool have different values: remove one of them"
     );
     let same = json!({"metallb.io/address-pool": "a", "portolan.dev/address-pool": "a"});
     assert_eq!(

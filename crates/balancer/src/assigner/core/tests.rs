@@ -595,7 +595,7 @@ fn annotations_without_effect_are_reported_once() {
     assert_eq!(
         findings(&fixture),
         Some(format!(
-            "annotation {policy} has the value \"never\", expected seconds from 1 to 4000; without meaning outside of the \
+            "annotation {policy} has the value \"never\", expected seconds from 1 to 4000; without effect outside of the \
              cloud: {tags}"
         ))
     );
