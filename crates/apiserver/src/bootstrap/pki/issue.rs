@@ -37,7 +37,7 @@ pub(super) enum Purpose<'a> {
         /// Organization, "" for none.
         group: &'a str,
     },
-    /// Client certificate of a node component, issued by hand.
+    /// Client certificate of a node component, issued by an administrator.
     NodeClient {
         /// Common name.
         user: &'a str,
@@ -151,7 +151,7 @@ pub(super) fn expires_after(certificate: &str, seconds: i64) -> bool {
 }
 
 /// True if an administrator issued the certificate after a time.
-pub(super) fn is_by_hand_since(certificate: &str, seconds: i64) -> bool {
+pub(super) fn is_issued_by_administrator_since(certificate: &str, seconds: i64) -> bool {
     with_parsed(certificate, |c| {
         let mut units = c.subject().iter_organizational_unit();
         let begin = c.validity().not_before.timestamp();

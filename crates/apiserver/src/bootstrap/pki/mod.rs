@@ -86,7 +86,7 @@ pub struct Client {
 
 /// Client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and `NAME.key` in `directory`, that
 /// of the cluster CA, are used again until they expire soon or have another subject. The certificate of a node component is
-/// used again for ten minutes, and is marked as issued by hand.
+/// used again for ten minutes, and is marked as issued by an administrator.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -103,7 +103,10 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
                 && issue::has_subject(&pair.certificate, user, group)
                 && issue::is_signed_by(&pair.certificate, &authority.certificate)
                 && (!is_of_node
-                    || issue::is_by_hand_since(&pair.certificate, now_seconds - NODE_REUSE_SECONDS)) =>
+                    || issue::is_issued_by_administrator_since(
+                        &pair.certificate,
+                        now_seconds - NODE_REUSE_SECONDS,
+                    )) =>
         {
             pair
         }

@@ -18,7 +18,7 @@ use crate::transport::long_running::Revocation;
 use crate::verbs::resource::Resources;
 
 /// Longest delay between the end of a certificate's validity and the end of its long-running requests.
-const LAPSE_CHECK_PERIOD: Duration = Duration::from_secs(10);
+const EXPIRY_CHECK_PERIOD: Duration = Duration::from_secs(10);
 /// Delay before a failed watch on Nodes is started again.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 
@@ -26,7 +26,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 #[derive(Debug, Default)]
 pub(crate) struct NodeConnections(Mutex<HashMap<String, Vec<Arc<NodeConnection>>>>);
 
-/// Connection with the certificate of a Node.
+/// Connection with the certificate of a node component.
 #[derive(Debug)]
 struct NodeConnection {
     identity: Arc<Identity>,
@@ -97,7 +97,7 @@ impl NodeConnections {
     }
 
     /// Does the same for certificates whose grace period without a Node may have ended.
-    fn revoke_lapsed(&self, index: &Index, now: Timestamp) {
+    fn revoke_expired(&self, index: &Index, now: Timestamp) {
         for connection in self.lock().values().flatten() {
             let certificate = connection.identity.certificate.as_ref();
             if certificate.is_some_and(|certificate| certificate.may_be_expired(now)) {
@@ -131,8 +131,8 @@ pub(crate) async fn revoke_removed_nodes(
         return;
     };
     let prefix = nodes.store_prefix(None);
-    let mut lapse = tokio::time::interval(LAPSE_CHECK_PERIOD);
-    lapse.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut expiry_check = tokio::time::interval(EXPIRY_CHECK_PERIOD);
+    expiry_check.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let mut changes = match index.watch(&prefix, index.revision()) {
             Ok(changes) => changes,
@@ -147,7 +147,7 @@ pub(crate) async fn revoke_removed_nodes(
         loop {
             tokio::select! {
                 () = shutdown.requested() => return,
-                _ = lapse.tick() => connections.revoke_lapsed(index, Timestamp::now()),
+                _ = expiry_check.tick() => connections.revoke_expired(index, Timestamp::now()),
                 event = changes.next() => match event {
                     Ok(event) => {
                         let name = event.key.strip_prefix(&prefix).unwrap_or_default();
