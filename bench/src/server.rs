@@ -12,6 +12,7 @@ use crate::process::own_cpu;
 
 /// Flags of benchmarks of the API server.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "API server")]
 pub struct ServerFlags {
     /// Measure the API server of this kubeconfig instead of Portolan
     #[arg(long, value_name = "FILE", conflicts_with = "etcd")]

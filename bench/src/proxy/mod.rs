@@ -39,14 +39,14 @@ pub struct Flags {
     /// Number of replacements of an endpoint
     #[arg(long, default_value_t = 1_000)]
     changes: usize,
-    #[command(flatten)]
-    sustained: sustained::Flags,
     /// Number of harmless nftables changes by another program, for each of two kinds; mode nftables only
     #[arg(long, default_value_t = 0)]
     resyncs: u32,
     /// Measure this proxy instead of Portolan: command for `sh` with {kubeconfig} and {node}
     #[arg(long, value_name = "COMMAND")]
     command: Option<String>,
+    #[command(flatten)]
+    sustained: sustained::Flags,
 }
 
 /// Runs the benchmark.

@@ -21,6 +21,7 @@ const WRITERS: usize = 16;
 
 /// Flags of the sustained changes.
 #[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Sustained changes")]
 pub struct Flags {
     /// Duration of sustained changes in seconds; 0 for none
     #[arg(long, default_value_t = 0)]

@@ -107,9 +107,11 @@ const ROWS: &[Row] = &[
     Row::requires_edge(
         alibaba!("sticky-session"),
         "sticky sessions by cookie",
-        |values, annotation| match value::on_off(annotation.value)? {
-            true => values.stickiness.mode.set(annotation, StickyMode::Cookie),
-            false => Ok(Effect::Unchanged),
+        |values, annotation| {
+            if !value::on_off(annotation.value)? {
+                return Ok(Effect::Unchanged);
+            }
+            values.stickiness.mode.set(annotation, StickyMode::Cookie)
         },
     ),
     Row::cloud_only_checked(

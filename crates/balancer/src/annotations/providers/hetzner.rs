@@ -54,9 +54,11 @@ const ROWS: &[Row] = &[
     Row::requires_edge(
         hetzner!("http-sticky-sessions"),
         "sticky sessions by cookie",
-        |values, annotation| match value::bool(annotation.value)? {
-            true => values.stickiness.mode.set(annotation, StickyMode::Cookie),
-            false => Ok(Effect::Unchanged),
+        |values, annotation| {
+            if !value::bool(annotation.value)? {
+                return Ok(Effect::Unchanged);
+            }
+            values.stickiness.mode.set(annotation, StickyMode::Cookie)
         },
     ),
     shared_rows::cookie_name(hetzner!("http-cookie-name")),

@@ -54,9 +54,11 @@ const ROWS: &[Row] = &[
     Row::requires_edge(
         openstack!("x-forwarded-for"),
         "HTTP with `X-Forwarded-For` for backends",
-        |values, annotation| match value::bool(annotation.value)? {
-            true => values.protocols.all_ports.set(annotation, AppProtocol::Http),
-            false => Ok(Effect::Unchanged),
+        |values, annotation| {
+            if !value::bool(annotation.value)? {
+                return Ok(Effect::Unchanged);
+            }
+            values.protocols.all_ports.set(annotation, AppProtocol::Http)
         },
     ),
     Row::requires_edge(
