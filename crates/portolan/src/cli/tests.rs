@@ -1,4 +1,6 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
 
 use super::*;
 
@@ -36,4 +38,45 @@ fn error_message_ends_at_the_first_empty_line() {
         "error: the following required arguments were not provided:\n  --from <FILE>\n\nUsage: portolan plan";
     let expected = "the following required arguments were not provided: --from <FILE>";
     assert_eq!(one_line(error), expected);
+}
+
+/// Environment variable that makes [`help_equals_the_golden_files`] write the files.
+const UPDATE_GOLDEN: &str = "UPDATE_GOLDEN";
+/// Columns of the golden files, as for output to a pipe.
+const COLUMNS: usize = 100;
+
+/// Adds the help of a command and of its subcommands, by file name.
+fn add_help(command: &mut clap::Command, name: &str, pages: &mut BTreeMap<String, String>) {
+    let help = command.render_help().to_string();
+    pages.insert(format!("{name}.txt"), format!("{}\n", help.trim_end()));
+    for subcommand in command.get_subcommands_mut() {
+        if subcommand.get_name() != "help" {
+            let name = format!("{name}-{}", subcommand.get_name());
+            add_help(subcommand, &name, pages);
+        }
+    }
+}
+
+/// Compares the help of each subcommand with `tests/help`. After a change of the help,
+/// `UPDATE_GOLDEN=1 cargo test -p portolan help_equals` writes the files.
+#[test]
+fn help_equals_the_golden_files() {
+    let mut command = command().term_width(COLUMNS);
+    command.build();
+    let mut pages = BTreeMap::new();
+    add_help(&mut command, "portolan", &mut pages);
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/help");
+    if std::env::var_os(UPDATE_GOLDEN).is_some() {
+        fs::create_dir_all(&directory).expect("the directory of the golden files");
+        for (name, help) in &pages {
+            fs::write(directory.join(name), help).expect("a golden file");
+        }
+    }
+    let files = fs::read_dir(&directory).expect("golden files, which UPDATE_GOLDEN=1 writes");
+    let names = files.map(|file| file.expect("a file").file_name().to_string_lossy().into_owned());
+    assert_eq!(names.collect::<BTreeSet<_>>(), pages.keys().cloned().collect());
+    for (name, help) in &pages {
+        let golden = fs::read_to_string(directory.join(name)).expect("a golden file");
+        assert_eq!(*help, golden, "{name} differs; write it with {UPDATE_GOLDEN}=1");
+    }
 }
