@@ -49,7 +49,7 @@ pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> ApiRespons
 }
 
 /// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request.
-pub(crate) fn at(path: &str, host: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
+pub(crate) fn document(path: &str, host: &str, headers: &HeaderMap) -> Result<ApiResponse, Failure> {
     let segments: Vec<&str> = path.split('/').filter(|segment| !segment.is_empty()).collect();
     let found = |document: Option<Value>| {
         document

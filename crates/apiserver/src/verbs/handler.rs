@@ -132,7 +132,7 @@ impl Handler {
                 if !matches!(info.method, Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
                 }
-                discovery::at(info.path(), host(&request), request.headers())
+                discovery::document(info.path(), host(&request), request.headers())
             }
             Route::Metrics => Ok(response::text(StatusCode::OK, self.render_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),

@@ -166,7 +166,7 @@ pub(crate) fn page(
     let convert = |bytes: Bytes| {
         let object = parse(&bytes)?;
         Ok(match form.representation {
-            Representation::Objects => untyped(kind.of_stored(object)),
+            Representation::Objects => without_type(kind.of_stored(object)),
             Representation::Metadata => metadata_only(&object),
             Representation::Table => row(kind, object, include),
         })
@@ -180,7 +180,7 @@ pub(crate) fn page(
 }
 
 /// Returns a list item. Items have no type: the list has it for all.
-fn untyped(mut object: Value) -> Value {
+fn without_type(mut object: Value) -> Value {
     clear(&mut object, "apiVersion");
     clear(&mut object, "kind");
     object

@@ -47,7 +47,7 @@ async fn invalid_pools_are_rejected_with_their_fields() {
     invalid["spec"]["interfaces"] = json!(["eth0", "no/link"]);
     invalid["spec"]["nodeSelectors"] = json!([{"matchExpressions": [{"key": "zone", "operator": "In"}]}]);
     let refused = api.post(POOLS, &invalid).await.expect(422);
-    let causes = refused["details"]["causes"].as_array().expect("causes");
+    let causes = refused["details"]["causes"].as_array().expect("status causes");
     let fields: Vec<&str> = causes
         .iter()
         .filter_map(|cause| cause["field"].as_str())

@@ -167,7 +167,7 @@ async fn counts_audit_events_by_level() {
     let (api, _directory, _path) = start(AuditMode::Blocking).await;
     api.get(&config_maps("")).await.expect(200);
     let metrics = api.get("/metrics").await;
-    let text = String::from_utf8(metrics.body.to_vec()).expect("text");
+    let text = String::from_utf8(metrics.body.to_vec()).expect("UTF-8 text");
     for line in [
         "apiserver_audit_event_total 1",
         "apiserver_audit_error_total{plugin=\"log\"} 0",

@@ -1,3 +1,5 @@
+//! Authentication by bearer tokens and client certificates.
+
 use http::Method;
 use serde_json::json;
 

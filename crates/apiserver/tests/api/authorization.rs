@@ -84,7 +84,7 @@ async fn default_roles_are_reconciled_at_start() {
     api.merge(&path, &reduced).await.expect(200);
     let api = Api::start_in(api.stop().await).await;
     let binding = api.get(&path).await.expect(200);
-    let subjects = binding["subjects"].as_array().expect("subjects");
+    let subjects = binding["subjects"].as_array().expect("subjects of the binding");
     for subject in ["me", "system:kube-proxy", "system:portolan:proxies"] {
         assert!(subjects.iter().any(|found| found["name"] == subject), "{subject}");
     }

@@ -1,3 +1,5 @@
+//! Deletion: finalizers, preconditions, grace periods, and collections.
+
 use http::Method;
 use serde_json::json;
 

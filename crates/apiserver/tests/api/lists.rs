@@ -1,3 +1,5 @@
+//! Lists: pagination, consistency, options, and representations.
+
 use http::Method;
 use serde_json::{Value, json};
 use store::Store;

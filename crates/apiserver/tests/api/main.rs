@@ -1,7 +1,6 @@
 //! The API over HTTPS, against a whole server with a store on disk.
 
 mod address_pools;
-mod applies;
 mod audit;
 mod authentication;
 mod authorization;
@@ -16,6 +15,7 @@ mod pod_security;
 mod proxy;
 mod repairs;
 mod robustness;
+mod server_side_apply;
 mod service_accounts;
 mod services;
 mod start;

@@ -1,3 +1,5 @@
+//! Namespaces: existence checks, and termination with their content.
+
 use serde_json::json;
 
 use crate::harness::{Api, TIMEOUT, config_map};

@@ -12,7 +12,7 @@ const PODS: &str = "/api/v1/namespaces/team/pods";
 async fn start(configuration: Value) -> Api {
     let mut file =
         json!({"apiVersion": "pod-security.admission.config.k8s.io/v1", "kind": "PodSecurityConfiguration"});
-    for (key, value) in configuration.as_object().expect("fields") {
+    for (key, value) in configuration.as_object().expect("an object") {
         file[key] = value.clone();
     }
     Api::start_with(Access {
@@ -52,7 +52,7 @@ async fn create_as(api: &Api, user: &str, pod: &Value) -> Reply {
 
 async fn metrics(api: &Api) -> Vec<String> {
     let text = api.get("/metrics").await;
-    let text = String::from_utf8(text.body.to_vec()).expect("text");
+    let text = String::from_utf8(text.body.to_vec()).expect("UTF-8 text");
     text.lines()
         .filter(|line| line.starts_with("pod_security_"))
         .map(str::to_owned)
@@ -137,7 +137,7 @@ async fn enforces_the_strictest_level_if_labels_are_invalid() {
         .await
         .expect("a commit");
     let reply = create_as(&api, "somebody", &privileged("a")).await.expect(403);
-    let message = reply["message"].as_str().expect("a message").to_owned();
+    let message = reply["message"].as_str().expect("a status message").to_owned();
     assert!(
         message.contains("violates PodSecurity \"restricted:latest\""),
         "{message}"

@@ -16,7 +16,7 @@ fn service(name: &str) -> Value {
 
 async fn reasons(api: &Api) -> Vec<String> {
     let events = api.get(EVENTS).await.expect(200);
-    let all = events["items"].as_array().expect("items").iter();
+    let all = events["items"].as_array().expect("list items").iter();
     all.map(|event| event["reason"].as_str().unwrap_or_default().to_owned())
         .collect()
 }

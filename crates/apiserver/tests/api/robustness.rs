@@ -1,3 +1,5 @@
+//! Malformed requests: bodies, methods, selectors, and plaintext connections.
+
 use http::Method;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

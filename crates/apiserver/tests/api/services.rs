@@ -1,3 +1,5 @@
+//! Services: cluster IPs and node ports are allocated, released, and survive restarts.
+
 use serde_json::{Value, json};
 
 use crate::harness::Api;

@@ -1,3 +1,5 @@
+//! A new cluster: default objects, kubeconfig, discovery, and metrics.
+
 use std::os::unix::fs::PermissionsExt;
 
 use http::Method;

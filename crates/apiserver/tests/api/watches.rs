@@ -1,3 +1,5 @@
+//! Watches: start, resumption, selectors, bookmarks, timeouts, and shutdown.
+
 use serde_json::json;
 
 use crate::harness::{Api, config_map, config_maps};

@@ -49,11 +49,13 @@ async fn scale_is_read_and_updated() {
         (&web["spec"]["replicas"], &web["metadata"]["generation"]),
         (&json!(5), &json!(2))
     );
-    let managers = web["metadata"]["managedFields"].as_array().expect("records");
+    let managers = web["metadata"]["managedFields"]
+        .as_array()
+        .expect("managed fields");
     let of_scale = managers
         .iter()
         .find(|entry| entry["subresource"] == "scale")
-        .expect("a record");
+        .expect("the entry of the subresource");
     assert_eq!(of_scale["fieldsV1"], json!({"f:spec": {"f:replicas": {}}}));
     // The version of the first read is outdated.
     let refused = api.put(SCALE, &scale).await.expect(409);
@@ -159,7 +161,7 @@ async fn invalid_deployments_are_rejected_with_their_fields() {
     let refused = patch(&api, WEB, "application/merge-patch+json", &selector)
         .await
         .expect(422);
-    let message = refused["message"].as_str().expect("a message");
+    let message = refused["message"].as_str().expect("a status message");
     assert!(
         message.starts_with("Deployment.apps \"web\" is invalid: spec.selector: Invalid value"),
         "{message}"
@@ -176,7 +178,7 @@ async fn serves_tables_discovery_and_protobuf() {
     let resources = api.get("/apis/apps/v1").await.expect(200);
     let names: Vec<&str> = resources["resources"]
         .as_array()
-        .expect("resources")
+        .expect("the resource list")
         .iter()
         .filter_map(|resource| resource["name"].as_str())
         .collect();

@@ -1,3 +1,5 @@
+//! Create, update and patch: versions, validation, warnings, and encodings.
+
 use http::Method;
 use serde_json::{Value, json};
 

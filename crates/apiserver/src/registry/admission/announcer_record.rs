@@ -36,9 +36,9 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
         "" => text(child(lease, "metadata"), "name"),
         name => name,
     };
-    let refused = |why: String| {
-        let why = format!("the announcer of node {node:?} {why}");
-        Failure::forbidden(target.kind, name, &why)
+    let refused = |message: String| {
+        let message = format!("the announcer of node {node:?} {message}");
+        Failure::forbidden(target.kind, name, &message)
     };
     if (target.namespace(), name) != (NAMESPACE, NAME) {
         return Err(refused(format!("can only write lease {NAMESPACE}/{NAME}")));
@@ -47,7 +47,7 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
     if foreign_metadata(lease) != stored.map(foreign_metadata).unwrap_or_default() {
         return Err(refused(format!("can only write the annotation {ANNOTATION:?}")));
     }
-    let after = parse_record(lease).map_err(|why| refused(format!("wrote an invalid record: {why}")))?;
+    let after = parse_record(lease).map_err(|message| refused(format!("wrote an invalid record: {message}")))?;
     let is_gone = |name: &str| {
         let key = kind::find("", "v1", "nodes").map(|kind| Target::object(kind, "", name).key());
         key.is_some_and(|key| index.get(&key).is_none())
@@ -57,7 +57,7 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
         // An unreadable record can only be deleted, by an administrator.
         Some(stored) => match parse_record(stored) {
             Ok(before) => check_change(node, &before, &after, is_gone),
-            Err(why) => Err(format!("cannot replace an invalid record: {why}")),
+            Err(message) => Err(format!("cannot replace an invalid record: {message}")),
         },
     };
     decision.map_err(refused)

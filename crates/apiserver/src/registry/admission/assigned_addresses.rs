@@ -37,7 +37,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
     if is_assigner {
         return Ok(());
     }
-    let why = format!(
+    let message = format!(
         "user {:?} may not record assigned addresses (condition {CONDITION}): this requires the right to update \
          addresspools/status",
         requester.user

@@ -22,7 +22,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
         return Ok(());
     };
     let kind = attempt.target.kind;
-    let refused = |why: &str| Err(Failure::forbidden(kind, attempt.target.name(), why));
+    let refused = |message: &str| Err(Failure::forbidden(kind, attempt.target.name(), message));
     let Some(stored) = attempt.stored else {
         set_requester(object, requester);
         let is_restricted =

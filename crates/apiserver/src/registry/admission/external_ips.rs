@@ -17,6 +17,6 @@ pub(super) fn admit(attempt: &Attempt<'_>, service: &Value) -> Result<(), Failur
         return Ok(());
     }
     let name = text(child(service, "metadata"), "name");
-    let why = "Use of external IPs is denied by admission control";
-    Err(Failure::forbidden(attempt.target.kind, name, why))
+    let message = "Use of external IPs is denied by admission control";
+    Err(Failure::forbidden(attempt.target.kind, name, message))
 }

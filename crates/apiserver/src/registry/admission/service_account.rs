@@ -32,12 +32,12 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
     .to_owned();
     let accounts = kind::find("", "v1", "serviceaccounts").ok_or_else(Failure::no_such_path)?;
     let Some(entry) = index.get(&accounts.store_key(target.namespace(), &name)) else {
-        let why = format!(
+        let message = format!(
             "error looking up service account {}/{name}: serviceaccount {name:?} not found",
             target.namespace()
         );
         let pod_name = text(child(pod, "metadata"), "name");
-        return Err(Failure::forbidden(target.kind, pod_name, &why));
+        return Err(Failure::forbidden(target.kind, pod_name, &message));
     };
     object_mut(pod, "spec");
     let Some(spec) = pod.get_mut("spec") else {
@@ -61,7 +61,7 @@ pub(super) fn admit(index: &Index, target: &Target, pod: &mut Value) -> Result<(
 /// (upstream's `plugin/pkg/admission/serviceaccount/admission.go`).
 fn admit_mirror(target: &Target, pod: &Value) -> Result<(), Failure> {
     let spec = child(pod, "spec");
-    let why = if !service_account_name(spec).is_empty() {
+    let message = if !service_account_name(spec).is_empty() {
         "a mirror pod may not reference service accounts"
     } else if !secret_names(spec).is_empty() {
         "a mirror pod may not reference secrets"
@@ -73,7 +73,7 @@ fn admit_mirror(target: &Target, pod: &Value) -> Result<(), Failure> {
     Err(Failure::forbidden(
         target.kind,
         text(child(pod, "metadata"), "name"),
-        why,
+        message,
     ))
 }
 

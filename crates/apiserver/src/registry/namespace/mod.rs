@@ -44,14 +44,14 @@ pub(crate) fn guard_create(
         .map_or(true, |namespace| namespace.metadata.deletion_timestamp.is_some());
     if is_terminating {
         let name = text(child(object, "metadata"), "name");
-        let why =
+        let message =
             format!("unable to create new content in namespace {namespace} because it is being terminated");
         let cause = json!({
             "reason": "NamespaceTerminating",
             "message": format!("namespace {namespace} is being terminated"),
             "field": "metadata.namespace",
         });
-        return Err(Failure::forbidden(target.kind, name, &why).with_causes(vec![cause]));
+        return Err(Failure::forbidden(target.kind, name, &message).with_causes(vec![cause]));
     }
     Ok(Some((entry.key, Expectation::At(entry.modified))))
 }

@@ -38,6 +38,15 @@ pub fn default_service_cidr(ranges: &[IpNet], now: jiff::Timestamp) -> Value {
 ///
 /// # Errors
 /// Fails if the range has no usable address.
+///
+/// # Examples
+/// ```
+/// let range = "10.96.0.0/16".parse()?;
+/// let service = apiserver::service::kubernetes_service(range, 6443, None)?;
+/// assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
+/// assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub fn kubernetes_service(
     primary_range: IpNet,
     secure_port: u16,

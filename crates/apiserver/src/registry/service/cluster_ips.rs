@@ -97,14 +97,14 @@ fn take(
             )),
         };
     }
-    let full = || {
+    let exhausted = || {
         let name = service.name();
         Failure::Internal(format!(
             "failed to allocate a serviceIP for Service \"{name}\": range is full"
         ))
     };
-    let family = Family::from_name(family).ok_or_else(full)?;
-    let address = allocation.take_next_address(family).ok_or_else(full)?;
+    let family = Family::from_name(family).ok_or_else(exhausted)?;
+    let address = allocation.take_next_address(family).ok_or_else(exhausted)?;
     Ok(address.to_string())
 }
 

@@ -41,7 +41,7 @@ impl Destination {
 }
 
 /// Resolves the destination of `target`. The endpoint of a Service is chosen again for each request.
-pub(super) async fn of(resources: &Resources, target: &Target) -> Result<Destination, Failure> {
+pub(super) async fn resolve(resources: &Resources, target: &Target) -> Result<Destination, Failure> {
     let singular = target.kind.singular;
     let name = Name::parse(target.name())
         .ok_or_else(|| Failure::bad_request(format!("invalid {singular} request {:?}", target.name())))?;

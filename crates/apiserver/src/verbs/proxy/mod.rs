@@ -70,7 +70,7 @@ impl PodProxy {
         mut request: Request<Incoming>,
         mut lifetime: RequestLifetime,
     ) -> Result<ApiResponse, Failure> {
-        let destination = destination::of(resources, target).await?;
+        let destination = destination::resolve(resources, target).await?;
         let path = target.proxy_path.as_deref().unwrap_or_default();
         let outer_path = request.uri().path().to_owned();
         let is_get = matches!(*request.method(), Method::GET | Method::HEAD);

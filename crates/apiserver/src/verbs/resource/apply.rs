@@ -155,10 +155,10 @@ fn refuse_identity(target: &Target, configuration: &Value) -> Result<(), Failure
     match text(child(configuration, "metadata"), "uid") {
         "" => Ok(()),
         uid => {
-            let why = format!(
+            let message = format!(
                 "uid mismatch: the provided object specified uid {uid}, and no existing object was found"
             );
-            Err(Failure::conflict(target.kind, target.name(), &why))
+            Err(Failure::conflict(target.kind, target.name(), &message))
         }
     }
 }

@@ -155,7 +155,7 @@ fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions
         if let Some(expected) = expected
             && *expected != found
         {
-            let why = format!(
+            let message = format!(
                 "the {field} in the precondition ({expected}) does not match the {field} in record ({found}). \
                  The object might have been deleted and then recreated"
             );

@@ -13,7 +13,7 @@ use crate::verbs::page::Page;
 impl Resources {
     /// Lists the selected objects of a collection.
     pub(crate) async fn list(&self, target: &Target, options: &ListOptions) -> Result<Page, Failure> {
-        let selection = Selection::read(target, options)?;
+        let selection = Selection::parse(target, options)?;
         if !options.continue_token.is_empty() {
             let from = Continuation::parse(&options.continue_token, target.kind)?;
             if options.version.is_some_and(|version| version != Revision(0)) {

@@ -38,7 +38,7 @@ struct LabelledMetadata<'a> {
 
 impl Selection {
     /// Parses the selectors of a list or watch.
-    pub(super) fn read(target: &Target, options: &ListOptions) -> Result<Selection, Failure> {
+    pub(super) fn parse(target: &Target, options: &ListOptions) -> Result<Selection, Failure> {
         let refused = |error: SelectorError| Failure::bad_request(error.to_string());
         let labels = LabelSelector::parse(&options.label_selector).map_err(refused)?;
         let fields = FieldSelector::parse(&options.field_selector, target.kind).map_err(refused)?;

@@ -48,7 +48,7 @@ impl Resources {
         form: Form,
         include: IncludeObject,
     ) -> Result<LineStream, Failure> {
-        let selection = Selection::read(target, options)?;
+        let selection = Selection::parse(target, options)?;
         self.wait_for(options.version).await?;
         let stream = self.frames.stream(&format!(
             "{}\n{}\n{}\n{}\n{form:?}\n{include:?}",

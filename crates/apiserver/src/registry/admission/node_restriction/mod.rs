@@ -33,14 +33,14 @@ enum Refusal {
 }
 
 impl From<String> for Refusal {
-    fn from(why: String) -> Refusal {
-        Refusal::Forbidden(why)
+    fn from(message: String) -> Refusal {
+        Refusal::Forbidden(message)
     }
 }
 
 impl From<&str> for Refusal {
-    fn from(why: &str) -> Refusal {
-        Refusal::Forbidden(why.to_owned())
+    fn from(message: &str) -> Refusal {
+        Refusal::Forbidden(message.to_owned())
     }
 }
 
@@ -48,7 +48,7 @@ impl Refusal {
     /// Converts a refused write of the object `name` to a failure.
     fn into_failure(self, target: &Target, name: &str) -> Failure {
         match self {
-            Refusal::Forbidden(why) => Failure::forbidden(target.kind, name, &why),
+            Refusal::Forbidden(message) => Failure::forbidden(target.kind, name, &message),
             Refusal::Unreadable(failure) => failure,
         }
     }
@@ -87,8 +87,8 @@ pub(super) fn admit_delete(node: &str, index: &Index, target: &Target) -> Result
 
 fn admit_lease(node: &str, namespace: &str, name: &str) -> Result<(), Refusal> {
     if namespace != LEASE_NAMESPACE {
-        let why = format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace");
-        return Err(why.into());
+        let message = format!("can only access leases in the {LEASE_NAMESPACE:?} system namespace");
+        return Err(message.into());
     }
     if name == node {
         Ok(())

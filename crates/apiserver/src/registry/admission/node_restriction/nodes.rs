@@ -52,8 +52,8 @@ pub(super) fn admit_name(node: &str, name: &str) -> Result<(), Refusal> {
 
 fn admit_creation(node: &str, object: &Value) -> Result<(), Refusal> {
     if !child(child(object, "spec"), "configSource").is_null() {
-        let why = format!("node {node:?} is not allowed to create pods with a non-nil configSource");
-        return Err(why.into());
+        let message = format!("node {node:?} is not allowed to create pods with a non-nil configSource");
+        return Err(message.into());
     }
     if !pod_ranges(object).is_empty() {
         return Err(format!("node {node:?} is not allowed to set podCIDR or podCIDRs").into());
@@ -70,9 +70,9 @@ fn admit_update(node: &str, before: &Value, after: &Value) -> Result<(), Refusal
     let spec = |object, field| child(child(object, "spec"), field);
     let source = spec(after, "configSource");
     if !source.is_null() && source != spec(before, "configSource") {
-        let why =
+        let message =
             format!("node {node:?} is not allowed to update configSource to a new non-nil configSource");
-        return Err(why.into());
+        return Err(message.into());
     }
     let taints = |object| items(child(object, "spec"), "taints");
     if taints(before) != taints(after) {

@@ -43,14 +43,14 @@ fn is_on(node: &str, pod: &Value) -> bool {
 /// Admits mirror Pods of the node that reference no API objects.
 fn admit_creation(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
     if !is_mirror(pod) {
-        let why = format!(
+        let message = format!(
             "pod does not have {MIRROR_ANNOTATION:?} annotation, node {node:?} can only create mirror pods"
         );
-        return Err(why.into());
+        return Err(message.into());
     }
     if !is_on(node, pod) {
-        let why = format!("node {node:?} can only create pods with spec.nodeName set to itself");
-        return Err(why.into());
+        let message = format!("node {node:?} can only create pods with spec.nodeName set to itself");
+        return Err(message.into());
     }
     admit_owner(node, index, pod)?;
     match api_object_reference(child(pod, "spec")) {
@@ -66,18 +66,18 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
         [] => return Err(not_owned().into()),
         [owner] => owner,
         _ => {
-            let why =
+            let message =
                 format!("node {node:?} can only create pods with a single owner reference set to itself");
-            return Err(why.into());
+            return Err(message.into());
         }
     };
     if ["apiVersion", "kind", "name"].map(|field| text(owner, field)) != ["v1", "Node", node] {
         return Err(not_owned().into());
     }
     if flag_if_set(owner, "controller") != Some(true) {
-        let why =
+        let message =
             format!("node {node:?} can only create pods with a controller owner reference set to itself");
-        return Err(why.into());
+        return Err(message.into());
     }
     if flag_if_set(owner, "blockOwnerDeletion") == Some(true) {
         return Err(format!("node {node:?} must not set blockOwnerDeletion on an owner reference").into());
@@ -94,9 +94,9 @@ fn admit_owner(node: &str, index: &Index, pod: &Value) -> Result<(), Refusal> {
 
 fn admit_status(node: &str, before: &Value, after: &Value) -> Result<(), Refusal> {
     if !is_on(node, before) {
-        let why =
+        let message =
             format!("node {node:?} can only update pod status for pods with spec.nodeName set to itself");
-        return Err(why.into());
+        return Err(message.into());
     }
     let labels = |pod| -> Vec<(&str, &str)> {
         let mut labels: Vec<_> = entries(child(pod, "metadata"), "labels").collect();

@@ -399,7 +399,7 @@ fn node_requests_certificates_for_its_own_name_only() {
         let object = json!({"spec": {"signerName": signer, "request": request}});
         match certificate_requests::admit("n1", &object) {
             Ok(()) => String::new(),
-            Err(Refusal::Forbidden(why)) => why,
+            Err(Refusal::Forbidden(message)) => message,
             Err(Refusal::Unreadable(failure)) => failure.message().to_owned(),
         }
     };

@@ -172,12 +172,12 @@ impl PodSecurity {
         self.audit(attempt, policy, &view, request);
         if !evaluation.is_allowed() {
             let name = text(child(pod, "metadata"), "name");
-            let why = format!(
+            let message = format!(
                 "violates PodSecurity \"{}\": {}",
                 policy.enforce,
                 evaluation.details()
             );
-            return Err(Failure::forbidden(attempt.target.kind, name, &why));
+            return Err(Failure::forbidden(attempt.target.kind, name, &message));
         }
         Ok(self.warn(policy, &view, request))
     }

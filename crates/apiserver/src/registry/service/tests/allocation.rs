@@ -1,3 +1,5 @@
+//! Allocation of cluster IPs and node ports to Services, on a real store.
+
 use std::collections::HashSet;
 
 use serde_json::{Value, json};
@@ -33,7 +35,7 @@ fn allocation_records_its_address_and_port() {
     let allocation = server
         .registry
         .create(server.store.index(), &mut new, false)
-        .expect("allocated");
+        .expect("an allocation");
     let address = cluster_ip(&new);
     let keys = [
         format!("/networking.k8s.io/ipaddresses/{address}"),
@@ -45,7 +47,9 @@ fn allocation_records_its_address_and_port() {
     };
     let mut object: Value = serde_json::from_slice(&value.bytes).expect("JSON");
     assert!(value.revision_at.is_some());
-    let metadata = object["metadata"].as_object_mut().expect("metadata");
+    let metadata = object["metadata"]
+        .as_object_mut()
+        .expect("metadata of the IPAddress");
     assert!(metadata.remove("uid").is_some() && metadata.remove("creationTimestamp").is_some());
     assert_eq!(
         object,
@@ -66,7 +70,7 @@ fn dropped_allocations_release_their_addresses() {
             let allocation = server
                 .registry
                 .create(server.store.index(), &mut minimal(name), false);
-            assert_eq!(allocation.expect("allocated").writes.len(), 1);
+            assert_eq!(allocation.expect("an allocation").writes.len(), 1);
         }
     }
     assert_eq!(server.registry.usage().ranges[0].allocated, 0);
@@ -76,7 +80,9 @@ fn dropped_allocations_release_their_addresses() {
 fn exhausted_range_is_an_internal_error() {
     let server = Server::new(&["10.0.0.0/30"]);
     for name in ["a", "b"] {
-        server.create("n", minimal(name), false).expect("created");
+        server
+            .create("n", minimal(name), false)
+            .expect("a created Service");
     }
     let failure = server
         .registry
@@ -84,8 +90,10 @@ fn exhausted_range_is_an_internal_error() {
         .err();
     let expected = "failed to allocate a serviceIP for Service \"c\": range is full";
     assert_eq!(failure, Some(Failure::Internal(expected.to_owned())));
-    server.delete("n", "a").expect("deleted");
-    server.create("n", minimal("c"), false).expect("created");
+    server.delete("n", "a").expect("a deleted Service");
+    server
+        .create("n", minimal("c"), false)
+        .expect("a created Service");
 }
 
 #[test]
@@ -97,8 +105,8 @@ fn services_get_distinct_addresses_that_survive_a_restart() {
         let spec = json!({"type": "NodePort", "ipFamilyPolicy": "RequireDualStack", "ports": [{"port": 80}]});
         let (created, _) = server
             .create("n", service(&format!("s{number}"), spec), false)
-            .expect("created");
-        for address in created["spec"]["clusterIPs"].as_array().expect("a list") {
+            .expect("a created Service");
+        for address in created["spec"]["clusterIPs"].as_array().expect("a JSON list") {
             assert!(seen.insert(address.to_string()));
         }
         assert!(seen.insert(created["spec"]["ports"][0]["nodePort"].to_string()));
@@ -133,7 +141,9 @@ fn services_get_distinct_addresses_that_survive_a_restart() {
 fn dry_run_reserves_nothing() {
     let server = Server::new(&["10.0.0.0/24"]);
     let spec = json!({"type": "LoadBalancer", "externalTrafficPolicy": "Local", "ports": [{"port": 80}]});
-    let (shown, _) = server.create("n", service("s", spec), true).expect("accepted");
+    let (shown, _) = server
+        .create("n", service("s", spec), true)
+        .expect("an accepted Service");
     assert_eq!(shown["spec"]["clusterIP"], "10.0.0.0");
     assert!(shown["spec"]["healthCheckNodePort"].is_number());
     let usage = server.registry.usage();
@@ -144,9 +154,15 @@ fn dry_run_reserves_nothing() {
             service("s", json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]})),
             false,
         )
-        .expect("created");
+        .expect("a created Service");
     let taken = service("t", json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]}));
-    assert_eq!(server.create("n", taken, true).expect_err("taken").0, 422);
+    assert_eq!(
+        server
+            .create("n", taken, true)
+            .expect_err("an address that is taken")
+            .0,
+        422
+    );
 }
 
 #[test]
@@ -158,7 +174,7 @@ fn refusals_have_upstreams_messages() {
             service("s", json!({"clusterIP": "10.0.0.9", "ports": [{"port": 80}]})),
             false,
         )
-        .expect("created");
+        .expect("a created Service");
     let message = |address: &str| {
         let mut new = service("t", json!({"clusterIP": address, "ports": [{"port": 80}]}));
         match server
@@ -184,10 +200,12 @@ fn updates_keep_move_and_release_ports() {
     let server = Server::new(&["10.0.0.0/24"]);
     let spec = json!({"type": "NodePort", "ports": [
         {"name": "a", "port": 80, "nodePort": 30_001}, {"name": "b", "port": 81, "nodePort": 30_002}]});
-    let (created, _) = server.create("n", service("s", spec), false).expect("created");
+    let (created, _) = server
+        .create("n", service("s", spec), false)
+        .expect("a created Service");
     let mut new = created.clone();
     new["spec"]["ports"] = json!([{"name": "b", "port": 81, "nodePort": 30_001}, {"name": "c", "port": 82}]);
-    let (updated, _) = server.update("n", "s", new).expect("updated");
+    let (updated, _) = server.update("n", "s", new).expect("an updated Service");
     let next = updated["spec"]["ports"][1]["nodePort"].to_string();
     let mut held = vec!["30001".to_owned(), next];
     held.sort();
@@ -204,7 +222,9 @@ fn updates_keep_move_and_release_ports() {
     );
     let mut without_ports = updated;
     without_ports["spec"]["type"] = "ClusterIP".into();
-    server.update("n", "s", without_ports).expect("updated");
+    server
+        .update("n", "s", without_ports)
+        .expect("an updated Service");
     assert!(server.keys("/nodeports/").is_empty());
     assert_eq!(server.registry.usage().allocated_ports, 0);
 }
@@ -216,18 +236,20 @@ fn conflicting_address_stays_reserved() {
     let allocation = server
         .registry
         .create(server.store.index(), &mut new, false)
-        .expect("allocated");
+        .expect("an allocation");
     let taken_elsewhere = expected_keys(&allocation).remove(0);
     assert!(
         !server
             .restarted(&["10.0.0.0/30"])
             .create(server.store.index(), &mut minimal("x"), false)
-            .expect("allocated")
+            .expect("an allocation")
             .resolve_conflict("/services/n/x")
     );
     assert!(allocation.resolve_conflict(&taken_elsewhere));
     assert_eq!(server.registry.usage().ranges[0].allocated, 1);
-    let (created, _) = server.create("n", minimal("a"), false).expect("created");
+    let (created, _) = server
+        .create("n", minimal("a"), false)
+        .expect("a created Service");
     assert_ne!(cluster_ip(&created), cluster_ip(&new));
 }
 
@@ -255,7 +277,9 @@ fn ranges_follow_their_service_cidrs() {
         .apply_service_cidr(&cidr("more", "10.1.0.0/24", "True"));
     assert!(can_request("10.1.0.5"));
     for name in ["a", "b", "c"] {
-        server.create("n", minimal(name), false).expect("created");
+        server
+            .create("n", minimal(name), false)
+            .expect("a created Service");
     }
     server
         .registry
@@ -279,7 +303,9 @@ fn ranges_follow_their_service_cidrs() {
 #[test]
 fn deletion_removes_the_endpoints() {
     let server = Server::new(&["10.0.0.0/24"]);
-    server.create("n", minimal("s"), false).expect("created");
+    server
+        .create("n", minimal("s"), false)
+        .expect("a created Service");
     let endpoints = json!({"metadata": {"name": "s", "namespace": "n"}});
     let (bytes, revision_at) = api::encode::encode(&endpoints);
     let value = store::Value {
@@ -291,7 +317,7 @@ fn deletion_removes_the_endpoints() {
         expectations: Vec::new(),
         writes,
     });
-    server.delete("n", "s").expect("deleted");
+    server.delete("n", "s").expect("a deleted Service");
     assert!(
         server.keys("/endpoints/").is_empty() && server.keys("/networking.k8s.io/ipaddresses/").is_empty()
     );
@@ -303,12 +329,16 @@ fn addresses_of_other_writers_are_not_allocated() {
     server
         .registry
         .mark_address_taken("10.0.0.1".parse().expect("an IP address"));
-    let (created, _) = server.create("n", minimal("s"), false).expect("created");
+    let (created, _) = server
+        .create("n", minimal("s"), false)
+        .expect("a created Service");
     assert_eq!(cluster_ip(&created), "10.0.0.2");
     server
         .registry
         .mark_address_free("10.0.0.1".parse().expect("an IP address"));
-    server.create("n", minimal("t"), false).expect("created");
+    server
+        .create("n", minimal("t"), false)
+        .expect("a created Service");
 }
 
 #[test]

@@ -1,3 +1,5 @@
+//! Objects of the cluster's own API: the `kubernetes` Service and the default ServiceCIDR.
+
 use api::ip::Family;
 use serde_json::json;
 
@@ -8,11 +10,13 @@ use crate::registry::service::*;
 fn kubernetes_service_has_the_first_address() {
     let server = Server::new(&["10.96.0.0/16", "fd00:10:96::/112"]);
     let range = "10.96.0.0/16".parse().expect("a CIDR");
-    let service = kubernetes_service(range, 6443, None).expect("usable");
-    let (service, _) = server.create("default", service, false).expect("created");
+    let service = kubernetes_service(range, 6443, None).expect("a usable range");
+    let (service, _) = server
+        .create("default", service, false)
+        .expect("a created Service");
     assert_eq!(service["spec"]["clusterIP"], "10.96.0.1");
     assert_eq!(service["spec"]["ports"][0]["targetPort"], 6443);
-    let service = kubernetes_service(range, 6443, Some(30_443)).expect("usable");
+    let service = kubernetes_service(range, 6443, Some(30_443)).expect("a usable range");
     assert_eq!(
         (&service["spec"]["type"], &service["spec"]["ports"][0]["nodePort"]),
         (&json!("NodePort"), &json!(30_443))

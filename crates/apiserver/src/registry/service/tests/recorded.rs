@@ -37,8 +37,8 @@ fn replay(file: &str) -> usize {
         .registry
         .mark_address_taken("10.96.0.1".parse().expect("an IP address"));
     let (mut compared, mut faults) = (0, Vec::new());
-    for (number, case) in cases["cases"].as_array().expect("a list").iter().enumerate() {
-        let steps = case["steps"].as_array().expect("a list");
+    for (number, case) in cases["cases"].as_array().expect("a JSON list").iter().enumerate() {
+        let steps = case["steps"].as_array().expect("a JSON list");
         if !steps.iter().all(is_about_services) {
             continue;
         }
@@ -47,7 +47,7 @@ fn replay(file: &str) -> usize {
             faults.push(format!("{}: {fault}", case["id"]));
         }
         for name in server.keys(&format!("/services/{namespace}/")) {
-            server.delete(&namespace, &name).expect("deleted");
+            server.delete(&namespace, &name).expect("a deleted Service");
         }
         compared += 1;
     }

@@ -109,11 +109,21 @@ impl Server {
     }
 
     pub(super) fn keys(&self, prefix: &str) -> Vec<String> {
-        let listing = self.store.index().list(prefix, None, None, None).expect("a list");
+        let listing = self
+            .store
+            .index()
+            .list(prefix, None, None, None)
+            .expect("a JSON list");
         listing
             .entries
             .iter()
-            .map(|entry| entry.key.strip_prefix(prefix).expect("a prefix").to_owned())
+            .map(|entry| {
+                entry
+                    .key
+                    .strip_prefix(prefix)
+                    .expect("a key with the prefix")
+                    .to_owned()
+            })
             .collect()
     }
 

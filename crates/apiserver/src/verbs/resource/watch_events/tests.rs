@@ -10,7 +10,7 @@ fn lines(query: &str) -> Lines {
     let options = ListOptions::read(&Query::parse(query)).unwrap();
     Lines {
         kind,
-        selection: Selection::read(&target, &options).unwrap(),
+        selection: Selection::parse(&target, &options).unwrap(),
         form: Form::PLAIN,
         include: IncludeObject::Metadata,
         has_sent_columns: false,

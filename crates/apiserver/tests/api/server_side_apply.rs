@@ -1,3 +1,5 @@
+//! Server-side apply: creation, ownership, conflicts, and the status subresource.
+
 use http::Method;
 use serde_json::{Value, json};
 
