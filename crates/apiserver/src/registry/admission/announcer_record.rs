@@ -47,7 +47,8 @@ pub(super) fn admit(node: &str, index: &Index, attempt: &Attempt<'_>, lease: &Va
     if foreign_metadata(lease) != stored.map(foreign_metadata).unwrap_or_default() {
         return Err(refused(format!("can only write the annotation {ANNOTATION:?}")));
     }
-    let after = parse_record(lease).map_err(|message| refused(format!("wrote an invalid record: {message}")))?;
+    let after =
+        parse_record(lease).map_err(|message| refused(format!("wrote an invalid record: {message}")))?;
     let is_gone = |name: &str| {
         let key = kind::find("", "v1", "nodes").map(|kind| Target::object(kind, "", name).key());
         key.is_some_and(|key| index.get(&key).is_none())

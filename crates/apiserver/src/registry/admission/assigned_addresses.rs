@@ -45,7 +45,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
     Err(Failure::forbidden(
         attempt.target.kind,
         attempt.target.name(),
-        &why,
+        &message,
     ))
 }
 

@@ -64,7 +64,8 @@ pub(super) fn admit(
         }
     };
     let name = text(child(object, "metadata"), "name");
-    confirm(authorizer, requester, namespace, &rules).map_err(|message| Failure::forbidden(kind, name, &message))
+    confirm(authorizer, requester, namespace, &rules)
+        .map_err(|message| Failure::forbidden(kind, name, &message))
 }
 
 /// Returns the kind of role that a binding references.

@@ -159,7 +159,7 @@ fn check_preconditions(target: &Target, stored: &Stored, options: &DeleteOptions
                 "the {field} in the precondition ({expected}) does not match the {field} in record ({found}). \
                  The object might have been deleted and then recreated"
             );
-            return Err(Failure::precondition(target.kind, target.name(), &why));
+            return Err(Failure::precondition(target.kind, target.name(), &message));
         }
     }
     Ok(())

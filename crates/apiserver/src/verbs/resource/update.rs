@@ -195,7 +195,8 @@ fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), F
     }
     let (given, current) = (text(given, "uid"), text(current, "uid"));
     if !given.is_empty() && given != current {
-        let message = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
+        let message =
+            format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
         return Err(Failure::conflict(kind, name, &message));
     }
     Ok(())
