@@ -124,13 +124,13 @@ impl Call {
     }
 
     fn respond(&self, outcome: Outcome, form: Form) -> Result<ApiResponse, Failure> {
-        let bytes = match outcome.is_status {
-            true if form.encoding == Encoding::Json => outcome.object,
-            true => printing::status(&outcome.object, form.encoding)?,
-            false => {
-                let object = scale_response(outcome.object, &self.target)?;
-                printing::object(self.target.sent_kind(), object, form, self.include())?
-            }
+        let bytes = if !outcome.is_status {
+            let object = scale_response(outcome.object, &self.target)?;
+            printing::object(self.target.sent_kind(), object, form, self.include())?
+        } else if form.encoding == Encoding::Json {
+            outcome.object
+        } else {
+            printing::status(&outcome.object, form.encoding)?
         };
         Ok(response::with_warnings(
             response::object(outcome.code, bytes, form.encoding),

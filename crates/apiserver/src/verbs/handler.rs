@@ -91,9 +91,10 @@ impl Handler {
             Some(audit_context) => audit_context.record_response(response),
             None => response,
         };
-        match is_success && accepts_compression {
-            true => compressed(response),
-            false => response,
+        if is_success && accepts_compression {
+            compressed(response)
+        } else {
+            response
         }
     }
 
@@ -200,9 +201,10 @@ impl Handler {
         self.metrics
             .requests
             .completed(label, code, begin.elapsed(), bytes);
-        match is_deprecated {
-            true => Ok(response::with_deprecation(response, ENDPOINTS_DEPRECATED)),
-            false => Ok(response),
+        if is_deprecated {
+            Ok(response::with_deprecation(response, ENDPOINTS_DEPRECATED))
+        } else {
+            Ok(response)
         }
     }
 
@@ -236,12 +238,11 @@ impl Handler {
                 .await;
         }
         let (parts, body) = request.into_parts();
-        let (body, class) = match verb.is_read() {
-            true => (RequestBody::none(), RequestClass::Read),
-            false => (
-                request_body::read(body, &self.bodies, flow).await?,
-                RequestClass::Write,
-            ),
+        let (body, class) = if verb.is_read() {
+            (RequestBody::none(), RequestClass::Read)
+        } else {
+            let body = request_body::read(body, &self.bodies, flow).await?;
+            (body, RequestClass::Write)
         };
         let audit_context = parts.extensions.get::<Arc<AuditContext>>().cloned();
         if let Some(audit_context) = &audit_context {

@@ -111,9 +111,10 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
             pair
         }
         _ => {
-            let purpose = match is_of_node {
-                true => Purpose::NodeClient { user, group },
-                false => Purpose::Client { user, group },
+            let purpose = if is_of_node {
+                Purpose::NodeClient { user, group }
+            } else {
+                Purpose::Client { user, group }
             };
             files.write(name, issue::sign(&issuer, purpose, now_seconds)?)?
         }

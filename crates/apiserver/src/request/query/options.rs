@@ -303,9 +303,10 @@ impl ListOptions {
             send_initial_events: query.flag("sendInitialEvents"),
             timeout_seconds: read_integer(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
         };
-        let errors = match options.watch {
-            true => options.watch_errors(query.text("resourceVersionMatch")),
-            false => options.list_errors(query.text("resourceVersionMatch")),
+        let errors = if options.watch {
+            options.watch_errors(query.text("resourceVersionMatch"))
+        } else {
+            options.list_errors(query.text("resourceVersionMatch"))
         };
         refuse("ListOptions", &errors)?;
         Ok(options)

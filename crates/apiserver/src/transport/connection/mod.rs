@@ -150,27 +150,24 @@ async fn serve_requests(
         activity,
         shared,
     };
-    match is_http2 {
-        true => {
-            let serving = http2_builder(executor).serve_connection(io, service);
-            end.run(
-                pin!(serving),
-                |serving| serving.graceful_shutdown(),
-                &write_buffer,
-                &mut streams,
-            )
-            .await
-        }
-        false => {
-            let serving = http1_builder().serve_connection(io, service).with_upgrades();
-            end.run(
-                pin!(serving),
-                |serving| serving.graceful_shutdown(),
-                &write_buffer,
-                &mut streams,
-            )
-            .await
-        }
+    if is_http2 {
+        let serving = http2_builder(executor).serve_connection(io, service);
+        end.run(
+            pin!(serving),
+            |serving| serving.graceful_shutdown(),
+            &write_buffer,
+            &mut streams,
+        )
+        .await
+    } else {
+        let serving = http1_builder().serve_connection(io, service).with_upgrades();
+        end.run(
+            pin!(serving),
+            |serving| serving.graceful_shutdown(),
+            &write_buffer,
+            &mut streams,
+        )
+        .await
     }
 }
 

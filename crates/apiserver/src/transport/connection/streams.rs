@@ -44,9 +44,10 @@ impl Future for YoungStream {
         if stream.as_mut().poll(context).is_ready() {
             return Poll::Ready(None);
         }
-        match self.start.elapsed() > OWN_TASK_AGE {
-            true => Poll::Ready(self.stream.take()),
-            false => Poll::Pending,
+        if self.start.elapsed() > OWN_TASK_AGE {
+            Poll::Ready(self.stream.take())
+        } else {
+            Poll::Pending
         }
     }
 }

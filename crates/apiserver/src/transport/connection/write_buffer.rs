@@ -194,9 +194,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BufferedStream<S> {
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let mut shared = lock(&self.shared);
         ready!(shared.poll_room(context, 0))?;
-        match shared.buffer.is_empty() {
-            true => Pin::new(&mut shared.stream).poll_flush(context),
-            false => Poll::Ready(Ok(())),
+        if shared.buffer.is_empty() {
+            Pin::new(&mut shared.stream).poll_flush(context)
+        } else {
+            Poll::Ready(Ok(()))
         }
     }
 

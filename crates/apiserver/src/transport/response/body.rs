@@ -110,20 +110,22 @@ impl HttpBody for Body {
             Body::Compressed(compressed) => compressed.next(),
             Body::Recorded { body, .. } => return Pin::new(body.as_mut()).poll_frame(context),
             Body::Proxied { body, lifetime } => {
-                return match has_ended(lifetime, context) {
-                    true => Poll::Ready(None),
-                    false => Pin::new(body).poll_frame(context),
+                return if has_ended(lifetime, context) {
+                    Poll::Ready(None)
+                } else {
+                    Pin::new(body).poll_frame(context)
                 };
             }
-            Body::Stream { stream, lifetime } => match has_ended(lifetime, context) {
-                true => None,
-                false => {
+            Body::Stream { stream, lifetime } => {
+                if has_ended(lifetime, context) {
+                    None
+                } else {
                     return stream
                         .as_mut()
                         .poll_next(context)
                         .map(|next| next.map(|bytes| Ok(Frame::data(bytes))));
                 }
-            },
+            }
         };
         Poll::Ready(next.map(|bytes| Ok(Frame::data(bytes))))
     }

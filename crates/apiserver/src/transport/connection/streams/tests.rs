@@ -18,9 +18,10 @@ async fn streams_run_concurrently_and_survive_a_panic_of_another() {
     assert!(streams.has_new());
     let running = std::future::poll_fn(|context| {
         streams.poll(context);
-        match streams.running.is_empty() {
-            true => Poll::Ready(()),
-            false => Poll::Pending,
+        if streams.running.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
         }
     });
     running.await;
