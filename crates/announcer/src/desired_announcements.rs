@@ -1,6 +1,6 @@
 //! Desired announcements: addresses and their candidates, from Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! An address is desired if it lies in an AddressPool and the assigner has recorded it in the Service's status. Addresses of
+//! An address is desired if it is in an AddressPool and the assigner has recorded it in the Service's status. Addresses of
 //! cloud controllers are not announced. Portolan's API server lets only users with the right to write `addresspools/status`
 //! record them. Some addresses are [`withheld`].
 //!

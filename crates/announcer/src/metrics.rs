@@ -115,6 +115,12 @@ impl Metrics {
     /// Renders all metrics in the Prometheus text format.
     pub fn render(&self) -> String {
         let mut text = MetricsText::default();
+        self.write_counters(&mut text);
+        self.write_gauges(&mut text);
+        text.finish()
+    }
+
+    fn write_counters(&self, text: &mut MetricsText) {
         let counters = [
             (
                 "portolan_announcer_requests_received_total",
@@ -165,6 +171,9 @@ impl Metrics {
         for (name, help, counter) in counters {
             text.single(name, MetricType::Counter, help, counter.load(Ordering::Relaxed));
         }
+    }
+
+    fn write_gauges(&self, text: &mut MetricsText) {
         let gauges = [
             (
                 "portolan_announcer_led_addresses",
@@ -202,6 +211,5 @@ impl Metrics {
         for address in self.held() {
             text.sample(name, &format!("ip=\"{address}\""), 1);
         }
-        text.finish()
     }
 }

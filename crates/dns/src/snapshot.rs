@@ -19,7 +19,7 @@ const CHECKSUM_OCTETS: usize = 32;
 /// Limit of the file in octets. 50,000 Services with 250,000 endpoints use a tenth of it.
 const FILE_OCTETS_MAX: u64 = 256 << 20;
 
-/// Failure to read or write a snapshot. Only an I/O error may go away by itself.
+/// Failure to read or write a snapshot. A retry helps after an I/O error only.
 #[derive(Debug, thiserror::Error)]
 pub enum SnapshotError {
     /// The file cannot be read or written.

@@ -59,7 +59,7 @@ pub enum GrpcFailure {
     },
 }
 
-/// Checks the health of `service`; "" stands for the whole server.
+/// Checks the health of `service`; "" means the whole server.
 ///
 /// # Errors
 ///

@@ -63,7 +63,7 @@ pub enum Answer {
     Success,
     /// The container is unhealthy or did not respond in time.
     Failure,
-    /// The probe could not be run, which says nothing about the container.
+    /// The probe could not be run, so the state of the container is unknown.
     Unknown,
 }
 

@@ -36,7 +36,7 @@ pub fn write(path: &Path, contents: &[u8]) -> io::Result<()> {
         fs::remove_file(&temporary).ok();
         return written;
     }
-    // Without this the rename itself is lost if the machine fails.
+    // Without this the rename itself may be lost in a power failure.
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => File::open(directory)?.sync_all(),
         _ => Ok(()),

@@ -7,7 +7,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{DigitallySignedStruct, Error, SignatureScheme};
 
-/// A verifier that accepts every server certificate, whoever issued it and for whatever name. The server still proves
+/// A verifier that accepts every server certificate, of any issuer and for any name. The server still proves
 /// that it holds the certificate's key.
 #[derive(Debug)]
 pub struct AcceptAnyServerCert {

@@ -98,7 +98,7 @@ fn cordoned_nodes_are_the_last_choice_and_excluded_ones_none() {
 }
 
 #[test]
-fn with_policy_local_nodes_with_endpoints_may_answer() {
+fn policy_local_limits_candidates_to_nodes_with_endpoints() {
     let mut desired = three_nodes();
     desired.service_applied(&service("s", "Local", "192.0.2.1", true));
     let preferred = |desired: &DesiredAnnouncements| -> Vec<String> {

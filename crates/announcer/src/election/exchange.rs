@@ -90,7 +90,7 @@ impl Election {
         match next {
             Some(next) => self.vote_granted(now, &next, address),
             // The request of this node itself may be too old to count as waiting. A free vote could go to another node,
-            // which would not ask this node to give way.
+            // which would not request a release from this node.
             None => self.claims.are_own_votes_stale |= self.claims.is_claimed(address),
         }
     }

@@ -47,7 +47,7 @@ impl Election {
     pub(super) fn settle_handoff(&mut self, now: Time) {
         let (peers, votes, own) = (&self.peers, &self.votes, self.node.name());
         let may_forward = |address: IpAddr, node: &NodeName| {
-            // A node that granted its vote or shuts down has stopped forwarding to this node before it said so.
+            // A node stops forwarding to this node before it announces its vote or its shutdown.
             peers.is(node, |peer| peer.is_leaving || peer.votes_for(now, address))
         };
         // A former owner announces its release before it votes for another node. Dead nodes are not waited for.

@@ -1,4 +1,4 @@
-//! The member list as this node knows it, and its pending write.
+//! Member list of this node, and its pending write.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -10,7 +10,7 @@
 //! with different views may claim the same address; votes decide. The owner keeps an address until the preferred owner
 //! requests its vote. Nodes without the required [`capabilities`] do not claim an address.
 //!
-//! A node that gives up an address announces this to all members; the new owner forwards packets of unknown connections to
+//! A node that releases an address announces this to all members. The new owner forwards packets of unknown connections to
 //! it ([`crate::handoff::previous_owners`]).
 
 mod candidacy;

@@ -12,7 +12,7 @@ mod tests;
 /// Lifetime of a rejected request. Candidates repeat requests in each probe.
 const WAITING_TIMEOUT: Duration = PROBE_PERIOD.saturating_mul(3);
 
-/// Process that holds votes. A restarted process is another holder: it knows none of its predecessor's votes.
+/// Process that holds votes. A restarted process is another holder, without the votes of its predecessor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LeaseHolder {
     /// The node.

@@ -8,7 +8,7 @@
 //! For a pending address the packet is dropped; TCP retransmits it.
 //!
 //! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A process starts
-//! with an empty table and deletes it at exit. The set of owned addresses does not expire: it tells the next process which
+//! with an empty table and deletes it at exit. The set of owned addresses does not expire: it lists for the next process which
 //! addresses a killed process did not release.
 
 use std::collections::BTreeSet;

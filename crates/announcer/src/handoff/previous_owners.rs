@@ -1,10 +1,10 @@
 //! Previous owners of addresses, and forwarding to them.
 //!
 //! Open TCP connections of an address are known only to the node through which they were opened. After a planned move, the
-//! new owner forwards packets of connections that it does not know to the previous owner.
+//! new owner forwards packets of unknown connections to the previous owner.
 //!
 //! Each node records who released an address last ([`PreviousOwners::record_release`]), forwards to that node while it owns
-//! the address, and goes on forwarding after it released the address itself. Thus packets reach the connections of several
+//! the address, and continues to forward after its own release. Thus packets reach the connections of several
 //! former owners hop by hop. Forwarding never loops: no node forwards to the current owner, and no node starts to forward to
 //! a node that may forward back. The latter is ruled out once that node has granted its vote for the address to this node,
 //! or has announced its shutdown.
@@ -37,7 +37,7 @@ pub(crate) enum Liveness {
     Gone,
     /// Silent for this duration.
     Silent(Duration),
-    /// Announced its shutdown and has been silent since. Its kernel may go on.
+    /// Announced its shutdown and has been silent since. Its kernel may keep running.
     Leaving,
 }
 
@@ -85,7 +85,7 @@ impl PreviousOwners {
         }
     }
 
-    /// Notes that this node owns an address from now on.
+    /// Records that this node owns an address from now on.
     pub(crate) fn acquired(&mut self, now: Time, address: IpAddr) {
         self.is_changed |= self.pending.insert(address, now).is_none();
     }
@@ -128,7 +128,7 @@ impl PreviousOwners {
         *is_changed |= pending.len() < count;
     }
 
-    /// Notes that this node no longer owns an address. Forwarding goes on if the new owner `to` is known and is not the node
+    /// Records that this node no longer owns an address. Forwarding continues if the new owner `to` is known and is not the node
     /// that packets are forwarded to.
     pub(crate) fn lost(&mut self, address: IpAddr, to: Option<&NodeName>) {
         self.is_changed |= self.pending.remove(&address).is_some();
@@ -146,7 +146,7 @@ impl PreviousOwners {
         });
     }
 
-    /// Notes that this node granted its vote for an address to another node.
+    /// Records that this node granted its vote for an address to another node.
     pub(crate) fn vote_granted(&mut self, address: IpAddr, to: &NodeName) {
         self.update(address, |owners| {
             owners.forwarded_to.take_if(|next| next.node == *to);

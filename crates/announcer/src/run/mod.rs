@@ -40,7 +40,7 @@ pub struct Settings {
     /// Links that addresses are announced on, unless their AddressPools name others.
     pub links: LinkSelection,
     /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service is announced
-    /// only while the edge serves it. With an edge, ARP replies of the kernel are restricted: the kernel would go on to
+    /// only while the edge serves it. With an edge, ARP replies of the kernel are restricted: the kernel would continue to
     /// answer for local addresses while this process is frozen.
     pub served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
 }

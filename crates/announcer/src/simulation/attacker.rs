@@ -63,7 +63,7 @@ impl Cluster {
                 ..datagram
             },
             2 => Datagram {
-                from: self.machines[some_node].address,
+                from: self.hosts[some_node].address,
                 ..datagram
             },
             3 => Datagram {
@@ -97,14 +97,14 @@ impl Cluster {
 
     /// Forges a message in the name of a node, with keys of the member that was taken over, or with new ones.
     fn forge(&mut self, attacker: &Attacker, victim: usize, to: usize) -> Option<Datagram> {
-        let entry = |node: usize| self.record()?.member(&self.machines[node].name);
+        let entry = |node: usize| self.record()?.member(&self.hosts[node].name);
         let incarnation = |node: usize| Some(entry(node)?.process.as_ref()?.incarnation);
         let (of_victim, of_receiver) = (incarnation(victim)?, incarnation(to)?);
         let timestamp = |node: usize| {
             let nanoseconds = u64::try_from(self.clock(node).as_nanos());
             Timestamp(nanoseconds.expect("a short time"))
         };
-        let addresses = self.demand.keys().copied();
+        let addresses = self.candidates.keys().copied();
         let lies: Vec<Entry> = addresses
             .flat_map(|address| {
                 [
@@ -136,7 +136,7 @@ impl Cluster {
             .member
             .filter(|member| *member != victim && *member != to);
         let (bytes, from) = match member {
-            Some(member) => (self.machines[member].keyring.seal(&message)?, member),
+            Some(member) => (self.hosts[member].keyring.seal(&message)?, member),
             None => {
                 let secret = SecretKey::new([9; 32]);
                 let mut keyring = Keyring::new(self.name(victim), of_victim, secret);
@@ -145,9 +145,9 @@ impl Cluster {
             }
         };
         let from = if self.random.bool() {
-            self.machines[victim].address
+            self.hosts[victim].address
         } else {
-            self.machines[from].address
+            self.hosts[from].address
         };
         Some(Datagram {
             to,

@@ -15,7 +15,7 @@ fn attacked(seed: u64, nodes: usize) -> Cluster {
     cluster.attacker = Some(Attacker::default());
     let all: Vec<usize> = (0..nodes).collect();
     for number in 0..4 {
-        cluster.want(address(number), &all);
+        cluster.set_candidates(address(number), &all);
     }
     cluster.run(Duration::from_secs(30));
     assert_owned(&cluster);
@@ -82,7 +82,7 @@ fn copies_do_not_revive_a_node_that_returns_to_the_list() {
         let name = cluster.name(2);
         let kept: Vec<_> = {
             let attacker = cluster.attacker.take().expect("an attacker");
-            let source = cluster.machines[2].address;
+            let source = cluster.hosts[2].address;
             let of_node = attacker
                 .recorded
                 .into_iter()

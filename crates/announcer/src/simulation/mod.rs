@@ -72,7 +72,7 @@ enum Event {
 }
 
 /// A node.
-struct Machine {
+struct Host {
     name: NodeName,
     address: SocketAddr,
     election: Option<Election>,
@@ -88,11 +88,11 @@ struct Machine {
     has_api: bool,
     capabilities: NodeCapabilities,
     /// True if its processes are of the version without keys.
-    is_former: bool,
+    is_unkeyed: bool,
     /// True if its process is shutting down.
-    is_leaving: bool,
+    is_shutting_down: bool,
     /// Addresses that its last process owned when it was killed.
-    left: Vec<IpAddr>,
+    owned_at_kill: Vec<IpAddr>,
 }
 
 /// A cluster.
@@ -100,28 +100,28 @@ pub(crate) struct Cluster {
     /// Seed of all random decisions.
     seed: u64,
     /// True if new nodes run the version without keys.
-    is_former: bool,
+    is_unkeyed: bool,
     pub(crate) random: fastrand::Rng,
     pub(crate) now: Time,
-    machines: Vec<Machine>,
+    hosts: Vec<Host>,
     queue: BinaryHeap<Reverse<(Time, u64)>>,
     events: BTreeMap<(Time, u64), Event>,
-    events_made: u64,
+    event_count: u64,
     /// Directions in which no datagram arrives.
     cuts: BTreeSet<(usize, usize)>,
     pub(crate) loss: f64,
     /// Share of lost API responses. The write counts, but its writer does not learn of it.
-    pub(crate) answer_loss: f64,
+    pub(crate) response_loss: f64,
     record: Option<StoredRecord>,
     pub(crate) nodes: BTreeSet<NodeName>,
-    demand: BTreeMap<IpAddr, Arc<Candidates>>,
+    candidates: BTreeMap<IpAddr, Arc<Candidates>>,
     /// Requests that the API server has received.
     pub(crate) writes: usize,
     /// Number of gained addresses.
     pub(crate) gains: usize,
     attacker: Option<attacker::Attacker>,
     /// Requested conntrack flushes.
-    pub(crate) forgotten: Vec<(usize, IpAddr, ConntrackFlush)>,
+    pub(crate) flushes: Vec<(usize, IpAddr, ConntrackFlush)>,
 }
 
 impl Cluster {
@@ -130,27 +130,27 @@ impl Cluster {
         Self::of_version(seed, nodes, false)
     }
 
-    /// Starts a cluster, of the version without keys if `is_former`.
-    pub(crate) fn of_version(seed: u64, nodes: usize, is_former: bool) -> Self {
+    /// Starts a cluster, of the version without keys if `is_unkeyed`.
+    pub(crate) fn of_version(seed: u64, nodes: usize, is_unkeyed: bool) -> Self {
         let mut this = Self {
             seed,
-            is_former,
+            is_unkeyed,
             random: fastrand::Rng::with_seed(seed),
             now: Duration::from_secs(1_000),
-            machines: Vec::new(),
+            hosts: Vec::new(),
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
-            events_made: 0,
+            event_count: 0,
             cuts: BTreeSet::new(),
             loss: 0.0,
-            answer_loss: 0.0,
+            response_loss: 0.0,
             record: None,
             nodes: BTreeSet::new(),
-            demand: BTreeMap::new(),
+            candidates: BTreeMap::new(),
             writes: 0,
             gains: 0,
             attacker: None,
-            forgotten: Vec::new(),
+            flushes: Vec::new(),
         };
         for _ in 0..nodes {
             this.add_node();
@@ -160,10 +160,10 @@ impl Cluster {
 
     /// Starts another node.
     pub(crate) fn add_node(&mut self) {
-        let number = self.machines.len();
+        let number = self.hosts.len();
         let name: NodeName = format!("node-{number}").into();
         self.nodes.insert(NodeName::clone(&name));
-        self.machines.push(Machine {
+        self.hosts.push(Host {
             name,
             address: ([192, 0, 2, number as u8], 1).into(),
             keyring: Keyring::new("".into(), 0, SecretKey::new([1; 32])),
@@ -175,89 +175,89 @@ impl Cluster {
             backlog: Vec::new(),
             has_api: true,
             capabilities: NodeCapabilities::default(),
-            is_former: self.is_former,
-            is_leaving: false,
-            left: Vec::new(),
+            is_unkeyed: self.is_unkeyed,
+            is_shutting_down: false,
+            owned_at_kill: Vec::new(),
         });
         self.set_nodes();
         self.boot(number);
     }
 
     pub(crate) fn size(&self) -> usize {
-        self.machines.len()
+        self.hosts.len()
     }
 
     pub(crate) fn is_up(&self, node: usize) -> bool {
-        self.machines[node].election.is_some()
+        self.hosts[node].election.is_some()
     }
 
     /// Deletes the Node object and powers the node off.
     pub(crate) fn remove_node(&mut self, node: usize) {
         self.kill(node);
-        self.nodes.remove(&self.machines[node].name);
+        self.nodes.remove(&self.hosts[node].name);
         self.set_nodes();
     }
 
     /// Starts a process on a node that runs none.
     pub(crate) fn boot(&mut self, node: usize) {
-        if self.is_up(node) || !self.nodes.contains(&self.machines[node].name) {
+        if self.is_up(node) || !self.nodes.contains(&self.hosts[node].name) {
             return;
         }
-        let machine = &mut self.machines[node];
-        machine.process = self.random.u64(..);
+        let host = &mut self.hosts[node];
+        host.process = self.random.u64(..);
         let secret = SecretKey::new(std::array::from_fn(|_| self.random.u8(..)));
         let identity = Identity {
-            name: NodeName::clone(&machine.name),
-            incarnation: machine.process,
-            address: machine.address,
+            name: NodeName::clone(&host.name),
+            incarnation: host.process,
+            address: host.address,
             public_key: secret.public(),
-            new_cluster: format!("cluster of {}", machine.name),
+            new_cluster: format!("cluster of {}", host.name),
             seed: self.random.u64(..),
         };
-        machine.keyring = Keyring::new(NodeName::clone(&machine.name), machine.process, secret);
+        host.keyring = Keyring::new(NodeName::clone(&host.name), host.process, secret);
         let now = self.clock(node);
         let mut election = Election::new(identity, now);
         election.set_nodes(now, self.nodes.clone());
-        let machine = &mut self.machines[node];
-        machine.is_leaving = false;
-        election.restore_after_crash(std::mem::take(&mut machine.left));
-        election.set_capabilities(now, machine.capabilities.clone());
-        let demand = self.demand.iter();
+        let host = &mut self.hosts[node];
+        host.is_shutting_down = false;
+        election.restore_after_crash(std::mem::take(&mut host.owned_at_kill));
+        election.set_capabilities(now, host.capabilities.clone());
+        let candidates = self.candidates.iter();
         election.set_candidates(
             now,
-            demand.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
+            candidates.map(|(address, candidates)| (*address, Some(Arc::clone(candidates)))),
         );
-        self.machines[node].election = Some(election);
-        self.after(milliseconds(1), Event::RecordDelivered { node });
+        self.hosts[node].election = Some(election);
+        self.schedule(milliseconds(1), Event::RecordDelivered { node });
         self.follow_up(node);
     }
 
     /// Kills a process.
     pub(crate) fn kill(&mut self, node: usize) {
-        let machine = &mut self.machines[node];
-        if let Some(election) = machine.election.take().filter(|_| !machine.is_leaving) {
-            machine.left = election.persisted_addresses().collect();
+        let host = &mut self.hosts[node];
+        if let Some(election) = host.election.take().filter(|_| !host.is_shutting_down) {
+            host.owned_at_kill = election.persisted_addresses().collect();
         }
-        machine.is_frozen = false;
-        machine.backlog.clear();
+        host.is_frozen = false;
+        host.backlog.clear();
     }
 
     /// Starts the shutdown of a process.
-    pub(crate) fn leave(&mut self, node: usize) {
+    pub(crate) fn shut_down(&mut self, node: usize) {
         let now = self.clock(node);
-        let machine = &mut self.machines[node];
-        if let Some(election) = &mut machine.election {
-            machine.is_leaving = true;
+        let host = &mut self.hosts[node];
+        if let Some(election) = &mut host.election {
+            host.is_shutting_down = true;
             election.leave(now);
             self.follow_up(node);
         }
     }
 
     /// Freezes a process for a time.
-    pub(crate) fn freeze(&mut self, node: usize, lasts: Duration) {
-        if !self.machines[node].is_frozen && self.is_up(node) {
-            self.machines[node].is_frozen = true;
-            self.after(lasts, Event::Thaw { node });
+    pub(crate) fn freeze(&mut self, node: usize, duration: Duration) {
+        if !self.hosts[node].is_frozen && self.is_up(node) {
+            self.hosts[node].is_frozen = true;
+            self.schedule(duration, Event::Thaw { node });
         }
     }
 
@@ -267,7 +267,7 @@ impl Cluster {
     }
 
     /// Heals all cuts.
-    pub(crate) fn join(&mut self) {
+    pub(crate) fn heal(&mut self) {
         self.cuts.clear();
     }
 
@@ -282,23 +282,23 @@ impl Cluster {
 
     /// Sets if a node reaches the API server.
     pub(crate) fn set_api(&mut self, node: usize, has_api: bool) {
-        if std::mem::replace(&mut self.machines[node].has_api, has_api) == has_api || !has_api {
+        if std::mem::replace(&mut self.hosts[node].has_api, has_api) == has_api || !has_api {
             return;
         }
-        self.after(milliseconds(5), Event::RecordDelivered { node });
-        let addresses: Vec<IpAddr> = self.demand.keys().copied().collect();
+        self.schedule(milliseconds(5), Event::RecordDelivered { node });
+        let addresses: Vec<IpAddr> = self.candidates.keys().copied().collect();
         for address in addresses {
-            self.after(milliseconds(5), Event::Candidates { node, address });
+            self.schedule(milliseconds(5), Event::Candidates { node, address });
         }
     }
 
     /// Changes the capabilities of a node.
     pub(crate) fn set_capabilities(&mut self, node: usize, capabilities: NodeCapabilities) {
-        self.machines[node].capabilities = capabilities.clone();
+        self.hosts[node].capabilities = capabilities.clone();
         let now = self.clock(node);
-        let machine = &mut self.machines[node];
-        let is_asleep = machine.is_frozen;
-        if let Some(election) = machine.election.as_mut().filter(|_| !is_asleep) {
+        let host = &mut self.hosts[node];
+        let is_asleep = host.is_frozen;
+        if let Some(election) = host.election.as_mut().filter(|_| !is_asleep) {
             election.set_capabilities(now, capabilities);
             self.follow_up(node);
         }
@@ -307,49 +307,54 @@ impl Cluster {
     /// Stops a node, which runs the current version from its next start on.
     pub(crate) fn upgrade(&mut self, node: usize) {
         self.kill(node);
-        self.machines[node].is_former = false;
+        self.hosts[node].is_unkeyed = false;
     }
 
     /// Makes these nodes candidates for an address; all nodes learn it, sooner or later.
-    pub(crate) fn want(&mut self, address: IpAddr, preferred: &[usize]) {
+    pub(crate) fn set_candidates(&mut self, address: IpAddr, preferred: &[usize]) {
         let requirements = self
-            .demand
+            .candidates
             .get(&address)
             .map(|candidates| candidates.requirements);
-        self.want_with(address, preferred, requirements.unwrap_or_default());
+        self.set_candidates_with(address, preferred, requirements.unwrap_or_default());
     }
 
     /// Makes these nodes candidates for an address with requirements.
-    pub(crate) fn want_with(&mut self, address: IpAddr, preferred: &[usize], requirements: Requirements) {
+    pub(crate) fn set_candidates_with(
+        &mut self,
+        address: IpAddr,
+        preferred: &[usize],
+        requirements: Requirements,
+    ) {
         let names = preferred
             .iter()
-            .map(|node| NodeName::clone(&self.machines[*node].name));
+            .map(|node| NodeName::clone(&self.hosts[*node].name));
         let candidates = Candidates {
             preferred: names.collect(),
             otherwise: BTreeSet::new(),
             requirements,
         };
-        self.demand.insert(address, Arc::new(candidates));
+        self.candidates.insert(address, Arc::new(candidates));
         for node in 0..self.size() {
             let delay = milliseconds(self.random.u64(1..400));
-            self.after(delay, Event::Candidates { node, address });
+            self.schedule(delay, Event::Candidates { node, address });
         }
     }
 
     /// Removes an address; all nodes learn it, sooner or later.
-    pub(crate) fn unwant(&mut self, address: IpAddr) {
-        self.demand.remove(&address);
+    pub(crate) fn remove_address(&mut self, address: IpAddr) {
+        self.candidates.remove(&address);
         for node in 0..self.size() {
             let delay = milliseconds(self.random.u64(1..400));
-            self.after(delay, Event::Candidates { node, address });
+            self.schedule(delay, Event::Candidates { node, address });
         }
     }
 
     /// Owners of an address.
     pub(crate) fn owners(&self, address: IpAddr) -> Vec<usize> {
         let answers = |node: &usize| {
-            let machine = &self.machines[*node];
-            let election = machine.election.as_ref().filter(|_| !machine.is_frozen);
+            let host = &self.hosts[*node];
+            let election = host.election.as_ref().filter(|_| !host.is_frozen);
             election.is_some_and(|election| election.may_answer(self.clock(*node), address))
         };
         (0..self.size()).filter(answers).collect()
@@ -357,7 +362,7 @@ impl Cluster {
 
     /// Owner of an address and members that are heard, from the view of a running node.
     pub(crate) fn seen_by(&self, node: usize, address: IpAddr) -> (Option<NodeName>, Vec<bool>) {
-        let election = self.machines[node].election.as_ref().expect("a process");
+        let election = self.hosts[node].election.as_ref().expect("a process");
         let now = self.clock(node);
         let members = election.members(now).into_iter();
         let heard = members.map(|member| member.is_heard).collect();
@@ -366,24 +371,24 @@ impl Cluster {
 
     /// Name of a node.
     pub(crate) fn name(&self, node: usize) -> NodeName {
-        NodeName::clone(&self.machines[node].name)
+        NodeName::clone(&self.hosts[node].name)
     }
 
     /// Expected owner among the running nodes.
     pub(crate) fn winner(&self, address: IpAddr) -> Option<usize> {
-        let candidates = &self.demand[&address];
+        let candidates = &self.candidates[&address];
         let running = candidates.preferred.iter().filter(|name| {
-            let machine = self.machines.iter().find(|machine| machine.name == **name);
-            machine.is_some_and(|machine| {
-                machine.election.is_some() && machine.capabilities.satisfy(&candidates.requirements)
+            let host = self.hosts.iter().find(|host| host.name == **name);
+            host.is_some_and(|host| {
+                host.election.is_some() && host.capabilities.satisfy(&candidates.requirements)
             })
         });
         let winner = rendezvous::winner(address, running)?;
-        self.machines.iter().position(|machine| machine.name == *winner)
+        self.hosts.iter().position(|host| host.name == *winner)
     }
 
     pub(crate) fn addresses(&self) -> Vec<IpAddr> {
-        self.demand.keys().copied().collect()
+        self.candidates.keys().copied().collect()
     }
 
     pub(crate) fn record(&self) -> Option<&Record> {
@@ -391,15 +396,15 @@ impl Cluster {
     }
 
     /// Advances the time.
-    pub(crate) fn run(&mut self, lasts: Duration) {
-        let end = self.now + lasts;
+    pub(crate) fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
         self.run_until(end, |_| false);
     }
 
     /// Advances the time until a condition holds. Returns false if it did not hold in time.
-    pub(crate) fn run_until(&mut self, end: Time, is_so: impl Fn(&Self) -> bool) -> bool {
+    pub(crate) fn run_until(&mut self, end: Time, condition: impl Fn(&Self) -> bool) -> bool {
         loop {
-            if is_so(self) {
+            if condition(self) {
                 return true;
             }
             let Some(Reverse(key)) = self.queue.peek().copied().filter(|Reverse(key)| key.0 <= end) else {
@@ -410,7 +415,7 @@ impl Cluster {
             self.now = key.0;
             let event = self.events.remove(&key).expect("an event that was queued");
             self.handle(event);
-            for address in self.demand.keys() {
+            for address in self.candidates.keys() {
                 let owners = self.owners(*address);
                 assert!(
                     owners.len() < 2,
@@ -433,13 +438,13 @@ impl Cluster {
 
     /// Node to which a node forwards connections of an address. A frozen node forwards too: its kernel keeps running.
     pub(crate) fn forwarded_to(&self, node: usize, address: IpAddr) -> Option<usize> {
-        let name = self.machines[node].election.as_ref()?.forwarded_to(address)?;
-        self.machines.iter().position(|machine| machine.name == *name)
+        let name = self.hosts[node].election.as_ref()?.forwarded_to(address)?;
+        self.hosts.iter().position(|host| host.name == *name)
     }
 
     /// True if a node drops unattributed packets of an address.
     pub(crate) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
-        let election = self.machines[node].election.as_ref();
+        let election = self.hosts[node].election.as_ref();
         election.is_some_and(|election| election.pending().any(|pending| pending == address))
     }
 
@@ -450,20 +455,20 @@ impl Cluster {
     }
 
     /// Nodes that announce an address without the capabilities that it requires.
-    pub(crate) fn unable_owners(&self, address: IpAddr) -> Vec<usize> {
-        let requirements = &self.demand[&address].requirements;
+    pub(crate) fn unqualified_owners(&self, address: IpAddr) -> Vec<usize> {
+        let requirements = &self.candidates[&address].requirements;
         let mut owners = self.owners(address);
-        owners.retain(|owner| !self.machines[*owner].capabilities.satisfy(requirements));
+        owners.retain(|owner| !self.hosts[*owner].capabilities.satisfy(requirements));
         owners
     }
 
     fn clock(&self, node: usize) -> Time {
-        self.now.mul_f64(self.machines[node].rate)
+        self.now.mul_f64(self.hosts[node].rate)
     }
 
-    fn after(&mut self, delay: Duration, event: Event) {
-        self.events_made += 1;
-        let key = (self.now + delay, self.events_made);
+    fn schedule(&mut self, delay: Duration, event: Event) {
+        self.event_count += 1;
+        let key = (self.now + delay, self.event_count);
         self.queue.push(Reverse(key));
         self.events.insert(key, event);
     }
@@ -471,7 +476,7 @@ impl Cluster {
     fn set_nodes(&mut self) {
         for node in 0..self.size() {
             let now = self.clock(node);
-            if let Some(election) = &mut self.machines[node].election {
+            if let Some(election) = &mut self.hosts[node].election {
                 election.set_nodes(now, self.nodes.clone());
                 self.follow_up(node);
             }
@@ -488,39 +493,39 @@ impl Cluster {
             | Event::Candidates { node, .. }
             | Event::ResponseArrived { node, .. } => *node,
         };
-        if self.machines[node].is_frozen {
-            self.machines[node].backlog.push(event);
+        if self.hosts[node].is_frozen {
+            self.hosts[node].backlog.push(event);
             return;
         }
         let now = self.clock(node);
-        let machine = &mut self.machines[node];
+        let host = &mut self.hosts[node];
         // `None` if the record cannot be read.
         let delivered = match &self.record {
-            Some(stored) => stored.read_by(machine.is_former).map(Some),
+            Some(stored) => stored.read_by(host.is_unkeyed).map(Some),
             None => Some(None),
         };
-        let Some(election) = &mut machine.election else {
+        let Some(election) = &mut host.election else {
             return;
         };
         match event {
             Event::Datagram { from, bytes, .. } => {
-                if let Ok(message) = machine.keyring.open(from, &bytes) {
+                if let Ok(message) = host.keyring.open(from, &bytes) {
                     election.receive(now, from, &message);
                 }
             }
-            Event::Wake { number, .. } if number == machine.wake => election.tick(now),
-            Event::RecordDelivered { .. } if machine.has_api => {
+            Event::Wake { number, .. } if number == host.wake => election.tick(now),
+            Event::RecordDelivered { .. } if host.has_api => {
                 if let Some(delivered) = delivered {
                     election.set_record(now, delivered);
                 }
             }
-            Event::Candidates { address, .. } if machine.has_api => {
-                let candidates = self.demand.get(&address).map(Arc::clone);
+            Event::Candidates { address, .. } if host.has_api => {
+                let candidates = self.candidates.get(&address).map(Arc::clone);
                 election.set_candidates(now, [(address, candidates)]);
             }
-            Event::ResponseArrived { process, outcome, .. } if process == machine.process => {
+            Event::ResponseArrived { process, outcome, .. } if process == host.process => {
                 if let Some(delivered) = delivered
-                    && (outcome != WriteResult::Failed || machine.has_api)
+                    && (outcome != WriteResult::Failed || host.has_api)
                 {
                     election.set_record(now, delivered);
                 }
@@ -528,15 +533,15 @@ impl Cluster {
             }
             _ => return,
         }
-        machine.keyring.update(election.record());
+        host.keyring.update(election.record());
         self.follow_up(node);
     }
 
     fn thaw(&mut self, node: usize) {
-        self.machines[node].is_frozen = false;
-        let capabilities = self.machines[node].capabilities.clone();
+        self.hosts[node].is_frozen = false;
+        let capabilities = self.hosts[node].capabilities.clone();
         self.set_capabilities(node, capabilities);
-        let backlog = std::mem::take(&mut self.machines[node].backlog);
+        let backlog = std::mem::take(&mut self.hosts[node].backlog);
         for event in backlog {
             self.handle(event);
         }
@@ -553,9 +558,9 @@ impl Cluster {
         else {
             return;
         };
-        if !self.machines[node].has_api {
+        if !self.hosts[node].has_api {
             let outcome = WriteResult::Failed;
-            return self.after(
+            return self.schedule(
                 API_TIMEOUT,
                 Event::ResponseArrived {
                     node,
@@ -572,16 +577,16 @@ impl Cluster {
             self.record = Some(StoredRecord {
                 version: version.unwrap_or_default() + 1,
                 record: write.record,
-                is_former: self.machines[node].is_former,
+                is_unkeyed: self.hosts[node].is_unkeyed,
             });
             for node in 0..self.size() {
                 let delay = milliseconds(self.random.u64(1..300));
-                self.after(delay, Event::RecordDelivered { node });
+                self.schedule(delay, Event::RecordDelivered { node });
             }
         }
-        if self.random.f64() < self.answer_loss {
+        if self.random.f64() < self.response_loss {
             let outcome = WriteResult::Failed;
-            return self.after(
+            return self.schedule(
                 API_TIMEOUT,
                 Event::ResponseArrived {
                     node,
@@ -591,7 +596,7 @@ impl Cluster {
             );
         }
         let delay = milliseconds(self.random.u64(1..50));
-        self.after(
+        self.schedule(
             delay,
             Event::ResponseArrived {
                 node,
@@ -604,20 +609,20 @@ impl Cluster {
     /// Performs the effects of the election.
     fn follow_up(&mut self, node: usize) {
         let now = self.clock(node);
-        let machine = &mut self.machines[node];
-        let Some(election) = &mut machine.election else {
+        let host = &mut self.hosts[node];
+        let Some(election) = &mut host.election else {
             return;
         };
-        let process = machine.process;
+        let process = host.process;
         let write = election.write(now);
         let effects = election.take_effects();
-        machine.wake += 1;
-        let number = machine.wake;
-        let pause = election.next_wake(now).saturating_sub(now).div_f64(machine.rate);
-        self.after(pause + Duration::from_nanos(100), Event::Wake { node, number });
+        host.wake += 1;
+        let number = host.wake;
+        let pause = election.next_wake(now).saturating_sub(now).div_f64(host.rate);
+        self.schedule(pause + Duration::from_nanos(100), Event::Wake { node, number });
         if let Some(write) = write {
             let delay = milliseconds(self.random.u64(1..50));
-            self.after(
+            self.schedule(
                 delay,
                 Event::WriteArrived {
                     node,
@@ -630,25 +635,25 @@ impl Cluster {
         for effect in effects {
             match effect {
                 Effect::Send(address, message) => {
-                    if let Some(bytes) = self.machines[node].keyring.seal(&message) {
+                    if let Some(bytes) = self.hosts[node].keyring.seal(&message) {
                         self.send(node, address, bytes);
                     }
                 }
                 Effect::Acquired(_) => self.gains += 1,
-                Effect::FlushConntrack(address, forgotten) => self.forgotten.push((node, address, forgotten)),
+                Effect::FlushConntrack(address, flushes) => self.flushes.push((node, address, flushes)),
                 _ => {}
             }
         }
     }
 
     fn send(&mut self, from: usize, address: SocketAddr, bytes: Vec<u8>) {
-        let of_address = |machine: &Machine| machine.address == address;
-        let Some(to) = self.machines.iter().position(of_address) else {
+        let of_address = |host: &Host| host.address == address;
+        let Some(to) = self.hosts.iter().position(of_address) else {
             return;
         };
-        let source = self.machines[from].address;
+        let source = self.hosts[from].address;
         // The versions do not understand each other.
-        let is_understood = self.machines[from].is_former == self.machines[to].is_former;
+        let is_understood = self.hosts[from].is_unkeyed == self.hosts[to].is_unkeyed;
         if !is_understood || self.cuts.contains(&(from, to)) || self.random.f64() < self.loss {
             return;
         }
@@ -672,7 +677,7 @@ impl Cluster {
 
     fn deliver(&mut self, delay: Duration, datagram: attacker::Datagram) {
         let attacker::Datagram { to, from, bytes } = datagram;
-        self.after(delay, Event::Datagram { to, from, bytes });
+        self.schedule(delay, Event::Datagram { to, from, bytes });
     }
 }
 

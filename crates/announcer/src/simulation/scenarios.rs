@@ -46,7 +46,7 @@ fn settled(seed: u64, nodes: usize, addresses: u8) -> Cluster {
     let mut cluster = Cluster::start(seed, nodes);
     let all: Vec<usize> = (0..nodes).collect();
     for number in 0..addresses {
-        cluster.want(address(number), &all);
+        cluster.set_candidates(address(number), &all);
     }
     cluster.run(Duration::from_secs(30));
     assert_owned(&cluster);
@@ -71,7 +71,7 @@ fn assert_owned(cluster: &Cluster) {
 
 /// Moves an address to a node by a change of candidates.
 fn move_to(cluster: &mut Cluster, address: IpAddr, node: usize) {
-    cluster.want(address, &[node]);
+    cluster.set_candidates(address, &[node]);
     cluster.run(Duration::from_secs(3));
     assert_owned(cluster);
 }
@@ -82,7 +82,7 @@ fn new_owner_forwards_to_the_previous_owner() {
         // Addresses that never moved, since the nodes have found each other before.
         let mut cluster = settled(seed, 4, 0);
         for number in 0..2 {
-            cluster.want(address(number), &[0, 1, 2, 3]);
+            cluster.set_candidates(address(number), &[0, 1, 2, 3]);
         }
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
@@ -98,7 +98,7 @@ fn new_owner_forwards_to_the_previous_owner() {
             (third, vec![(second, first), (third, second)]),
             (first, vec![(first, third), (third, second)]),
         ] {
-            cluster.want(address(0), &[to]);
+            cluster.set_candidates(address(0), &[to]);
             let end = cluster.now + Duration::from_secs(3);
             let is_there = |cluster: &Cluster| cluster.owners(address(0)) == [to];
             assert!(cluster.run_until(end, is_there), "it moves at once, seed {seed}");
@@ -125,7 +125,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
         let first = cluster.winner(address(0)).expect("a winner");
         let second = (first + 1) % cluster.size();
         cluster.loss = 0.1;
-        cluster.want(address(0), &[second]);
+        cluster.set_candidates(address(0), &[second]);
         let end = cluster.now + Duration::from_secs(5);
         cluster.run_until(end, |cluster| {
             if cluster.owners(address(0)) == [second] {
@@ -147,7 +147,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
 
         // Nobody waits for a dead one.
         cluster.loss = 0.0;
-        cluster.want(address(0), &[first, second]);
+        cluster.set_candidates(address(0), &[first, second]);
         let owner = cluster.winner(address(0)).expect("a winner");
         cluster.run(Duration::from_secs(5));
         cluster.kill(owner);
@@ -165,28 +165,28 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
 #[test]
 fn returning_owner_flushes_connections_that_ended_elsewhere() {
     /// Event that takes the address from its owner for a while.
-    type Happening = fn(&mut Cluster, usize);
-    let happenings: [(&str, Happening, fn(ConntrackFlush) -> bool); 6] = [
+    type Disturbance = fn(&mut Cluster, usize);
+    let disturbances: [(&str, Disturbance, fn(ConntrackFlush) -> bool); 6] = [
         (
-            "asked for it",
+            "moved away",
             |cluster, first| {
                 let other = (first + 1) % 3;
                 move_to(cluster, address(0), other);
-                cluster.want(address(0), &[0, 1, 2]);
+                cluster.set_candidates(address(0), &[0, 1, 2]);
             },
-            |forgotten| forgotten == ConntrackFlush::Closed,
+            |flush| flush == ConntrackFlush::Closed,
         ),
         (
-            "asked for it by two after one another",
+            "moved away twice",
             |cluster, first| {
                 move_to(cluster, address(0), (first + 1) % 3);
                 move_to(cluster, address(0), (first + 2) % 3);
-                cluster.want(address(0), &[0, 1, 2]);
+                cluster.set_candidates(address(0), &[0, 1, 2]);
             },
-            |forgotten| forgotten == ConntrackFlush::Closed,
+            |flush| flush == ConntrackFlush::Closed,
         ),
         (
-            "asked for it by two, of whom one began anew",
+            "moved away twice, one node restarted",
             |cluster, first| {
                 let next = (first + 1) % 3;
                 move_to(cluster, address(0), next);
@@ -195,23 +195,23 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 cluster.run(Duration::from_secs(2));
                 cluster.boot(next);
                 cluster.run(Duration::from_secs(5));
-                cluster.want(address(0), &[0, 1, 2]);
+                cluster.set_candidates(address(0), &[0, 1, 2]);
             },
-            |forgotten| match forgotten {
+            |flush| match flush {
                 ConntrackFlush::ActiveWithin(lasts) => lasts < Duration::from_mins(1),
                 ConntrackFlush::Closed => false,
             },
         ),
         (
-            "asked to end",
+            "shut down",
             |cluster, first| {
-                cluster.leave(first);
+                cluster.shut_down(first);
                 cluster.run(milliseconds(500));
                 cluster.kill(first);
                 cluster.run(Duration::from_secs(5));
                 cluster.boot(first);
             },
-            |forgotten| forgotten == ConntrackFlush::Closed,
+            |flush| flush == ConntrackFlush::Closed,
         ),
         (
             "killed",
@@ -220,29 +220,29 @@ fn returning_owner_flushes_connections_that_ended_elsewhere() {
                 cluster.run(Duration::from_secs(5));
                 cluster.boot(first);
             },
-            |forgotten| forgotten == ConntrackFlush::ActiveWithin(Duration::MAX),
+            |flush| flush == ConntrackFlush::ActiveWithin(Duration::MAX),
         ),
         (
             "frozen",
             |cluster, first| cluster.freeze(first, Duration::from_secs(4)),
-            |forgotten| match forgotten {
+            |flush| match flush {
                 ConntrackFlush::ActiveWithin(lasts) => lasts < Duration::from_secs(20),
                 ConntrackFlush::Closed => false,
             },
         ),
     ];
-    for (what, happen, is_expected) in happenings {
-        // With seed 9 the frozen node has its address back before the message that gave it up arrives, and forgets twice.
+    for (what, disturb_owner, is_expected) in disturbances {
+        // With seed 9 the frozen node regains its address before its own release message arrives, and flushes twice.
         for seed in 0..9 {
             let mut cluster = settled(seed, 3, 1);
             let first = cluster.winner(address(0)).expect("a winner");
-            cluster.forgotten.clear();
-            happen(&mut cluster, first);
+            cluster.flushes.clear();
+            disturb_owner(&mut cluster, first);
             cluster.run(Duration::from_secs(15));
             assert_owned(&cluster);
             assert_eq!(cluster.owners(address(0)), [first]);
-            let of_first = cluster.forgotten.iter().filter(|(node, ..)| *node == first);
-            let of_first: Vec<ConntrackFlush> = of_first.map(|(.., forgotten)| *forgotten).collect();
+            let of_first = cluster.flushes.iter().filter(|(node, ..)| *node == first);
+            let of_first: Vec<ConntrackFlush> = of_first.map(|(.., flush)| *flush).collect();
             assert!(
                 of_first.len() == 1 && is_expected(of_first[0]),
                 "{what}, seed {seed}: {of_first:?}"
@@ -257,15 +257,15 @@ fn connections_are_kept_if_the_address_had_no_other_owner() {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
         move_to(&mut cluster, address(0), first);
-        cluster.forgotten.clear();
+        cluster.flushes.clear();
         cluster.split(|node| node == first);
         cluster.run(Duration::from_secs(5));
         assert_eq!(cluster.owners(address(0)), [0; 0], "cut off");
-        cluster.join();
+        cluster.heal();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
         assert_eq!(
-            cluster.forgotten,
+            cluster.flushes,
             [(first, address(0), ConntrackFlush::Closed)],
             "seed {seed}"
         );
@@ -277,7 +277,7 @@ fn connections_are_forwarded_to_a_stopped_process_but_not_to_a_dead_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 3, 1);
         let first = cluster.winner(address(0)).expect("a winner");
-        cluster.leave(first);
+        cluster.shut_down(first);
         cluster.run(milliseconds(500));
         let second = cluster.owners(address(0))[0];
         cluster.kill(first);
@@ -319,12 +319,12 @@ fn forwarding_ends_with_the_node_and_the_address() {
         move_to(&mut cluster, address(0), second);
         assert_eq!(cluster.forwarded_to(second, address(0)), Some(first));
         if node_goes {
-            cluster.leave(first);
+            cluster.shut_down(first);
             cluster.run(milliseconds(500));
             cluster.remove_node(first);
             cluster.run(Duration::from_secs(20));
         } else {
-            cluster.unwant(address(0));
+            cluster.remove_address(address(0));
             cluster.run(Duration::from_secs(1));
         }
         assert_eq!(cluster.forwarded_to(second, address(0)), None);
@@ -405,7 +405,7 @@ fn one_of_two_separated_nodes_serves() {
         let owners: BTreeSet<Vec<usize>> = cluster.addresses().iter().map(|a| cluster.owners(*a)).collect();
         assert_eq!(owners.len(), 1, "all addresses are with one of them");
         assert_eq!(owners.first().map(Vec::len), Some(1));
-        cluster.join();
+        cluster.heal();
         cluster.run(Duration::from_secs(10));
         assert_owned(&cluster);
         assert_eq!(cluster.record().expect("a record").tie_breaker, None);
@@ -417,7 +417,7 @@ fn leaving_node_is_replaced_at_once() {
     for nodes in [2, 3, 5] {
         let mut cluster = settled(7, nodes, 4);
         let owner = cluster.winner(address(0)).expect("a winner");
-        cluster.leave(owner);
+        cluster.shut_down(owner);
         let end = cluster.now + milliseconds(100);
         let is_followed = |cluster: &Cluster| {
             cluster
@@ -461,7 +461,7 @@ fn nodes_that_cannot_receive_or_send_are_passed_over() {
             let owners = cluster.owners(address);
             assert!(owners.len() == 1 && owners[0] != owner, "{owners:?}");
         }
-        cluster.join();
+        cluster.heal();
         cluster.run(Duration::from_secs(5));
         assert_owned(&cluster);
     }
@@ -475,7 +475,7 @@ fn cluster_grows_and_shrinks_with_its_nodes() {
             cluster.add_node();
             let all: Vec<usize> = (0..size).collect();
             for number in 0..4 {
-                cluster.want(address(number), &all);
+                cluster.set_candidates(address(number), &all);
             }
             cluster.run(Duration::from_secs(15));
             assert_owned(&cluster);
@@ -504,7 +504,7 @@ fn only_nodes_that_satisfy_the_requirements_announce() {
             edge: true,
             links: None,
         };
-        cluster.want_with(address(0), &all, needy);
+        cluster.set_candidates_with(address(0), &all, needy);
         cluster.run(Duration::from_secs(3));
         assert_owned(&cluster);
         assert_ne!(cluster.winner(address(0)), Some(first));
@@ -514,10 +514,10 @@ fn only_nodes_that_satisfy_the_requirements_announce() {
             edge: false,
             links: Some(LINKS),
         };
-        cluster.want_with(address(1), &all, links);
+        cluster.set_candidates_with(address(1), &all, links);
         cluster.run(Duration::from_secs(3));
         let second = cluster.winner(address(1)).expect("a winner");
-        let before = cluster.machines[second].capabilities.clone();
+        let before = cluster.hosts[second].capabilities.clone();
         let lacking = NodeCapabilities {
             missing_links: BTreeSet::from([LINKS]),
             ..before.clone()
@@ -552,12 +552,12 @@ fn upgrade_from_the_version_without_keys_ends_with_every_address_owned() {
         let mut cluster = Cluster::of_version(seed, nodes, true);
         let all: Vec<usize> = (0..nodes).collect();
         for number in 0..4 {
-            cluster.want(address(number), &all);
+            cluster.set_candidates(address(number), &all);
         }
         cluster.run(Duration::from_secs(30));
         assert_owned(&cluster);
         for node in 0..nodes {
-            cluster.leave(node);
+            cluster.shut_down(node);
             cluster.run(milliseconds(500));
             cluster.upgrade(node);
             cluster.run(milliseconds(500));
@@ -593,9 +593,9 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
         cluster.attacker = Some(Attacker::default());
         let all: Vec<usize> = (0..cluster.size()).collect();
         for number in 0..4 {
-            cluster.want_with(address(number), &all, requirements(number));
+            cluster.set_candidates_with(address(number), &all, requirements(number));
         }
-        cluster.answer_loss = 0.1;
+        cluster.response_loss = 0.1;
         for _ in 0..80 {
             disturb(&mut cluster);
             let pause = milliseconds(cluster.random.u64(1..1_500));
@@ -605,26 +605,26 @@ fn disturbances_never_cause_two_owners_and_the_cluster_settles() {
                 cluster.run(milliseconds(100));
             }
         }
-        (cluster.loss, cluster.answer_loss) = (0.0, 0.0);
+        (cluster.loss, cluster.response_loss) = (0.0, 0.0);
         if let Some(attacker) = &mut cluster.attacker {
             attacker.holding = 0.0;
         }
-        cluster.join();
+        cluster.heal();
         for node in 0..cluster.size() {
             cluster.set_api(node, true);
-            if cluster.machines[node].is_former {
+            if cluster.hosts[node].is_unkeyed {
                 cluster.upgrade(node);
             }
             cluster.boot(node);
         }
-        // The attacker goes on.
+        // The attacker continues.
         for _ in 0..400 {
             cluster.attack();
             cluster.run(milliseconds(100));
         }
         assert_owned(&cluster);
         for number in 0..4 {
-            assert_eq!(cluster.unable_owners(address(number)), [0; 0], "seed {seed}");
+            assert_eq!(cluster.unqualified_owners(address(number)), [0; 0], "seed {seed}");
         }
         assert!(
             cluster.record().expect("a record").joining.is_empty(),
@@ -645,7 +645,7 @@ fn disturb(cluster: &mut Cluster) {
             let side = cluster.random.u64(..);
             cluster.split(|node| side >> node & 1 == 0);
         }
-        5 | 6 => cluster.join(),
+        5 | 6 => cluster.heal(),
         7 => {
             let lasts = milliseconds(cluster.random.u64(1..4_000));
             cluster.freeze(node, lasts);
@@ -657,7 +657,7 @@ fn disturb(cluster: &mut Cluster) {
         14 => {
             let some: Vec<usize> = (0..cluster.size()).filter(|_| cluster.random.bool()).collect();
             let number = cluster.random.u8(0..4);
-            cluster.want(address(number), &some);
+            cluster.set_candidates(address(number), &some);
         }
         16 | 17 => {
             let capabilities = capabilities(&mut cluster.random);

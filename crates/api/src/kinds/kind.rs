@@ -74,7 +74,7 @@ pub struct Subresource {
     /// `kind` in discovery, if it is not that of the object.
     pub kind: Option<&'static str>,
     /// Kind of request and response bodies, if it is not that of the object.
-    pub sent: Option<&'static Kind>,
+    pub body_kind: Option<&'static Kind>,
 }
 
 /// All kinds, ordered by group, then by plural.
@@ -134,7 +134,7 @@ impl Kind {
     }
 
     /// True if objects of the kind are stored. Reviews are not: the server answers them at once.
-    pub fn is_kept(&self) -> bool {
+    pub fn is_stored(&self) -> bool {
         !self.list_kind.is_empty()
     }
 

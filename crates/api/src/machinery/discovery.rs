@@ -120,7 +120,7 @@ fn resource(kind: &Kind) -> Value {
 }
 
 fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
-    let sent = subresource.sent.unwrap_or(kind);
+    let sent = subresource.body_kind.unwrap_or(kind);
     let mut resource = json!({
         "name": format!("{}/{}", kind.plural, subresource.name),
         "singularName": "",
@@ -128,7 +128,7 @@ fn subresource(kind: &Kind, subresource: &Subresource) -> Value {
         "kind": subresource.kind.unwrap_or(sent.kind),
         "verbs": subresource.verbs,
     });
-    if subresource.sent.is_some() {
+    if subresource.body_kind.is_some() {
         resource["group"] = sent.group.into();
         resource["version"] = sent.version.into();
     }
@@ -191,7 +191,7 @@ fn aggregated_resource(kind: &Kind) -> Value {
     add_aliases(&mut resource, kind);
     if !kind.subresources.is_empty() {
         let subresources = kind.subresources.iter().map(|row| {
-            let mut response = response(row.sent.unwrap_or(kind));
+            let mut response = response(row.body_kind.unwrap_or(kind));
             if let Some(response_kind) = row.kind {
                 response["kind"] = response_kind.into();
             }

@@ -27,13 +27,13 @@ pub(crate) struct Reviews<'a> {
 
 /// True if the target is a review, or a subresource that takes a token request.
 pub(crate) fn is_review(target: &Target) -> bool {
-    !target.kind.is_kept() || is_token_request(target)
+    !target.kind.is_stored() || is_token_request(target)
 }
 
 fn is_token_request(target: &Target) -> bool {
     let below = target.subresource.and_then(|name| target.kind.subresource(name));
     below
-        .and_then(|subresource| subresource.sent)
+        .and_then(|subresource| subresource.body_kind)
         .is_some_and(|kind| std::ptr::eq(kind, &TOKEN_REQUEST))
 }
 

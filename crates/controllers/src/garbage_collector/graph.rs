@@ -53,7 +53,7 @@ pub struct Dependent {
     pub is_foreground: bool,
 }
 
-/// An object that may have to be collected, as the graph knows it.
+/// A candidate for collection, with its state in the graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
     /// UID of the object.

@@ -53,7 +53,7 @@ pub(super) async fn collect(
     }
 }
 
-/// Returns the state of an owner; reads it unless the graph knows that it is solid.
+/// Returns the state of an owner; reads it unless the graph marks it as solid.
 async fn owner_state(
     client: &Client,
     location: &ObjectLocation,

@@ -89,7 +89,7 @@ impl Metrics {
         let mut values = self.values();
         values.phase = phase;
         if phase != Phase::Working {
-            // Gauges describe the cluster, which only the leader with complete caches knows.
+            // Gauges describe the cluster: only the leader has complete caches.
             values.slices.reset_gauges();
             values.mirroring.reset_gauges();
         }

@@ -181,63 +181,72 @@ impl Forwarder {
                 upstream.write_counts(text, name, by_code);
             }
         }
-        for (name, owner) in [
-            ("coredns_forward_request_duration_seconds", ""),
-            (
-                "coredns_proxy_request_duration_seconds",
-                ",proxy_name=\"forward\"",
-            ),
-        ] {
-            text.family(
-                name,
-                MetricType::Histogram,
-                "Histogram of the time each request took.",
-            );
-            for upstream in &upstreams {
-                let by_code = upstream
-                    .counters
-                    .by_code
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
-                for (code, histogram) in by_code.iter() {
-                    let labels = format!(
-                        "rcode=\"{}\",to=\"{}\"{owner}",
-                        code_name(*code),
-                        upstream.address()
-                    );
-                    text.histogram(name, &labels, histogram);
-                }
+        write_durations(text, &upstreams);
+        write_failures(text, &upstreams);
+    }
+}
+
+/// Writes the histograms of request durations, under the names of both plugins of CoreDNS.
+fn write_durations(text: &mut MetricsText, upstreams: &[&Upstream]) {
+    for (name, owner) in [
+        ("coredns_forward_request_duration_seconds", ""),
+        (
+            "coredns_proxy_request_duration_seconds",
+            ",proxy_name=\"forward\"",
+        ),
+    ] {
+        text.family(
+            name,
+            MetricType::Histogram,
+            "Histogram of the time each request took.",
+        );
+        for upstream in upstreams {
+            let by_code = upstream
+                .counters
+                .by_code
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            for (code, histogram) in by_code.iter() {
+                let labels = format!(
+                    "rcode=\"{}\",to=\"{}\"{owner}",
+                    code_name(*code),
+                    upstream.address()
+                );
+                text.histogram(name, &labels, histogram);
             }
         }
-        type Counter = fn(&Upstream) -> &AtomicU64;
-        let counters: [(&str, &str, Counter); 4] = [
-            (
-                "coredns_forward_healthcheck_failures_total",
-                "Counter of the number of failures healthchecks.",
-                |upstream| &upstream.counters.probe_failures,
-            ),
-            (
-                "portolan_dns_forward_failures_total",
-                "Number of upstream queries without a valid response.",
-                |upstream| &upstream.counters.failures,
-            ),
-            (
-                "portolan_dns_forward_foreign_messages_total",
-                "Number of messages from upstreams that match no query.",
-                |upstream| &upstream.counters.foreign_messages,
-            ),
-            (
-                "portolan_dns_forward_respelled_answers_total",
-                "Number of upstream responses that changed the case of the query name.",
-                |upstream| &upstream.counters.case_losses,
-            ),
-        ];
-        for (name, help, counter) in counters {
-            text.family(name, MetricType::Counter, help);
-            for upstream in &upstreams {
-                let labels = format!("to=\"{}\"", upstream.address());
-                text.sample(name, &labels, counter(upstream).load(Ordering::Relaxed));
-            }
+    }
+}
+
+fn write_failures(text: &mut MetricsText, upstreams: &[&Upstream]) {
+    type Counter = fn(&Upstream) -> &AtomicU64;
+    let counters: [(&str, &str, Counter); 4] = [
+        (
+            "coredns_forward_healthcheck_failures_total",
+            "Counter of the number of failures healthchecks.",
+            |upstream| &upstream.counters.probe_failures,
+        ),
+        (
+            "portolan_dns_forward_failures_total",
+            "Number of upstream queries without a valid response.",
+            |upstream| &upstream.counters.failures,
+        ),
+        (
+            "portolan_dns_forward_foreign_messages_total",
+            "Number of messages from upstreams that match no query.",
+            |upstream| &upstream.counters.foreign_messages,
+        ),
+        (
+            "portolan_dns_forward_respelled_answers_total",
+            "Number of upstream responses that changed the case of the query name.",
+            |upstream| &upstream.counters.case_losses,
+        ),
+    ];
+    for (name, help, counter) in counters {
+        text.family(name, MetricType::Counter, help);
+        for upstream in upstreams {
+            let labels = format!("to=\"{}\"", upstream.address());
+            text.sample(name, &labels, counter(upstream).load(Ordering::Relaxed));
         }
     }
 }

@@ -74,7 +74,7 @@ impl Metrics {
 
     /// Records the time from the change behind a slice of a headless Service until the server answers with it.
     pub(crate) fn record_programming(&self, seconds: f64) {
-        // The clocks of two machines may differ: a negative duration counts as none.
+        // The clocks of two hosts may differ: a negative duration counts as none.
         self.programming_seconds.observe(seconds.max(0.0));
     }
 

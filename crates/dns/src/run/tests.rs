@@ -29,7 +29,7 @@ fn only_what_is_needed_is_watched() {
 }
 
 #[test]
-fn the_search_needs_the_pods_of_the_node_whatever_their_labels() {
+fn search_needs_all_pods_of_the_node() {
     let chosen = feed(&config(|config| {
         config.labels = "app=web".to_owned();
         config.server_side_search = true;

@@ -6,8 +6,8 @@ use crate::forward::UpstreamAnswer;
 use crate::metrics::Source;
 use crate::records::{Resolution, Scratch};
 use crate::wire::{
-    CLASS_IN, NameRef, Query, Question, RecordValue, Records, Reply, ResponseCode, Section, TCP_OCTETS_MAX,
-    kind,
+    CLASS_IN, Name, NameRef, Query, Question, RecordValue, Records, Reply, ResponseCode, Section,
+    TCP_OCTETS_MAX, kind,
 };
 
 /// Result of answering a query.
@@ -127,23 +127,9 @@ impl Responder {
                 Candidate::Elsewhere(name) if self.forwarder().has_upstream_for(&name) => {
                     let question = Question::about(name, query.kind);
                     match upstream(&question) {
-                        UpstreamState::Answered(answer)
-                            if answer.relayed().code == ResponseCode::NameError as u16 => {}
-                        UpstreamState::Answered(answer)
-                            if answer.relayed().code == ResponseCode::NoError as u16 =>
-                        {
-                            let source = source_of(&answer);
-                            let alias = NameRef::Whole(name.as_wire());
-                            let ttl = index.ttl_seconds();
-                            let owner = NameRef::QUESTION;
-                            if reply
-                                .target(Section::Answer, owner, kind::CNAME, ttl, alias)
-                                .is_err()
-                            {
-                                reply.set_truncated();
-                            }
-                            let code = add_addresses(&mut reply, &answer);
-                            return Outcome::Complete(reply.finish(code), source);
+                        UpstreamState::Answered(answer) if has_code(&answer, ResponseCode::NameError) => {}
+                        UpstreamState::Answered(answer) if has_code(&answer, ResponseCode::NoError) => {
+                            return finish_with_alias(reply, &name, &answer, index.ttl_seconds());
                         }
                         UpstreamState::Answered(_) | UpstreamState::Failed => {
                             return Outcome::Complete(
@@ -187,6 +173,32 @@ impl Responder {
     }
 }
 
+fn has_code(answer: &UpstreamAnswer, code: ResponseCode) -> bool {
+    answer.relayed().code == code as u16
+}
+
+/// Finishes a response with an alias to `name` and the addresses in upstream's response.
+fn finish_with_alias(
+    mut reply: Reply<'_>,
+    name: &Name,
+    answer: &UpstreamAnswer,
+    ttl_seconds: u32,
+) -> Outcome {
+    let target = NameRef::Whole(name.as_wire());
+    let alias = reply.target(
+        Section::Answer,
+        NameRef::QUESTION,
+        kind::CNAME,
+        ttl_seconds,
+        target,
+    );
+    if alias.is_err() {
+        reply.set_truncated();
+    }
+    let code = add_addresses(&mut reply, answer);
+    Outcome::Complete(reply.finish(code), source_of(answer))
+}
+
 fn source_of(answer: &UpstreamAnswer) -> Source {
     match answer {
         UpstreamAnswer::Cached(_) => Source::Cache,
@@ -197,8 +209,7 @@ fn source_of(answer: &UpstreamAnswer) -> Source {
 /// Adds the upstream records of the target of an alias and returns the response code. A failed lookup becomes
 /// SERVFAIL: an alias without addresses would read as "no addresses exist".
 fn add_addresses(reply: &mut Reply<'_>, answer: &UpstreamAnswer) -> ResponseCode {
-    let is = |code: ResponseCode| answer.relayed().code == code as u16;
-    if !is(ResponseCode::NoError) && !is(ResponseCode::NameError) {
+    if !has_code(answer, ResponseCode::NoError) && !has_code(answer, ResponseCode::NameError) {
         return ResponseCode::ServerFailure;
     }
     for record in Records::of(answer.relayed().message()) {

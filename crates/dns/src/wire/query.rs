@@ -6,7 +6,7 @@ use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_
 /// that any resolver sends.
 const EXTRA_RECORDS_MAX: usize = 4;
 
-/// A query as it was asked.
+/// A parsed query.
 #[derive(Clone, Debug)]
 pub struct Query {
     /// Identifier, which the response repeats.

@@ -427,7 +427,7 @@ impl<'m> ResponseParser<'m> {
             };
         }
         match self.soa_seconds {
-            // Without SOA nobody says for how long, so it is not kept (RFC 2308 section 5).
+            // Without SOA the negative TTL is unknown, so the response is not cached (RFC 2308 section 5).
             Some(minimum) if is(ResponseCode::NoError) || is(ResponseCode::NameError) => {
                 CachePolicy::Denial {
                     seconds: self.ttl_min.min(minimum),

@@ -63,7 +63,7 @@ fn two_families() -> Pools {
 }
 
 #[test]
-fn the_lowest_free_address_is_given_and_kept() {
+fn assigns_and_keeps_the_lowest_free_address() {
     let mut pools = two_families();
     let asks = Asks::default();
     assert_eq!(assign(&mut pools, "a/a", &asks), Ok(vec![ip("192.0.2.1")]));
@@ -316,7 +316,7 @@ proptest! {
     /// Whatever happens, also over restarts: no two hold an address but those who agreed to, everybody is given what
     /// the pools have, and the counts are right.
     #[test]
-    fn no_address_is_given_twice(steps in steps()) {
+    fn no_address_is_assigned_twice(steps in steps()) {
         let mut pools = Pools::default();
         let mut ranges: BTreeMap<&str, (u8, u8)> = BTreeMap::new();
         let mut model: BTreeMap<u8, (IpAddr, Sharing)> = BTreeMap::new();

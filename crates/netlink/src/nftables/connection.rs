@@ -14,7 +14,7 @@ use super::wire;
 
 /// Attempts of a dump that concurrent changes interrupt.
 const DUMP_ATTEMPTS_MAX: usize = 16;
-/// Attempts of a transaction that the kernel asks to repeat, after a signal or for loading a module.
+/// Attempts of a transaction that the kernel requests to repeat, after a signal or for loading a module.
 const COMMIT_ATTEMPTS_MAX: usize = 8;
 /// Errno of a transaction for another generation; the kernel uses it here only.
 const ERESTART: i32 = 85;

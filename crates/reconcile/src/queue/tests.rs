@@ -43,7 +43,7 @@ fn back_off_grows_with_each_failure_up_to_its_maximum() {
 }
 
 #[test]
-fn a_delay_ends_in_time_and_success_resets_the_back_off() {
+fn delayed_keys_are_due_in_time_and_success_resets_the_back_off() {
     let mut queue = Queue::default();
     let start = Instant::now();
     queue.add("a", start);

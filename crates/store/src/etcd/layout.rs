@@ -139,7 +139,7 @@ impl Offset {
     }
 }
 
-/// A value as it lies in etcd.
+/// Encodes a value for etcd.
 pub(super) fn stored(value: &Value) -> Bytes {
     value.packed()
 }

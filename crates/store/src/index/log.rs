@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use crate::lock::{read, write};
 use crate::{Event, Revision};
 
-/// Writing end; dropping it tells the watches that the store is closed.
+/// Writing end. Dropping it closes the watches.
 pub(super) struct Log {
     tail: Arc<RwLock<Tail>>,
     changed: watch::Sender<()>,

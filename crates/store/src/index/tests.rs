@@ -258,7 +258,7 @@ fn history_is_bounded_in_bytes() {
 }
 
 #[test]
-fn a_removed_key_leaves_nothing_behind() {
+fn removed_key_is_dropped_completely() {
     let index = Index::restore(HistoryLimits::default(), Revision(0), Vec::new());
     index
         .publish(vec![put(1, "/a/1", 10), put(2, "/a/1", 10)])

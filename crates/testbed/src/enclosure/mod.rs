@@ -109,7 +109,7 @@ pub fn enclose(listener: Option<&TcpListener>) -> Result<Option<ExitStatus>, Enc
 pub fn host_listener() -> Option<TcpListener> {
     let descriptor = env::var(LISTENER_VARIABLE).ok()?.parse().ok()?;
     // SAFETY: the variable is set by `enclose` only, which leaves this descriptor open for this purpose;
-    // nothing else in this process knows it.
+    // no other code of this process uses it.
     let listener = unsafe { TcpListener::from_raw_fd(descriptor) };
     rustix::io::fcntl_setfd(&listener, rustix::io::FdFlags::CLOEXEC)
         .inspect_err(|error| tracing::warn!(%error, "host listener not usable"))

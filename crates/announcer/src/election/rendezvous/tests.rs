@@ -12,7 +12,7 @@ fn addresses() -> impl Iterator<Item = IpAddr> {
 }
 
 #[test]
-fn nobody_wins_where_nobody_is() {
+fn no_candidates_have_no_winner() {
     assert_eq!(winner("192.0.2.1".parse().unwrap(), [].iter()), None);
 }
 
@@ -40,7 +40,7 @@ fn only_addresses_of_a_node_that_goes_move() {
 }
 
 #[test]
-fn the_choice_stays_the_same_over_versions() {
+fn choice_is_stable_across_versions() {
     let nodes = nodes(3);
     let chosen = |text: &str| winner(text.parse().unwrap(), nodes.iter()).unwrap().to_string();
     let seen: Vec<String> = [

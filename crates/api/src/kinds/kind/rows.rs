@@ -28,14 +28,14 @@ const STATUS: Subresource = Subresource {
     name: "status",
     verbs: STATUS_VERBS,
     kind: None,
-    sent: None,
+    body_kind: None,
 };
 
 const SCALE_OF_REPLICAS: Subresource = Subresource {
     name: SCALE,
     verbs: STATUS_VERBS,
     kind: None,
-    sent: Some(&SCALE_KIND),
+    body_kind: Some(&SCALE_KIND),
 };
 
 /// Decision about a CertificateSigningRequest.
@@ -43,7 +43,7 @@ const APPROVAL: Subresource = Subresource {
     name: "approval",
     verbs: STATUS_VERBS,
     kind: None,
-    sent: None,
+    body_kind: None,
 };
 
 const LOG_OF_POD: Subresource = Subresource {
@@ -51,7 +51,7 @@ const LOG_OF_POD: Subresource = Subresource {
     verbs: &["get"],
     // The body is text, for which discovery has no kind.
     kind: Some("Pod"),
-    sent: None,
+    body_kind: None,
 };
 
 const fn proxy(kind: &'static str) -> Subresource {
@@ -59,7 +59,7 @@ const fn proxy(kind: &'static str) -> Subresource {
         name: PROXY,
         verbs: PROXY_VERBS,
         kind: Some(kind),
-        sent: None,
+        body_kind: None,
     }
 }
 
@@ -167,7 +167,7 @@ pub(super) static KINDS: &[Kind] = &[
                 name: "finalize",
                 verbs: &["update"],
                 kind: None,
-                sent: None,
+                body_kind: None,
             },
             STATUS,
         ],
@@ -216,7 +216,7 @@ pub(super) static KINDS: &[Kind] = &[
             name: "token",
             verbs: QUESTION_VERBS,
             kind: None,
-            sent: Some(&TOKEN_REQUEST),
+            body_kind: Some(&TOKEN_REQUEST),
         }],
         definition: "io.k8s.api.core.v1.ServiceAccount",
         delete_returns_object: true,

@@ -21,13 +21,13 @@ pub(super) fn reachable_from(kinds: &[&Kind]) -> Vec<&'static str> {
     let mut pending: Vec<String> = [DELETE_OPTIONS, PATCH, STATUS].map(str::to_owned).to_vec();
     for kind in kinds {
         pending.push(kind.definition.to_owned());
-        if kind.is_kept() {
+        if kind.is_stored() {
             pending.push(list_definition(kind));
         }
         let sent = kind
             .subresources
             .iter()
-            .filter_map(|subresource| subresource.sent);
+            .filter_map(|subresource| subresource.body_kind);
         pending.extend(sent.map(|kind| kind.definition.to_owned()));
     }
     while let Some(name) = pending.pop() {

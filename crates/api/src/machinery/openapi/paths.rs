@@ -31,7 +31,7 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
     for kind in kinds {
         let root = kind.root_path();
         let collection = if kind.namespaced {
-            if kind.is_kept() {
+            if kind.is_stored() {
                 paths.insert(format!("{root}/{}", kind.plural), across_namespaces(kind));
             }
             format!("{root}/namespaces/{{namespace}}/{}", kind.plural)
@@ -52,7 +52,7 @@ pub(super) fn of(kinds: &[&Kind]) -> Value {
             collection,
             item(kind, kind, collection_operations, "", &["namespace"]),
         );
-        if !kind.is_kept() {
+        if !kind.is_stored() {
             continue;
         }
         let object_operations = [READ, REPLACE, PATCH_ONE, DELETE];
@@ -87,7 +87,7 @@ fn subresource_paths(kind: &Kind, object: &str) -> impl Iterator<Item = (String,
         .filter(|(_, verb)| subresource.verbs.contains(verb))
         .map(|(operation, _)| operation);
         let path = format!("{object}/{}", subresource.name);
-        let sent = subresource.sent.unwrap_or(kind);
+        let sent = subresource.body_kind.unwrap_or(kind);
         let suffix = capitalized(subresource.name);
         (
             path,

@@ -33,7 +33,7 @@ fn all_kinds_have_a_definition_with_metadata() {
         assert_eq!(metadata.map(Definition::short_name), Some("ObjectMeta"));
         assert_eq!(
             definition.field("status").is_some(),
-            kind.has_status() || !kind.is_kept(),
+            kind.has_status() || !kind.is_stored(),
             "{}",
             kind.kind
         );

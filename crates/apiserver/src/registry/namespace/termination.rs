@@ -124,7 +124,7 @@ async fn terminate(resources: &Resources, name: &str) -> Result<bool, Failure> {
     let mut content = Content::default();
     for kind in kind::all()
         .iter()
-        .filter(|kind| kind.namespaced && kind.is_kept() && kind.is_stored_form())
+        .filter(|kind| kind.namespaced && kind.is_stored() && kind.is_stored_form())
     {
         // A kind that cannot be deleted does not hold up others.
         match delete_all(resources, kind, name).await {

@@ -96,7 +96,7 @@ impl Target {
     pub(crate) fn sent_kind(&self) -> &'static Kind {
         let subresource = self.subresource.and_then(|name| self.kind.subresource(name));
         subresource
-            .and_then(|subresource| subresource.sent)
+            .and_then(|subresource| subresource.body_kind)
             .unwrap_or(self.kind)
     }
 

@@ -85,20 +85,7 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
             },
             into: fields.register(1)?,
         },
-        "ct" => Expression::Ct {
-            key: match (
-                fields.number(2)?,
-                fields.get(3).and_then(|direction| direction.u8()),
-            ) {
-                (0, None) => CtKey::State,
-                (2, None) => CtKey::Status,
-                (12, Some(0)) => CtKey::OriginalPort,
-                (20, Some(0)) => CtKey::OriginalIpv4,
-                (22, Some(0)) => CtKey::OriginalIpv6,
-                _ => return None,
-            },
-            into: fields.register(1)?,
-        },
+        "ct" => decode_ct(fields)?,
         "fib" => decode_fib(fields)?,
         "cmp" => Expression::Compare {
             comparison: match fields.number(2)? {
@@ -137,6 +124,20 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
         },
         _ => return decode_effect(name, fields),
     })
+}
+
+fn decode_ct(fields: &Fields<'_>) -> Option<Expression> {
+    let direction = fields.get(3).and_then(|direction| direction.u8());
+    let key = match (fields.number(2)?, direction) {
+        (0, None) => CtKey::State,
+        (2, None) => CtKey::Status,
+        (12, Some(0)) => CtKey::OriginalPort,
+        (20, Some(0)) => CtKey::OriginalIpv4,
+        (22, Some(0)) => CtKey::OriginalIpv6,
+        _ => return None,
+    };
+    let into = fields.register(1)?;
+    Some(Expression::Ct { key, into })
 }
 
 fn decode_fib(fields: &Fields<'_>) -> Option<Expression> {

@@ -86,17 +86,9 @@ impl Expression {
                     writer.attribute(3, &[0]); // IP_CT_DIR_ORIGINAL
                 }
             }
-            Self::FibType { address, into } => {
-                writer
-                    .u32_be(1, into.number())
-                    .u32_be(2, ADDRESS_TYPE)
-                    .u32_be(3, *address as u32);
-            }
+            Self::FibType { address, into } => encode_fib(writer, *into, ADDRESS_TYPE, *address as u32),
             Self::FibInput { address, into } => {
-                writer
-                    .u32_be(1, into.number())
-                    .u32_be(2, OUTPUT_LINK)
-                    .u32_be(3, *address as u32 | OF_INPUT_LINK);
+                encode_fib(writer, *into, OUTPUT_LINK, *address as u32 | OF_INPUT_LINK);
             }
             Self::Compare {
                 register,
@@ -222,6 +214,10 @@ impl Expression {
             _ => {}
         }
     }
+}
+
+fn encode_fib(writer: &mut Writer, into: Register, result: u32, flags: u32) {
+    writer.u32_be(1, into.number()).u32_be(2, result).u32_be(3, flags);
 }
 
 fn encode_lookup(writer: &mut Writer, set: &str, key: Register, into: Destination) {

@@ -83,7 +83,7 @@ fn next_write_exceeds_given_revision() {
 }
 
 #[test]
-fn a_prefix_keeps_to_itself() {
+fn prefix_ranges_do_not_overlap() {
     let prefix = Prefix::new("/portolan/");
     assert_eq!(prefix.key("/services/a"), "/portolan/services/a");
     assert_eq!(
