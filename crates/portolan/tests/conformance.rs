@@ -1,4 +1,4 @@
-//! The recorded behaviour of the reference components, put to Portolan over the network.
+//! Recorded behaviour of the reference components, compared with Portolan over the network.
 
 mod support;
 
@@ -6,7 +6,7 @@ use std::process::Command;
 
 use support::{Api, TOKEN, conformance, etcd, free_dns_port, has, portolan, run_conformance};
 
-/// A file of cases, put to an API server.
+/// Runs the cases of a file against an API server.
 fn run_api(api: &Api, file: &str, prefix: &str, known: &str) {
     let mut runner = Command::new("python3");
     runner
@@ -16,7 +16,7 @@ fn run_api(api: &Api, file: &str, prefix: &str, known: &str) {
     run_conformance(&mut runner, &api.directory.path().join("results.json"), known);
 }
 
-/// A test of each file of cases on each engine of the store.
+/// Defines a test for each file of cases and each storage engine.
 macro_rules! api_cases {
     ($($name:ident: $file:literal, $prefix:literal;)*) => {$(
         mod $name {
@@ -79,12 +79,12 @@ fn dns() {
     }
     let api = Api::start();
     let dns = format!("127.0.0.1:{}", free_dns_port());
-    // The reference ran without a forwarder.
+    // The reference was recorded without a forwarder.
     let _server = portolan(&[
         "dns",
         &format!("--kubeconfig={}", api.kubeconfig().display()),
         &format!("--listen={dns}"),
-        // CoreDNS has no limit of its own, and one case is longer than ours.
+        // CoreDNS has no limit, and one recorded response exceeds the default of Portolan.
         "--udp-size-max=4096",
         "--forward=",
     ]);
@@ -111,17 +111,17 @@ fn dataplane_iptables() {
     }
 }
 
-/// In this mode endpoints see the node's address, whoever the client is.
+/// Ignores the addresses of clients: in this mode endpoints see the address of the node.
 #[test]
 fn dataplane_userspace() {
     let known = include_str!("known_failures/dataplane-userspace.txt");
     run_dataplane("dataplane_userspace", "userspace", &["--ignore-peers"], known);
 }
 
-/// Needs root, since the runner names its network namespaces with `ip netns`.
+/// Runs the cases of the data plane in a proxy mode. The runner needs root, because it creates namespaces with `ip netns`.
 fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: {test}: it needs root");
+        println!("skipped: {test}: root is required");
         return;
     }
     if !has(test, "python3", "--version") || !has(test, "ip", "-V") {

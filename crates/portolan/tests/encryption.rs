@@ -1,4 +1,4 @@
-//! Encryption at rest with the real binary: no plain text in any file, keys that change, keys that are gone.
+//! Encryption at rest with the binary under test: no plain text in files, key rotation, missing keys.
 
 mod support;
 
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use support::{Component, etcd, free_tcp_port, portolan, program, wait_for};
 
 const SECRETS: &str = "/api/v1/namespaces/default/secrets";
-/// What must not be in a file: a Secret's data as it is in its JSON.
+/// Data of a Secret as its JSON contains them; no file may contain them.
 const PLAIN: &str = "aHVudGVyMi1pbi1wbGFpbi10ZXh0";
 const FIRST: &str = "aescbc: {keys: [{name: first, secret: MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=}]}";
 const SECOND: &str = "aesgcm: {keys: [{name: second, secret: ZmVkY2JhOTg3NjU0MzIxMGZlZGNiYTk4NzY1NDMyMTA=}]}";
@@ -22,7 +22,7 @@ const THIRD: &str =
     "secretbox: {keys: [{name: third, secret: ZmVkY2JhOTg3NjU0MzIxMDAxMjM0NTY3ODlhYmNkZWY=}]}";
 const IDENTITY: &str = "identity: {}";
 
-/// An API server's directory, and the server while it runs.
+/// Directory of an API server, and its process while it runs.
 struct Server {
     directory: tempfile::TempDir,
     address: SocketAddr,
@@ -44,7 +44,7 @@ impl Server {
         self.directory.path().join(name)
     }
 
-    /// Writes a configuration with these providers of Secrets; its path.
+    /// Writes an encryption configuration with providers for Secrets, and returns its path.
     fn configuration(&self, providers: &[&str]) -> PathBuf {
         let providers: Vec<String> = providers
             .iter()
@@ -57,11 +57,11 @@ impl Server {
         );
         let path = self.path("encryption.yaml");
         fs::write(&path, text).expect("a file");
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("a mode");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).expect("file permissions");
         path
     }
 
-    /// Starts it with these providers of Secrets; without a configuration if there are none.
+    /// Restarts the server with providers for Secrets; without a configuration if the list is empty.
     fn start(&mut self, providers: &[&str]) {
         self.end();
         let mut arguments = vec![
@@ -81,7 +81,8 @@ impl Server {
             self.path("data/admin.conf").exists()
         });
         wait_for("the namespace default", || {
-            self.ask(Method::GET, "/api/v1/namespaces/default", None).is_ok()
+            self.request(Method::GET, "/api/v1/namespaces/default", None)
+                .is_ok()
         });
     }
 
@@ -91,7 +92,7 @@ impl Server {
         }
     }
 
-    fn ask(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
+    fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, ClientError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("a runtime").block_on(async {
             let config = Config::from_kubeconfig(&self.path("data/admin.conf")).expect("a kubeconfig");
@@ -102,11 +103,12 @@ impl Server {
 
     fn create_secret(&self, name: &str) {
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "data": {"password": PLAIN}});
-        self.ask(Method::POST, SECRETS, Some(&secret)).expect("a Secret");
+        self.request(Method::POST, SECRETS, Some(&secret))
+            .expect("a Secret");
     }
 
     fn secret(&self, name: &str) -> Result<Value, ClientError> {
-        self.ask(Method::GET, &format!("{SECRETS}/{name}"), None)
+        self.request(Method::GET, &format!("{SECRETS}/{name}"), None)
     }
 
     fn assert_readable(&self, name: &str) {
@@ -122,7 +124,7 @@ impl Server {
         self.path("data").display().to_string()
     }
 
-    /// Where `portolan store rewrite` finds the data.
+    /// Runs `portolan store rewrite` with providers for Secrets.
     fn rewrite(&self, providers: &[&str]) -> Output {
         let place = match &self.etcd_url {
             Some(url) => format!("--etcd-servers={url}"),
@@ -138,7 +140,7 @@ impl Server {
         ])
     }
 
-    /// Names of the files below its directory that have the Secret's data in them.
+    /// Returns the files of the server that contain the data of the Secret.
     fn files_with_plain_text(&self) -> Vec<PathBuf> {
         let mut found = Vec::new();
         files_with_plain_text(self.directory.path(), &mut found);
@@ -148,7 +150,7 @@ impl Server {
 
 fn files_with_plain_text(directory: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(directory).expect("a directory") {
-        let path = entry.expect("an entry").path();
+        let path = entry.expect("a directory entry").path();
         if path.is_dir() {
             files_with_plain_text(&path, found);
         } else if fs::read(&path)
@@ -161,130 +163,148 @@ fn files_with_plain_text(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-fn said(output: &Output) -> String {
+fn output_text(output: &Output) -> String {
     let texts = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
     texts.concat()
 }
 
-fn message(refused: Result<Value, ClientError>) -> String {
-    refused.expect_err("a refusal").to_string()
+fn error_message(result: Result<Value, ClientError>) -> String {
+    result.expect_err("an error").to_string()
 }
 
 #[test]
-fn no_plain_text_is_on_the_disk_and_keys_change() {
+fn key_rotation_leaves_no_plain_text_on_disk() {
     let mut server = Server::new(None);
     server.start(&[FIRST, IDENTITY]);
     server.create_secret("one");
     server.create_secret("two");
     let data = server.data();
     let snapshot = server.path("snapshot").display().to_string();
-    let taken = server.store(&["snapshot", "--from", &data, "--to", &snapshot]);
-    assert!(taken.status.success(), "{}", said(&taken));
+    let snapshot_output = server.store(&["snapshot", "--from", &data, "--to", &snapshot]);
     assert!(
-        said(&taken).contains("are encrypted, and were copied as they are"),
+        snapshot_output.status.success(),
         "{}",
-        said(&taken)
+        output_text(&snapshot_output)
+    );
+    assert!(
+        output_text(&snapshot_output).contains("are encrypted, and were copied as they are"),
+        "{}",
+        output_text(&snapshot_output)
     );
     assert_eq!(server.files_with_plain_text(), Vec::<PathBuf>::new());
-    let looked = server.store(&["verify", &data]);
+    let verified = server.store(&["verify", &data]);
     assert!(
-        looked.status.success() && said(&looked).contains("were not checked"),
+        verified.status.success() && output_text(&verified).contains("were not checked"),
         "{}",
-        said(&looked)
+        output_text(&verified)
     );
 
-    // A new key is first: what is written anew, even unchanged, is by it, and the rest is read with the old one.
+    // The new key is first: it encrypts each write, also of an unchanged object. The old key still decrypts the others.
     server.start(&[SECOND, FIRST, IDENTITY]);
     server.assert_readable("one");
     let unchanged = server.secret("one").expect("a Secret");
     let path = format!("{SECRETS}/one");
     let written = server
-        .ask(Method::PUT, &path, Some(&unchanged))
+        .request(Method::PUT, &path, Some(&unchanged))
         .expect("an update");
     let revision = |object: &Value| object["metadata"]["resourceVersion"].clone();
-    assert_ne!(revision(&written), revision(&unchanged), "it is stored anew");
-    let again = server.ask(Method::PUT, &path, Some(&written)).expect("an update");
-    assert_eq!(revision(&again), revision(&written), "once");
-    let busy = server.rewrite(&[SECOND, FIRST]);
+    assert_ne!(
+        revision(&written),
+        revision(&unchanged),
+        "an update without changes encrypts with the new key"
+    );
+    let again = server
+        .request(Method::PUT, &path, Some(&written))
+        .expect("an update");
+    assert_eq!(
+        revision(&again),
+        revision(&written),
+        "a second update does not write"
+    );
+    let in_use = server.rewrite(&[SECOND, FIRST]);
     assert!(
-        !busy.status.success() && said(&busy).contains("in use"),
+        !in_use.status.success() && output_text(&in_use).contains("in use"),
         "{}",
-        said(&busy)
+        output_text(&in_use)
     );
     server.end();
     let rewritten = server.rewrite(&[SECOND, FIRST]);
-    assert!(rewritten.status.success(), "{}", said(&rewritten));
+    assert!(rewritten.status.success(), "{}", output_text(&rewritten));
     server.start(&[SECOND]);
     server.assert_readable("one");
     server.assert_readable("two");
     assert_eq!(server.files_with_plain_text(), Vec::<PathBuf>::new());
 
-    // From a snapshot by the first key, with that key.
+    // The snapshot is encrypted with the first key.
     server.end();
     let restored = server.store(&["restore", "--from", &snapshot, "--to", &data, "--overwrite"]);
-    assert!(restored.status.success(), "{}", said(&restored));
+    assert!(restored.status.success(), "{}", output_text(&restored));
     server.start(&[THIRD, FIRST, IDENTITY]);
     server.assert_readable("two");
 }
 
 #[test]
-fn a_value_that_no_key_opens_fails_and_the_rest_is_served() {
+fn value_without_its_key_fails_and_other_resources_are_served() {
     let mut server = Server::new(None);
     server.start(&[FIRST, IDENTITY]);
     server.create_secret("one");
     for providers in [&[SECOND, IDENTITY][..], &[]] {
         server.start(providers);
-        let refused = message(server.secret("one"));
+        let error = error_message(server.secret("one"));
         assert!(
-            refused.contains("unable to transform key \"/secrets/default/one\""),
-            "{refused}"
+            error.contains("unable to transform key \"/secrets/default/one\""),
+            "{error}"
         );
-        let refused = message(server.ask(Method::GET, SECRETS, None));
-        assert!(refused.contains("unable to transform key"), "{refused}");
-        let refused = message(server.ask(Method::DELETE, &format!("{SECRETS}/one"), None));
-        assert!(refused.contains("unable to transform key"), "{refused}");
+        let error = error_message(server.request(Method::GET, SECRETS, None));
+        assert!(error.contains("unable to transform key"), "{error}");
+        let error = error_message(server.request(Method::DELETE, &format!("{SECRETS}/one"), None));
+        assert!(error.contains("unable to transform key"), "{error}");
         server
-            .ask(Method::GET, "/api/v1/configmaps", None)
+            .request(Method::GET, "/api/v1/configmaps", None)
             .expect("ConfigMaps");
         server
-            .ask(Method::GET, "/api/v1/services", None)
+            .request(Method::GET, "/api/v1/services", None)
             .expect("Services");
     }
     server.end();
     let rewritten = server.rewrite(&[SECOND, IDENTITY]);
-    assert!(!rewritten.status.success(), "{}", said(&rewritten));
+    assert!(!rewritten.status.success(), "{}", output_text(&rewritten));
     let reason = "identity transformer tried to read encrypted data";
-    assert!(said(&rewritten).contains(reason), "{}", said(&rewritten));
+    assert!(
+        output_text(&rewritten).contains(reason),
+        "{}",
+        output_text(&rewritten)
+    );
     server.start(&[FIRST, IDENTITY]);
     server.assert_readable("one");
 }
 
 #[test]
-fn plain_values_are_encrypted_by_a_rewrite_that_leaves_no_trace() {
+fn rewrite_encrypts_plain_values_without_remains() {
     let mut server = Server::new(None);
     server.start(&[]);
     server.create_secret("one");
     server.end();
     assert!(
         !server.files_with_plain_text().is_empty(),
-        "the store is plain without a configuration"
+        "without a configuration the store is not encrypted"
     );
     let rewritten = server.rewrite(&[THIRD, IDENTITY]);
-    assert!(rewritten.status.success(), "{}", said(&rewritten));
+    assert!(rewritten.status.success(), "{}", output_text(&rewritten));
     assert_eq!(server.files_with_plain_text(), Vec::<PathBuf>::new());
     server.start(&[THIRD]);
     server.assert_readable("one");
-    // And back.
+    // The identity provider decrypts all values.
     server.end();
     let rewritten = server.rewrite(&[IDENTITY, THIRD]);
-    assert!(rewritten.status.success(), "{}", said(&rewritten));
+    assert!(rewritten.status.success(), "{}", output_text(&rewritten));
     server.start(&[]);
     server.assert_readable("one");
 }
 
 #[test]
-fn a_live_etcd_is_rewritten_while_servers_run() {
-    let Some((etcd, _directory)) = etcd("a_live_etcd_is_rewritten_while_servers_run") else {
+fn rewrite_works_on_etcd_while_servers_run() {
+    let Some((etcd, _directory)) = etcd("rewrite_works_on_etcd_while_servers_run") else {
         return;
     };
     let mut server = Server::new(Some(etcd.url()));
@@ -294,12 +314,16 @@ fn a_live_etcd_is_rewritten_while_servers_run() {
     }
     server.start(&[SECOND, FIRST]);
     let rewritten = server.rewrite(&[SECOND, FIRST]);
-    assert!(rewritten.status.success(), "{}", said(&rewritten));
-    assert!(!said(&rewritten).starts_with("0 values"), "{}", said(&rewritten));
+    assert!(rewritten.status.success(), "{}", output_text(&rewritten));
+    assert!(
+        !output_text(&rewritten).starts_with("0 values"),
+        "{}",
+        output_text(&rewritten)
+    );
     server.assert_readable("secret-7");
     server.start(&[SECOND]);
-    let secrets = server.ask(Method::GET, SECRETS, None).expect("Secrets");
-    let items = secrets["items"].as_array().expect("a list");
+    let secrets = server.request(Method::GET, SECRETS, None).expect("Secrets");
+    let items = secrets["items"].as_array().expect("items");
     assert!(
         items
             .iter()
@@ -310,7 +334,7 @@ fn a_live_etcd_is_rewritten_while_servers_run() {
 }
 
 #[test]
-fn a_configuration_that_cannot_be_used_is_refused_at_the_start() {
+fn unsupported_encryption_provider_prevents_the_start() {
     let server = Server::new(None);
     let path = server.configuration(&["kms: {name: plugin, endpoint: 'unix:///run/kms', apiVersion: v2}"]);
     let data = format!("--data-dir={}", server.data());
@@ -323,8 +347,8 @@ fn a_configuration_that_cannot_be_used_is_refused_at_the_start() {
     let output = output.expect("the binary under test");
     assert!(!output.status.success());
     assert!(
-        said(&output).contains("kms providers are not supported"),
+        output_text(&output).contains("kms providers are not supported"),
         "{}",
-        said(&output)
+        output_text(&output)
     );
 }

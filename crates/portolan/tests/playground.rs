@@ -1,21 +1,21 @@
-//! The playground, as a newcomer starts it.
+//! `portolan playground --check`.
 
 use std::process::Command;
 
 #[test]
-fn every_example_answers_and_nothing_stays() {
+fn playground_examples_respond() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_portolan"));
     let output = command
         .args(["playground", "--check"])
         .output()
-        .expect("the binary under test starts");
+        .expect("the binary under test");
     let text = format!(
         "{}{}",
         String::from_utf8_lossy(&output.stdout),
         String::from_utf8_lossy(&output.stderr)
     );
     if text.contains("user namespaces") || text.contains("the kernel refuses") {
-        println!("skipped: every_example_answers_and_nothing_stays: {text}");
+        println!("skipped: playground_examples_respond: {text}");
         return;
     }
     assert!(output.status.success(), "{text}");

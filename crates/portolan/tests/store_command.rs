@@ -1,4 +1,4 @@
-//! `portolan store`: a cluster moves from the embedded store to etcd and back by a snapshot.
+//! `portolan store`: copy from the embedded store to etcd, and restore from a snapshot.
 
 mod support;
 
@@ -18,11 +18,11 @@ fn store(arguments: &[&str]) -> Output {
         .args(arguments)
         .stdin(Stdio::null())
         .output()
-        .expect("the binary under test starts")
+        .expect("the binary under test")
 }
 
-/// What a command says that ends well.
-fn done(arguments: &[&str]) -> String {
+/// Runs a command that must succeed, and returns its standard output.
+fn succeed(arguments: &[&str]) -> String {
     let output = store(arguments);
     assert!(
         output.status.success(),
@@ -32,19 +32,19 @@ fn done(arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// The line that a command ends with that does not.
-fn refused(arguments: &[&str]) -> String {
+/// Runs a command that must fail, and returns the only line of its standard error.
+fn error_line(arguments: &[&str]) -> String {
     let output = store(arguments);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        !output.status.success() && said.starts_with("portolan: "),
-        "{said}"
+        !output.status.success() && error.starts_with("portolan: "),
+        "{error}"
     );
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
 }
 
-/// Creates a Service of each kind of allocation.
+/// Creates Services with cluster IPs of both families and node ports.
 async fn create(client: &Client, prefix: &str) {
     for number in 0..5 {
         let service = json!({
@@ -56,7 +56,7 @@ async fn create(client: &Client, prefix: &str) {
     }
 }
 
-/// All Services, without their revisions, and the largest of these and of the list.
+/// Returns all Services without resourceVersions, and the largest resourceVersion.
 async fn services(client: &Client) -> (Vec<Value>, u64) {
     let mut list: Value = client.get(SERVICES).await.expect("a list");
     let revision = |metadata: &mut Value| -> u64 {
@@ -75,8 +75,8 @@ async fn services(client: &Client) -> (Vec<Value>, u64) {
 }
 
 #[test]
-fn a_cluster_moves_to_etcd_and_comes_back_from_a_snapshot() {
-    let Some((etcd, _directory)) = etcd("a_cluster_moves_to_etcd") else {
+fn cluster_moves_to_etcd_and_back_by_a_snapshot() {
+    let Some((etcd, _directory)) = etcd("cluster_moves_to_etcd_and_back_by_a_snapshot") else {
         return;
     };
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
@@ -84,59 +84,59 @@ fn a_cluster_moves_to_etcd_and_comes_back_from_a_snapshot() {
         Client::new(Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig")).expect("a client")
     };
     let mut embedded = Api::start();
-    let (before, seen) = runtime.block_on(async {
+    let (before, revision_before) = runtime.block_on(async {
         let client = client_of(&embedded);
         create(&client, "embedded").await;
         services(&client).await
     });
     embedded.kill();
     let data = embedded.directory.path().join("data");
-    let data = data.to_str().expect("a path");
-    done(&["copy", "--from", data, "--to", &etcd.url()]);
-    let said = refused(&["copy", "--from", data, "--to", &etcd.url()]);
+    let data = data.to_str().expect("a path in UTF-8");
+    succeed(&["copy", "--from", data, "--to", &etcd.url()]);
+    let error = error_line(&["copy", "--from", data, "--to", &etcd.url()]);
     assert!(
-        said.contains("not empty") && said.contains("--overwrite"),
-        "{said}"
+        error.contains("not empty") && error.contains("--overwrite"),
+        "{error}"
     );
 
     let shared = Api::start_on_etcd(&etcd);
-    let (moved, since) = runtime.block_on(async {
+    let (moved, revision_moved) = runtime.block_on(async {
         let client = client_of(&shared);
         let (moved, revision) = services(&client).await;
         assert_eq!(moved, before);
-        assert!(revision > seen, "{revision} after {seen}");
+        assert!(revision > revision_before, "{revision} after {revision_before}");
         create(&client, "shared").await;
         services(&client).await
     });
     let snapshot = shared.directory.path().join("snapshot.db");
-    let snapshot_path = snapshot.to_str().expect("a path");
-    done(&["snapshot", "--from", &etcd.url(), "--to", snapshot_path]);
-    for place in [snapshot_path, &etcd.url(), data] {
-        assert!(done(&["verify", place]).contains("no damage"), "{place}");
+    let snapshot_path = snapshot.to_str().expect("a path in UTF-8");
+    succeed(&["snapshot", "--from", &etcd.url(), "--to", snapshot_path]);
+    for location in [snapshot_path, &etcd.url(), data] {
+        assert!(succeed(&["verify", location]).contains("no damage"), "{location}");
     }
 
-    done(&["restore", "--from", snapshot_path, "--to", data, "--overwrite"]);
+    succeed(&["restore", "--from", snapshot_path, "--to", data, "--overwrite"]);
     embedded.run();
     runtime.block_on(async {
         let client = client_of(&embedded);
         let (restored, revision) = services(&client).await;
         assert_eq!(restored, moved);
-        assert!(revision > since, "{revision} after {since}");
+        assert!(revision > revision_moved, "{revision} after {revision_moved}");
         create(&client, "again").await;
     });
-    let said = refused(&["restore", "--from", snapshot_path, "--to", data, "--overwrite"]);
-    assert!(said.contains("in use"), "{said}");
-    contradictions_are_found(&snapshot);
+    let error = error_line(&["restore", "--from", snapshot_path, "--to", data, "--overwrite"]);
+    assert!(error.contains("in use"), "{error}");
+    verify_finds_a_deleted_record(&snapshot);
 }
 
-/// A record that is missing is told, with exit code 1.
-fn contradictions_are_found(snapshot: &Path) {
+/// Checks that `store verify` reports a missing record, with exit code 1.
+fn verify_finds_a_deleted_record(snapshot: &Path) {
     let directory = tempfile::tempdir().expect("a directory");
-    let data = directory.path().to_str().expect("a path");
-    done(&[
+    let data = directory.path().to_str().expect("a path in UTF-8");
+    succeed(&[
         "restore",
         "--from",
-        snapshot.to_str().expect("a path"),
+        snapshot.to_str().expect("a path in UTF-8"),
         "--to",
         data,
     ]);
@@ -160,21 +160,21 @@ fn contradictions_are_found(snapshot: &Path) {
     });
     drop(opened);
     let output = store(&["verify", data]);
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{text}");
     assert!(
-        said.contains("is recorded as free") && said.contains("1 findings"),
-        "{said}"
+        text.contains("is recorded as free") && text.contains("1 findings"),
+        "{text}"
     );
 }
 
 #[test]
-fn places_that_cannot_be_used_are_said_in_one_line() {
+fn invalid_locations_are_reported_in_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
-    let path = directory.path().to_str().expect("a path");
-    assert!(refused(&["verify", "/nowhere/at/all"]).contains("nothing at /nowhere"));
-    assert!(refused(&["snapshot", "--from", path, "--to", path]).contains("is a file"));
-    assert!(refused(&["restore", "--from", path, "--to", path]).contains("snapshot"));
+    let path = directory.path().to_str().expect("a path in UTF-8");
+    assert!(error_line(&["verify", "/nowhere/at/all"]).contains("nothing at /nowhere"));
+    assert!(error_line(&["snapshot", "--from", path, "--to", path]).contains("is a file"));
+    assert!(error_line(&["restore", "--from", path, "--to", path]).contains("snapshot"));
     let prefix = [
         "copy",
         "--from",
@@ -183,5 +183,5 @@ fn places_that_cannot_be_used_are_said_in_one_line() {
         "http://127.0.0.1:1",
         "--etcd-prefix=portolan",
     ];
-    assert!(refused(&prefix).contains("slash"));
+    assert!(error_line(&prefix).contains("slash"));
 }

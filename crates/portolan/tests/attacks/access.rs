@@ -1,10 +1,10 @@
-//! Credentials of attackers.
+//! Clients with the credentials of attackers and of the administrator.
 
 use client::{Client, Config};
 
 use crate::support::Api;
 
-/// A client with a certificate of the cluster's authority for this user, in this group ("" for none).
+/// Returns a client with a certificate of the cluster CA for a user and a group; without a group if it is empty.
 pub fn with_certificate(api: &Api, user: &str, group: &str) -> Client {
     let directory = api.directory.path().join("data/pki");
     let file = format!("attacker-{}", user.replace(':', "-"));
@@ -18,13 +18,13 @@ pub fn with_certificate(api: &Api, user: &str, group: &str) -> Client {
     Client::new(config).expect("a client")
 }
 
-/// The administrator's client.
+/// Returns a client with the kubeconfig of the administrator.
 pub fn administrator(api: &Api) -> Client {
     let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
     Client::new(config).expect("a client")
 }
 
-/// A client with the certificate of a node's agent.
+/// Returns a client with the certificate of the agent of a node.
 pub fn node(api: &Api, name: &str) -> Client {
     with_certificate(api, &format!("system:node:{name}"), "system:nodes")
 }

@@ -1,4 +1,4 @@
-//! A user with the role `edit` in one namespace, or with less.
+//! Attacks of a user with the role `edit` in one namespace, or with fewer rights.
 
 mod access_logs;
 mod bombs;
@@ -24,13 +24,13 @@ use crate::support::{Api, TOKEN};
 const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 const NAMESPACE: &str = "/api/v1/namespaces/default";
 
-/// Lets a user do this in all namespaces.
+/// Grants a rule to a user in all namespaces.
 async fn grant(api: &Api, user: &str, rule: Value) {
     let administrator = access::administrator(api);
     let create = async |collection: &str, object: Value| {
         let path = format!("{RBAC}/{collection}");
-        let answer = administrator.request(Method::POST, &path, client::JSON, Some(&object));
-        answer.await.expect("a role or a binding");
+        let response = administrator.request(Method::POST, &path, client::JSON, Some(&object));
+        response.await.expect("an RBAC object");
     };
     create(
         "clusterroles",
@@ -46,7 +46,7 @@ async fn grant(api: &Api, user: &str, rule: Value) {
     .await;
 }
 
-/// A user who may change ConfigMaps and Services, and create none.
+/// Returns a client of a user who may update ConfigMaps and Services, but not create them.
 async fn writer(api: &Api) -> Client {
     let verbs = ["get", "patch", "update"];
     let rule = json!({"apiGroups": [""], "resources": ["configmaps", "services"], "verbs": verbs});
@@ -54,72 +54,75 @@ async fn writer(api: &Api) -> Client {
     access::with_certificate(api, "writer", "")
 }
 
-fn expect_no_creation(answer: Result<Value, ClientError>, resource: &str) {
-    let error = answer.expect_err("a refusal").to_string();
+/// Expects that the request is forbidden for lack of the verb `create`.
+fn expect_no_creation(result: Result<Value, ClientError>, resource: &str) {
+    let error = result.expect_err("a refusal").to_string();
     let text = format!("User \"writer\" cannot create resource \"{resource}\"");
     assert!(error.contains(&text), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creates_nothing_by_apply_without_create() {
+async fn apply_cannot_create_without_the_verb_create() {
     let api = Api::start();
     let writer = writer(&api).await;
     let path = format!("{NAMESPACE}/configmaps/new?fieldManager=writer");
     let object =
         json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "new"}, "data": {"a": "b"}});
-    let answer = writer
+    let result = writer
         .request(Method::PATCH, &path, APPLY_PATCH, Some(&object))
         .await;
-    expect_no_creation(answer, "configmaps");
+    expect_no_creation(result, "configmaps");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creates_nothing_by_put_without_create() {
+async fn put_cannot_create_without_the_verb_create() {
     let api = Api::start();
     let writer = writer(&api).await;
     let path = format!("{NAMESPACE}/services/new");
     let object = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "new"},
                         "spec": {"ports": [{"port": 80}]}});
-    let answer = writer
+    let result = writer
         .request(Method::PUT, &path, client::JSON, Some(&object))
         .await;
-    expect_no_creation(answer, "services");
+    expect_no_creation(result, "services");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creates_no_other_object_by_selecting_the_one_allowed() {
+async fn field_selector_does_not_widen_resource_names() {
     let api = Api::start();
     let rule = json!({"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"], "resourceNames": ["one"]});
     grant(&api, "creator", rule).await;
     let creator = access::with_certificate(&api, "creator", "");
     let path = format!("{NAMESPACE}/configmaps?fieldSelector=metadata.name%3Done");
     let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "other"}});
-    let answer = creator
+    let result = creator
         .request(Method::POST, &path, client::JSON, Some(&object))
         .await;
-    let error = answer.expect_err("a refusal");
+    let error = result.expect_err("a refusal");
     assert_eq!(error.code(), Some(403), "{error}");
 }
 
-/// Sends a request of the group system:masters with these headers, each without an end of line; gives the answer.
+/// Sends a request of the group `system:masters` with raw header lines, and returns the response.
 fn send(api: &Api, headers: &[&[u8]]) -> String {
     let authority = api.directory.path().join("data/pki/ca.crt");
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_file_iter(authority).expect("the authority") {
-        roots.add(certificate.expect("a certificate")).expect("a root");
+    for certificate in CertificateDer::pem_file_iter(authority).expect("the CA certificate") {
+        roots
+            .add(certificate.expect("a certificate"))
+            .expect("a root certificate");
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("versions")
+        .expect("TLS versions")
         .with_root_certificates(roots)
         .with_no_client_auth();
     let connection = ClientConnection::new(Arc::new(config), ServerName::from(api.address.ip()));
-    let socket = TcpStream::connect(api.address).expect("the server listens");
+    let socket = TcpStream::connect(api.address).expect("a connection to the API server");
     socket
         .set_read_timeout(Some(Duration::from_secs(20)))
         .expect("a timeout");
-    let mut stream = StreamOwned::new(connection.expect("a connection"), socket);
+    let mut stream = StreamOwned::new(connection.expect("a TLS connection"), socket);
     let mut request = format!(
         "GET {NAMESPACE}/secrets HTTP/1.1\r\nHost: api\r\nConnection: close\r\nAuthorization: Bearer {TOKEN}\r\n"
     )
@@ -130,16 +133,16 @@ fn send(api: &Api, headers: &[&[u8]]) -> String {
     }
     request.extend_from_slice(b"\r\n");
     stream.write_all(&request).expect("a request");
-    let mut answer = Vec::new();
-    // An end without TLS's own sign for it is an end, too: what came before counts.
-    if let Err(error) = stream.read_to_end(&mut answer) {
-        println!("the end of the answer: {error}");
+    let mut response = Vec::new();
+    // The server may close the connection without close_notify. The bytes before it are valid.
+    if let Err(error) = stream.read_to_end(&mut response) {
+        println!("end of the response: {error}");
     }
-    String::from_utf8_lossy(&answer).into_owned()
+    String::from_utf8_lossy(&response).into_owned()
 }
 
 #[test]
-fn runs_nothing_as_the_front_proxy_by_an_unreadable_name() {
+fn invalid_impersonation_headers_are_rejected() {
     let api = Api::start();
     for headers in [
         &[&b"Impersonate-User: jos\xe9"[..]][..],
@@ -148,13 +151,13 @@ fn runs_nothing_as_the_front_proxy_by_an_unreadable_name() {
         &[b"Impersonate-User: ann", b"Impersonate-Uid: \xff"],
         &[b"Impersonate-Group: system:nodes"],
     ] {
-        let answer = send(&api, headers);
-        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+        let response = send(&api, headers);
+        assert!(response.starts_with("HTTP/1.1 400 "), "{response}");
     }
-    // A name in UTF-8 is a name.
-    let answer = send(&api, &["Impersonate-User: josé".as_bytes()]);
+    // User names in UTF-8 are valid.
+    let response = send(&api, &["Impersonate-User: josé".as_bytes()]);
     assert!(
-        answer.starts_with("HTTP/1.1 403 ") && answer.contains("josé"),
-        "{answer}"
+        response.starts_with("HTTP/1.1 403 ") && response.contains("josé"),
+        "{response}"
     );
 }

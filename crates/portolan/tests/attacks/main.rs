@@ -1,9 +1,9 @@
-//! Attacks on the real binary, one module an attacker. Each test plays an attack as the attacker would, over the network, and
-//! expects its refusal.
+//! Attacks on the binary under test over the network, one module for each attacker of `docs/security.md`. Each test expects
+//! that the attack fails.
 
 mod access;
 mod editor;
-#[path = "../machines/lab.rs"]
+#[path = "../multi_node/lab.rs"]
 #[allow(dead_code, reason = "each test program uses its own part of this")]
 mod lab;
 mod neighbour;

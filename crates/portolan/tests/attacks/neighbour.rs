@@ -1,4 +1,4 @@
-//! A host on the network of the nodes, without credentials.
+//! Attacks of a host on the network of the nodes, without credentials.
 
 mod announcers;
 mod dns;

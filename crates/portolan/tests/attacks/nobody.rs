@@ -1,4 +1,4 @@
-//! A host that reaches the port of the API, without credentials.
+//! Attacks of a client of the API server without credentials.
 
 mod http2_floods;
 mod silent_connections;

@@ -1,4 +1,4 @@
-//! A joined machine that somebody has taken over, with the credentials of its agent and its other parts.
+//! Attacks of a compromised node, with the credentials of its agent and its other components.
 
 mod announcements;
 mod certificates;
@@ -19,7 +19,7 @@ use crate::support::Api;
 const NODES: &str = "/api/v1/nodes";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A cluster with the Node `one`, which has registered itself.
+/// API server with the Node `one`, which its agent has registered.
 struct Cluster {
     api: Api,
     administrator: Client,
@@ -32,7 +32,10 @@ impl Cluster {
         let api = Api::start();
         let (administrator, node) = (access::administrator(&api), access::node(&api, "one"));
         let registered = post(&node, NODES, &named("Node", "one")).await.expect("a Node");
-        let node_uid = registered["metadata"]["uid"].as_str().expect("a UID").to_owned();
+        let node_uid = registered["metadata"]["uid"]
+            .as_str()
+            .expect("the UID of the Node")
+            .to_owned();
         Self {
             api,
             administrator,
@@ -45,7 +48,7 @@ impl Cluster {
     async fn create(&self, collection: &str, object: &Value) -> Value {
         post(&self.administrator, collection, object)
             .await
-            .expect("the administrator's object")
+            .expect("an object of the administrator")
     }
 }
 
@@ -53,7 +56,7 @@ fn named(kind: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": kind, "metadata": {"name": name}})
 }
 
-/// A Pod on a node, as somebody with rights creates it.
+/// Returns a Pod on a node.
 fn pod_on(node: &str, name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
            "spec": {"nodeName": node, "containers": [{"name": "c", "image": "i"}]}})
@@ -71,20 +74,21 @@ async fn merge(client: &Client, path: &str, patch: &Value) -> Result<Value, Clie
         .await
 }
 
-/// The text of a refusal.
-fn refusal(answer: Result<Value, ClientError>) -> String {
-    let error = answer.expect_err("a refusal");
+/// Returns the message of a response with status 403.
+fn refusal(result: Result<Value, ClientError>) -> String {
+    let error = result.expect_err("a refusal");
     assert_eq!(error.code(), Some(403), "{error}");
     error.to_string()
 }
 
-fn expect_refusal(answer: Result<Value, ClientError>, text: &str) {
-    let refusal = refusal(answer);
+/// Expects a response with status 403 and a message.
+fn expect_refusal(result: Result<Value, ClientError>, text: &str) {
+    let refusal = refusal(result);
     assert!(refusal.contains(text), "{refusal}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_node_a_pod_on_another_node() {
+async fn node_cannot_create_pods_of_other_nodes() {
     let api = Api::start();
     let node = access::node(&api, "one");
     let pod = json!({"apiVersion": "v1", "kind": "Pod",

@@ -1,4 +1,4 @@
-//! Somebody who may create Pods, and what runs in them: as root, with a ServiceAccount's token.
+//! Attacks from a Pod with root and a ServiceAccount token, and of a user who may create Pods.
 
 mod own_users;
 mod slow_requests;
@@ -12,18 +12,18 @@ use crate::lab::Lab;
 const NODE: &str = "node-1";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// A container that ends well if the attack that its script plays has succeeded.
+/// Returns a container that succeeds if the attack of its script succeeds.
 fn attacker(script: &str) -> Value {
     json!({"image": "bash", "args": [format!("({script}) >/dev/null 2>&1")]})
 }
 
-/// A Pod that asks for nothing is no way to the keys of the cluster, to the node's files and devices, or to the kernel.
+/// A Pod without special privileges has no access to cluster keys, files, devices and kernel settings of the node.
 #[test]
-fn a_pod_of_root_does_not_take_its_node() {
+fn root_in_a_pod_cannot_take_over_the_node() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(NODE, &[]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let key = lab.data_dir(NODE).join("pki/ca.key");
         assert!(key.exists());
         let key = key.display();
@@ -44,7 +44,7 @@ fn a_pod_of_root_does_not_take_its_node() {
         for (name, script) in &attacks {
             lab.run_pod(NODE, NODE, name, attacker(script));
         }
-        let ended = |name: &str| {
+        let final_phase = |name: &str| {
             let path = format!("{PODS}/{name}");
             lab.until(name, |lab| {
                 let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
@@ -54,19 +54,19 @@ fn a_pod_of_root_does_not_take_its_node() {
         let succeeded: Vec<&str> = attacks
             .iter()
             .map(|(name, _)| *name)
-            .filter(|name| ended(name) == "Succeeded")
+            .filter(|name| final_phase(name) == "Succeeded")
             .collect();
-        assert_eq!(succeeded, Vec::<&str>::new(), "these attacks succeed");
+        assert_eq!(succeeded, Vec::<&str>::new(), "attacks that succeed");
     });
 }
 
-/// A hostPath is checked for where it leads.
+/// hostPath volumes are checked after resolution of the path.
 #[test]
-fn no_volume_leads_to_the_clusters_keys() {
+fn host_path_volumes_do_not_expose_cluster_keys() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(NODE, &[]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let data = lab.data_dir(NODE);
         let pod = |name: &str, path: &std::path::Path, script: &str| {
             let mut main = attacker(script);
@@ -77,7 +77,7 @@ fn no_volume_leads_to_the_clusters_keys() {
                          "volumes": [{"name": "host", "hostPath": {"path": path}}]}})
         };
         let inside = pod("inside", &data.join("pki"), "grep PRIVATE /mnt/ca.key");
-        // What lies above may be mounted, without what is hidden.
+        // A parent directory may be mounted; the data directory in it is hidden.
         let above = pod(
             "above",
             data.parent().expect("a directory"),
@@ -85,18 +85,18 @@ fn no_volume_leads_to_the_clusters_keys() {
         );
         for pod in [&inside, &above] {
             lab.wait_for("the default ServiceAccount", || {
-                lab.try_ask(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
+                lab.try_request(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
             });
         }
-        lab.until("the end of the Pod above", |lab| {
+        lab.until("the exit of the Pod `above`", |lab| {
             let phase = lab.get(NODE, &format!("{PODS}/above"))["status"]["phase"].clone();
-            assert_ne!(phase, "Succeeded", "the key was read");
+            assert_ne!(phase, "Succeeded", "the Pod has read the key");
             (phase == "Failed").then_some(())
         });
-        lab.until("the refusal", |lab| {
+        lab.until("an Event about the rejected volume", |lab| {
             let events = lab.get(NODE, "/api/v1/namespaces/default/events");
             let phase = lab.get(NODE, &format!("{PODS}/inside"))["status"]["phase"].clone();
-            assert_ne!(phase, "Succeeded", "the key was read");
+            assert_ne!(phase, "Succeeded", "the Pod has read the key");
             let mut all = events["items"].as_array().into_iter().flatten();
             all.any(|event| {
                 event["message"]
@@ -108,17 +108,17 @@ fn no_volume_leads_to_the_clusters_keys() {
     });
 }
 
-/// Pod Security asks less of Pods that say that they are for Windows; upstream's kubelets refuse them.
+/// Pod Security relaxes its rules for Pods of the OS Windows. As the kubelet, the agent must reject such Pods.
 #[test]
-fn a_pod_that_claims_to_be_for_windows_does_not_evade_restricted() {
+fn windows_pods_do_not_bypass_restricted() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(NODE, &[]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team", "labels": labels}});
-        lab.ask(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
+        lab.request(NODE, Method::POST, "/api/v1/namespaces", Some(&namespace));
         let mut main = attacker("grep -q 'NoNewPrivs:.0' /proc/self/status");
         main["name"] = json!("main");
         main["securityContext"] = json!({"allowPrivilegeEscalation": true});
@@ -127,28 +127,29 @@ fn a_pod_that_claims_to_be_for_windows_does_not_evade_restricted() {
                      "securityContext": {"runAsNonRoot": true, "runAsUser": 1000}}});
         let pods = "/api/v1/namespaces/team/pods";
         lab.wait_for("the default ServiceAccount", || {
-            lab.try_ask(NODE, Method::POST, pods, Some(&pod)).map(|_| true)
+            lab.try_request(NODE, Method::POST, pods, Some(&pod))
+                .map(|_| true)
         });
-        let status = lab.until("the end of the Pod", |lab| {
+        let status = lab.until("the exit of the Pod", |lab| {
             let status = lab.get(NODE, &format!("{pods}/escape"))["status"].clone();
             let phase = status["phase"].as_str()?;
             ["Succeeded", "Failed"].contains(&phase).then_some(status)
         });
         assert_eq!(
             status["phase"], "Failed",
-            "set-user-ID programs make it root: {status}"
+            "the Pod may use set-user-ID programs: {status}"
         );
         assert_eq!(status["reason"], "PodOSNotSupported");
     });
 }
 
-/// With the taint, Pods that nobody assigns wait for another machine.
+/// With the taint, the scheduler does not place Pods on the server.
 #[test]
-fn a_tainted_server_runs_no_pods_of_others() {
+fn tainted_server_runs_no_scheduled_pods() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(NODE, &["--taint-server"]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let taints = &lab.get(NODE, &format!("/api/v1/nodes/{NODE}"))["spec"]["taints"];
         let taint = json!({"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"});
         assert!(
@@ -158,9 +159,10 @@ fn a_tainted_server_runs_no_pods_of_others() {
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
             "spec": {"containers": [{"name": "main", "image": "portolan.dev/echo"}]}});
         lab.wait_for("the default ServiceAccount", || {
-            lab.try_ask(NODE, Method::POST, PODS, Some(&pod)).map(|_| true)
+            lab.try_request(NODE, Method::POST, PODS, Some(&pod))
+                .map(|_| true)
         });
-        lab.until("the scheduler's refusal", |lab| {
+        lab.until("the condition Unschedulable", |lab| {
             let pod = lab.get(NODE, &format!("{PODS}/waits"));
             assert!(pod["spec"]["nodeName"].is_null(), "{pod}");
             let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();

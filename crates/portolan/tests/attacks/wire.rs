@@ -1,4 +1,4 @@
-//! Connections of an attacker who speaks TLS and nothing more, byte by byte.
+//! TLS connections on which an attacker sends arbitrary bytes.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream};
@@ -9,20 +9,20 @@ use client::Config;
 use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
-/// How long a server may take to close what it refuses: much longer than any of its limits.
-pub const PATIENCE: Duration = Duration::from_secs(45);
+/// Time for the server to close a connection: much longer than its limits.
+pub const CLOSE_TIMEOUT: Duration = Duration::from_secs(45);
 
-/// A TLS connection of the attacker.
+/// TLS connection of an attacker.
 pub type Connection = StreamOwned<ClientConnection, TcpStream>;
 
-/// Connections to one server.
+/// Address of a server and TLS configuration of an attacker.
 pub struct Wire {
     server: SocketAddr,
     tls: Arc<ClientConfig>,
 }
 
 impl Wire {
-    /// Without a certificate, and with these protocols (ALPN).
+    /// Creates a configuration without a client certificate, with ALPN protocols.
     pub fn new(server: SocketAddr, protocols: &[&str]) -> Self {
         let config = Config {
             insecure_skip_tls_verify: true,
@@ -31,9 +31,9 @@ impl Wire {
         Self::with(server, protocols, &config)
     }
 
-    /// With these credentials and protocols.
+    /// Creates a configuration with credentials and ALPN protocols.
     pub fn with(server: SocketAddr, protocols: &[&str], config: &Config) -> Self {
-        let mut tls = client::tls_config(config).expect("a configuration");
+        let mut tls = client::tls_config(config).expect("a TLS configuration");
         tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
         Self {
             server,
@@ -41,18 +41,18 @@ impl Wire {
         }
     }
 
-    /// A connection whose handshake is over.
+    /// Connects and completes the handshake.
     pub fn connect(&self) -> std::io::Result<Connection> {
         let name = ServerName::from(self.server.ip());
-        let session = ClientConnection::new(self.tls.clone(), name).expect("a session");
+        let session = ClientConnection::new(self.tls.clone(), name).expect("a TLS session");
         let mut stream = StreamOwned::new(session, TcpStream::connect(self.server)?);
-        stream.sock.set_read_timeout(Some(PATIENCE))?;
-        stream.sock.set_write_timeout(Some(PATIENCE))?;
+        stream.sock.set_read_timeout(Some(CLOSE_TIMEOUT))?;
+        stream.sock.set_write_timeout(Some(CLOSE_TIMEOUT))?;
         stream.conn.complete_io(&mut stream.sock)?;
         Ok(stream)
     }
 
-    /// A connection on which the beginning of a request has been sent.
+    /// Connects and sends the first bytes of a request.
     pub fn begin(&self, bytes: &[u8]) -> std::io::Result<Connection> {
         let mut stream = self.connect()?;
         stream.write_all(bytes)?;
@@ -61,13 +61,13 @@ impl Wire {
     }
 }
 
-/// The head of an HTTP/1.1 request with a token.
+/// Returns the head of an HTTP/1.1 request with a bearer token.
 pub fn head(method: &str, path: &str, token: &str, more: &str) -> Vec<u8> {
     format!("{method} {path} HTTP/1.1\r\nhost: api\r\nauthorization: Bearer {token}\r\n{more}\r\n")
         .into_bytes()
 }
 
-/// Whether the server closes a connection that says nothing more, within [`PATIENCE`].
+/// Returns true if the server closes an idle connection within [`CLOSE_TIMEOUT`].
 pub fn is_closed(connection: &mut Connection) -> bool {
     let mut buffer = [0; 4096];
     loop {
@@ -79,7 +79,7 @@ pub fn is_closed(connection: &mut Connection) -> bool {
     }
 }
 
-/// The first line of the answer, "" if the connection was closed.
+/// Returns the first line of the response; empty if the server closed the connection.
 pub fn first_line(connection: &mut Connection) -> String {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -89,9 +89,9 @@ pub fn first_line(connection: &mut Connection) -> String {
     String::from_utf8_lossy(&line).trim().to_owned()
 }
 
-/// An address of this machine that is none of loopback; a test that needs one is skipped by its name without it.
+/// Returns an address of the host that is not loopback. Returns `None` and prints that the test is skipped without one.
 pub fn outward_address(test: &str) -> Option<IpAddr> {
-    // A documentation address (RFC 5737): no packet is sent.
+    // The address is reserved for documentation (RFC 5737). connect(2) of a UDP socket sends no packet.
     let socket = std::net::UdpSocket::bind("0.0.0.0:0").ok()?;
     let address = socket
         .connect("192.0.2.1:9")
@@ -99,7 +99,7 @@ pub fn outward_address(test: &str) -> Option<IpAddr> {
         .ok();
     let address = address.map(|address| address.ip()).filter(|ip| !ip.is_loopback());
     if address.is_none() {
-        println!("skipped: {test}: this machine has no address but loopback");
+        println!("skipped: {test}: this host has only loopback addresses");
     }
     address
 }

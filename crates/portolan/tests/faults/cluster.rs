@@ -1,4 +1,4 @@
-//! Crashes of the node process and of the API server, and odd objects, under traffic in network namespaces.
+//! Crashes of the node proxy and of the API server under traffic, and unusual objects, in network namespaces.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -14,16 +14,17 @@ use testbed::{Cluster, RUN_DIRECTORY, Topology, exchange_udp, in_namespace, requ
 
 use crate::support::{Component, wait_for};
 
-/// How long a probe waits for an answer.
-const PROBE: Duration = Duration::from_secs(2);
+/// Timeout of a probe.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+/// Crashes of a component in a test.
 const KILLS: u16 = 5;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-/// Port of the backend that answers `a`; the next one answers `b`.
+/// Port of the backend that responds with `a`; the next port responds with `b`.
 const BACKEND: u16 = 7001;
 const DNS_PORT: u16 = 10053;
 
-/// An API server, a node with its proxy, and two backends beside the API server.
+/// API server, node with a proxy, and two backends on the host of the API server.
 struct World {
     cluster: Cluster,
     kubeconfig: PathBuf,
@@ -32,7 +33,7 @@ struct World {
 }
 
 impl World {
-    /// With an API server of its own and a proxy on the node.
+    /// Starts the API server, and the proxy on the node.
     fn start() -> World {
         let mut world = World::without_components();
         world.start_api();
@@ -48,8 +49,8 @@ impl World {
             api: None,
             proxy: None,
         };
-        for (port, answer) in [(BACKEND, "a"), (BACKEND + 1, "b")] {
-            world.serve(port, answer);
+        for (port, word) in [(BACKEND, "a"), (BACKEND + 1, "b")] {
+            world.serve(port, word);
         }
         world
     }
@@ -67,7 +68,7 @@ impl World {
             .stdout(Stdio::null());
         self.cluster
             .spawn(member, &mut command)
-            .expect("it starts")
+            .expect("the binary under test")
             .into()
     }
 
@@ -82,7 +83,7 @@ impl World {
                 &format!("--write-kubeconfig={}", self.kubeconfig.display()),
             ],
         ));
-        let connects = || TcpStream::connect_timeout(&address, PROBE).is_ok();
+        let connects = || TcpStream::connect_timeout(&address, PROBE_TIMEOUT).is_ok();
         let plane = self.cluster.control_plane().expect("a control plane");
         wait_for("the API server", || {
             self.kubeconfig.exists() && plane.enter(connects).expect("a namespace")
@@ -100,7 +101,7 @@ impl World {
         self.proxy = Some(self.spawn("node-1", &arguments));
     }
 
-    /// All of Portolan in one process on the node.
+    /// Starts `portolan up` on the node.
     fn start_all_in_one(&mut self) {
         let address = SocketAddr::from((self.cluster.topology.nodes[0].member.address.ipv4, 6443));
         self.api = Some(self.spawn(
@@ -113,24 +114,24 @@ impl World {
             ],
         ));
         let plane = self.cluster.control_plane().expect("a control plane");
-        let connects = || TcpStream::connect_timeout(&address, PROBE).is_ok();
+        let connects = || TcpStream::connect_timeout(&address, PROBE_TIMEOUT).is_ok();
         wait_for("the API server", || {
             self.kubeconfig.exists() && plane.enter(connects).expect("a namespace")
         });
     }
 
-    /// A backend that says one word to everybody.
+    /// Starts a backend that responds with a word to each connection.
     fn serve(&self, port: u16, word: &'static str) {
         let plane = self.cluster.control_plane().expect("a control plane");
         let listener = plane.enter(|| TcpListener::bind(("0.0.0.0", port)));
         let listener = listener.expect("a namespace").expect("a free port");
         thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {
-                let answered = stream
+                let result = stream
                     .read_exact(&mut [0])
                     .and_then(|()| stream.write_all(word.as_bytes()));
-                if let Err(error) = answered {
-                    eprintln!("the backend {word}: {error}");
+                if let Err(error) = result {
+                    eprintln!("backend {word}: {error}");
                 }
             }
         });
@@ -142,15 +143,15 @@ impl World {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
                 let client = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
-                let answer = client.request(method, path, content_type, body.as_ref()).await?;
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(answer)
+                let response = client.request(method, path, content_type, body.as_ref()).await?;
+                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(response)
             })
         };
-        let answer = plane.enter(call).expect("a namespace");
-        answer.unwrap_or_else(|error| panic!("{error} for {body:?}"))
+        let response = plane.enter(call).expect("a namespace");
+        response.unwrap_or_else(|error| panic!("{error} for {body:?}"))
     }
 
-    /// A Service at this address with an endpoint that is written by hand.
+    /// Creates a Service with a cluster IP and an EndpointSlice for a backend.
     fn create(&self, name: &str, ip: Ipv4Addr, port: u16) {
         let service = json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
@@ -171,7 +172,7 @@ impl World {
         }
     }
 
-    fn move_to(&self, name: &str, port: u16) {
+    fn set_backend(&self, name: &str, port: u16) {
         let patch = json!({"ports": [{"port": port}]});
         self.call(
             Method::PATCH,
@@ -181,30 +182,31 @@ impl World {
         );
     }
 
-    /// What a new connection from outside is answered.
+    /// Returns the response to a new connection from outside.
     fn probe(&self, ip: Ipv4Addr) -> Option<String> {
         let outside = self.cluster.outside().expect("a client");
-        let answer = request_tcp(outside, (ip, 80).into(), b"?", PROBE).ok()?;
-        Some(String::from_utf8_lossy(&answer).into_owned())
+        let response = request_tcp(outside, (ip, 80).into(), b"?", PROBE_TIMEOUT).ok()?;
+        Some(String::from_utf8_lossy(&response).into_owned())
     }
 
-    fn wait_for_answer(&self, ip: Ipv4Addr, word: Option<&str>) {
+    fn wait_for_response(&self, ip: Ipv4Addr, word: Option<&str>) {
         wait_for(&format!("{word:?} from {ip}"), || {
             self.probe(ip).as_deref() == word
         });
     }
 
-    /// The address that DNS has for a Service of the default namespace.
+    /// Returns true if DNS resolves a Service of the namespace `default` to an address.
     fn resolves_to(&self, name: &str, ip: Ipv4Addr) -> bool {
-        let mut question = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+        let mut query = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
         for label in [name, "default", "svc", "cluster", "local"] {
-            question.push(label.len() as u8);
-            question.extend_from_slice(label.as_bytes());
+            query.push(label.len() as u8);
+            query.extend_from_slice(label.as_bytes());
         }
-        question.extend_from_slice(&[0, 0, 1, 0, 1]);
+        query.extend_from_slice(&[0, 0, 1, 0, 1]);
         let outside = self.cluster.outside().expect("a client");
         let server = SocketAddr::new(IpAddr::V4(self.address()), DNS_PORT);
-        exchange_udp(outside, server, &question, PROBE).is_ok_and(|answer| answer.ends_with(&ip.octets()))
+        exchange_udp(outside, server, &query, PROBE_TIMEOUT)
+            .is_ok_and(|response| response.ends_with(&ip.octets()))
     }
 }
 
@@ -213,20 +215,20 @@ fn ip(last: u16) -> Ipv4Addr {
 }
 
 #[test]
-fn traffic_goes_on_without_the_proxy_and_the_next_one_catches_up() {
+fn traffic_survives_proxy_crashes_and_the_next_proxy_resyncs() {
     in_namespace(|| {
         let mut world = World::start();
-        let stays = ip(1);
-        world.create("stays", stays, BACKEND);
-        world.wait_for_answer(stays, Some("a"));
+        let stable = ip(1);
+        world.create("stable", stable, BACKEND);
+        world.wait_for_response(stable, Some("a"));
         for round in 0..KILLS {
-            let (goes, comes) = (ip(10 + 2 * round), ip(11 + 2 * round));
-            let (now, next) = match round % 2 {
+            let (deleted, created) = (ip(10 + 2 * round), ip(11 + 2 * round));
+            let (current, next) = match round % 2 {
                 0 => ("a", (BACKEND + 1, "b")),
                 _ => ("b", (BACKEND, "a")),
             };
-            world.create(&format!("goes-{round}"), goes, BACKEND);
-            world.wait_for_answer(goes, Some("a"));
+            world.create(&format!("deleted-{round}"), deleted, BACKEND);
+            world.wait_for_response(deleted, Some("a"));
             // The proxy is killed in the middle of changes.
             for burst in 0..20 {
                 world.create(
@@ -238,36 +240,36 @@ fn traffic_goes_on_without_the_proxy_and_the_next_one_catches_up() {
                     world.proxy = None;
                 }
             }
-            assert_eq!(world.probe(stays).as_deref(), Some(now), "without a proxy");
-            world.move_to("stays", next.0);
-            world.delete(&format!("goes-{round}"));
-            world.create(&format!("comes-{round}"), comes, next.0);
+            assert_eq!(world.probe(stable).as_deref(), Some(current), "without a proxy");
+            world.set_backend("stable", next.0);
+            world.delete(&format!("deleted-{round}"));
+            world.create(&format!("created-{round}"), created, next.0);
             assert_eq!(
-                world.probe(stays).as_deref(),
-                Some(now),
-                "nobody is there to hear of changes"
+                world.probe(stable).as_deref(),
+                Some(current),
+                "without a proxy changes are not applied"
             );
             world.start_proxy();
-            world.wait_for_answer(stays, Some(next.1));
-            world.wait_for_answer(comes, Some(next.1));
-            world.wait_for_answer(goes, None);
+            world.wait_for_response(stable, Some(next.1));
+            world.wait_for_response(created, Some(next.1));
+            world.wait_for_response(deleted, None);
             for burst in 0..20 {
-                world.wait_for_answer(ip(100 + round * 20 + burst), Some("a"));
+                world.wait_for_response(ip(100 + round * 20 + burst), Some("a"));
             }
         }
     });
 }
 
 #[test]
-fn traffic_and_names_go_on_without_the_api_server() {
+fn traffic_and_dns_survive_crashes_of_the_api_server() {
     in_namespace(|| {
         let mut world = World::start();
         let kubeconfig = format!("--kubeconfig={}", world.kubeconfig.display());
         let listen = format!("--listen={}:{DNS_PORT}", world.address());
         let _dns = world.spawn("control-plane", &["dns", &kubeconfig, &listen, "--forward="]);
         world.create("before", ip(1), BACKEND);
-        world.wait_for_answer(ip(1), Some("a"));
-        wait_for("a name", || world.resolves_to("before", ip(1)));
+        world.wait_for_response(ip(1), Some("a"));
+        wait_for("a DNS record", || world.resolves_to("before", ip(1)));
         for round in 0..KILLS {
             world.api = None;
             assert_eq!(world.probe(ip(1)).as_deref(), Some("a"));
@@ -275,32 +277,32 @@ fn traffic_and_names_go_on_without_the_api_server() {
             world.start_api();
             let (name, address) = (format!("after-{round}"), ip(2 + round));
             world.create(&name, address, BACKEND + 1);
-            world.wait_for_answer(address, Some("b"));
-            wait_for("a new name", || world.resolves_to(&name, address));
+            world.wait_for_response(address, Some("b"));
+            wait_for("a new DNS record", || world.resolves_to(&name, address));
             assert_eq!(world.probe(ip(1)).as_deref(), Some("a"));
         }
     });
 }
 
 #[test]
-fn one_process_for_all_starts_again_on_what_a_crash_left() {
+fn up_restarts_after_a_crash() {
     in_namespace(|| {
         let mut world = World::without_components();
         world.start_all_in_one();
-        world.create("stays", ip(1), BACKEND);
-        world.wait_for_answer(ip(1), Some("a"));
-        for (now, next) in [("a", (BACKEND + 1, "b")), ("b", (BACKEND, "a"))] {
+        world.create("stable", ip(1), BACKEND);
+        world.wait_for_response(ip(1), Some("a"));
+        for (current, next) in [("a", (BACKEND + 1, "b")), ("b", (BACKEND, "a"))] {
             world.api = None;
-            assert_eq!(world.probe(ip(1)).as_deref(), Some(now));
+            assert_eq!(world.probe(ip(1)).as_deref(), Some(current));
             world.start_all_in_one();
-            world.move_to("stays", next.0);
-            world.wait_for_answer(ip(1), Some(next.1));
+            world.set_backend("stable", next.0);
+            world.wait_for_response(ip(1), Some(next.1));
         }
     });
 }
 
 #[test]
-fn odd_objects_do_not_stop_the_others() {
+fn unusual_objects_do_not_stop_other_services() {
     in_namespace(|| {
         let world = World::start();
         let node = world.cluster.topology.nodes[0].member.address.ipv4;
@@ -308,7 +310,7 @@ fn odd_objects_do_not_stop_the_others() {
             .map(|n| json!({"name": format!("p{n}"), "port": n}))
             .collect();
         for (name, spec) in [
-            // Two Services with one external address, which is the node's own at that.
+            // Two Services with the same external IP, which is an address of the node.
             ("same-1", json!({"ports": [{"port": 81}], "externalIPs": [node]})),
             (
                 "same-2",
@@ -331,7 +333,7 @@ fn odd_objects_do_not_stop_the_others() {
             .collect();
         for (name, owner, family, endpoints, ports) in [
             (
-                "nobodys",
+                "orphan",
                 "no-such-service",
                 "IPv4",
                 json!([{"addresses": ["10.244.1.1"]}]),
@@ -376,8 +378,8 @@ fn odd_objects_do_not_stop_the_others() {
             world.call(Method::POST, SLICES, JSON, Some(slice));
         }
         world.create("ordinary", ip(1), BACKEND);
-        world.wait_for_answer(ip(1), Some("a"));
-        world.move_to("ordinary", BACKEND + 1);
-        world.wait_for_answer(ip(1), Some("b"));
+        world.wait_for_response(ip(1), Some("a"));
+        world.set_backend("ordinary", BACKEND + 1);
+        world.wait_for_response(ip(1), Some("b"));
     });
 }

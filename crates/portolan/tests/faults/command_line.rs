@@ -1,4 +1,4 @@
-//! What a person reads who gave a wrong flag, or may not do what was asked for.
+//! Error messages for invalid flags and for missing privileges.
 
 use std::fs::Permissions;
 use std::os::unix::fs::PermissionsExt;
@@ -8,28 +8,28 @@ use std::process::{Command, Output, Stdio};
 
 use crate::support::Api;
 
-/// A user without privileges on every Linux.
+/// User without privileges on every Linux.
 const NOBODY: u32 = 65_534;
 
 fn run(command: &mut Command) -> Output {
     command
         .stdin(Stdio::null())
         .output()
-        .expect("the binary under test starts")
+        .expect("the binary under test")
 }
 
-/// The only line of standard error, after a check of the exit code.
-fn one_line(output: &Output, code: i32, what: &str) -> String {
+/// Checks the exit code and returns the only line of standard error.
+fn error_line(output: &Output, code: i32, subject: &str) -> String {
     let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(code), "{what}: {text}");
-    assert_eq!(text.lines().count(), 1, "{what}: {text}");
-    assert!(text.starts_with("portolan: "), "{what}: {text}");
+    assert_eq!(output.status.code(), Some(code), "{subject}: {text}");
+    assert_eq!(text.lines().count(), 1, "{subject}: {text}");
+    assert!(text.starts_with("portolan: "), "{subject}: {text}");
     text
 }
 
 #[test]
-fn bad_values_get_one_line_and_exit_code_2() {
-    for (arguments, said) in [
+fn invalid_values_are_reported_in_one_line_with_exit_code_2() {
+    for (arguments, expected) in [
         ("apiserver --listen=nowhere", "--listen"),
         ("apiserver --service-cluster-ip-range=10.0.0.1/8", "10.0.0.0/8"),
         (
@@ -55,22 +55,22 @@ fn bad_values_get_one_line_and_exit_code_2() {
         ("sail", "sail"),
     ] {
         let output = run(Command::new(env!("CARGO_BIN_EXE_portolan")).args(arguments.split(' ')));
-        let line = one_line(&output, 2, arguments);
-        assert!(line.contains(said), "{arguments}: {line}");
+        let line = error_line(&output, 2, arguments);
+        assert!(line.contains(expected), "{arguments}: {line}");
         assert!(output.stdout.is_empty(), "{arguments}");
     }
 }
 
 #[test]
-fn without_a_subcommand_all_of_them_are_shown() {
+fn subcommands_are_listed_without_arguments() {
     let output = run(&mut Command::new(env!("CARGO_BIN_EXE_portolan")));
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{text}");
     assert!(text.contains("playground"), "{text}");
 }
 
-/// Runs a copy that everybody may start as nobody if we are root; else as who we are, who has no capabilities
-/// in the host's network namespace.
+/// Runs a copy of the binary without privileges: as `nobody` if the user is root, otherwise as the user, who has no
+/// capabilities in the network namespace of the host.
 fn unprivileged(directory: &Path, arguments: &[&str]) -> Output {
     let program = directory.join("portolan");
     if !program.exists() {
@@ -85,14 +85,14 @@ fn unprivileged(directory: &Path, arguments: &[&str]) -> Output {
 }
 
 #[test]
-fn missing_privileges_are_said_in_one_line() {
+fn missing_privileges_are_reported_in_one_line() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let path = |name: &str| directory.path().join(name);
     let api = Api::start();
-    // Nobody may not read the administrator's own kubeconfig, which is as it should be.
+    // The kubeconfig of the administrator is private; `nobody` reads a copy.
     std::fs::copy(api.kubeconfig(), path("kubeconfig")).expect("a kubeconfig");
     for open in [directory.path(), &path("kubeconfig")] {
-        std::fs::set_permissions(open, Permissions::from_mode(0o755)).expect("a mode");
+        std::fs::set_permissions(open, Permissions::from_mode(0o755)).expect("file permissions");
     }
     let kubeconfig = format!("--kubeconfig={}", path("kubeconfig").display());
     let data = format!("--data-dir={}", path("data").display());
@@ -104,7 +104,7 @@ fn missing_privileges_are_said_in_one_line() {
         &["agent", &kubeconfig, &state],
     ] {
         let output = unprivileged(directory.path(), arguments);
-        let line = one_line(&output, 1, arguments[0]);
+        let line = error_line(&output, 1, arguments[0]);
         assert!(line.contains("CAP_NET_ADMIN is missing"), "{line}");
     }
 }

@@ -1,4 +1,4 @@
-//! kill -9 of the API server at any moment: what it has acknowledged is there, and nothing leaks.
+//! SIGKILL of the API server at any moment: acknowledged writes persist, and no address or port leaks.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::process::Command;
@@ -13,29 +13,30 @@ use tokio::task::JoinSet;
 use crate::client_of;
 use crate::support::Api;
 
-/// How often the server is killed; more by the environment variable [`KILLS_VARIABLE`].
+/// Default for the environment variable [`KILLS_VARIABLE`].
 const KILLS: u64 = 20;
+/// Environment variable with the number of crashes.
 const KILLS_VARIABLE: &str = "PORTOLAN_TEST_KILLS";
-/// Different moments of kills, by turns.
-const MOMENTS: u64 = 20;
-/// Services that are left when a round begins: there are 2,768 node ports.
+/// Delays before a crash, in rotation.
+const DELAYS: u64 = 20;
+/// Services at the beginning of a round at most: there are 2,768 node ports.
 const PRESENT_MAX: usize = 500;
 const WRITERS: usize = 8;
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// What clients know.
+/// Outcomes of requests as clients observed them.
 #[derive(Default)]
 struct Ledger {
-    /// Services whose creation was acknowledged, as they were answered.
+    /// Services whose creation was acknowledged, as in the response.
     present: HashMap<String, Value>,
     /// Services whose deletion was acknowledged.
     deleted: HashSet<String>,
-    /// Services about which the last request was never answered.
-    unsure: HashSet<String>,
+    /// Services whose last request had no response.
+    unknown: HashSet<String>,
 }
 
 #[test]
-fn nothing_acknowledged_is_lost() {
+fn acknowledged_writes_survive_crashes() {
     let kills = std::env::var(KILLS_VARIABLE)
         .ok()
         .and_then(|kills| kills.parse().ok());
@@ -46,19 +47,19 @@ fn nothing_acknowledged_is_lost() {
         let client = client_of(&api);
         runtime.block_on(async {
             if ledger.present.len() > PRESENT_MAX {
-                sweep(&client, &mut ledger).await;
+                check_and_delete(&client, &mut ledger).await;
             }
             let mut writers = JoinSet::new();
             for writer in 0..WRITERS {
-                writers.spawn(write_until_cut(client.clone(), format!("s-{round}-{writer}")));
+                writers.spawn(write_until_crash(client.clone(), format!("s-{round}-{writer}")));
             }
-            // Another moment in each round, from before the first answer on.
-            tokio::time::sleep(Duration::from_millis(2 + 9 * (round % MOMENTS))).await;
+            // The delay differs in each round. The first one ends before the first response.
+            tokio::time::sleep(Duration::from_millis(2 + 9 * (round % DELAYS))).await;
             api.kill();
-            for known in writers.join_all().await {
-                ledger.present.extend(known.present);
-                ledger.deleted.extend(known.deleted);
-                ledger.unsure.extend(known.unsure);
+            for outcomes in writers.join_all().await {
+                ledger.present.extend(outcomes.present);
+                ledger.deleted.extend(outcomes.deleted);
+                ledger.unknown.extend(outcomes.unknown);
             }
         });
         verify(&api);
@@ -73,22 +74,22 @@ fn nothing_acknowledged_is_lost() {
     );
 }
 
-/// Nothing that the crash left contradicts itself.
+/// Checks the consistency of the data after a crash.
 fn verify(api: &Api) {
     let verify = Command::new(env!("CARGO_BIN_EXE_portolan"))
         .args(["store", "verify"])
         .arg(api.directory.path().join("data"))
         .output()
-        .expect("the binary under test starts");
-    let (said, complained) = (
+        .expect("the binary under test");
+    let (output, errors) = (
         String::from_utf8_lossy(&verify.stdout),
         String::from_utf8_lossy(&verify.stderr),
     );
-    assert!(verify.status.success(), "{said}{complained}");
+    assert!(verify.status.success(), "{output}{errors}");
 }
 
-/// Checks what is there, then deletes all of it to make room.
-async fn sweep(client: &Client, ledger: &mut Ledger) {
+/// Checks all Services, then deletes them to free their addresses and ports.
+async fn check_and_delete(client: &Client, ledger: &mut Ledger) {
     check(client, ledger).await;
     let mut names: Vec<String> = by_name(client, SERVICES).await.into_keys().collect();
     names.retain(|name| name != "kubernetes");
@@ -99,19 +100,19 @@ async fn sweep(client: &Client, ledger: &mut Ledger) {
             for name in share {
                 let path = format!("{SERVICES}/{name}");
                 let deleted = client.send(Method::DELETE, &path, JSON, Bytes::new()).await;
-                deleted.expect("a deletion");
+                deleted.expect("a deleted Service");
             }
         });
     }
     deletions.join_all().await;
-    ledger.unsure.clear();
+    ledger.unknown.clear();
     ledger.present.clear();
     ledger.deleted.extend(names);
 }
 
-/// Creates Services of all types by turns and deletes some, until the server does not answer.
-async fn write_until_cut(client: Client, prefix: String) -> Ledger {
-    let mut known = Ledger::default();
+/// Creates Services of all types in rotation and deletes half of them, until a request has no response.
+async fn write_until_crash(client: Client, prefix: String) -> Ledger {
+    let mut ledger = Ledger::default();
     for number in 0.. {
         let name = format!("{prefix}-{number}");
         let mut service = json!({
@@ -124,27 +125,28 @@ async fn write_until_cut(client: Client, prefix: String) -> Ledger {
             _ => {}
         }
         match client.request(Method::POST, SERVICES, JSON, Some(&service)).await {
-            Ok(created) => known.present.insert(name.clone(), created),
-            Err(error) => return cut(known, name, &error),
+            Ok(created) => ledger.present.insert(name.clone(), created),
+            Err(error) => return with_unknown(ledger, name, &error),
         };
-        // Half of each type.
+        // Half of the Services of each type are deleted.
         if number % 2 == 0 {
-            let created = known.present.remove(&name);
+            let created = ledger.present.remove(&name);
             assert!(created.is_some());
             let path = format!("{SERVICES}/{name}");
             match client.request(Method::DELETE, &path, JSON, None).await {
-                Ok(_) => known.deleted.insert(name),
-                Err(error) => return cut(known, name, &error),
+                Ok(_) => ledger.deleted.insert(name),
+                Err(error) => return with_unknown(ledger, name, &error),
             };
         }
     }
-    known
+    ledger
 }
 
-fn cut(mut known: Ledger, name: String, error: &ClientError) -> Ledger {
-    assert_eq!(error.code(), None, "an answer that is no success: {error}");
-    known.unsure.insert(name);
-    known
+/// Adds a Service whose request had no response.
+fn with_unknown(mut ledger: Ledger, name: String, error: &ClientError) -> Ledger {
+    assert_eq!(error.code(), None, "expected no response: {error}");
+    ledger.unknown.insert(name);
+    ledger
 }
 
 async fn check(client: &Client, ledger: &Ledger) {
@@ -155,20 +157,23 @@ async fn check(client: &Client, ledger: &Ledger) {
         assert_eq!(stored["metadata"]["uid"], acknowledged["metadata"]["uid"]);
     }
     for name in services.keys().filter(|name| *name != "kubernetes") {
-        assert!(!ledger.deleted.contains(name), "{name} came back");
-        let known = ledger.present.contains_key(name) || ledger.unsure.contains(name);
-        assert!(known, "nobody created {name}");
+        assert!(!ledger.deleted.contains(name), "{name} exists after its deletion");
+        let known = ledger.present.contains_key(name) || ledger.unknown.contains(name);
+        assert!(known, "{name} was never created");
     }
     let mut owners = BTreeMap::new();
     let mut node_ports = BTreeSet::new();
     for (name, service) in &services {
         for address in service["spec"]["clusterIPs"].as_array().expect("cluster IPs") {
             let other = owners.insert(address.as_str().expect("an address").to_owned(), name.clone());
-            assert_eq!(other, None, "{address} is given out twice");
+            assert_eq!(other, None, "{address} is allocated twice");
         }
-        for port in service["spec"]["ports"].as_array().expect("ports") {
+        for port in service["spec"]["ports"]
+            .as_array()
+            .expect("the ports of a Service")
+        {
             if let Some(number) = port["nodePort"].as_u64() {
-                assert!(node_ports.insert(number), "node port {number} is given out twice");
+                assert!(node_ports.insert(number), "node port {number} is allocated twice");
             }
         }
     }
@@ -177,9 +182,9 @@ async fn check(client: &Client, ledger: &Ledger) {
         .into_iter()
         .map(|(address, object)| (address, text(&object["spec"]["parentRef"]["name"])))
         .collect();
-    assert_eq!(recorded, owners, "IPAddresses and Services");
+    assert_eq!(recorded, owners, "IPAddresses match the Services");
     let metrics = client.send(Method::GET, "/metrics", JSON, Bytes::new()).await;
-    let metrics = String::from_utf8(metrics.expect("metrics").to_vec()).expect("text");
+    let metrics = String::from_utf8(metrics.expect("metrics").to_vec()).expect("metrics in UTF-8");
     let allocated = format!(
         "\nkube_apiserver_nodeport_allocator_allocated_ports {}\n",
         node_ports.len()

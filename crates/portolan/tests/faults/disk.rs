@@ -1,5 +1,5 @@
-//! A disk without room: writes are refused with a reason, reads go on, and room mends it. Disks and data that a
-//! server cannot start on are told in one line.
+//! Full disks: writes fail with a reason and reads continue, until space is freed. Unusable disks and data are reported in one
+//! line at the start.
 
 use std::io::Write;
 use std::path::Path;
@@ -15,15 +15,15 @@ use crate::client_of;
 use crate::support::Api;
 
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
-/// Room for the server's own files and some objects.
+/// Size of the disk: the files of the server and some objects.
 const DISK: &std::ffi::CStr = c"size=6m";
-/// Sizes of what is written until nothing more fits: what one large object leaves, small ones still use.
+/// Sizes of objects that fill the disk, in order: small objects use the rest that a large one leaves.
 const OBJECT_BYTES: [usize; 3] = [100_000, 10_000, 1_000];
-/// More objects of a size than there is room for.
+/// Objects of one size at most; more than the disk can hold.
 const OBJECTS_MAX: usize = 200;
 
 #[test]
-fn a_full_disk_refuses_writes_until_there_is_room() {
+fn full_disk_rejects_writes_until_space_is_freed() {
     testbed::in_namespace(|| {
         let disk = Path::new(testbed::RUN_DIRECTORY).join("disk");
         std::fs::create_dir(&disk).expect("a mount point");
@@ -31,7 +31,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
         let log = Path::new(testbed::RUN_DIRECTORY).join("log");
         let api = Api::start_logging(tempfile::tempdir_in(&disk).expect("a directory"), &log);
         let ballast = disk.join("ballast");
-        std::fs::write(&ballast, vec![0; 1 << 20]).expect("room for ballast");
+        std::fs::write(&ballast, vec![0; 1 << 20]).expect("a ballast file");
         let runtime = tokio::runtime::Runtime::new().expect("a runtime");
         runtime.block_on(async {
             let client = client_of(&api);
@@ -44,17 +44,17 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
                 "spec": {"type": "NodePort", "clusterIP": "10.96.7.7", "ports": [{"port": 80, "nodePort": 30007}]},
             });
             let services = "/api/v1/namespaces/default/services";
-            let refused = client.request(Method::POST, services, JSON, Some(&service)).await;
-            assert_eq!(refused.expect_err("no room").code(), Some(503));
-            let list: Value = client.get(CONFIG_MAPS).await.expect("reads go on");
-            // One more is in every namespace from the start.
+            let rejected = client.request(Method::POST, services, JSON, Some(&service)).await;
+            assert_eq!(rejected.expect_err("a full disk").code(), Some(503));
+            let list: Value = client.get(CONFIG_MAPS).await.expect("a list on a full disk");
+            // Each namespace has one ConfigMap from the start.
             assert_eq!(list["items"].as_array().map(Vec::len), Some(written + 1));
-            std::fs::remove_file(&ballast).expect("less ballast");
-            // Neither the address nor the port stayed taken by the refused attempt.
+            std::fs::remove_file(&ballast).expect("a removed ballast file");
+            // The rejected request has allocated neither the address nor the port.
             let created = client.request(Method::POST, services, JSON, Some(&service)).await;
-            created.expect("there is room again");
+            created.expect("a Service on a disk with free space");
         });
-        // However many writes were refused: a line for each time that the store began to fail.
+        // The log has one line for each series of failed writes, not for each write.
         let log = std::fs::read_to_string(&log).expect("a log");
         let lines = log
             .lines()
@@ -66,7 +66,7 @@ fn a_full_disk_refuses_writes_until_there_is_room() {
 }
 
 #[test]
-fn a_disk_without_room_is_told_at_the_start() {
+fn full_disk_is_reported_at_the_start() {
     testbed::in_namespace(|| {
         let disk = Path::new(testbed::RUN_DIRECTORY).join("disk");
         std::fs::create_dir(&disk).expect("a mount point");
@@ -74,82 +74,82 @@ fn a_disk_without_room_is_told_at_the_start() {
         let ballast = disk.join("ballast");
         let mut file = std::fs::File::create(&ballast).expect("a file");
         while file.write_all(&[0; 4096]).is_ok() {}
-        // A file that is open keeps its room.
+        // A deleted file frees its space only after it is closed.
         drop(file);
-        let said = refusal(&disk);
+        let error = start_error(&disk);
         assert!(
-            said.contains("free space") || said.contains("is full or failing"),
-            "{said}"
+            error.contains("free space") || error.contains("is full or failing"),
+            "{error}"
         );
-        std::fs::remove_file(&ballast).expect("no ballast");
-        // What was begun does no harm.
+        std::fs::remove_file(&ballast).expect("a removed ballast file");
+        // The incomplete store of the failed start opens.
         drop(SqliteStore::open(disk.join("store"), SqliteOptions::default()).expect("a store"));
     });
 }
 
 #[test]
-fn a_disk_that_became_read_only_is_told_at_the_start() {
+fn read_only_disk_is_reported_at_the_start() {
     testbed::in_namespace(|| {
         let disk = Path::new(testbed::RUN_DIRECTORY).join("disk");
         std::fs::create_dir(&disk).expect("a mount point");
         mount("disk", &disk, "tmpfs", MountFlags::empty(), Some(DISK)).expect("a small file system");
         drop(SqliteStore::open(disk.join("store"), SqliteOptions::default()).expect("a store"));
         mount_remount(&disk, MountFlags::RDONLY, "").expect("a read-only file system");
-        let said = refusal(&disk);
+        let error = start_error(&disk);
         assert!(
-            said.contains("Read-only file system") && said.contains("portolan.lock"),
-            "{said}"
+            error.contains("Read-only file system") && error.contains("portolan.lock"),
+            "{error}"
         );
-        assert!(said.contains("mount its disk read-write"), "{said}");
+        assert!(error.contains("mount its disk read-write"), "{error}");
     });
 }
 
 #[test]
-fn data_that_cannot_be_used_are_told_in_one_line() {
+fn unusable_data_are_reported_in_one_line() {
     let directory = tempfile::tempdir().expect("a directory");
     let store =
         || SqliteStore::open(directory.path().join("store"), SqliteOptions::default()).expect("a store");
-    let held = store();
-    assert!(refusal(directory.path()).contains("in use by another process"));
-    drop(held);
+    let open = store();
+    assert!(start_error(directory.path()).contains("in use by another process"));
+    drop(open);
     let file = directory.path().join("store").join(store::DATABASE_FILE);
-    let sound = std::fs::read(&file).expect("the database");
-    // The number of the layout is SQLite's user version, at offset 60 of the file.
-    let newer = [&sound[..60], &999_u32.to_be_bytes(), &sound[64..]].concat();
-    for (content, said) in [
+    let valid = std::fs::read(&file).expect("the database");
+    // The schema version is the user version of SQLite, at offset 60 of the file.
+    let newer = [&valid[..60], &999_u32.to_be_bytes(), &valid[64..]].concat();
+    for (content, expected) in [
         (newer, "newer version"),
         (
             b"no database at all, but long enough".repeat(300),
             "restore it from a backup",
         ),
-        (sound[..sound.len() / 2].to_vec(), "restore it from a backup"),
+        (valid[..valid.len() / 2].to_vec(), "restore it from a backup"),
     ] {
-        std::fs::write(&file, content).expect("damage");
-        let line = refusal(directory.path());
+        std::fs::write(&file, content).expect("a damaged database");
+        let line = start_error(directory.path());
         assert!(
-            line.contains(said) && line.contains(store::DATABASE_FILE),
+            line.contains(expected) && line.contains(store::DATABASE_FILE),
             "{line}"
         );
     }
-    std::fs::write(&file, sound).expect("the database as it was");
+    std::fs::write(&file, valid).expect("a restored database");
     drop(store());
 }
 
-/// What a server says that is started on a data directory and ends at once.
-fn refusal(data_directory: &Path) -> String {
+/// Starts a server that must exit at once, and returns the only line of its standard error.
+fn start_error(data_directory: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_portolan"))
         .args(["apiserver", "--listen=127.0.0.1:0", "--log-level=off"])
         .arg(format!("--data-dir={}", data_directory.display()))
         .stdin(Stdio::null())
         .output()
-        .expect("the binary under test starts");
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    said
+        .expect("the binary under test");
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error
 }
 
-/// Writes objects of this size until no more fit. How many did.
+/// Creates objects of one size until the disk is full, and returns their number.
 async fn fill(client: &Client, bytes: usize) -> usize {
     for number in 0..OBJECTS_MAX {
         let object = json!({
@@ -165,5 +165,5 @@ async fn fill(client: &Client, bytes: usize) -> usize {
             return number;
         }
     }
-    panic!("{OBJECTS_MAX} objects fit on a disk of {DISK:?}");
+    panic!("a disk of {DISK:?} holds {OBJECTS_MAX} objects of {bytes} bytes");
 }

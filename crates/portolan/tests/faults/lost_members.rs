@@ -1,5 +1,5 @@
-//! Three members of etcd and two API servers, of which a member and then a server are killed while clients write: what
-//! was acknowledged is there, nothing is doubled, and the clients get on.
+//! Two API servers on three etcd members: acknowledged writes persist and clients continue after the loss of a member and
+//! of a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,14 +20,17 @@ const MEMBERS: usize = 3;
 const WRITERS: usize = 6;
 /// Services that each writer creates.
 const SERVICES_EACH: usize = 60;
-/// How often a client tries one write, and the pause between: beyond what an election of etcd takes.
-const TRIES_MAX: usize = 200;
+/// Attempts of one request at most. With [`PAUSE`] between them they outlast an election of etcd.
+const ATTEMPTS_MAX: usize = 200;
+/// Pause between two attempts.
 const PAUSE: Duration = Duration::from_millis(100);
 
 #[test]
-fn what_was_acknowledged_outlives_a_member_and_a_server() {
+fn acknowledged_writes_survive_the_loss_of_a_member_and_a_server() {
     if !EtcdServer::is_installed() {
-        println!("skipped: what_was_acknowledged_outlives_a_member_and_a_server: etcd is not installed");
+        println!(
+            "skipped: acknowledged_writes_survive_the_loss_of_a_member_and_a_server: etcd is not installed"
+        );
         return;
     }
     let directory = tempfile::tempdir().expect("a directory");
@@ -46,15 +49,15 @@ fn what_was_acknowledged_outlives_a_member_and_a_server() {
             clients.rotate_left(number % 2);
             writers.spawn(write(clients, number, Arc::clone(&written)));
         }
-        // The member that the first server follows, as it is named first; then the server itself.
+        // The first server uses the member that is first in its list. The member is killed, then the server.
         let part = WRITERS * SERVICES_EACH / 4;
-        reached(&written, part).await;
+        wait_for_writes(&written, part).await;
         members[0].kill();
-        reached(&written, 2 * part).await;
+        wait_for_writes(&written, 2 * part).await;
         one.kill();
-        reached(&written, 3 * part).await;
-        members[0].run().expect("the member again");
-        // Now the member that the second server may have gone over to, or not.
+        wait_for_writes(&written, 3 * part).await;
+        members[0].run().expect("a restarted member");
+        // The second server may have switched to this member.
         members[1].kill();
         let acknowledged: Vec<Value> = writers.join_all().await.into_iter().flatten().collect();
         (acknowledged, list(&clients[1]).await)
@@ -66,47 +69,49 @@ fn what_was_acknowledged_outlives_a_member_and_a_server() {
         .map(|service| (name_of(service), service))
         .collect();
     assert_eq!(acknowledged.len(), WRITERS * SERVICES_EACH);
-    assert_eq!(stored.len(), acknowledged.len() + 1, "and the Service kubernetes");
+    assert_eq!(
+        stored.len(),
+        acknowledged.len() + 1,
+        "all Services, and the Service kubernetes"
+    );
     for service in &acknowledged {
-        let found = stored
-            .get(name_of(service))
-            .expect("what was acknowledged is there");
+        let found = stored.get(name_of(service)).expect("an acknowledged Service");
         assert_eq!(found["spec"], service["spec"]);
         assert_eq!(found["metadata"]["uid"], service["metadata"]["uid"]);
     }
-    // No address or port is doubled, leaked or unrecorded, by the word of the members that are left.
+    // The remaining members have no address or port that is duplicate, leaked or unrecorded.
     let verify = std::process::Command::new(env!("CARGO_BIN_EXE_portolan"))
         .args(["store", "verify", &urls.join(",")])
         .output()
-        .expect("the binary under test starts");
-    let said = String::from_utf8_lossy(&verify.stdout);
-    assert!(verify.status.success(), "{said}");
+        .expect("the binary under test");
+    let text = String::from_utf8_lossy(&verify.stdout);
+    assert!(verify.status.success(), "{text}");
 }
 
 fn name_of(service: &Value) -> &str {
     service["metadata"]["name"].as_str().expect("a name")
 }
 
-/// Waits until so many writes were acknowledged.
-async fn reached(written: &AtomicUsize, count: usize) {
+/// Waits for a number of acknowledged writes.
+async fn wait_for_writes(written: &AtomicUsize, count: usize) {
     while written.load(Ordering::Relaxed) < count {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
 
-/// Reads all Services, as soon as the server finds a member again.
+/// Lists all Services, with retries until the server finds a member.
 async fn list(client: &Client) -> Value {
-    for _ in 0..TRIES_MAX {
+    for _ in 0..ATTEMPTS_MAX {
         match client.get(SERVICES).await {
             Ok(listed) => return listed,
             Err(error) => assert_eq!(error.code(), Some(503), "{error}"),
         }
         tokio::time::sleep(PAUSE).await;
     }
-    panic!("Services were not listed in {TRIES_MAX} attempts");
+    panic!("Services were not listed in {ATTEMPTS_MAX} attempts");
 }
 
-/// Creates Services through the first of the servers, or the other one when that does not do it.
+/// Creates Services through the first server, and through the other one after failures.
 async fn write(clients: [Client; 2], writer: usize, written: Arc<AtomicUsize>) -> Vec<Value> {
     let mut acknowledged = Vec::new();
     for number in 0..SERVICES_EACH {
@@ -116,14 +121,14 @@ async fn write(clients: [Client; 2], writer: usize, written: Arc<AtomicUsize>) -
     acknowledged
 }
 
-/// Creates a Service as a client does that gives up only what makes no sense: a write whose outcome is not known is
-/// made again, and one that had happened all the same is read.
+/// Creates a Service with retries. A write with an unknown outcome is repeated; after a conflict the existing Service is
+/// read.
 async fn create(clients: &[Client; 2], name: &str) -> Value {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
         "spec": {"type": "NodePort", "ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]},
     });
-    for attempt in 0..TRIES_MAX {
+    for attempt in 0..ATTEMPTS_MAX {
         let client = &clients[attempt % clients.len()];
         match client.request(Method::POST, SERVICES, JSON, Some(&service)).await {
             Ok(created) => return created,
@@ -136,5 +141,5 @@ async fn create(clients: &[Client; 2], name: &str) -> Value {
         }
         tokio::time::sleep(PAUSE).await;
     }
-    panic!("{name} was not created in {TRIES_MAX} attempts");
+    panic!("{name} was not created in {ATTEMPTS_MAX} attempts");
 }

@@ -1,4 +1,4 @@
-//! Bad input and faults: hostile clients, crashes at any moment, full disks, missing privileges.
+//! Invalid input and faults: hostile clients, crashes, full disks, missing privileges.
 
 mod cluster;
 mod command_line;
@@ -16,7 +16,7 @@ mod support;
 use client::{Client, Config};
 use support::Api;
 
-/// A client of an API server, as its administrator.
+/// Returns a client with the kubeconfig of the administrator.
 fn client_of(api: &Api) -> Client {
     let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
     Client::new(config).expect("a client")

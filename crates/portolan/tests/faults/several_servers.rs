@@ -1,5 +1,5 @@
-//! Two API servers on one etcd: whatever one was acknowledged the other knows, nothing is given out twice, and either
-//! goes on without the other.
+//! Two API servers on one etcd: writes are visible on both, allocations are unique, and each server works without the
+//! other.
 
 use std::collections::BTreeSet;
 
@@ -16,19 +16,19 @@ const WRITERS: usize = 4;
 const SERVICES_EACH: usize = 60;
 
 #[test]
-fn either_of_two_servers_goes_on_without_the_other() {
-    let Some((etcd, _directory)) = etcd("either_of_two_servers_goes_on") else {
+fn two_servers_share_allocations_and_each_works_alone() {
+    let Some((etcd, _directory)) = etcd("two_servers_share_allocations_and_each_works_alone") else {
         return;
     };
     let (mut one, other) = (Api::start_on_etcd(&etcd), Api::start_on_etcd(&etcd));
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let clients = [client_of(&one), client_of(&other)];
-        let mut given = Given::default();
-        create_through(&clients, "first", &mut given).await;
-        hand_over(&clients, &given).await;
+        let mut allocated = Allocated::default();
+        create_through(&clients, "first", &mut allocated).await;
+        reuse_addresses_across_servers(&clients, &allocated).await;
         one.kill();
-        create_through(&clients[1..], "second", &mut given).await;
+        create_through(&clients[1..], "second", &mut allocated).await;
         one.run();
         let restarted = client_of(&one);
         let list: Value = restarted.get(SERVICES).await.expect("a list");
@@ -36,14 +36,14 @@ fn either_of_two_servers_goes_on_without_the_other() {
         assert_eq!(
             count,
             WRITERS * SERVICES_EACH * 3 + 1,
-            "and the Service kubernetes"
+            "all Services, and the Service kubernetes"
         );
-        create_through(&[restarted, clients[1].clone()], "third", &mut given).await;
+        create_through(&[restarted, clients[1].clone()], "third", &mut allocated).await;
     });
     let verify = std::process::Command::new(env!("CARGO_BIN_EXE_portolan"))
         .args(["store", "verify", &etcd.url()])
         .output()
-        .expect("the binary under test starts");
+        .expect("the binary under test");
     assert!(
         verify.status.success(),
         "{}",
@@ -51,15 +51,15 @@ fn either_of_two_servers_goes_on_without_the_other() {
     );
 }
 
-/// What was given out so far.
+/// Allocated addresses and node ports.
 #[derive(Default)]
-struct Given {
+struct Allocated {
     addresses: BTreeSet<String>,
     ports: BTreeSet<u64>,
 }
 
-/// Several writers for each client create Services at the same time.
-async fn create_through(clients: &[Client], round: &str, given: &mut Given) {
+/// Creates Services with several concurrent writers for each client.
+async fn create_through(clients: &[Client], round: &str, allocated: &mut Allocated) {
     let mut writers = JoinSet::new();
     for (number, client) in clients.iter().enumerate() {
         for writer in 0..WRITERS {
@@ -70,14 +70,14 @@ async fn create_through(clients: &[Client], round: &str, given: &mut Given) {
         for address in service["spec"]["clusterIPs"].as_array().expect("cluster IPs") {
             let address = address.as_str().expect("an address").to_owned();
             assert!(
-                given.addresses.insert(address.clone()),
-                "{address} is given out twice"
+                allocated.addresses.insert(address.clone()),
+                "{address} is allocated twice"
             );
         }
         let port = service["spec"]["ports"][0]["nodePort"]
             .as_u64()
             .expect("a node port");
-        assert!(given.ports.insert(port), "{port} is given out twice");
+        assert!(allocated.ports.insert(port), "{port} is allocated twice");
     }
 }
 
@@ -88,18 +88,18 @@ async fn create(client: Client, prefix: String) -> Vec<Value> {
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("{prefix}-{number}")},
             "spec": {"type": "NodePort", "ipFamilyPolicy": "PreferDualStack", "ports": [{"port": 80}]},
         });
-        let answer = client.request(Method::POST, SERVICES, JSON, Some(&service)).await;
-        created.push(answer.expect("a created Service"));
+        let response = client.request(Method::POST, SERVICES, JSON, Some(&service)).await;
+        created.push(response.expect("a Service"));
     }
     created
 }
 
-/// What is written by one is read by the other at once, and what is given up by one can be had from the other.
-async fn hand_over(clients: &[Client; 2], given: &Given) {
-    let is_free = |port: &u64| !given.ports.contains(port);
+/// Checks that each server reads the writes of the other at once, and allocates addresses that the other has released.
+async fn reuse_addresses_across_servers(clients: &[Client; 2], allocated: &Allocated) {
+    let is_free = |port: &u64| !allocated.ports.contains(port);
     let port = (30_000..32_768).find(is_free).expect("a free node port");
-    let host = |number: &u8| !given.addresses.contains(&format!("10.96.0.{number}"));
-    // The first few are the API server's own and DNS'.
+    let host = |number: &u8| !allocated.addresses.contains(&format!("10.96.0.{number}"));
+    // The API server and DNS have the first addresses.
     let host = (20..=u8::MAX).find(host).expect("a free address");
     let service = |name: &str| {
         json!({
@@ -109,31 +109,31 @@ async fn hand_over(clients: &[Client; 2], given: &Given) {
     };
     for round in 0..20 {
         let [writer, reader] = if round % 2 == 0 { [0, 1] } else { [1, 0] }.map(|number| &clients[number]);
-        let name = format!("handed-over-{round}");
+        let name = format!("reused-{round}");
         let created = writer
             .request(Method::POST, SERVICES, JSON, Some(&service(&name)))
             .await;
-        let created = created.expect("the address and the port are free");
+        let created = created.expect("a Service with a free address and port");
         let path = format!("{SERVICES}/{name}");
-        let read: Value = reader.get(&path).await.expect("it is there");
+        let read: Value = reader.get(&path).await.expect("the Service on the other server");
         assert_eq!(read, created);
         let taken = reader
             .request(Method::POST, SERVICES, JSON, Some(&service("another")))
             .await;
-        assert_eq!(taken.expect_err("they are taken").code(), Some(422));
+        assert_eq!(taken.expect_err("an allocated address").code(), Some(422));
         let again = reader
             .request(Method::POST, SERVICES, JSON, Some(&service(&name)))
             .await;
         assert_eq!(
-            again.expect_err("it exists").code(),
+            again.expect_err("an existing Service").code(),
             Some(422),
-            "the address is judged first"
+            "the address is validated first"
         );
         writer
             .send(Method::DELETE, &path, JSON, bytes::Bytes::new())
             .await
-            .expect("a deletion");
+            .expect("a deleted Service");
         let gone = reader.get::<Value>(&path).await;
-        assert_eq!(gone.expect_err("it is gone").code(), Some(404));
+        assert_eq!(gone.expect_err("a deleted Service").code(), Some(404));
     }
 }

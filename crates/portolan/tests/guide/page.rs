@@ -1,26 +1,26 @@
-//! The commands of a page. Pure.
+//! Command blocks of a page, without I/O.
 //!
-//! A fenced block whose first words are `sh GUIDE` has commands of that guide; `sh GUIDE 2` those for its second machine,
-//! and `sh GUIDE 1 NAME` those whose output is known on all machines by that name from then on.
-//! A block `text GUIDE` right behind it says what they print: `…` stands for anything, and how many blanks are between
-//! two words is no matter.
+//! A fenced block with the info string `sh GUIDE` contains commands of a guide. `sh GUIDE 2` selects the second host.
+//! `sh GUIDE 1 NAME` stores the output in the shell variable `NAME` on all hosts.
+//! The next block `text GUIDE` contains the expected output. `…` matches any text; the number of blanks between words is
+//! ignored.
 
-/// Commands of a guide.
+/// Block of commands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Block {
-    /// Where they are in the page.
+    /// Line of the first command, from 1.
     pub line: usize,
-    /// The machine they are for, from 0.
+    /// Index of the host, from 0.
     pub machine: usize,
-    /// The commands.
+    /// Shell commands.
     pub commands: String,
-    /// What the page calls what they print, if it is needed on other machines.
+    /// Shell variable for the output.
     pub name: Option<String>,
-    /// What they print, if the page says so.
+    /// Expected output, if the page has it.
     pub prints: Option<String>,
 }
 
-/// The blocks of a guide, in their order.
+/// Returns the blocks of a guide in order.
 pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
     let mut blocks: Vec<Block> = Vec::new();
     let mut lines = page.lines().enumerate();
@@ -49,7 +49,7 @@ pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
                 });
             }
             (Some("text"), Some(named)) if named == guide => {
-                let last = blocks.last_mut().expect("commands before what they print");
+                let last = blocks.last_mut().expect("commands before their output");
                 last.prints = Some(body.join("\n"));
             }
             _ => {}
@@ -58,7 +58,7 @@ pub fn blocks(page: &str, guide: &str) -> Vec<Block> {
     blocks
 }
 
-/// Whether a text is what was expected, line by line.
+/// Returns true if a text matches the expected lines.
 pub fn is_like(text: &str, expected: &str) -> bool {
     let lines = |text: &str| -> Vec<String> {
         let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
@@ -74,7 +74,7 @@ pub fn is_like(text: &str, expected: &str) -> bool {
             .all(|(line, expected)| matches(line, expected))
 }
 
-/// Whether a line has the parts of a pattern between its `…`, in their order, from the first letter to the last.
+/// Returns true if a complete line matches a pattern, in which `…` stands for any text.
 fn matches(line: &str, pattern: &str) -> bool {
     let mut parts = pattern.split('…');
     let Some(mut rest) = parts.next().and_then(|first| line.strip_prefix(first)) else {
@@ -94,7 +94,7 @@ fn matches(line: &str, pattern: &str) -> bool {
 }
 
 #[test]
-fn a_page_is_taken_apart() {
+fn blocks_and_output_are_parsed() {
     let page =
         "text\n```sh a\none\ntwo\n```\n\n```text a\nout …\n```\n```sh b\nother\n```\n```sh a 2\nthree\n```\n";
     let found = blocks(page, "a");

@@ -1,5 +1,5 @@
-//! Ways from the rights of one namespace to those of others: roles, certificates, tokens, impersonation, subresources, forged list
-//! tokens and paths.
+//! Privilege escalation from one namespace: roles, certificates, tokens, impersonation, subresources, forged continue tokens
+//! and paths.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
@@ -15,31 +15,32 @@ use crate::support::Api;
 const GROUP: &str = "rbac.authorization.k8s.io";
 const CERTIFICATES: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
 
-/// A user with a ClusterRole in the namespace `default`.
+/// Binds a user to a ClusterRole in the namespace `default`, and returns a client of the user.
 async fn bound(api: &Api, user: &str, role: &str) -> Client {
     let binding = json!({"metadata": {"name": user},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": role},
         "subjects": [{"apiGroup": GROUP, "kind": "User", "name": user}]});
     let path = format!("{RBAC}/namespaces/default/rolebindings");
     let administrator = access::administrator(api);
-    let made = administrator
+    let created = administrator
         .request(Method::POST, &path, JSON, Some(&binding))
         .await;
-    made.expect("a binding");
+    created.expect("a role binding");
     access::with_certificate(api, user, "")
 }
 
+/// Sends an object and returns the status code.
 async fn code(client: &Client, method: Method, path: &str, object: &Value) -> u16 {
     let content = match method {
         Method::PATCH => client::MERGE_PATCH,
         _ => JSON,
     };
-    let answer = client.request(method, path, content, Some(object)).await;
-    answer.map_or_else(|error| error.code().unwrap_or_default(), |_| 200)
+    let response = client.request(method, path, content, Some(object)).await;
+    response.map_or_else(|error| error.code().unwrap_or_default(), |_| 200)
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grants_nothing_beyond_the_own_rights() {
+async fn editor_cannot_grant_more_than_its_own_rights() {
     let api = Api::start();
     let ann = bound(&api, "ann", "admin").await;
     let roles = format!("{RBAC}/namespaces/default/roles");
@@ -56,10 +57,10 @@ async fn grants_nothing_beyond_the_own_rights() {
         json!({"apiGroups": [""], "resources": ["users", "groups"], "verbs": ["impersonate"]}),
         json!({"apiGroups": ["certificates.k8s.io"], "resources": ["signers"], "verbs": ["approve", "sign"]}),
     ] {
-        let answer = code(&ann, Method::POST, &roles, &role(rule.clone())).await;
-        assert_eq!(answer, 403, "{rule}");
+        let status = code(&ann, Method::POST, &roles, &role(rule.clone())).await;
+        assert_eq!(status, 403, "{rule}");
     }
-    // What may be made is not widened afterwards.
+    // A permitted role cannot be widened later.
     let small = role(json!({"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}));
     assert_eq!(code(&ann, Method::POST, &roles, &small).await, 200);
     let wide = json!({"rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]});
@@ -71,8 +72,8 @@ async fn grants_nothing_beyond_the_own_rights() {
         let binding = json!({"metadata": {"name": format!("to-{}", name.replace(':', "-"))},
             "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": name},
             "subjects": [{"apiGroup": GROUP, "kind": "User", "name": "ann"}]});
-        let answer = code(&ann, Method::POST, &bindings, &binding).await;
-        assert!([403, 404].contains(&answer), "{name}: {answer}");
+        let status = code(&ann, Method::POST, &bindings, &binding).await;
+        assert!([403, 404].contains(&status), "{name}: {status}");
     }
     let aggregated = json!({"metadata": {"name": "all"},
         "aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": []});
@@ -80,9 +81,9 @@ async fn grants_nothing_beyond_the_own_rights() {
     assert_eq!(code(&ann, Method::POST, &path, &aggregated).await, 403);
 }
 
-/// Somebody who may make ClusterRoles gets no rights by one that is made of all others.
+/// A user who may create ClusterRoles gains no rights from an aggregated ClusterRole.
 #[tokio::test(flavor = "multi_thread")]
-async fn gets_no_rights_by_aggregation() {
+async fn aggregation_grants_no_rights() {
     let api = Api::start();
     let rule = json!({"apiGroups": [GROUP], "resources": ["clusterroles", "clusterrolebindings"],
                       "verbs": ["create", "get", "update", "patch"]});
@@ -90,7 +91,7 @@ async fn gets_no_rights_by_aggregation() {
     let ann = access::with_certificate(&api, "ann", "");
     let aggregated = json!({"metadata": {"name": "all"},
         "aggregationRule": {"clusterRoleSelectors": [{}]}, "rules": []});
-    // Upstream refuses it; here no controller fills it.
+    // Upstream forbids the role. Portolan accepts it, but no controller aggregates rules.
     code(&ann, Method::POST, &format!("{RBAC}/clusterroles"), &aggregated).await;
     let binding = json!({"metadata": {"name": "all"},
         "roleRef": {"apiGroup": GROUP, "kind": "ClusterRole", "name": "all"},
@@ -106,8 +107,8 @@ async fn gets_no_rights_by_aggregation() {
     assert_eq!(secrets.err().and_then(|error| error.code()), Some(403));
 }
 
-/// A request for a certificate with these names.
-fn request(name: &str, signer: &str, user: &str, group: &str) -> Value {
+/// Returns a CertificateSigningRequest for a user and a group.
+fn signing_request(name: &str, signer: &str, user: &str, group: &str) -> Value {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
@@ -120,7 +121,7 @@ fn request(name: &str, signer: &str, user: &str, group: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gets_no_certificate_by_requests_approvals_or_signatures() {
+async fn user_cannot_approve_sign_or_change_certificate_requests() {
     let api = Api::start();
     let resources = [
         "certificatesigningrequests",
@@ -132,67 +133,72 @@ async fn gets_no_certificate_by_requests_approvals_or_signatures() {
     grant(&api, "ann", rule).await;
     let ann = access::with_certificate(&api, "ann", "");
     let client_signer = "kubernetes.io/kube-apiserver-client";
-    let masters = request("masters", client_signer, "ann", "system:masters");
+    let masters = signing_request("masters", client_signer, "ann", "system:masters");
     assert_eq!(code(&ann, Method::POST, CERTIFICATES, &masters).await, 403);
-    let mut plain = request("plain", client_signer, "bob", "devs");
-    // Who asks is what the server knows.
+    let mut plain = signing_request("plain", client_signer, "bob", "devs");
+    // The server sets the identity of the requester.
     plain["spec"]["username"] = json!("system:admin");
     plain["spec"]["groups"] = json!(["system:masters"]);
-    let made = ann.request(Method::POST, CERTIFICATES, JSON, Some(&plain)).await;
-    let made = made.expect("a request");
-    assert_eq!(made["spec"]["username"], "ann");
-    assert_eq!(made["spec"]["groups"], json!(["system:authenticated"]));
+    let created = ann.request(Method::POST, CERTIFICATES, JSON, Some(&plain)).await;
+    let created = created.expect("a CertificateSigningRequest");
+    assert_eq!(created["spec"]["username"], "ann");
+    assert_eq!(created["spec"]["groups"], json!(["system:authenticated"]));
     let approval = json!({"status": {"conditions": [
         {"type": "Approved", "status": "True", "reason": "Mine", "message": "mine"}]}});
     let path = format!("{CERTIFICATES}/plain/approval");
     assert_eq!(code(&ann, Method::PATCH, &path, &approval).await, 403);
     let signed = json!({"status": {"certificate": STANDARD.encode("-----BEGIN CERTIFICATE-----\nAA==\n-----END CERTIFICATE-----\n")}});
     let path = format!("{CERTIFICATES}/plain/status");
-    let answer = code(&ann, Method::PATCH, &path, &signed).await;
-    assert!([403, 422].contains(&answer), "{answer}");
+    let status = code(&ann, Method::PATCH, &path, &signed).await;
+    assert!([403, 422].contains(&status), "{status}");
     for (field, value) in [
         ("signerName", json!("kubernetes.io/kubelet-serving")),
         ("username", json!("root")),
     ] {
         let path = format!("{CERTIFICATES}/plain");
         let changed = code(&ann, Method::PATCH, &path, &json!({"spec": {field: value}})).await;
-        let now: Value = ann.get(&path).await.expect("the request");
+        let now: Value = ann.get(&path).await.expect("the CertificateSigningRequest");
         assert!(
-            changed != 200 || now["spec"][field] == made["spec"][field],
+            changed != 200 || now["spec"][field] == created["spec"][field],
             "{field} changed"
         );
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_token_for_others_does_not_open_the_api() {
+async fn tokens_for_other_audiences_and_forged_tokens_are_rejected() {
     let api = Api::start();
     let ann = bound(&api, "ann", "edit").await;
     let token = async |spec: Value| {
         let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec});
         let path = format!("{NAMESPACE}/serviceaccounts/default/token");
-        let answer = ann.request(Method::POST, &path, JSON, Some(&request)).await?;
-        Ok::<_, client::ClientError>(answer["status"]["token"].as_str().unwrap_or_default().to_owned())
+        let response = ann.request(Method::POST, &path, JSON, Some(&request)).await?;
+        Ok::<_, client::ClientError>(
+            response["status"]["token"]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned(),
+        )
     };
-    let opens = async |token: String| {
+    let status_with = async |token: String| {
         let config = Config {
             server: api.server.clone(),
             certificate_authority: std::fs::read(api.directory.path().join("data/pki/ca.crt"))
-                .expect("a file"),
+                .expect("the CA certificate"),
             token: Some(token),
             ..Config::default()
         };
-        let answer = Client::new(config).expect("a client").get::<Value>("/apis").await;
-        answer.map_or_else(|error| error.code().unwrap_or_default(), |_| 200)
+        let response = Client::new(config).expect("a client").get::<Value>("/apis").await;
+        response.map_or_else(|error| error.code().unwrap_or_default(), |_| 200)
     };
     let own = token(json!({})).await.expect("a token");
-    assert_eq!(opens(own.clone()).await, 200);
+    assert_eq!(status_with(own.clone()).await, 200);
     let other = token(json!({"audiences": ["vault"]})).await.expect("a token");
-    assert_eq!(opens(other).await, 401);
-    // Changed, or with another algorithm.
+    assert_eq!(status_with(other).await, 401);
+    // Tokens with changed claims or another algorithm.
     let parts: Vec<&str> = own.split('.').collect();
     let payload = URL_SAFE_NO_PAD.decode(parts[1]).expect("base64");
-    let mut claims: Value = serde_json::from_slice(&payload).expect("JSON");
+    let mut claims: Value = serde_json::from_slice(&payload).expect("claims in JSON");
     claims["sub"] = json!("system:serviceaccount:kube-system:generic-garbage-collector");
     claims["kubernetes.io"]["namespace"] = json!("kube-system");
     let forged = URL_SAFE_NO_PAD.encode(claims.to_string());
@@ -202,25 +208,25 @@ async fn a_token_for_others_does_not_open_the_api() {
         format!("{unsigned}.{forged}."),
         format!("{unsigned}.{forged}.{}", parts[2]),
     ] {
-        assert_eq!(opens(token).await, 401);
+        assert_eq!(status_with(token).await, 401);
     }
-    // A token of another namespace's ServiceAccount.
+    // Token of a ServiceAccount in another namespace.
     let path = "/api/v1/namespaces/kube-system/serviceaccounts/default/token";
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     assert_eq!(code(&ann, Method::POST, path, &request).await, 403);
 }
 
-/// `edit` may impersonate the ServiceAccounts of its namespace, and nothing more with them.
+/// The role `edit` may impersonate the ServiceAccounts of its namespace, without other groups, UIDs or extra fields.
 #[tokio::test(flavor = "multi_thread")]
-async fn impersonates_nobody_else() {
+async fn editor_impersonates_only_service_accounts_of_its_namespace() {
     let api = Api::start();
     let ann = bound(&api, "ann", "edit").await;
     let request = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
     let path = format!("{NAMESPACE}/serviceaccounts/default/token");
-    let answer = ann.request(Method::POST, &path, JSON, Some(&request)).await;
-    assert!(answer.is_ok(), "{answer:?}");
+    let response = ann.request(Method::POST, &path, JSON, Some(&request)).await;
+    assert!(response.is_ok(), "{response:?}");
     let account = "system:serviceaccount:default:default";
-    let tries: [&[(&str, &str)]; 7] = [
+    let attempts: [&[(&str, &str)]; 7] = [
         &[("Impersonate-User", "system:admin")],
         &[
             ("Impersonate-User", "system:node:one"),
@@ -235,15 +241,15 @@ async fn impersonates_nobody_else() {
         &[("Impersonate-User", "system:serviceaccount:kube-system:default")],
         &[("Impersonate-User", "system:serviceaccount:default:default:x")],
     ];
-    for headers in tries {
-        let code = impersonating(&api, headers);
-        assert!(code.starts_with("HTTP/1.1 403 "), "{headers:?}: {code}");
+    for headers in attempts {
+        let line = impersonation_status(&api, headers);
+        assert!(line.starts_with("HTTP/1.1 403 "), "{headers:?}: {line}");
     }
-    assert!(impersonating(&api, &[("Impersonate-User", account)]).starts_with("HTTP/1.1 200 "));
+    assert!(impersonation_status(&api, &[("Impersonate-User", account)]).starts_with("HTTP/1.1 200 "));
 }
 
-/// The first line of the answer to a request of the user ann, by the certificate that [`bound`] has made, with these headers.
-fn impersonating(api: &Api, headers: &[(&str, &str)]) -> String {
+/// Sends a request with headers and the certificate of [`bound`] for the user `ann`, and returns the status line.
+fn impersonation_status(api: &Api, headers: &[(&str, &str)]) -> String {
     let issued = apiserver::pki::client(&api.directory.path().join("data/pki"), "attacker-ann", "ann", "");
     let issued = issued.expect("a certificate");
     let config = Config {
@@ -262,7 +268,7 @@ fn impersonating(api: &Api, headers: &[(&str, &str)]) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reaches_nothing_by_subresources() {
+async fn editor_cannot_use_privileged_subresources() {
     let api = Api::start();
     let ann = bound(&api, "ann", "edit").await;
     let pod = json!({"metadata": {"name": "own"}, "spec": {"containers": [{"name": "a", "image": "i"}]}});
@@ -320,13 +326,13 @@ async fn reaches_nothing_by_subresources() {
             &json!({"metadata": {"labels": {"a": "b"}}}),
         ),
     ] {
-        let answer = code(&ann, method, &path, object).await;
-        assert!([403, 404, 405].contains(&answer), "{path}: {answer}");
+        let status = code(&ann, method, &path, object).await;
+        assert!([403, 404, 405].contains(&status), "{path}: {status}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_no_other_namespace_by_forged_list_tokens_and_paths() {
+async fn forged_continue_tokens_and_paths_reveal_no_other_namespace() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let secret = json!({"metadata": {"name": "loot"}, "stringData": {"k": "gold"}});
@@ -375,9 +381,9 @@ async fn reads_no_other_namespace_by_forged_list_tokens_and_paths() {
         "//api/v1/namespaces/zzz/secrets/loot",
         "/api/v1/namespaces/zzz/secrets/loot/",
     ] {
-        let answer = ann.get::<Value>(path).await;
+        let response = ann.get::<Value>(path).await;
         assert!(
-            !answer.is_ok_and(|object| object.to_string().contains("loot")),
+            !response.is_ok_and(|object| object.to_string().contains("loot")),
             "{path}"
         );
     }

@@ -1,4 +1,4 @@
-//! Addresses that let in more clients than the Service says, or that belong to others.
+//! Load-balancer and external IPs that bypass client restrictions or belong to others.
 
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
@@ -13,11 +13,11 @@ use testbed::{Cluster, RUN_DIRECTORY, Topology, in_namespace};
 use crate::access;
 use crate::support::{Api, Component, portolan, program, wait_for};
 
-/// How long one try to connect may take.
+/// Timeout of one connection attempt.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 const SERVICES: &str = "/api/v1/namespaces/default/services";
 
-/// A runtime for the requests of a test.
+/// Returns a runtime for the requests of a test.
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -25,7 +25,7 @@ fn runtime() -> tokio::runtime::Runtime {
         .expect("a runtime")
 }
 
-/// Creates an object as this client.
+/// Creates an object.
 fn create(client: &Client, path: &str, object: Value) -> Result<Value, ClientError> {
     runtime().block_on(client.request(Method::POST, path, JSON, Some(&object)))
 }
@@ -34,10 +34,10 @@ fn get(client: &Client, path: &str) -> Value {
     runtime().block_on(client.get(path)).expect("an object")
 }
 
-/// The condition with which the balancer answers, once it has.
+/// Waits for the condition that the assigner sets, and returns it.
 fn assignment(client: &Client, service: &str) -> Value {
     let path = format!("{SERVICES}/{service}");
-    let answer = || {
+    let find_condition = || {
         let service = get(client, &path);
         let conditions = service["status"]["conditions"]
             .as_array()
@@ -47,12 +47,12 @@ fn assignment(client: &Client, service: &str) -> Value {
             .into_iter()
             .find(|condition| condition["type"] == "portolan.dev/AddressAssigned")
     };
-    wait_for("the balancer's answer", || answer().is_some());
-    answer().expect("a condition")
+    wait_for("the condition of the assigner", || find_condition().is_some());
+    find_condition().expect("a condition")
 }
 
 #[test]
-fn restrictions_of_clients_that_are_not_in_force_withhold_the_address() {
+fn unsupported_client_restrictions_withhold_the_address() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let kubeconfig = format!("--kubeconfig={}", api.kubeconfig().display());
@@ -67,7 +67,7 @@ fn restrictions_of_clients_that_are_not_in_force_withhold_the_address() {
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool", "metadata": {"name": "p"},
         "spec": {"addresses": ["192.0.2.0/28"]},
     });
-    create(&administrator, "/apis/portolan.dev/v1alpha1/addresspools", pool).expect("a pool");
+    create(&administrator, "/apis/portolan.dev/v1alpha1/addresspools", pool).expect("an AddressPool");
     let service = |name: &str, annotations: Value| {
         json!({
             "apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "annotations": annotations},
@@ -83,7 +83,7 @@ fn restrictions_of_clients_that_are_not_in_force_withhold_the_address() {
             "192.0.2.0/24",
         ),
         (
-            "slip",
+            "typo",
             "service.beta.kubernetes.io/azure-allowed-ip-ranges",
             "192.0.2.0/240",
         ),
@@ -110,8 +110,10 @@ fn restrictions_of_clients_that_are_not_in_force_withhold_the_address() {
         )
         .expect("a Service");
         let condition = assignment(&administrator, name);
-        assert_eq!(condition["status"], "False", "{name}: everybody may connect");
-        let message = condition["message"].as_str().expect("a message");
+        assert_eq!(condition["status"], "False", "{name}: all clients may connect");
+        let message = condition["message"]
+            .as_str()
+            .expect("the message of the condition");
         assert!(message.contains(annotation), "{message}");
         let service = get(&administrator, &format!("{SERVICES}/{name}"));
         assert_eq!(service["status"]["loadBalancer"], json!({}), "{name}");
@@ -119,7 +121,7 @@ fn restrictions_of_clients_that_are_not_in_force_withhold_the_address() {
 }
 
 #[test]
-fn up_refuses_a_service_that_takes_an_external_address() {
+fn up_rejects_services_with_external_ips() {
     in_namespace(|| {
         let cluster = Cluster::start(Topology::with_nodes(1).expect("a topology")).expect("a cluster");
         let address = SocketAddr::from((cluster.topology.nodes[0].member.address.ipv4, 6443));
@@ -133,13 +135,16 @@ fn up_refuses_a_service_that_takes_an_external_address() {
             .arg("--log-level=error")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        let _up: Component = cluster.spawn("node-1", &mut command).expect("it starts").into();
+        let _up: Component = cluster
+            .spawn("node-1", &mut command)
+            .expect("the binary under test")
+            .into();
         let plane = cluster.control_plane().expect("a control plane");
         let connects = || TcpStream::connect_timeout(&address, CONNECT_TIMEOUT).is_ok();
         wait_for("the API server", || {
             kubeconfig.exists() && plane.enter(connects).expect("a namespace")
         });
-        let take = |external_ip: &str| {
+        let create_with = |external_ip: &str| {
             let service = json!({
                 "apiVersion": "v1", "kind": "Service", "metadata": {"name": "resolver"},
                 "spec": {"ports": [{"port": 53, "protocol": "UDP"}], "externalIPs": [external_ip]},
@@ -148,9 +153,9 @@ fn up_refuses_a_service_that_takes_an_external_address() {
             let client = client.expect("a kubeconfig").expect("a client");
             create(&client, SERVICES, service)
         };
-        let taken = plane.enter(|| take("8.8.8.8")).expect("a namespace");
-        let refused = taken.expect_err("the traffic of all nodes to 8.8.8.8 is the Service's");
-        assert_eq!(refused.code(), Some(403));
-        assert!(refused.to_string().contains("external IPs"), "{refused}");
+        let result = plane.enter(|| create_with("8.8.8.8")).expect("a namespace");
+        let error = result.expect_err("a Service that receives the traffic of all nodes to 8.8.8.8");
+        assert_eq!(error.code(), Some(403));
+        assert!(error.to_string().contains("external IPs"), "{error}");
     });
 }

@@ -1,4 +1,4 @@
-//! Pods that break out of their namespace's Pod Security Standard: each refusal is upstream's message.
+//! Pods that violate the Pod Security Standard of their namespace. The expected messages are those of upstream.
 
 use bytes::Bytes;
 use client::{APPLY_PATCH, Client, JSON, MERGE_PATCH, STRATEGIC_PATCH};
@@ -12,7 +12,7 @@ const NAMESPACE: &str = "team";
 const PODS: &str = "/api/v1/namespaces/team/pods";
 const DEPLOYMENTS: &str = "/apis/apps/v1/namespaces/team/deployments";
 
-/// A cluster with the namespace `team` under these labels, and the client of its editor.
+/// API server with the labelled namespace `team`, and a client of its editor.
 struct Cluster {
     api: Api,
     administrator: Client,
@@ -52,20 +52,21 @@ impl Cluster {
         Self::start(json!({"pod-security.kubernetes.io/enforce": level})).await
     }
 
-    /// Expects that a request of the editor is refused, in these words.
-    async fn refuses(&self, method: Method, path: &str, content: &str, body: &Value, words: &str) {
-        let answer = self.editor.request(method, path, content, Some(body)).await;
-        let error = answer.expect_err("a refusal").to_string();
-        assert!(error.contains(words), "{error}");
+    /// Expects that a request of the editor is rejected with a message.
+    async fn expect_rejection(&self, method: Method, path: &str, content: &str, body: &Value, message: &str) {
+        let result = self.editor.request(method, path, content, Some(body)).await;
+        let error = result.expect_err("a refusal").to_string();
+        assert!(error.contains(message), "{error}");
     }
 }
 
+/// Sends a request that must succeed.
 async fn must(client: &Client, method: Method, path: &str, content: &str, body: &Value) -> Value {
-    let answer = client.request(method, path, content, Some(body)).await;
-    answer.unwrap_or_else(|error| panic!("{error}"))
+    let response = client.request(method, path, content, Some(body)).await;
+    response.unwrap_or_else(|error| panic!("{error}"))
 }
 
-/// A Pod that complies with `restricted`.
+/// Returns a Pod that complies with `restricted`.
 fn compliant(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": compliant_spec()})
 }
@@ -78,7 +79,7 @@ fn compliant_spec() -> Value {
     })
 }
 
-/// A Pod that takes the node over, one way each, and what baseline says of it.
+/// Returns Pods that could take over the node, with the message of the level `baseline`.
 fn escapes() -> Vec<(Value, &'static str)> {
     let with = |fields: Value| {
         let mut pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "escape"},
@@ -121,41 +122,45 @@ fn escapes() -> Vec<(Value, &'static str)> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_pods_that_take_the_node_over() {
+async fn baseline_rejects_privileged_pods() {
     let cluster = Cluster::enforcing("baseline").await;
-    for (pod, words) in escapes() {
-        cluster.refuses(Method::POST, PODS, JSON, &pod, words).await;
+    for (pod, message) in escapes() {
+        cluster
+            .expect_rejection(Method::POST, PODS, JSON, &pod, message)
+            .await;
         let path = format!("{PODS}/escape?fieldManager=e&force=true");
         cluster
-            .refuses(Method::PATCH, &path, APPLY_PATCH, &pod, words)
+            .expect_rejection(Method::PATCH, &path, APPLY_PATCH, &pod, message)
             .await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_root_under_restricted() {
+async fn restricted_rejects_root() {
     let cluster = Cluster::enforcing("restricted").await;
-    must(&cluster.editor, Method::POST, PODS, JSON, &compliant("fine")).await;
+    must(&cluster.editor, Method::POST, PODS, JSON, &compliant("compliant")).await;
     let plain = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"},
         "spec": {"containers": [{"name": "a", "image": "i"}]}});
-    let words = "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false \
+    let message = "pods \"p\" is forbidden: violates PodSecurity \"restricted:latest\": allowPrivilegeEscalation != false \
                  (container \"a\" must set securityContext.allowPrivilegeEscalation=false), unrestricted capabilities \
                  (container \"a\" must set securityContext.capabilities.drop=[\"ALL\"]), runAsNonRoot != true (pod or \
                  container \"a\" must set securityContext.runAsNonRoot=true), seccompProfile (pod or container \"a\" must \
                  set securityContext.seccompProfile.type to \"RuntimeDefault\" or \"Localhost\")";
-    cluster.refuses(Method::POST, PODS, JSON, &plain, words).await;
+    cluster
+        .expect_rejection(Method::POST, PODS, JSON, &plain, message)
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_changes_that_loosen_a_pod() {
+async fn security_context_of_a_pod_cannot_be_loosened() {
     let cluster = Cluster::enforcing("restricted").await;
     let mut pod = must(&cluster.editor, Method::POST, PODS, JSON, &compliant("p")).await;
     let path = format!("{PODS}/p");
-    let frozen = "pod updates may not change fields other than";
+    let immutable = "pod updates may not change fields other than";
     let patch = json!({"spec": {"containers": [{"name": "a", "securityContext": {"privileged": true}}]}});
     for content in [STRATEGIC_PATCH, MERGE_PATCH] {
         cluster
-            .refuses(Method::PATCH, &path, content, &patch, "spec")
+            .expect_rejection(Method::PATCH, &path, content, &patch, "spec")
             .await;
     }
     let status = format!("{path}/status");
@@ -168,10 +173,12 @@ async fn refuses_changes_that_loosen_a_pod() {
     )
     .await;
     pod["spec"]["hostNetwork"] = json!(true);
-    cluster.refuses(Method::PUT, &path, JSON, &pod, frozen).await;
+    cluster
+        .expect_rejection(Method::PUT, &path, JSON, &pod, immutable)
+        .await;
     let debug = json!({"spec": {"ephemeralContainers": [{"name": "d", "image": "i"}]}});
     cluster
-        .refuses(Method::PATCH, &path, STRATEGIC_PATCH, &debug, frozen)
+        .expect_rejection(Method::PATCH, &path, STRATEGIC_PATCH, &debug, immutable)
         .await;
     let stored: Value = cluster.editor.get(&path).await.expect("the Pod");
     assert!(stored["spec"].get("hostNetwork").is_none(), "{stored}");
@@ -180,19 +187,19 @@ async fn refuses_changes_that_loosen_a_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_an_image_change_of_a_pod_that_violates_a_later_policy() {
+async fn image_update_of_a_pod_that_violates_a_later_policy_is_rejected() {
     let cluster = Cluster::start(json!({})).await;
     let (pod, _) = escapes().remove(0);
     must(&cluster.editor, Method::POST, PODS, JSON, &pod).await;
     let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "baseline"}}});
     let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
     let body = Bytes::from(label.to_string());
-    let answer = cluster
+    let response = cluster
         .administrator
         .open(Method::PATCH, &namespace, MERGE_PATCH, body)
         .await
-        .expect("a label");
-    let warnings: Vec<&str> = answer
+        .expect("a label of the namespace");
+    let warnings: Vec<&str> = response
         .headers()
         .get_all("warning")
         .iter()
@@ -207,16 +214,16 @@ async fn refuses_an_image_change_of_a_pod_that_violates_a_later_policy() {
     );
     let path = format!("{PODS}/escape");
     let image = json!({"spec": {"containers": [{"name": "a", "image": "other"}]}});
-    let words = "violates PodSecurity \"baseline:latest\": privileged";
+    let message = "violates PodSecurity \"baseline:latest\": privileged";
     cluster
-        .refuses(Method::PATCH, &path, STRATEGIC_PATCH, &image, words)
+        .expect_rejection(Method::PATCH, &path, STRATEGIC_PATCH, &image, message)
         .await;
     let labels = json!({"metadata": {"labels": {"a": "b"}}});
     must(&cluster.editor, Method::PATCH, &path, MERGE_PATCH, &labels).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_pods_of_a_deployment_that_take_the_node_over() {
+async fn baseline_rejects_privileged_pods_of_deployments() {
     let cluster = Cluster::start(json!({
         "pod-security.kubernetes.io/enforce": "baseline",
         "pod-security.kubernetes.io/warn": "baseline",
@@ -230,12 +237,12 @@ async fn refuses_pods_of_a_deployment_that_take_the_node_over() {
         "template": {"metadata": {"labels": {"app": "d"}}, "spec": pod["spec"]},
     }});
     let body = Bytes::from(deployment.to_string());
-    let answer = cluster
+    let response = cluster
         .editor
         .open(Method::POST, DEPLOYMENTS, JSON, body)
         .await
         .expect("a Deployment");
-    let warning = answer
+    let warning = response
         .headers()
         .get("warning")
         .and_then(|value| value.to_str().ok());
@@ -254,7 +261,7 @@ async fn refuses_pods_of_a_deployment_that_take_the_node_over() {
         let events = events["items"].as_array().cloned().unwrap_or_default();
         events.into_iter().find(|event| event["reason"] == "FailedCreate")
     };
-    wait_for("the refusal of a Pod", || failures().is_some());
+    wait_for("an Event about the rejected Pod", || failures().is_some());
     let message = failures().expect("an Event")["message"].to_string();
     assert!(message.contains("violates PodSecurity"), "{message}");
     let pods: Value = cluster.editor.get(PODS).await.expect("a list");
@@ -262,15 +269,15 @@ async fn refuses_pods_of_a_deployment_that_take_the_node_over() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_labels_that_nobody_can_read() {
+async fn invalid_pod_security_labels_are_rejected() {
     let cluster = Cluster::enforcing("baseline").await;
     let namespace = format!("/api/v1/namespaces/{NAMESPACE}");
     let label = json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "strict"}}});
-    let answer = cluster
+    let response = cluster
         .administrator
         .request(Method::PATCH, &namespace, MERGE_PATCH, Some(&label))
         .await;
-    let error = answer.expect_err("a refusal").to_string();
+    let error = response.expect_err("a refusal").to_string();
     assert!(
         error.contains(
             "Namespace \"team\" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: \

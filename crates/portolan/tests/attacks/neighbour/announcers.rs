@@ -1,4 +1,4 @@
-//! A host on the path between announcers, which records their datagrams and sends them again.
+//! Replay of datagrams by a host on the path between announcers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddrV4};
@@ -17,49 +17,52 @@ use crate::lab::Lab;
 const SERVER: &str = "node-1";
 const OTHER: &str = "node-2";
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-/// Where announcers listen.
+/// UDP port of the announcers.
 const PORT: u16 = 7_947;
-/// Addresses: enough that each of two nodes has some.
+/// Last bytes of the load-balancer IPs; enough that each of two nodes owns some.
 const ADDRESSES: std::ops::Range<u8> = 200..208;
-/// Rounds of questions with the same answers after which addresses have settled.
-const SETTLED_ROUNDS: u32 = 60;
-const PACKET_BYTES: usize = 2_048;
-/// Some times what an announcer waits before it takes another one for dead.
+/// Rounds of ARP requests with the same owners after which the assignment is stable.
+const STABLE_ROUNDS: u32 = 60;
+/// Buffer size for a packet.
+const PACKET_BYTES_MAX: usize = 2_048;
+/// Duration of the replay: a multiple of the failure detection time.
 const REPLAY: Duration = Duration::from_secs(12);
 
-/// Who answers for each address.
+/// Hardware address of the responder for each address.
 type Owners = BTreeMap<Ipv4Addr, Hardware>;
 
-/// Asks for all addresses until each has been answered for, or a while has passed.
-fn owners(asker: &Asker, lasts: Duration) -> Owners {
+/// Sends ARP requests for all addresses until each has a reply or the time has passed.
+fn owners(asker: &Asker, duration: Duration) -> Owners {
     let mut owners = Owners::new();
-    let end = Instant::now() + lasts;
+    let end = Instant::now() + duration;
     while Instant::now() < end && owners.len() < ADDRESSES.len() {
         for last in ADDRESSES {
-            asker.ask(Ipv4Addr::new(172, 30, 0, last)).expect("sent");
+            asker
+                .ask(Ipv4Addr::new(172, 30, 0, last))
+                .expect("an ARP request");
         }
         std::thread::sleep(Duration::from_millis(50));
-        owners.extend(asker.hear_all().expect("frames"));
+        owners.extend(asker.hear_all().expect("ARP replies"));
     }
     owners.retain(|address, _| ADDRESSES.contains(&address.octets()[3]));
     owners
 }
 
-/// A raw socket in the namespace of a machine: it receives the IPv4 packets of UDP that arrive there, or sends whole packets.
-fn raw_socket(machine: &Member, protocol: rustix::net::Protocol) -> OwnedFd {
+/// Opens a raw socket on a host, to receive the IPv4 packets of UDP or to send complete packets.
+fn raw_socket(host: &Member, protocol: rustix::net::Protocol) -> OwnedFd {
     let open = || {
         let socket = rustix::net::socket(AddressFamily::INET, SocketType::RAW, Some(protocol))?;
         set_socket_timeout(&socket, Timeout::Recv, Some(Duration::from_millis(20)))?;
         Ok::<_, rustix::io::Errno>(socket)
     };
-    machine.enter(open).expect("a namespace").expect("a raw socket")
+    host.enter(open).expect("a namespace").expect("a raw socket")
 }
 
-/// The packets for announcers that arrive meanwhile.
-fn record(sockets: &[OwnedFd], lasts: Duration) -> Vec<Vec<u8>> {
+/// Records the packets for announcers for a while.
+fn record(sockets: &[OwnedFd], duration: Duration) -> Vec<Vec<u8>> {
     let mut recorded = Vec::new();
-    let mut packet = [0; PACKET_BYTES];
-    let end = Instant::now() + lasts;
+    let mut packet = [0; PACKET_BYTES_MAX];
+    let end = Instant::now() + duration;
     while Instant::now() < end {
         for socket in sockets {
             let Ok((octets, _)) = recv(socket, &mut packet[..], RecvFlags::empty()) else {
@@ -67,7 +70,7 @@ fn record(sockets: &[OwnedFd], lasts: Duration) -> Vec<Vec<u8>> {
             };
             if octets > 28 && packet[22..24] == PORT.to_be_bytes() {
                 let mut packet = packet[..octets].to_vec();
-                // The sender's kernel leaves the checksum to hardware that is not there; UDP over IPv4 needs none.
+                // The checksum is incomplete because of offloading to a virtual link. UDP over IPv4 may omit it.
                 packet[26..28].fill(0);
                 recorded.push(packet);
             }
@@ -76,7 +79,7 @@ fn record(sockets: &[OwnedFd], lasts: Duration) -> Vec<Vec<u8>> {
     recorded
 }
 
-/// A message of an earlier process must not silence the present one: its addresses stay.
+/// Messages of an earlier process must not affect the current one.
 #[test]
 fn replayed_votes_move_no_address() {
     testbed::in_namespace(|| {
@@ -88,49 +91,50 @@ fn replayed_votes_move_no_address() {
             .split_whitespace()
             .skip_while(|word| *word != "--server")
             .nth(1);
-        let server = server.expect("the address of the server").to_owned();
+        let server = server.expect("a server in the join command").to_owned();
         let token = lab.token(SERVER, &[]);
         let words = ["--server", &server, "--token", &token];
         lab.join(OTHER, &words);
-        lab.await_node(SERVER, OTHER, "True");
+        lab.wait_for_node(SERVER, OTHER, "True");
         for last in ADDRESSES {
             let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("s{last}")},
                 "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
-            lab.ask(SERVER, Method::POST, SERVICES, Some(&service));
+            lab.request(SERVER, Method::POST, SERVICES, Some(&service));
         }
         let asker = Asker::new(lab.cluster().outside().expect("the outside")).expect("a socket");
-        // An address moves when a node joins; it has settled when the owners are two and stay.
-        let settled = |lab: &Lab| {
+        // Addresses move when a node joins. The assignment is stable when both nodes own addresses and no address moves.
+        let wait_for_stable_owners = |lab: &Lab| {
             let (mut last, mut rounds) = (Owners::new(), 0);
-            lab.until("two lasting owners of all addresses", |_| {
+            lab.until("two stable owners of all addresses", |_| {
                 let found = owners(&asker, Duration::from_secs(2));
                 let nodes: BTreeSet<Hardware> = found.values().copied().collect();
                 let is_same = found == last && found.len() == ADDRESSES.len() && nodes.len() == 2;
                 rounds = if is_same { rounds + 1 } else { 0 };
                 last = found;
-                (rounds == SETTLED_ROUNDS).then(|| last.clone())
+                (rounds == STABLE_ROUNDS).then(|| last.clone())
             })
         };
-        settled(&lab);
-        let member = |name| lab.cluster().member(name).expect("a machine");
+        wait_for_stable_owners(&lab);
+        let member = |name| lab.cluster().member(name).expect("a node");
         let sockets = [SERVER, OTHER].map(|name| raw_socket(member(name), ipproto::UDP));
         let recorded = record(&sockets, Duration::from_secs(4));
-        assert!(!recorded.is_empty(), "the announcers talk");
-        // New processes on both machines.
+        assert!(!recorded.is_empty(), "the announcers sent no datagrams");
+        // Both nodes start new processes.
         lab.kill(OTHER);
         lab.kill(SERVER);
         lab.up(SERVER, &[pool]);
         lab.join(OTHER, &words);
-        let before = settled(&lab);
+        let before = wait_for_stable_owners(&lab);
         let attacker = raw_socket(lab.cluster().outside().expect("the outside"), ipproto::RAW);
         let end = Instant::now() + REPLAY;
         while Instant::now() < end {
             for packet in recorded.iter().take(200) {
                 let to = Ipv4Addr::new(packet[16], packet[17], packet[18], packet[19]);
-                sendto(&attacker, packet, SendFlags::empty(), &SocketAddrV4::new(to, 0)).expect("sent");
+                sendto(&attacker, packet, SendFlags::empty(), &SocketAddrV4::new(to, 0))
+                    .expect("a replayed packet");
             }
             let now = owners(&asker, Duration::from_secs(1));
-            assert_eq!(now, before, "addresses have moved or are not answered for");
+            assert_eq!(now, before, "an address has moved or has no responder");
         }
     });
 }

@@ -1,5 +1,5 @@
-//! Floods of HTTP/2 frames: heads without an end, streams that are reset at once, settings and pings. The server closes such
-//! connections or bears them, answers others meanwhile, and needs no more memory.
+//! Floods of HTTP/2 frames: CONTINUATION, rapid reset, SETTINGS and PING. The server closes such connections or handles the
+//! frames with bounded memory, and responds to other clients.
 
 use std::io::Write;
 
@@ -16,11 +16,13 @@ const SETTINGS: u8 = 4;
 const PING: u8 = 6;
 const CONTINUATION: u8 = 9;
 const END_HEADERS: u8 = 4;
-/// Memory that one client without credentials may cost, above what the server had.
+/// Limit for the additional memory of the server during a flood.
 const GROWTH_KIB_MAX: u64 = 64 << 10;
 
 fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(content.len()).expect("a short frame").to_be_bytes();
+    let length = u32::try_from(content.len())
+        .expect("the length of a frame")
+        .to_be_bytes();
     let mut frame = length[1..].to_vec();
     frame.extend([kind, flags]);
     frame.extend(stream.to_be_bytes());
@@ -28,17 +30,17 @@ fn frame(kind: u8, flags: u8, stream: u32, content: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// The head of `GET https:/livez` in HPACK; the authority is "".
+/// Returns the header block of a GET request for `/livez` in HPACK.
 fn head() -> Vec<u8> {
-    // Indexed: method GET (2), scheme https (7); path (4) and authority (1) as literals.
+    // Method GET (2) and scheme https (7) are indexed; path (4) and authority (1) are literals.
     [&[0x82, 0x87, 0x04, 6][..], b"/livez", &[0x01, 1, b'a']].concat()
 }
 
-/// Sends pieces until all are sent or the server has closed the connection.
-fn flood(connection: &mut Connection, pieces: impl Iterator<Item = Vec<u8>>) {
-    for piece in pieces {
+/// Sends frames until all are sent or the server has closed the connection.
+fn flood(connection: &mut Connection, frames: impl Iterator<Item = Vec<u8>>) {
+    for frame in frames {
         if connection
-            .write_all(&piece)
+            .write_all(&frame)
             .and_then(|()| connection.flush())
             .is_err()
         {
@@ -47,8 +49,9 @@ fn flood(connection: &mut Connection, pieces: impl Iterator<Item = Vec<u8>>) {
     }
 }
 
-/// Plays a flood on a few connections, while the administrator asks.
-async fn bears(pieces: impl Fn() -> Box<dyn Iterator<Item = Vec<u8>>> + Sync, closes: bool) {
+/// Runs a flood on four connections. Expects a response to the administrator and bounded memory; with `closes` also that the
+/// server closes the connections.
+async fn expect_survival(frames: impl Fn() -> Box<dyn Iterator<Item = Vec<u8>>> + Sync, closes: bool) {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let before = api.resident_kib();
@@ -62,53 +65,53 @@ async fn bears(pieces: impl Fn() -> Box<dyn Iterator<Item = Vec<u8>>> + Sync, cl
                     connection
                         .sock
                         .set_write_timeout(Some(std::time::Duration::from_secs(5)))
-                        .expect("a time limit");
-                    flood(&mut connection, pieces());
+                        .expect("a write timeout");
+                    flood(&mut connection, frames());
                     connection
                 })
             })
             .collect();
         for flood in floods {
-            let mut connection = flood.join().expect("no panic");
+            let mut connection = flood.join().expect("the thread of a flood");
             if closes {
-                assert!(is_closed(&mut connection), "the flood goes on");
+                assert!(is_closed(&mut connection), "the server keeps the connection open");
             }
         }
     });
     let nodes = administrator.get::<Value>("/api/v1/nodes").await;
-    nodes.expect("an answer to the administrator");
+    nodes.expect("a response to the administrator");
     let growth = api.peak_kib().saturating_sub(before);
-    assert!(growth < GROWTH_KIB_MAX, "the flood cost {growth} KiB");
+    assert!(growth < GROWTH_KIB_MAX, "additional memory: {growth} KiB");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn heads_without_an_end_cost_no_memory() {
-    let pieces = || {
+async fn endless_header_blocks_use_bounded_memory() {
+    let frames = || {
         let begin = frame(HEADERS, 0, 1, &head());
-        // Literal header fields that are not to be indexed, each with a long value.
+        // Literal header fields without indexing, each with a long value.
         let field = [&[0, 1, b'x', 0x7f, 0x81, 0x7c][..], &[b'y'; 16_000]].concat();
         let more = frame(CONTINUATION, 0, 1, &field[..16_000]);
         let all = std::iter::once(begin).chain(std::iter::repeat_n(more, 5_000));
         Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
     };
-    bears(pieces, true).await;
+    expect_survival(frames, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn empty_continuations_end_the_connection() {
-    let pieces = || {
+async fn empty_continuation_frames_close_the_connection() {
+    let frames = || {
         let begin = frame(HEADERS, 0, 1, &head());
         let more = frame(CONTINUATION, 0, 1, &[]).repeat(1_000);
         let all = std::iter::once(begin).chain(std::iter::repeat_n(more, 1_000));
         Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
     };
-    bears(pieces, true).await;
+    expect_survival(frames, true).await;
 }
 
-/// CVE-2023-44487.
+/// Rapid reset (CVE-2023-44487).
 #[tokio::test(flavor = "multi_thread")]
-async fn streams_that_are_reset_at_once_end_the_connection() {
-    let pieces = || {
+async fn rapid_resets_close_the_connection() {
+    let frames = || {
         let pairs = (0..100_u32).map(|batch| {
             let streams = (0..500).map(move |at| 1 + 2 * (batch * 500 + at));
             let frames = streams.map(|stream| {
@@ -119,16 +122,16 @@ async fn streams_that_are_reset_at_once_end_the_connection() {
         });
         Box::new(pairs) as Box<dyn Iterator<Item = Vec<u8>>>
     };
-    bears(pieces, true).await;
+    expect_survival(frames, true).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn settings_and_pings_whose_answers_nobody_reads_cost_no_memory() {
-    let pieces = || {
+async fn unread_settings_and_ping_responses_use_bounded_memory() {
+    let frames = || {
         let settings = frame(SETTINGS, 0, 0, &[]).repeat(500);
         let pings = frame(PING, 0, 0, &[0; 8]).repeat(500);
         let all = std::iter::repeat_n([settings, pings].concat(), 1_000);
         Box::new(all) as Box<dyn Iterator<Item = Vec<u8>>>
     };
-    bears(pieces, false).await;
+    expect_survival(frames, false).await;
 }

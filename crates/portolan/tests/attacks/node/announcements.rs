@@ -1,4 +1,4 @@
-//! Announcements: a node's announcer, and who may write the status of Services, take addresses and votes of others.
+//! Attempts of an announcer, and of a user who may write the status of Services, to take addresses and votes of others.
 
 use api::announcers::{ANNOTATION, Member, NAME, NodeName, Process, PublicKey, Record};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
@@ -11,6 +11,7 @@ use crate::support::Api;
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 const CONDITION: &str = "portolan.dev/AddressAssigned";
 
+/// Returns the member entry of a node.
 fn member(number: u8) -> Member {
     Member {
         address: ([192, 0, 2, number], 7947).into(),
@@ -21,7 +22,7 @@ fn member(number: u8) -> Member {
     }
 }
 
-/// A cluster with two Nodes that are members of the announcers; and the announcer of the first one.
+/// Registers two nodes as announcers. Returns the clients of the administrator and of the first announcer.
 async fn two_members(api: &Api) -> (Client, Client) {
     let administrator = access::administrator(api);
     for name in ["one", "two"] {
@@ -50,11 +51,13 @@ async fn bind(administrator: &Client, user: &str, role: &str) {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
     });
     let path = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings";
-    create(administrator, path, &binding).await.expect("a binding");
+    create(administrator, path, &binding)
+        .await
+        .expect("a role binding");
 }
 
 fn lease(record: &Record) -> Value {
-    let annotation = record.to_json().expect("JSON");
+    let annotation = record.to_json().expect("a record in JSON");
     json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": "kube-system", "name": NAME, "annotations": {ANNOTATION: annotation}},
@@ -70,73 +73,82 @@ async fn patch(client: &Client, path: &str, body: &Value) -> Result<Value, Clien
     client.request(Method::PATCH, path, MERGE_PATCH, Some(body)).await
 }
 
-/// The record as it is in the API.
+/// Returns the stored record.
 async fn stored(client: &Client) -> Record {
-    let lease: Value = client.get(&format!("{LEASES}/{NAME}")).await.expect("the Lease");
+    let lease: Value = client
+        .get(&format!("{LEASES}/{NAME}"))
+        .await
+        .expect("the Lease of the announcers");
     let text = lease["metadata"]["annotations"][ANNOTATION].as_str();
-    Record::from_json(text.expect("a record")).expect("a record")
+    Record::from_json(text.expect("an annotation with the record")).expect("a valid record")
 }
 
-/// Writes the Lease with such metadata in the place of its own.
+/// Updates metadata of the Lease as the announcer.
 async fn write(announcer: &Client, metadata: &Value) -> Result<Value, ClientError> {
     let path = format!("{LEASES}/{NAME}");
     let mut lease: Value = announcer.get(&path).await?;
-    for (field, value) in metadata.as_object().expect("fields") {
+    for (field, value) in metadata.as_object().expect("an object") {
         lease["metadata"][field] = value.clone();
     }
     announcer.request(Method::PUT, &path, JSON, Some(&lease)).await
 }
 
+/// Writes the record as the announcer.
 async fn write_record(announcer: &Client, record: &Record) -> Result<Value, ClientError> {
-    let annotations = json!({ANNOTATION: record.to_json().expect("JSON")});
+    let annotations = json!({ANNOTATION: record.to_json().expect("a record in JSON")});
     write(announcer, &json!({ "annotations": annotations })).await
 }
 
-/// The refusal of a record that the announcer writes.
+/// Writes a record as the announcer and returns the error message.
 async fn refusal(announcer: &Client, record: &Record) -> String {
-    let answer = write_record(announcer, record).await;
-    answer.expect_err("a refusal").to_string()
+    let result = write_record(announcer, record).await;
+    result.expect_err("a refusal").to_string()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_an_announcer_the_entries_of_other_members() {
+async fn announcer_cannot_change_entries_of_other_members() {
     let api = Api::start();
     let (_administrator, announcer) = two_members(&api).await;
     let record = stored(&announcer).await;
     let two = NodeName::from("two");
 
-    let stolen = record.with(&two, member(9)).expect("a record");
-    let why = refusal(&announcer, &stolen).await;
-    assert!(why.contains("cannot change the entry of node \"two\""), "{why}");
+    let changed = record.with(&two, member(9)).expect("a record");
+    let error = refusal(&announcer, &changed).await;
+    assert!(
+        error.contains("cannot change the entry of node \"two\""),
+        "{error}"
+    );
 
     let removed = record.without(|name| *name == two).expect("a record");
-    let why = refusal(&announcer, &removed).await;
+    let error = refusal(&announcer, &removed).await;
     assert!(
-        why.contains("cannot remove node \"two\": its Node exists"),
-        "{why}"
+        error.contains("cannot remove node \"two\": its Node exists"),
+        "{error}"
     );
 
     let voted = record.with_tie_breaker(Some("two/0000000000000002"));
-    let why = refusal(&announcer, &voted).await;
-    assert!(why.contains("tie-breaker of another node"), "{why}");
+    let error = refusal(&announcer, &voted).await;
+    assert!(error.contains("tie-breaker of another node"), "{error}");
 
     let own = record.with(&"one".into(), member(8)).expect("a record");
-    write_record(&announcer, &own).await.expect("its own entry");
+    write_record(&announcer, &own)
+        .await
+        .expect("an update of its own entry");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_an_announcer_what_makes_the_record_unreadable_or_has_it_deleted() {
+async fn announcer_cannot_corrupt_or_delete_the_record() {
     let api = Api::start();
     let (_administrator, announcer) = two_members(&api).await;
     for metadata in [
         json!({"annotations": {ANNOTATION: "junk"}}),
         json!({"annotations": {}}),
         json!({"finalizers": ["attack.example/never"]}),
-        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "nobody", "uid": "nobody"}]}),
+        json!({"ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": "ghost", "uid": "ghost"}]}),
     ] {
-        let answer = write(&announcer, &metadata).await;
-        let why = answer.expect_err("a refusal").to_string();
-        assert!(why.contains("the announcer of node \"one\""), "{why}");
+        let result = write(&announcer, &metadata).await;
+        let error = result.expect_err("a refusal").to_string();
+        assert!(error.contains("the announcer of node \"one\""), "{error}");
     }
     let mut record = stored(&announcer).await;
     record.epoch = u64::MAX;
@@ -145,19 +157,19 @@ async fn refuses_an_announcer_what_makes_the_record_unreadable_or_has_it_deleted
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": "kube-system", "name": "portolan-balancer"}, "spec": {},
     });
-    let why = create(&announcer, LEASES, &other)
+    let error = create(&announcer, LEASES, &other)
         .await
         .expect_err("a refusal")
         .to_string();
     assert!(
-        why.contains("can only write lease kube-system/portolan-announcer"),
-        "{why}"
+        error.contains("can only write lease kube-system/portolan-announcer"),
+        "{error}"
     );
 }
 
-/// The edges of all nodes once could write the status of Services, and announcers announced what stood there.
+/// The right to write the status of Services does not include the assigned addresses, which announcers announce.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_to_record_addresses_for_who_may_only_write_statuses_of_services() {
+async fn service_status_writer_cannot_assign_addresses() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let user = "mallory";
@@ -186,31 +198,31 @@ async fn refuses_to_record_addresses_for_who_may_only_write_statuses_of_services
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a"},
         "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}, "status": recorded("192.0.2.1"),
     });
-    // A new Service has no status, whatever is sent.
+    // The server drops the status of a new Service.
     let created = create(&mallory, services, &service).await.expect("a Service");
     assert_eq!(created["status"]["conditions"], Value::Null);
     let status = format!("{services}/a/status");
     let patch_status = |ip: &str| json!({ "status": recorded(ip) });
-    let why = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
-    let why = why.expect_err("a refusal").to_string();
-    assert!(why.contains("may not record assigned addresses"), "{why}");
+    let result = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
+    let error = result.expect_err("a refusal").to_string();
+    assert!(error.contains("may not record assigned addresses"), "{error}");
 
-    // What the assigner has recorded stays so, also if the Service itself is written.
+    // The recorded address cannot be changed, also not by an update of the Service.
     let assigned = patch(&administrator, &status, &patch_status("192.0.2.2")).await;
-    let mut assigned = assigned.expect("an administrator's status");
-    let why = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
-    let why = why.expect_err("a refusal").to_string();
-    assert!(why.contains("may not record assigned addresses"), "{why}");
+    let mut assigned = assigned.expect("a status of the administrator");
+    let result = patch(&mallory, &status, &patch_status("192.0.2.1")).await;
+    let error = result.expect_err("a refusal").to_string();
+    assert!(error.contains("may not record assigned addresses"), "{error}");
     assigned["status"] = recorded("192.0.2.1");
-    let answer = mallory
+    let updated = mallory
         .request(Method::PUT, &format!("{services}/a"), JSON, Some(&assigned))
         .await
         .expect("an update of the Service");
-    assert_eq!(answer["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.2");
+    assert_eq!(updated["status"]["loadBalancer"]["ingress"][0]["ip"], "192.0.2.2");
 
-    // Without the condition nothing is announced.
+    // The condition may be removed; without it announcers do not announce the address.
     let withdrawn = json!({"status": {"conditions": null}});
     patch(&mallory, &status, &withdrawn)
         .await
-        .expect("less than before");
+        .expect("a status without conditions");
 }

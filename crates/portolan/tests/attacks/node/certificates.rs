@@ -1,4 +1,4 @@
-//! Certificates that a joined machine, or somebody with a join token, asks for and must not get, or must not use any more.
+//! Certificates that a node or the holder of a join token must not get, or must not use after removal.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::cluster::{Cluster, NODE_CLIENT, NODE_PART, NODE_SERVING, Outcome, Wan
 use crate::access;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_node_the_parts_of_others() {
+async fn node_gets_no_certificates_of_other_components() {
     let cluster = Cluster::start().await;
     let node = access::node(&cluster.api, "one");
     for (name, user, group) in [
@@ -23,13 +23,13 @@ async fn refuses_a_node_the_parts_of_others() {
             group,
             names: &[],
         };
-        let outcome = cluster.ask(&node, &wanted).await;
+        let outcome = cluster.request_certificate(&node, &wanted).await;
         assert!(matches!(outcome, Outcome::Pending), "{user}: {outcome:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_names_of_the_api_server_to_machines() {
+async fn node_names_of_the_api_server_are_refused() {
     let cluster = Cluster::start().await;
     let names = [
         "Kubernetes.default.svc",
@@ -45,16 +45,16 @@ async fn refuses_names_of_the_api_server_to_machines() {
             group: "system:nodes",
             names: &[],
         };
-        let outcome = cluster.ask(&cluster.with_token(), &wanted).await;
+        let outcome = cluster.request_certificate(&cluster.with_token(), &wanted).await;
         assert!(matches!(outcome, Outcome::Refused(_)), "{name}: {outcome:?}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_serving_certificates_for_addresses_of_others() {
+async fn serving_certificates_for_foreign_addresses_are_refused() {
     let cluster = Cluster::start().await;
     let addresses = ["10.96.0.1", "127.0.0.1", "fe80::1", "192.0.2.7"];
-    cluster.make_node("one", &addresses).await;
+    cluster.create_node("one", &addresses).await;
     let node = access::node(&cluster.api, "one");
     for (index, address) in addresses[..3].iter().enumerate() {
         let wanted = Wanted {
@@ -64,7 +64,7 @@ async fn refuses_serving_certificates_for_addresses_of_others() {
             group: "system:nodes",
             names: &["one", address],
         };
-        let outcome = cluster.ask(&node, &wanted).await;
+        let outcome = cluster.request_certificate(&node, &wanted).await;
         assert!(matches!(outcome, Outcome::Refused(_)), "{address}: {outcome:?}");
     }
     let own = Wanted {
@@ -74,24 +74,26 @@ async fn refuses_serving_certificates_for_addresses_of_others() {
         group: "system:nodes",
         names: &["one", "192.0.2.7"],
     };
-    let outcome = cluster.ask(&node, &own).await;
+    let outcome = cluster.request_certificate(&node, &own).await;
     assert!(matches!(outcome, Outcome::Signed(..)), "{outcome:?}");
-    // Without a Node, nobody has said whose name it is.
-    let nobody = Wanted {
-        name: "serving-nobody",
+    // Without a Node object the name has no known owner.
+    let unregistered = Wanted {
+        name: "serving-unregistered",
         signer: NODE_SERVING,
         user: "system:node:ghost",
         group: "system:nodes",
         names: &["ghost"],
     };
-    let outcome = cluster.ask(&access::node(&cluster.api, "ghost"), &nobody).await;
+    let outcome = cluster
+        .request_certificate(&access::node(&cluster.api, "ghost"), &unregistered)
+        .await;
     assert!(matches!(outcome, Outcome::Pending), "{outcome:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_the_name_of_a_node_that_is_not_ready() {
+async fn join_token_cannot_take_the_name_of_an_unready_node() {
     let cluster = Cluster::start().await;
-    cluster.make_node("victim", &["192.0.2.7"]).await;
+    cluster.create_node("victim", &["192.0.2.7"]).await;
     let wanted = Wanted {
         name: "taking-over",
         signer: NODE_CLIENT,
@@ -99,15 +101,15 @@ async fn refuses_the_name_of_a_node_that_is_not_ready() {
         group: "system:nodes",
         names: &[],
     };
-    let outcome = cluster.ask(&cluster.with_token(), &wanted).await;
-    let Outcome::Refused(why) = outcome else {
+    let outcome = cluster.request_certificate(&cluster.with_token(), &wanted).await;
+    let Outcome::Refused(reason) = outcome else {
         panic!("{outcome:?}");
     };
-    assert!(why.contains("--replace victim"), "{why}");
+    assert!(reason.contains("--replace victim"), "{reason}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_the_certificates_of_a_removed_node() {
+async fn certificates_of_a_removed_node_are_rejected() {
     let cluster = Cluster::start().await;
     let wanted = |name| Wanted {
         name,
@@ -116,34 +118,36 @@ async fn refuses_the_certificates_of_a_removed_node() {
         group: "system:nodes",
         names: &[],
     };
-    let outcome = cluster.ask(&cluster.with_token(), &wanted("first")).await;
+    let outcome = cluster
+        .request_certificate(&cluster.with_token(), &wanted("first"))
+        .await;
     let Outcome::Signed(certificate, key) = outcome else {
         panic!("{outcome:?}");
     };
     let lost = cluster.with_certificate(&certificate, &key);
-    // The agent registers its Node, unless the signer has made it.
+    // The agent registers its Node, unless the signer has created it.
     let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "lost"}});
     let registered = post(&lost, "/api/v1/nodes", &node).await;
     assert!(registered.is_ok() || registered.is_err_and(|error| error.is_conflict()));
     lost.get::<Value>("/api/v1/nodes/lost")
         .await
-        .expect("the own Node");
+        .expect("the Node of the agent");
     let path = "/api/v1/nodes/lost";
     cluster
         .administrator
         .request(http::Method::DELETE, path, client::JSON, None)
         .await
-        .expect("a removed Node");
-    let refused = lost.get::<Value>("/api/v1/services").await;
-    assert_eq!(refused.err().and_then(|error| error.code()), Some(401));
-    let again = post(&lost, "/api/v1/nodes", &node).await;
-    assert_eq!(again.err().and_then(|error| error.code()), Some(401));
+        .expect("a deleted Node");
+    let response = lost.get::<Value>("/api/v1/services").await;
+    assert_eq!(response.err().and_then(|error| error.code()), Some(401));
+    let registered_again = post(&lost, "/api/v1/nodes", &node).await;
+    assert_eq!(registered_again.err().and_then(|error| error.code()), Some(401));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gives_an_edge_no_secret_that_no_service_names() {
+async fn edge_reads_only_secrets_that_its_services_name() {
     let cluster = Cluster::start().await;
-    cluster.make_node("one", &[]).await;
+    cluster.create_node("one", &[]).await;
     let secret = |name: &str| json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"a": "b"}});
     let collection = "/api/v1/namespaces/default/secrets";
     for name in ["named", "unnamed"] {
@@ -169,15 +173,15 @@ async fn gives_an_edge_no_secret_that_no_service_names() {
         "system:portolan-announcer:one",
         "system:portolan:announcers",
     );
-    for part in [&shared, &own, &agent, &announcer] {
+    for component in [&shared, &own, &agent, &announcer] {
         for path in [
             collection.to_owned(),
             format!("{collection}/unnamed"),
-            // Its Service has no address of the edge's yet.
+            // The Service has no address of the edge yet.
             format!("{collection}/named"),
         ] {
-            let refused = part.get::<Value>(&path).await;
-            assert_eq!(refused.err().and_then(|error| error.code()), Some(403), "{path}");
+            let response = component.get::<Value>(&path).await;
+            assert_eq!(response.err().and_then(|error| error.code()), Some(403), "{path}");
         }
     }
     let status = json!({"status": {
@@ -189,57 +193,58 @@ async fn gives_an_edge_no_secret_that_no_service_names() {
         .administrator
         .request(http::Method::PATCH, path, client::MERGE_PATCH, Some(&status))
         .await
-        .expect("a status");
+        .expect("a status of the Service");
     own.get::<Value>(&format!("{collection}/named"))
         .await
         .expect("the Secret that the Service names");
-    for part in [&shared, &agent, &announcer] {
-        let refused = part.get::<Value>(&format!("{collection}/named")).await;
-        assert_eq!(refused.err().and_then(|error| error.code()), Some(403));
+    for component in [&shared, &agent, &announcer] {
+        let response = component.get::<Value>(&format!("{collection}/named")).await;
+        assert_eq!(response.err().and_then(|error| error.code()), Some(403));
     }
 }
 
-/// A Service names a Secret of another namespace, which has not allowed that: an edge gets it neither, nor does a namespace's editor by
-/// way of an edge.
+/// A Service names a Secret of another namespace whose annotation does not permit it: the edge must not read it, so that an
+/// editor cannot obtain it through an edge.
 #[tokio::test(flavor = "multi_thread")]
-async fn gives_an_edge_no_secret_of_a_namespace_that_does_not_allow_it() {
+async fn edge_reads_secrets_of_other_namespaces_only_if_they_permit_it() {
     let cluster = Cluster::start().await;
-    cluster.make_node("one", &[]).await;
+    cluster.create_node("one", &[]).await;
     let secret = |name: &str, allowed: &str| {
         json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"a": "b"},
                "metadata": {"name": name, "annotations": {"portolan.dev/allowed-namespaces": allowed}}})
     };
     let collection = "/api/v1/namespaces/kube-system/secrets";
     for (name, allowed) in [("open", "default"), ("closed", "other")] {
-        let made = post(&cluster.administrator, collection, &secret(name, allowed)).await;
-        made.expect("a Secret");
+        let created = post(&cluster.administrator, collection, &secret(name, allowed)).await;
+        created.expect("a Secret");
     }
     let named = "kube-system/open,kube-system/closed";
     let service = json!({"apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "web", "annotations": {"portolan.dev/edge-certificates": named}},
         "spec": {"type": "LoadBalancer", "ports": [{"port": 443}]}});
     let services = "/api/v1/namespaces/default/services";
-    let made = post(&cluster.administrator, services, &service).await;
-    made.expect("a Service");
+    let created = post(&cluster.administrator, services, &service).await;
+    created.expect("a Service");
     let status = json!({"status": {
         "conditions": [{"type": "portolan.dev/AddressAssigned", "status": "True", "reason": "Assigned",
                         "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
         "loadBalancer": {"ingress": [{"ip": "192.0.2.9", "ipMode": "Proxy"}]}}});
     let path = format!("{services}/web/status");
-    let set = cluster
-        .administrator
-        .request(http::Method::PATCH, &path, client::MERGE_PATCH, Some(&status));
-    set.await.expect("a status");
+    let patched =
+        cluster
+            .administrator
+            .request(http::Method::PATCH, &path, client::MERGE_PATCH, Some(&status));
+    patched.await.expect("a status of the Service");
     for (user, group) in [
         ("system:portolan-edge", ""),
         ("system:portolan-edge:one", "system:portolan:edges"),
         ("system:portolan-load-balancer", ""),
     ] {
         let edge = access::with_certificate(&cluster.api, user, group);
-        let refused = edge.get::<Value>(&format!("{collection}/closed")).await;
-        assert_eq!(refused.err().and_then(|error| error.code()), Some(403), "{user}");
+        let response = edge.get::<Value>(&format!("{collection}/closed")).await;
+        assert_eq!(response.err().and_then(|error| error.code()), Some(403), "{user}");
     }
     let edge = access::with_certificate(&cluster.api, "system:portolan-edge:one", "system:portolan:edges");
     let allowed = edge.get::<Value>(&format!("{collection}/open")).await;
-    allowed.expect("the Secret that allows it");
+    allowed.expect("a Secret that permits the namespace");
 }

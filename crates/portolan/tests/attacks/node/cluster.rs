@@ -1,4 +1,4 @@
-//! An API server with its controllers, and requests for certificates.
+//! API server with controllers, and certificate requests.
 
 use std::time::{Duration, Instant};
 
@@ -16,30 +16,30 @@ pub const NODE_CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
 pub const NODE_SERVING: &str = "kubernetes.io/kubelet-serving";
 pub const NODE_PART: &str = "portolan.dev/node-part";
 const REQUESTS: &str = "/apis/certificates.k8s.io/v1/certificatesigningrequests";
-/// A bootstrap token, whose Secret [`Cluster::start`] makes.
+/// Join token. [`Cluster::start`] creates its Secret.
 const TOKEN: &str = "abcdef.0123456789abcdef";
-/// How long a decision may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// Time for a decision on a busy host.
+const DECISION_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// An API server whose controllers approve and sign.
+/// API server with controllers that approve and sign certificate requests.
 pub struct Cluster {
     pub api: Api,
     pub administrator: Client,
     _controllers: Component,
 }
 
-/// What became of a request.
+/// Outcome of a certificate request.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The certificate and its key, PEM.
+    /// Certificate and key in PEM.
     Signed(String, String),
-    /// Denied, or not signed, and why.
+    /// Denied or failed, with the message of the condition.
     Refused(String),
-    /// Nobody has decided.
+    /// Without a decision.
     Pending,
 }
 
-/// A request for a certificate.
+/// Contents of a certificate request.
 pub struct Wanted<'w> {
     pub name: &'w str,
     pub signer: &'w str,
@@ -61,7 +61,7 @@ impl Cluster {
             &format!("--cluster-signing-key-file={}", pki.join("ca.key").display()),
         ]);
         let administrator = access::administrator(&api);
-        let token: api::bootstrap_token::Token = TOKEN.parse().expect("a token");
+        let token: api::bootstrap_token::Token = TOKEN.parse().expect("a join token");
         let description = api::bootstrap_token::Description {
             groups: vec![api::bootstrap_token::JOINING_GROUP.to_owned()],
             ..Default::default()
@@ -69,7 +69,7 @@ impl Cluster {
         let secret = api::bootstrap_token::secret(&token, &description);
         post(&administrator, "/api/v1/namespaces/kube-system/secrets", &secret)
             .await
-            .expect("a token's Secret");
+            .expect("the Secret of the join token");
         Self {
             api,
             administrator,
@@ -77,7 +77,7 @@ impl Cluster {
         }
     }
 
-    /// Somebody with a join token.
+    /// Returns a client with the join token.
     pub fn with_token(&self) -> Client {
         self.client(Config {
             token: Some(TOKEN.to_owned()),
@@ -85,7 +85,7 @@ impl Cluster {
         })
     }
 
-    /// Somebody with a certificate and its key, PEM.
+    /// Returns a client with a certificate and key in PEM.
     pub fn with_certificate(&self, certificate: &str, key: &str) -> Client {
         self.client(Config {
             client_certificate: Some((certificate.into(), key.into())),
@@ -97,14 +97,14 @@ impl Cluster {
         let authority = self.api.directory.path().join("data/pki/ca.crt");
         Client::new(Config {
             server: self.api.server.clone(),
-            certificate_authority: std::fs::read(authority).expect("the authority"),
+            certificate_authority: std::fs::read(authority).expect("the CA certificate"),
             ..config
         })
         .expect("a client")
     }
 
-    /// Makes a Node that says that it has these addresses and is not ready.
-    pub async fn make_node(&self, name: &str, addresses: &[&str]) {
+    /// Creates a Node with addresses that is not ready.
+    pub async fn create_node(&self, name: &str, addresses: &[&str]) {
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}});
         post(&self.administrator, "/api/v1/nodes", &node)
             .await
@@ -118,13 +118,13 @@ impl Cluster {
         self.administrator
             .request(Method::PATCH, &path, client::MERGE_PATCH, Some(&status))
             .await
-            .expect("a status");
+            .expect("the status of the Node");
     }
 
-    /// Asks for a certificate, and waits for what becomes of it. A request that is for people to decide about stays
-    /// pending: that it does is known once another one, made after it, has been signed.
-    pub async fn ask(&self, asking: &Client, wanted: &Wanted<'_>) -> Outcome {
-        let key = self.submit(asking, wanted).await;
+    /// Creates a certificate request and waits for its outcome. The request counts as pending when a later request has been
+    /// signed before it.
+    pub async fn request_certificate(&self, client: &Client, wanted: &Wanted<'_>) -> Outcome {
+        let key = self.submit(client, wanted).await;
         let probe = self
             .submit(
                 &access::node(&self.api, "probe"),
@@ -137,13 +137,16 @@ impl Cluster {
                 },
             )
             .await;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + DECISION_TIMEOUT;
         loop {
             let outcome = self.outcome(wanted.name, &key).await;
             let probed = self.outcome(&format!("probe-{}", wanted.name), &probe).await;
             match (outcome, probed) {
                 (Outcome::Pending, Outcome::Pending) => {
-                    assert!(Instant::now() < deadline, "nobody decides");
+                    assert!(
+                        Instant::now() < deadline,
+                        "no decision within {DECISION_TIMEOUT:?}"
+                    );
                     tokio::time::sleep(Duration::from_millis(50)).await;
                 }
                 (Outcome::Pending, _) if self.is_approved(wanted.name).await => {}
@@ -152,7 +155,7 @@ impl Cluster {
         }
     }
 
-    async fn submit(&self, asking: &Client, wanted: &Wanted<'_>) -> String {
+    async fn submit(&self, client: &Client, wanted: &Wanted<'_>) -> String {
         let key = KeyPair::generate().expect("a key");
         let mut params = CertificateParams::default();
         params.distinguished_name = DistinguishedName::new();
@@ -167,7 +170,7 @@ impl Cluster {
             .iter()
             .map(|name| match name.parse() {
                 Ok(address) => SanType::IpAddress(address),
-                Err(_) => SanType::DnsName((*name).try_into().expect("a name")),
+                Err(_) => SanType::DnsName((*name).try_into().expect("a DNS name")),
             })
             .collect();
         let request = params.serialize_request(&key).and_then(|request| request.pem());
@@ -177,35 +180,42 @@ impl Cluster {
         };
         let object = json!({"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest",
             "metadata": {"name": wanted.name},
-            "spec": {"request": STANDARD.encode(request.expect("a request")), "signerName": wanted.signer,
+            "spec": {"request": STANDARD.encode(request.expect("a PEM request")), "signerName": wanted.signer,
                      "usages": ["digital signature", usage]}});
-        post(asking, REQUESTS, &object)
+        post(client, REQUESTS, &object)
             .await
-            .expect("a request that is taken");
+            .expect("a CertificateSigningRequest");
         key.serialize_pem()
     }
 
     async fn is_approved(&self, name: &str) -> bool {
-        has_condition(&self.request(name).await, "Approved").is_some()
+        condition_message(&self.request(name).await, "Approved").is_some()
     }
 
     async fn request(&self, name: &str) -> Value {
         let path = format!("{REQUESTS}/{name}");
-        self.administrator.get(&path).await.expect("the request")
+        self.administrator
+            .get(&path)
+            .await
+            .expect("the CertificateSigningRequest")
     }
 
     async fn outcome(&self, name: &str, key: &str) -> Outcome {
         let request = self.request(name).await;
         if let Some(certificate) = request["status"]["certificate"].as_str() {
             let pem = STANDARD.decode(certificate).expect("base64");
-            return Outcome::Signed(String::from_utf8(pem).expect("PEM"), key.to_owned());
+            return Outcome::Signed(
+                String::from_utf8(pem).expect("a certificate in PEM"),
+                key.to_owned(),
+            );
         }
-        let refused = has_condition(&request, "Denied").or_else(|| has_condition(&request, "Failed"));
+        let refused = condition_message(&request, "Denied").or_else(|| condition_message(&request, "Failed"));
         refused.map_or(Outcome::Pending, Outcome::Refused)
     }
 }
 
-fn has_condition(request: &Value, kind: &str) -> Option<String> {
+/// Returns the message of a condition, or `None` without the condition.
+fn condition_message(request: &Value, kind: &str) -> Option<String> {
     let conditions = request["status"]["conditions"].as_array()?;
     let found = conditions.iter().find(|condition| condition["type"] == kind)?;
     Some(found["message"].as_str().unwrap_or_default().to_owned())

@@ -1,4 +1,4 @@
-//! A node's edge that writes what is not its own: statuses of Services, reports of other nodes.
+//! Writes of an edge to the status of Services and to reports of other nodes.
 
 use client::{APPLY_PATCH, Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
@@ -8,7 +8,7 @@ use crate::access;
 use crate::support::Api;
 
 const SERVICES: &str = "/api/v1/namespaces/default/services";
-/// The group of the edges of all nodes.
+/// Group of all edges.
 const EDGES: &str = "system:portolan:edges";
 const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
 
@@ -25,7 +25,7 @@ fn request(
         .block_on(client.request(method, path, kind, Some(body)))
 }
 
-/// The answer to an apply of the Lease of this name.
+/// Applies a Lease.
 fn apply(client: &Client, name: &str) -> Result<Value, ClientError> {
     let lease = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
@@ -37,7 +37,7 @@ fn apply(client: &Client, name: &str) -> Result<Value, ClientError> {
 }
 
 #[test]
-fn an_edge_writes_neither_services_nor_the_report_of_another_node() {
+fn edge_writes_only_the_report_of_its_node() {
     let api = Api::start();
     let administrator = access::administrator(&api);
     let service = json!({
@@ -55,14 +55,14 @@ fn an_edge_writes_neither_services_nor_the_report_of_another_node() {
         let path = format!("{SERVICES}/web/status");
         let patched = request(&edge, Method::PATCH, &path, MERGE_PATCH, &ingress);
         assert_eq!(
-            patched.expect_err("refused").code(),
+            patched.expect_err("a refusal").code(),
             Some(403),
             "{user} writes a status"
         );
         for name in ["portolan-balancer", "portolan-edge"] {
             let applied = apply(&edge, name);
             assert_eq!(
-                applied.expect_err("refused").code(),
+                applied.expect_err("a refusal").code(),
                 Some(403),
                 "{user} writes {name}"
             );
@@ -70,9 +70,9 @@ fn an_edge_writes_neither_services_nor_the_report_of_another_node() {
     }
     let shared = access::with_certificate(&api, "system:portolan-edge", "");
     let applied = apply(&shared, "portolan-edge-node-1");
-    assert_eq!(applied.expect_err("refused").code(), Some(403));
+    assert_eq!(applied.expect_err("a refusal").code(), Some(403));
     let edge = access::with_certificate(&api, "system:portolan-edge:node-1", EDGES);
-    apply(&edge, "portolan-edge-node-1").expect("its own report");
+    apply(&edge, "portolan-edge-node-1").expect("the report of the node");
     let applied = apply(&edge, "portolan-edge-node-2");
-    assert_eq!(applied.expect_err("refused").code(), Some(403));
+    assert_eq!(applied.expect_err("a refusal").code(), Some(403));
 }

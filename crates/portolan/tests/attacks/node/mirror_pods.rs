@@ -1,4 +1,4 @@
-//! Mirror Pods, by which a node wants rights to the Secrets and ServiceAccounts of others.
+//! Mirror Pods that would give a node access to Secrets and ServiceAccounts of others.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ const SECRETS: &str = "/api/v1/namespaces/default/secrets";
 const SECRET: &str = "/api/v1/namespaces/default/secrets/loot";
 const NO_RELATION: &str = "no relationship found between node 'one' and this object";
 
-/// A mirror of a Pod with this spec, in every other way as its node may create it.
+/// Returns a mirror Pod with a spec; its metadata are those that the node may create.
 fn mirror(cluster: &Cluster, name: &str, mut spec: Value) -> Value {
     spec["nodeName"] = "one".into();
     if spec["containers"].is_null() {
@@ -19,7 +19,7 @@ fn mirror(cluster: &Cluster, name: &str, mut spec: Value) -> Value {
            "metadata": {"name": name, "annotations": {"kubernetes.io/config.mirror": "x"}, "ownerReferences": [owner]}})
 }
 
-/// The ways in which a Pod's spec names the Secret `loot`.
+/// Returns Pod specs with each kind of reference to the Secret `loot`.
 fn specs_with_the_secret() -> Vec<Value> {
     let variable = json!({"name": "E", "valueFrom": {"secretKeyRef": {"name": "loot", "key": "k"}}});
     let container = |name: &str, field: &str, value: Value| json!({"name": name, "image": "i", field: value});
@@ -40,28 +40,31 @@ fn specs_with_the_secret() -> Vec<Value> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_no_secret_by_a_mirror_pod() {
+async fn mirror_pod_gives_no_access_to_secrets() {
     let cluster = Cluster::start().await;
     let mut secret = named("Secret", "loot");
     secret["stringData"] = json!({"k": "gold"});
     cluster.create(SECRETS, &secret).await;
-    let mut opened = Vec::new();
+    let mut accessible = Vec::new();
     for (number, spec) in specs_with_the_secret().into_iter().enumerate() {
         let pod = mirror(&cluster, &format!("m{number}"), spec.clone());
         let created = post(&cluster.node, PODS, &pod).await;
         let read = cluster.node.get::<Value>(SECRET).await;
         if created.is_ok() || read.is_ok() {
-            opened.push(spec);
+            accessible.push(spec);
         } else {
             expect_refusal(created, "a mirror pod may not reference secrets");
             expect_refusal(read, NO_RELATION);
         }
     }
-    assert!(opened.is_empty(), "these open the Secret: {opened:#?}");
+    assert!(
+        accessible.is_empty(),
+        "specs that give access to the Secret: {accessible:#?}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_no_config_map_by_a_mirror_pod() {
+async fn mirror_pod_gives_no_access_to_config_maps() {
     let cluster = Cluster::start().await;
     let collection = "/api/v1/namespaces/default/configmaps";
     cluster.create(collection, &named("ConfigMap", "settings")).await;
@@ -76,7 +79,7 @@ async fn reads_no_config_map_by_a_mirror_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gets_no_token_by_a_mirror_pod() {
+async fn mirror_pod_gives_no_service_account_token() {
     let cluster = Cluster::start().await;
     let accounts = "/api/v1/namespaces/default/serviceaccounts";
     cluster.create(accounts, &named("ServiceAccount", "mighty")).await;
@@ -89,10 +92,10 @@ async fn gets_no_token_by_a_mirror_pod() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn creates_no_mirror_pod_that_outlives_its_node() {
+async fn mirror_pod_needs_its_node_as_owner() {
     let cluster = Cluster::start().await;
     let mut pod = mirror(&cluster, "m", json!({}));
-    post(&cluster.node, PODS, &pod).await.expect("a mirror");
+    post(&cluster.node, PODS, &pod).await.expect("a mirror Pod");
     pod["metadata"]["name"] = "n".into();
     pod["metadata"]["ownerReferences"] = json!([]);
     let text = "node \"one\" can only create pods with an owner reference set to itself";
@@ -100,11 +103,11 @@ async fn creates_no_mirror_pod_that_outlives_its_node() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn makes_no_pod_of_others_a_mirror() {
+async fn node_cannot_turn_other_pods_into_mirror_pods() {
     let cluster = Cluster::start().await;
     cluster.create(PODS, &pod_on("one", "p")).await;
     let patch = json!({"metadata": {"annotations": {"kubernetes.io/config.mirror": "x"}}});
-    let answer = super::merge(&cluster.node, &format!("{PODS}/p/status"), &patch).await;
-    let error = answer.expect_err("a refusal").to_string();
+    let result = super::merge(&cluster.node, &format!("{PODS}/p/status"), &patch).await;
+    let error = result.expect_err("a refusal").to_string();
     assert!(error.contains("may not add mirror pod annotation"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Objects beyond a node's own: Nodes, Pods, labels and ranges of others.
+//! Access of a node to Nodes, Pods, labels and Pod ranges of others.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Cluster, NODES, PODS, expect_refusal, merge, named, pod_on, post};
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sets_no_label_of_administrators_by_any_way() {
+async fn node_cannot_set_restricted_labels() {
     let cluster = Cluster::start().await;
     for key in [
         "node-restriction.kubernetes.io/pci",
@@ -14,8 +14,8 @@ async fn sets_no_label_of_administrators_by_any_way() {
     ] {
         let patch = json!({"metadata": {"labels": {key: "yes"}}});
         for path in [format!("{NODES}/one"), format!("{NODES}/one/status")] {
-            let answer = merge(&cluster.node, &path, &patch).await;
-            expect_refusal(answer, &format!("is not allowed to modify labels: {key}"));
+            let result = merge(&cluster.node, &path, &patch).await;
+            expect_refusal(result, &format!("is not allowed to modify labels: {key}"));
         }
     }
     let node = crate::access::node(&cluster.api, "two");
@@ -27,16 +27,16 @@ async fn sets_no_label_of_administrators_by_any_way() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn makes_no_pod_an_endpoint_by_its_status() {
+async fn node_cannot_change_pod_labels_through_the_status() {
     let cluster = Cluster::start().await;
     cluster.create(PODS, &pod_on("one", "p")).await;
     let patch = json!({"metadata": {"labels": {"app": "bank"}}});
-    let answer = merge(&cluster.node, &format!("{PODS}/p/status"), &patch).await;
-    expect_refusal(answer, "node \"one\" cannot update labels through pod status");
+    let result = merge(&cluster.node, &format!("{PODS}/p/status"), &patch).await;
+    expect_refusal(result, "node \"one\" cannot update labels through pod status");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn takes_no_range_of_others() {
+async fn node_cannot_change_its_pod_range() {
     let cluster = Cluster::start().await;
     let spec = json!({"podCIDR": "10.244.7.0/24", "podCIDRs": ["10.244.7.0/24"]});
     let own = format!("{NODES}/one");
@@ -46,7 +46,7 @@ async fn takes_no_range_of_others() {
         .node
         .request(Method::DELETE, &own, client::JSON, None)
         .await
-        .expect("a node may leave");
+        .expect("a deleted Node");
     let mut node = named("Node", "one");
     node["spec"] = spec;
     let text = "node \"one\" is not allowed to set podCIDR or podCIDRs";
@@ -54,7 +54,7 @@ async fn takes_no_range_of_others() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn reads_no_pods_and_nodes_of_others() {
+async fn node_reads_only_its_own_node_and_pods() {
     let cluster = Cluster::start().await;
     for (node, name) in [("one", "own"), ("two", "other")] {
         cluster.create(PODS, &pod_on(node, name)).await;
@@ -62,11 +62,11 @@ async fn reads_no_pods_and_nodes_of_others() {
     cluster.create(NODES, &named("Node", "two")).await;
     let read = async |path: &str| cluster.node.get::<Value>(path).await;
     for path in [format!("{PODS}/own"), format!("{NODES}/one")] {
-        read(&path).await.expect("its own object");
+        read(&path).await.expect("an object of the node");
     }
     let own = read("/api/v1/pods?fieldSelector=spec.nodeName%3Done")
         .await
-        .expect("its own Pods");
+        .expect("the Pods of the node");
     assert_eq!(own["items"].as_array().map(Vec::len), Some(1));
     for (path, text) in [
         (

@@ -1,4 +1,4 @@
-//! The serving certificate of an agent, with which it could pass itself off as the API server.
+//! Impersonation of the API server with the serving certificate of an agent.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,31 +12,33 @@ use crate::lab::Lab;
 const SERVER: &str = "node-1";
 const AGENT_PORT: u16 = 10_250;
 
-/// Clients of the API trust the cluster's authority. What they trust must not sign for machines.
+/// Clients of the API trust the cluster CA, which must not sign serving certificates of agents.
 #[test]
-fn no_client_of_the_api_trusts_the_certificate_of_an_agent() {
+fn cluster_ca_does_not_sign_serving_certificates_of_agents() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(SERVER, &[]);
-        lab.await_node(SERVER, SERVER, "True");
+        lab.wait_for_node(SERVER, SERVER, "True");
         let authority = lab.data_dir(SERVER).join("pki/ca.crt");
         let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_file_iter(authority).expect("the authority") {
-            roots.add(certificate.expect("a certificate")).expect("a root");
+        for certificate in CertificateDer::pem_file_iter(authority).expect("the CA certificate") {
+            roots
+                .add(certificate.expect("a certificate"))
+                .expect("a root certificate");
         }
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
-            .expect("versions")
+            .expect("TLS versions")
             .with_root_certificates(roots)
             .with_no_client_auth();
         let config = Arc::new(config);
-        let shake = |address: SocketAddr| {
+        let handshake = |address: SocketAddr| {
             let name = ServerName::from(address.ip());
-            let mut session = ClientConnection::new(config.clone(), name).expect("a session");
+            let mut session = ClientConnection::new(config.clone(), name).expect("a TLS session");
             let mut socket = std::net::TcpStream::connect(address).ok()?;
-            let patience = Some(std::time::Duration::from_secs(10));
-            socket.set_read_timeout(patience).expect("a time limit");
+            let timeout = Some(std::time::Duration::from_secs(10));
+            socket.set_read_timeout(timeout).expect("a read timeout");
             while session.is_handshaking() {
                 if let Err(error) = session.complete_io(&mut socket) {
                     return Some(Err(error.to_string()));
@@ -44,12 +46,16 @@ fn no_client_of_the_api_trusts_the_certificate_of_an_agent() {
             }
             Some(Ok(()))
         };
-        let machine = lab.cluster().member(SERVER).expect("a machine");
-        let of = |port| SocketAddr::new(lab.address(SERVER), port);
-        let reach = |port| machine.enter(|| shake(of(port))).expect("a namespace");
-        assert_eq!(reach(6_443), Some(Ok(())), "the API server's own");
-        let shaken = lab.until("the agent", |_| reach(AGENT_PORT));
-        let error = shaken.expect_err("the agent passes for the API server");
+        let node = lab.cluster().member(SERVER).expect("a node");
+        let address = |port| SocketAddr::new(lab.address(SERVER), port);
+        let handshake_with = |port| node.enter(|| handshake(address(port))).expect("a namespace");
+        assert_eq!(
+            handshake_with(6_443),
+            Some(Ok(())),
+            "handshake with the API server"
+        );
+        let result = lab.until("the agent", |_| handshake_with(AGENT_PORT));
+        let error = result.expect_err("an agent that clients accept as the API server");
         assert!(
             error.contains("invalid peer certificate: UnknownIssuer"),
             "{error}"

@@ -1,4 +1,4 @@
-//! Tokens of ServiceAccounts whose Pods run on the node: each is bound to such a Pod.
+//! ServiceAccount tokens that a node requests. Each token must be bound to a Pod of the node.
 
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ fn bound_to(pod: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn gets_no_token_that_outlives_its_pod() {
+async fn node_gets_only_tokens_bound_to_its_pods() {
     let cluster = Cluster::start().await;
     let own = cluster.create(PODS, &pod_on("one", "own")).await;
     let other = cluster.create(PODS, &pod_on("two", "other")).await;

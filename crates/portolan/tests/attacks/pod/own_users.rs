@@ -1,4 +1,4 @@
-//! Pods with `hostUsers: false`, which are privileged otherwise: all their rights hold among their own users only.
+//! Privileged Pods with `hostUsers: false`. Their capabilities must be limited to their user namespace.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -9,10 +9,10 @@ use serde_json::{Value, json};
 use super::{NODE, PODS, attacker};
 use crate::lab::Lab;
 
-/// More ids than the Pods of this test need.
+/// User IDs that the test needs in its user namespace.
 const IDS_MIN: u64 = 1 << 21;
 
-/// A Pod with users of its own whose container has all rights that it can ask for.
+/// Returns a privileged Pod with a user namespace.
 fn pod(name: &str, script: &str) -> Value {
     let mut main = attacker(script);
     main["name"] = json!("main");
@@ -25,11 +25,12 @@ fn pod(name: &str, script: &str) -> Value {
 
 fn create(lab: &Lab, pod: &Value) {
     lab.wait_for("the default ServiceAccount", || {
-        lab.try_ask(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
+        lab.try_request(NODE, Method::POST, PODS, Some(pod)).map(|_| true)
     });
 }
 
-fn phase_of_ended(lab: &Lab, name: &str) -> String {
+/// Waits for the final phase of a Pod.
+fn final_phase(lab: &Lab, name: &str) -> String {
     let path = format!("{PODS}/{name}");
     lab.until(name, |lab| {
         let phase = lab.get(NODE, &path)["status"]["phase"].as_str()?.to_owned();
@@ -38,31 +39,31 @@ fn phase_of_ended(lab: &Lab, name: &str) -> String {
 }
 
 #[test]
-fn privileged_pods_with_their_own_users_do_not_take_the_node() {
+fn privileged_pods_with_user_namespaces_cannot_take_over_the_node() {
     testbed::in_namespace(|| {
-        let map = fs::read_to_string("/proc/self/uid_map").expect("a map");
+        let map = fs::read_to_string("/proc/self/uid_map").expect("the user ID map");
         let ids = map
             .split_whitespace()
             .nth(2)
             .and_then(|ids| ids.parse::<u64>().ok());
         if ids.is_none_or(|ids| ids < IDS_MIN) {
-            testbed::skip_inside("this user namespace has no ids for Pods");
+            testbed::skip_inside("this user namespace has too few user IDs for Pods");
         }
         let mut lab = Lab::new(1);
         lab.up(NODE, &[]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let data = lab.data_dir(NODE);
         let above = data.parent().expect("a directory");
-        fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("a mode");
+        fs::set_permissions(above, fs::Permissions::from_mode(0o755)).expect("file permissions");
         let of_root = above.join("of-root");
         fs::write(&of_root, "PRIVATE").expect("a file");
-        fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600)).expect("a mode");
+        fs::set_permissions(&of_root, fs::Permissions::from_mode(0o600)).expect("file permissions");
         let (data, of_root) = (data.display(), of_root.display());
         create(
             &lab,
             &pod("victim", "echo PRIVATE >/mnt/private && exec sleep 1000"),
         );
-        lab.await_pod(NODE, "victim", "Running");
+        lab.wait_for_pod(NODE, "victim", "Running");
         let uncover = format!("umount -l {data}; umount -l {data}/agent");
         let attacks = [
             (
@@ -103,29 +104,29 @@ fn privileged_pods_with_their_own_users_do_not_take_the_node() {
                 "test $(cut -c1-30 /proc/self/uid_map | tr -s ' ' | cut -d' ' -f3) = 0".to_owned(),
             ),
         ];
-        // Their rights are real, in the Pod.
+        // The control Pod checks that the capabilities are effective in the Pod.
         let control =
             "test $(id -u) = 0 && mount -t tmpfs none /mnt && grep -q 'CapEff:.0*1ff' /proc/self/status";
         create(&lab, &pod("control", control));
         for (name, script) in &attacks {
             create(&lab, &pod(name, script));
         }
-        assert_eq!(phase_of_ended(&lab, "control"), "Succeeded");
+        assert_eq!(final_phase(&lab, "control"), "Succeeded");
         let all = attacks.iter().map(|(name, _)| *name);
         let succeeded: Vec<&str> = all
-            .filter(|name| phase_of_ended(&lab, name) == "Succeeded")
+            .filter(|name| final_phase(&lab, name) == "Succeeded")
             .collect();
-        assert_eq!(succeeded, Vec::<&str>::new(), "these attacks succeed");
+        assert_eq!(succeeded, Vec::<&str>::new(), "attacks that succeed");
         let with_network = {
             let mut pod = pod("with-network", "true");
             pod["spec"]["hostNetwork"] = json!(true);
             pod
         };
-        let refused = lab.try_ask(NODE, Method::POST, PODS, Some(&with_network));
-        let refused = refused.expect_err("a refusal").to_string();
+        let result = lab.try_request(NODE, Method::POST, PODS, Some(&with_network));
+        let error = result.expect_err("a refusal").to_string();
         assert!(
-            refused.contains("spec.hostNetwork: Forbidden: when `hostUsers` is false"),
-            "{refused}"
+            error.contains("spec.hostNetwork: Forbidden: when `hostUsers` is false"),
+            "{error}"
         );
     });
 }

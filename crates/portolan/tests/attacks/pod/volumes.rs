@@ -1,4 +1,4 @@
-//! Volumes whose links a container replaces: the agent, who is root, writes and removes by them.
+//! Volumes whose symbolic links a container replaces. The agent writes and deletes files in them as root.
 
 use http::Method;
 use serde_json::json;
@@ -9,16 +9,16 @@ use crate::lab::Lab;
 const CONFIG_MAPS: &str = "/api/v1/namespaces/default/configmaps";
 
 #[test]
-fn no_link_in_a_volume_leads_the_agent_out_of_it() {
+fn agent_does_not_follow_links_out_of_a_volume() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(1);
         lab.up(NODE, &[]);
-        lab.await_node(NODE, NODE, "True");
+        lab.wait_for_node(NODE, NODE, "True");
         let directory = lab.data_dir(NODE);
         let treasure = directory.parent().expect("a directory").join("treasure");
         std::fs::create_dir(&treasure).expect("a directory");
         let object = |value: &str| json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": value}});
-        lab.ask(NODE, Method::POST, CONFIG_MAPS, Some(&object("old")));
+        lab.request(NODE, Method::POST, CONFIG_MAPS, Some(&object("old")));
         let script = format!(
             "ln -sfn {} /mnt/..data; touch /tmp/ready; until grep -q new /mnt/a; do sleep 0.2; done",
             treasure.display()
@@ -32,13 +32,14 @@ fn no_link_in_a_volume_leads_the_agent_out_of_it() {
             "spec": {"nodeName": NODE, "restartPolicy": "Never", "containers": [main],
                      "volumes": [{"name": "settings", "configMap": {"name": "settings"}}]}});
         lab.wait_for("the default ServiceAccount", || {
-            lab.try_ask(NODE, Method::POST, PODS, Some(&pod)).map(|_| true)
+            lab.try_request(NODE, Method::POST, PODS, Some(&pod))
+                .map(|_| true)
         });
-        lab.await_pod(NODE, "links", "Running");
+        lab.wait_for_pod(NODE, "links", "Running");
         let path = format!("{CONFIG_MAPS}/settings");
-        lab.ask(NODE, Method::PATCH, &path, Some(&object("new")));
-        // It ends when the agent has written the volume anew.
-        lab.await_pod(NODE, "links", "Succeeded");
-        assert!(treasure.exists(), "the agent has removed a directory of the node");
+        lab.request(NODE, Method::PATCH, &path, Some(&object("new")));
+        // The Pod exits after the agent has updated the volume.
+        lab.wait_for_pod(NODE, "links", "Succeeded");
+        assert!(treasure.exists(), "the agent has deleted a directory of the node");
     });
 }

@@ -1,4 +1,4 @@
-//! Bodies of new objects: texts that refer to themselves, deep texts, nested messages, numbers with huge exponents, and compressed bodies.
+//! Bodies of new objects: recursive YAML, deep nesting, nested protobuf messages, huge exponents, and compressed bodies.
 
 use client::APPLY_PATCH;
 use http::Method;
@@ -9,12 +9,12 @@ const YAML: &str = "application/yaml";
 const PROTOBUF: &str = "application/vnd.kubernetes.protobuf";
 const DRY_RUN: &str = "?dryRun=All&fieldManager=ann";
 
-/// A ConfigMap in YAML with these further fields.
+/// Returns a ConfigMap in YAML with additional fields.
 fn config_map(fields: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: own}}\n{fields}\n")
 }
 
-/// Lists of nine references to the list before.
+/// Returns lists of nine references to the previous list ("billion laughs").
 fn laughs(rounds: usize) -> String {
     let mut text = String::from("l0: &l0 [x, x, x, x, x, x, x, x, x]\n");
     for round in 1..rounds {
@@ -25,7 +25,7 @@ fn laughs(rounds: usize) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_yaml_that_unfolds() {
+async fn expanding_yaml_is_rejected() {
     let target = Target::start().await;
     let large = "x".repeat(1 << 20);
     let references = vec!["*s"; 100_000].join(", ");
@@ -59,9 +59,9 @@ async fn refuses_yaml_that_unfolds() {
     target.expect_survival().await;
 }
 
-/// An unknown field is passed over without recursion. What is kept must not be deep.
+/// The server skips unknown fields without recursion, and rejects deep values of known fields.
 #[tokio::test(flavor = "multi_thread")]
-async fn keeps_no_deep_json() {
+async fn deeply_nested_json_is_not_stored() {
     let target = Target::start().await;
     for value in [nest(130), nest(400_000), "[".repeat(BODY_BYTES_MAX - 1000)] {
         let unknown = format!(r#"{{"metadata":{{"name":"a"}},"x":{value}}}"#);
@@ -75,7 +75,7 @@ async fn keeps_no_deep_json() {
     target.expect_survival().await;
 }
 
-/// A length-delimited field of a message.
+/// Encodes a length-delimited protobuf field.
 fn field(number: u8, content: &[u8]) -> Vec<u8> {
     let mut bytes = vec![number << 3 | 2];
     let mut length = content.len();
@@ -88,16 +88,16 @@ fn field(number: u8, content: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// A ConfigMap in protobuf with this message.
+/// Returns a ConfigMap in protobuf with an envelope.
 fn enveloped(message: &[u8]) -> Vec<u8> {
     let kind = [field(1, b"v1"), field(2, b"ConfigMap")].concat();
     [b"k8s\0".to_vec(), field(1, &kind), field(2, message)].concat()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_nested_messages() {
+async fn nested_protobuf_messages_are_rejected() {
     let target = Target::start().await;
-    // The owner of fields (17), whose own fields (7) are JSON in a message.
+    // Field 17 is managedFields; its field 7 is fieldsV1, with JSON.
     let deep = field(1, "[".repeat(1 << 20).as_bytes());
     let records = field(1, &[field(1, b"own"), field(17, &field(7, &deep))].concat());
     let groups = vec![0x0b; BODY_BYTES_MAX - 1000];
@@ -124,11 +124,11 @@ async fn refuses_nested_messages() {
     target.expect_survival().await;
 }
 
-/// A server that unpacked bodies would have to bound what comes out.
+/// The server does not decompress bodies, so that their size is bounded.
 #[tokio::test(flavor = "multi_thread")]
-async fn unpacks_no_bodies() {
+async fn compressed_bodies_are_rejected() {
     let target = Target::start().await;
-    // The beginning of a gzip stream.
+    // Header of a gzip stream.
     let mut packed = vec![0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 3];
     packed.extend([0; 1000]);
     for content_type in [client::JSON, YAML, PROTOBUF] {
@@ -143,9 +143,9 @@ async fn unpacks_no_bodies() {
     target.expect_survival().await;
 }
 
-/// An amount is read without making a number of so many digits.
+/// Quantities are parsed without expansion of the exponent.
 #[tokio::test(flavor = "multi_thread")]
-async fn numbers_with_huge_exponents_cost_nothing() {
+async fn huge_exponents_use_bounded_resources() {
     let target = Target::start().await;
     let digits = "9".repeat(500_000);
     for amount in [

@@ -1,4 +1,5 @@
-//! Lists as long as a body allows, where each item could be compared with all others: an answer comes before the client gives up.
+//! Lists as long as the body limit allows, whose validation could take quadratic time: the response must arrive before the
+//! timeout of the client.
 
 use http::Method;
 use serde_json::{Value, json};
@@ -8,8 +9,8 @@ use super::{BODY_BYTES_MAX, OBJECTS, Target};
 const ROLES: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles";
 const BINDINGS: &str = "/apis/rbac.authorization.k8s.io/v1/namespaces/default/rolebindings";
 
-/// Expects an answer of one of these codes to a new object, before the client gives up.
-async fn expect_answer(target: &Target, collection: &str, object: &Value, codes: &[u16]) {
+/// Creates an object and expects one of the status codes before the timeout of the client.
+async fn expect_code(target: &Target, collection: &str, object: &Value, codes: &[u16]) {
     let body = object.to_string();
     assert!(body.len() < BODY_BYTES_MAX, "{} bytes", body.len());
     let path = format!("{collection}?dryRun=All");
@@ -21,7 +22,7 @@ async fn expect_answer(target: &Target, collection: &str, object: &Value, codes:
 fn owners(count: usize, more: &Value) -> Value {
     let owner = |number: usize| {
         let mut owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "a", "uid": number.to_string()});
-        for (field, value) in more.as_object().expect("fields") {
+        for (field, value) in more.as_object().expect("an object") {
             owner[field] = value.clone();
         }
         owner
@@ -31,22 +32,22 @@ fn owners(count: usize, more: &Value) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_owners_hold_nobody_up() {
+async fn many_owner_references_are_validated_in_time() {
     let target = Target::start().await;
     let object = owners(40_000, &json!({}));
-    expect_answer(&target, OBJECTS, &object, &[200, 413]).await;
+    expect_code(&target, OBJECTS, &object, &[200, 413]).await;
 }
 
-/// Each fault repeats the whole list.
+/// Each validation error would repeat the complete list.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_controllers_yield_few_faults() {
+async fn many_controller_references_have_a_bounded_error() {
     let target = Target::start().await;
     let object = owners(30_000, &json!({"controller": true}));
-    expect_answer(&target, OBJECTS, &object, &[413, 422]).await;
+    expect_code(&target, OBJECTS, &object, &[413, 422]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_verbs_of_a_role_hold_nobody_up() {
+async fn many_verbs_of_a_role_are_checked_in_time() {
     let target = Target::start().await;
     let binding = json!({"metadata": {"name": "admin"},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "admin"},
@@ -55,16 +56,16 @@ async fn many_verbs_of_a_role_hold_nobody_up() {
         .administrator
         .request(Method::POST, BINDINGS, client::JSON, Some(&binding))
         .await;
-    bound.expect("a role");
+    bound.expect("a role binding");
     let verbs: Vec<String> = (0..100_000).map(|number| format!("v{number}")).collect();
     let role = json!({"metadata": {"name": "wide"},
         "rules": [{"apiGroups": [""], "resources": ["pods"], "verbs": verbs}]});
-    expect_answer(&target, ROLES, &role, &[403]).await;
+    expect_code(&target, ROLES, &role, &[403]).await;
 }
 
-/// All ports of all protocols, under one name or many.
+/// 60,000 ports with distinct names, and with the same name.
 #[tokio::test(flavor = "multi_thread")]
-async fn many_ports_of_a_service_hold_nobody_up() {
+async fn many_ports_of_a_service_are_validated_in_time() {
     let target = Target::start().await;
     let services = "/api/v1/namespaces/default/services";
     let port = |number: usize| json!({"name": format!("p{number}"), "port": 1 + number});
@@ -72,6 +73,6 @@ async fn many_ports_of_a_service_hold_nobody_up() {
     let same = vec![json!({"name": "p", "port": 1}); 60_000];
     for ports in [distinct, same] {
         let service = json!({"metadata": {"name": "wide"}, "spec": {"ports": ports}});
-        expect_answer(&target, services, &service, &[200, 413, 422]).await;
+        expect_code(&target, services, &service, &[200, 413, 422]).await;
     }
 }

@@ -1,4 +1,4 @@
-//! Requests that are small and cause much memory, depth or work: each ends in a refusal, and the server goes on.
+//! Small requests that could cause high memory use, deep recursion or long computation. The server rejects them and continues.
 
 mod bodies;
 mod long_lists;
@@ -15,12 +15,12 @@ use crate::support::Api;
 const JSON_PATCH: &str = "application/json-patch+json";
 const OBJECTS: &str = "/api/v1/namespaces/default/configmaps";
 const OBJECT: &str = "/api/v1/namespaces/default/configmaps/own";
-/// The largest body that the server reads.
+/// Size limit of the server for a body.
 const BODY_BYTES_MAX: usize = 3 << 20;
-/// Memory that the server may have had at any time: a few requests of the largest size, read into trees.
+/// Limit for the peak of the resident memory: a few parsed requests of the largest size.
 const PEAK_KIB_MAX: u64 = 768 << 10;
 
-/// A server, and the editor of the namespace `default`, who has an object there.
+/// API server, and an editor of the namespace `default` with an object.
 struct Target {
     api: Api,
     editor: Client,
@@ -38,13 +38,13 @@ impl Target {
         let bound = administrator
             .request(Method::POST, bindings, client::JSON, Some(&binding))
             .await;
-        bound.expect("a role");
+        bound.expect("a role binding");
         let editor = access::with_certificate(&api, "ann", "");
         let object = json!({"metadata": {"name": "own"}, "data": {"a": "b"}});
         let created = editor
             .request(Method::POST, OBJECTS, client::JSON, Some(&object))
             .await;
-        created.expect("an object");
+        created.expect("a ConfigMap");
         Self {
             api,
             editor,
@@ -52,17 +52,17 @@ impl Target {
         }
     }
 
-    /// The code of the answer to a request of the editor.
+    /// Sends a request of the editor and returns the status code.
     async fn code(&self, method: Method, path: &str, content_type: &str, body: impl Into<Bytes>) -> u16 {
         let sent = self.editor.send(method, path, content_type, body.into()).await;
         match sent {
             Ok(_) => 200,
             Err(ClientError::Status { status, .. }) => status.code,
-            Err(other) => panic!("the server did not answer: {other}"),
+            Err(other) => panic!("expected a response: {other}"),
         }
     }
 
-    /// The code of the answer to a patch. A dry run needs no other right.
+    /// Sends a patch of the editor and returns the status code. A dry run needs the same rights.
     async fn patch(&self, content_type: &str, patch: impl Into<Bytes>) -> u16 {
         let path = match content_type {
             client::APPLY_PATCH => format!("{OBJECT}?dryRun=All&fieldManager=ann&force=true"),
@@ -71,20 +71,20 @@ impl Target {
         self.code(Method::PATCH, &path, content_type, patch).await
     }
 
-    /// Expects that the process lives, answers, has the object unchanged and has never had too much memory.
+    /// Expects that the server responds with the unchanged object, and that its memory stayed below the limit.
     async fn expect_survival(&self) {
         let own: Value = self
             .administrator
             .get(OBJECT)
             .await
-            .expect("a server that goes on");
+            .expect("the ConfigMap of the editor");
         assert_eq!(own["data"], json!({"a": "b"}));
         let peak = self.api.peak_kib();
-        assert!(peak < PEAK_KIB_MAX, "the server has had {peak} KiB");
+        assert!(peak < PEAK_KIB_MAX, "peak of the resident memory: {peak} KiB");
     }
 }
 
-/// Objects in each other, as JSON.
+/// Returns nested JSON objects.
 fn nest(levels: usize) -> String {
     format!("{}{{}}{}", "{\"a\":".repeat(levels), "}".repeat(levels))
 }

@@ -1,19 +1,19 @@
-//! Patches of each format.
+//! Patches of each format that expand or nest objects.
 
 use client::{APPLY_PATCH, MERGE_PATCH, STRATEGIC_PATCH};
 
 use super::{JSON_PATCH, Target, nest};
 
-/// The patch ends in this refusal, and the server goes on.
-async fn refuses(patch: String, code: u16) {
+/// Expects a status code for a JSON patch, and that the server continues.
+async fn expect_rejection(patch: String, code: u16) {
     let target = Target::start().await;
     assert_eq!(target.patch(JSON_PATCH, patch).await, code);
     target.expect_survival().await;
 }
 
-/// 110 levels, with the earlier result moved to their end, again and again: 400 KB become 44,000 levels.
+/// Each round adds 110 levels above the previous result: a patch of 400 KB would create 44,000 levels.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_moves_the_object_deeper() {
+async fn json_patch_with_nested_moves_is_rejected() {
     let (value, end) = (nest(110), "/a".repeat(110));
     let round = format!(
         r#",{{"op":"add","path":"/n","value":{value}}},{{"op":"move","from":"/x","path":"/n{end}/a"}},{{"op":"move","from":"/n","path":"/x"}}"#
@@ -22,22 +22,22 @@ async fn refuses_a_json_patch_that_moves_the_object_deeper() {
         r#"[{{"op":"add","path":"/x","value":{{}}}}{}]"#,
         round.repeat(400)
     );
-    refuses(patch, 422).await;
+    expect_rejection(patch, 422).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_copies_the_object_deeper() {
+async fn json_patch_with_nested_copies_is_rejected() {
     let round = r#",{"op":"copy","from":"/x","path":"/y"},{"op":"add","path":"/x","value":{}},{"op":"move","from":"/y","path":"/x/a"}"#;
     let patch = format!(
         r#"[{{"op":"add","path":"/x","value":{{}}}}{}]"#,
         round.repeat(3_000)
     );
-    refuses(patch, 422).await;
+    expect_rejection(patch, 422).await;
 }
 
-/// Deep lists count as deep objects do.
+/// The depth limit also applies to lists.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_moves_lists_deeper() {
+async fn json_patch_with_nested_lists_is_rejected() {
     let (value, end) = (
         format!("{}{}", "[".repeat(110), "]".repeat(110)),
         "/0".repeat(109),
@@ -46,19 +46,19 @@ async fn refuses_a_json_patch_that_moves_lists_deeper() {
         r#",{{"op":"add","path":"/n","value":{value}}},{{"op":"move","from":"/x","path":"/n{end}/-"}},{{"op":"move","from":"/n","path":"/x"}}"#
     );
     let patch = format!(r#"[{{"op":"add","path":"/x","value":[]}}{}]"#, round.repeat(400));
-    refuses(patch, 422).await;
+    expect_rejection(patch, 422).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_doubles_the_object() {
+async fn json_patch_that_doubles_the_object_is_rejected() {
     let copy = r#",{"op":"copy","from":"","path":"/l/-"}"#;
     let patch = format!(r#"[{{"op":"add","path":"/l","value":[]}}{}]"#, copy.repeat(60));
-    refuses(patch, 413).await;
+    expect_rejection(patch, 413).await;
 }
 
-/// One text of a megabyte, 9,000 times.
+/// The patch would copy a string of 1 MiB 9,000 times.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_copies_a_large_text() {
+async fn json_patch_with_copies_of_a_large_string_is_rejected() {
     let large = "x".repeat(1 << 20);
     let copies: Vec<String> = (0..9_000)
         .map(|at| format!(r#",{{"op":"copy","from":"/data/a","path":"/data/b{at}"}}"#))
@@ -67,23 +67,23 @@ async fn refuses_a_json_patch_that_copies_a_large_text() {
         r#"[{{"op":"add","path":"/data/a","value":"{large}"}}{}]"#,
         copies.concat()
     );
-    refuses(patch, 422).await;
+    expect_rejection(patch, 422).await;
 }
 
 /// Each insertion at the beginning of a list shifts a million items.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_a_json_patch_that_shifts_a_long_list() {
+async fn json_patch_with_insertions_into_a_long_list_is_rejected() {
     let list = format!("[{}0]", "0,".repeat(1_000_000));
     let add = r#",{"op":"add","path":"/l/0","value":0}"#;
     let patch = format!(
         r#"[{{"op":"add","path":"/l","value":{list}}}{}]"#,
         add.repeat(9_000)
     );
-    refuses(patch, 413).await;
+    expect_rejection(patch, 413).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_json_patches_with_long_pointers() {
+async fn json_patch_with_long_pointers_is_rejected() {
     let pointer = "/a".repeat(500_000);
     let target = Target::start().await;
     for operation in [
@@ -101,14 +101,14 @@ async fn refuses_json_patches_with_long_pointers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_json_patches_of_more_than_10000_operations() {
+async fn json_patch_has_at_most_10000_operations() {
     let operations = [r#"{"op":"remove","path":"/a"}"#; 10_001].join(",");
-    refuses(format!("[{operations}]"), 413).await;
+    expect_rejection(format!("[{operations}]"), 413).await;
 }
 
-/// No format reads a text that is deeper than an object may be.
+/// The depth limit of objects applies to the patch of each format.
 #[tokio::test(flavor = "multi_thread")]
-async fn refuses_deep_texts_in_each_format() {
+async fn deep_patches_of_each_format_are_rejected() {
     let target = Target::start().await;
     let deep = |levels| format!(r#"{{"data":{}}}"#, nest(levels));
     for (format, levels) in [
@@ -129,9 +129,9 @@ async fn refuses_deep_texts_in_each_format() {
     target.expect_survival().await;
 }
 
-/// Merging once more makes no object deeper than the deepest text.
+/// The result of a merge has the depth limit of a body.
 #[tokio::test(flavor = "multi_thread")]
-async fn merges_no_object_deeper_than_can_be_read() {
+async fn merged_objects_stay_below_the_depth_limit() {
     let target = Target::start().await;
     for format in [MERGE_PATCH, STRATEGIC_PATCH] {
         for levels in [100, 110, 115, 120, 125] {
@@ -147,13 +147,13 @@ async fn merges_no_object_deeper_than_can_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_strategic_patch_of_many_fields_holds_nobody_up() {
+async fn strategic_patch_with_many_directives_is_applied_in_time() {
     let target = Target::start().await;
     let directives: Vec<String> = (0..90_000)
         .map(|at| format!(r#""$setElementOrder/k{at}":[]"#))
         .collect();
     let patch = format!(r#"{{"data":{{{}}}}}"#, directives.join(","));
-    // Quadratic work would take longer than the client waits.
+    // A quadratic algorithm would exceed the timeout of the client.
     assert_eq!(target.patch(STRATEGIC_PATCH, patch).await, 200);
     target.expect_survival().await;
 }

@@ -1,4 +1,4 @@
-//! A Service of the edge whose backend tells each client by which machine it came, and gives back what it is told.
+//! Service of the edge whose backend sends each client the address of its edge node and echoes the rest.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -10,21 +10,22 @@ use serde_json::json;
 
 use super::lab::Lab;
 
-/// The address of the Service, and the pool that it is in.
+/// Load-balancer IP of the Service.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 200);
+/// Flag with the address pool of the Service.
 pub const POOL: &str = "--load-balancer-addresses=172.30.0.200/32";
 const PORT: u16 = 9_000;
-/// How long a client waits for anything that is to come.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// Time for a response of the backend.
+pub const RESPONSE_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Starts the backend, on a machine that nothing else runs on, and makes the Service.
+/// Starts the backend on a host without other processes, and creates the Service.
 pub fn serve(lab: &Lab, server: &str) {
-    let member = lab.cluster().control_plane().expect("a machine");
+    let member = lab.cluster().control_plane().expect("a node");
     let bound = member.enter(|| TcpListener::bind((Ipv4Addr::UNSPECIFIED, PORT)));
-    let listener = bound.expect("a namespace").expect("its port");
+    let listener = bound.expect("a namespace").expect("the port of the backend");
     thread::spawn(move || {
         for stream in listener.incoming().flatten() {
-            // Clients that are cut off end their connection with an error.
+            // A client that is killed ends its connection with an error.
             thread::spawn(move || drop(greet(stream)));
         }
     });
@@ -40,8 +41,8 @@ pub fn serve(lab: &Lab, server: &str) {
                  "ports": [{"name": "greet", "port": PORT}]},
     });
     let slices = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
-    lab.ask(server, Method::POST, slices, Some(&slice));
-    lab.ask(
+    lab.request(server, Method::POST, slices, Some(&slice));
+    lab.request(
         server,
         Method::POST,
         "/api/v1/namespaces/default/services",
@@ -56,52 +57,52 @@ fn greet(mut stream: TcpStream) -> io::Result<()> {
     writer.shutdown(std::net::Shutdown::Write)
 }
 
-/// A client's connection, and the machine that it came by.
+/// Connection of a client, with the address of the edge node that relays it.
 pub struct Greeted {
-    pub by: IpAddr,
+    pub node: IpAddr,
     reader: BufReader<TcpStream>,
 }
 
 impl Greeted {
-    /// Connects from the outside, and is greeted.
-    pub fn connect(lab: &Lab, patience: Duration) -> io::Result<Self> {
+    /// Connects from outside of the cluster and reads the greeting.
+    pub fn connect(lab: &Lab, timeout: Duration) -> io::Result<Self> {
         let outside = lab.cluster().outside().expect("the outside");
         outside
-            .enter(|| Self::connect_here(patience))
+            .enter(|| Self::connect_in_namespace(timeout))
             .expect("a namespace")
     }
 
-    /// The same for a thread that is outside already.
-    pub fn connect_here(patience: Duration) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&SocketAddr::from((ADDRESS, PORT)), patience)?;
-        stream.set_read_timeout(Some(patience))?;
-        stream.set_write_timeout(Some(patience))?;
+    /// As [`Greeted::connect`], in the network namespace of the thread.
+    pub fn connect_in_namespace(timeout: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&SocketAddr::from((ADDRESS, PORT)), timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
         let mut reader = BufReader::new(stream);
         let mut line = String::new();
         reader.read_line(&mut line)?;
-        let by = line.trim_end().parse();
-        let by = by.map_err(|_| io::Error::other(format!("greeted with {line:?}")))?;
-        Ok(Self { by, reader })
+        let node = line.trim_end().parse();
+        let node = node.map_err(|_| io::Error::other(format!("expected an address, found {line:?}")))?;
+        Ok(Self { node, reader })
     }
 
-    /// Says something and hears it again.
+    /// Sends bytes and expects their echo.
     pub fn exchange(&mut self) -> io::Result<()> {
-        const WORDS: &[u8] = b"are you there?";
-        self.reader.get_mut().write_all(WORDS)?;
-        let mut heard = [0; WORDS.len()];
-        self.reader.read_exact(&mut heard)?;
-        match heard == WORDS {
+        const MESSAGE: &[u8] = b"are you there?";
+        self.reader.get_mut().write_all(MESSAGE)?;
+        let mut echo = [0; MESSAGE.len()];
+        self.reader.read_exact(&mut echo)?;
+        match echo == MESSAGE {
             true => Ok(()),
-            false => Err(io::Error::other("heard something else")),
+            false => Err(io::Error::other("the echo differs from the message")),
         }
     }
 
-    /// Ends in order.
-    pub fn end(mut self) -> io::Result<()> {
+    /// Shuts the connection down and expects no further bytes.
+    pub fn close(mut self) -> io::Result<()> {
         self.reader.get_mut().shutdown(std::net::Shutdown::Write)?;
         match self.reader.read_to_end(&mut Vec::new())? {
             0 => Ok(()),
-            more => Err(io::Error::other(format!("{more} bytes more"))),
+            more => Err(io::Error::other(format!("{more} bytes after the shutdown"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A service with buckets, as S3 has them: `moto_server`.
+//! S3-compatible object storage: `moto_server`.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -9,19 +9,19 @@ use std::time::Duration;
 use super::lab::Lab;
 
 const PORT: u16 = 5_000;
-/// A request of somebody.
-const SIGNED: &str =
+/// `Authorization` header of a signed request. `moto_server` does not verify the signature.
+const AUTHORIZATION: &str =
     "AWS4-HMAC-SHA256 Credential=id/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0";
 
-/// The service.
+/// Address of the running service.
 pub struct Buckets {
     address: SocketAddr,
 }
 
 impl Buckets {
-    /// Starts it beside the machines; without the program, the test is skipped.
+    /// Starts the service on the network of the nodes. Skips the test if the program is not installed.
     pub fn start(lab: &mut Lab) -> Self {
-        let member = lab.cluster().control_plane().expect("a machine");
+        let member = lab.cluster().control_plane().expect("a node");
         let address = SocketAddr::from((member.plan.address.ipv4, PORT));
         let mut command = Command::new("moto_server");
         command
@@ -36,55 +36,58 @@ impl Buckets {
             .enter(|| TcpStream::connect(address).is_err())
             .expect("a namespace")
         {
-            if let Some(status) = child.try_wait().expect("a child") {
-                testbed::skip_inside(&format!("moto_server ended: {status}"));
+            if let Some(status) = child.try_wait().expect("the state of moto_server") {
+                testbed::skip_inside(&format!("moto_server exited: {status}"));
             }
             sleep(Duration::from_millis(50));
         }
-        lab.watch_over("buckets", child);
+        lab.adopt_process("buckets", child);
         Self { address }
     }
 
-    /// Its URL.
+    /// Returns the URL of the service.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
-    /// Makes a bucket.
-    pub fn make(&self, lab: &Lab, bucket: &str) {
-        self.ask(lab, "PUT", &format!("/{bucket}"));
+    /// Creates a bucket.
+    pub fn create(&self, lab: &Lab, bucket: &str) {
+        self.request(lab, "PUT", &format!("/{bucket}"));
     }
 
-    /// The names of a bucket's objects, each with its text.
+    /// Returns the objects of a bucket: names and contents.
     pub fn objects(&self, lab: &Lab, bucket: &str) -> Vec<(String, String)> {
-        let list = self.ask(lab, "GET", &format!("/{bucket}?list-type=2"));
+        let list = self.request(lab, "GET", &format!("/{bucket}?list-type=2"));
         let names = list.split("<Key>").skip(1);
         let names = names.filter_map(|rest| rest.split_once("</Key>").map(|(name, _)| name.to_owned()));
         names
             .map(|name| {
-                let text = self.ask(lab, "GET", &format!("/{bucket}/{name}"));
+                let text = self.request(lab, "GET", &format!("/{bucket}/{name}"));
                 (name, text)
             })
             .collect()
     }
 
-    fn ask(&self, lab: &Lab, method: &str, path: &str) -> String {
-        let member = lab.cluster().control_plane().expect("a machine");
+    fn request(&self, lab: &Lab, method: &str, path: &str) -> String {
+        let member = lab.cluster().control_plane().expect("a node");
         let mut stream = member
             .enter(|| TcpStream::connect(self.address))
             .expect("a namespace")
             .expect("a connection");
-        // Nothing private is shown to who names nobody; signatures are not looked at.
+        // `moto_server` returns private objects to signed requests only.
         let request = format!(
-            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {SIGNED}\r\nConnection: close\r\n\
+            "{method} {path} HTTP/1.1\r\nHost: {}\r\nAuthorization: {AUTHORIZATION}\r\nConnection: close\r\n\
              Content-Length: 0\r\n\r\n",
             self.address
         );
         stream.write_all(request.as_bytes()).expect("a request");
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).expect("an answer");
-        assert!(answer.starts_with("HTTP/1.1 200 "), "{method} {path}: {answer}");
-        let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
+        let mut response = String::new();
+        stream.read_to_string(&mut response).expect("a response");
+        assert!(
+            response.starts_with("HTTP/1.1 200 "),
+            "{method} {path}: {response}"
+        );
+        let (_, body) = response.split_once("\r\n\r\n").expect("a body");
         body.to_owned()
     }
 }

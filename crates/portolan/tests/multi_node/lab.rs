@@ -1,4 +1,4 @@
-//! Machines on one segment, what runs on them, and questions to the API.
+//! Nodes on one segment, their processes, and requests to the API.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -16,38 +16,39 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use testbed::{Cluster, Topology};
 
-/// How long something may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
-/// How long a page may take to be connected to.
-const PAGE_PATIENCE: Duration = Duration::from_secs(2);
-/// Ranges of Pods that the testbed has made no routes for.
+/// Time for a change on a busy host.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(90);
+/// Timeout of a connection to an HTTP endpoint of a process.
+const PAGE_CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pod ranges without routes in the testbed.
 pub const CLUSTER_CIDRS: &str = "10.245.0.0/16,fd00:245::/48";
+/// Port of the API server.
 const API_PORT: u16 = 6443;
 
-/// The machines, and the processes on them.
+/// Nodes and their processes.
 pub struct Lab {
     cluster: Cluster,
     directory: tempfile::TempDir,
     running: Vec<(String, Child)>,
 }
 
-/// The binary under test: the one of this build, or another build's that `PORTOLAN_UNDER_TEST` names, to see that a test
-/// fails with it.
+/// Returns the path of the binary under test. The environment variable `PORTOLAN_UNDER_TEST` selects another build, for
+/// example to check that a test fails with it.
 fn program() -> PathBuf {
     std::env::var_os("PORTOLAN_UNDER_TEST")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
 }
 
 impl Lab {
-    /// So many machines, `node-1` and so on, that nothing runs on.
-    pub fn new(machines: usize) -> Self {
-        // Pods that connect to others are made of it.
+    /// Creates hosts `node-1`, `node-2` … without processes.
+    pub fn new(nodes: usize) -> Self {
+        // The image table defines the image `bash` with it.
         if !Path::new("/bin/bash").exists() {
             testbed::skip_inside("there is no /bin/bash");
         }
-        let topology = Topology::with_nodes(machines).expect("a topology");
+        let topology = Topology::with_nodes(nodes).expect("a topology");
         let lab = Self {
-            cluster: Cluster::start(topology).expect("namespaces"),
+            cluster: Cluster::start(topology).expect("a cluster"),
             directory: tempfile::tempdir().expect("a directory"),
             running: Vec::new(),
         };
@@ -55,8 +56,8 @@ impl Lab {
         lab
     }
 
-    /// Puts a router between the machines: none has another on its own segment any more.
-    pub fn separate(&self) {
+    /// Inserts a router between the nodes, so that each node has a segment of its own.
+    pub fn insert_router(&self) {
         let router = self.cluster.underlay();
         let forwards = [
             ("net.ipv4.ip_forward", "1"),
@@ -67,7 +68,7 @@ impl Lab {
             router
                 .enter(|| testbed::write_sysctl(name, value))
                 .expect("a namespace")
-                .expect("a setting");
+                .expect("a sysctl");
         }
         let gateway: IpAddr = self.cluster.topology.router.ipv4.into();
         for member in self.cluster.nodes() {
@@ -90,9 +91,9 @@ impl Lab {
         }
     }
 
-    /// Whether the kernel has links that wrap packets.
+    /// Returns true if the kernel supports VXLAN.
     pub fn has_vxlan(&self) -> bool {
-        let member = self.cluster.outside().expect("a machine");
+        let member = self.cluster.outside().expect("a node");
         let mut network = Connection::open_in(&member.namespace).expect("a socket");
         let vxlan = Vxlan {
             id: 1,
@@ -110,50 +111,50 @@ impl Lab {
         self.directory.path().join("images.yaml")
     }
 
-    /// A machine's address of the first family.
-    pub fn address(&self, machine: &str) -> IpAddr {
-        let member = self.cluster.member(machine).expect("a machine");
+    /// Returns the IPv4 address of a node.
+    pub fn address(&self, node: &str) -> IpAddr {
+        let member = self.cluster.member(node).expect("a node");
         member.plan.address.ipv4.into()
     }
 
-    /// Where a machine keeps its data.
-    pub fn data_dir(&self, machine: &str) -> PathBuf {
-        self.directory.path().join(machine)
+    /// Returns the data directory of a node.
+    pub fn data_dir(&self, node: &str) -> PathBuf {
+        self.directory.path().join(node)
     }
 
-    fn log(&self, machine: &str) -> PathBuf {
-        self.directory.path().join(format!("{machine}.log"))
+    fn log(&self, node: &str) -> PathBuf {
+        self.directory.path().join(format!("{node}.log"))
     }
 
-    /// The URL of the API on a machine.
-    pub fn server(&self, machine: &str) -> String {
-        format!("https://{}", SocketAddr::new(self.address(machine), API_PORT))
+    /// Returns the URL of the API server on a node.
+    pub fn server(&self, node: &str) -> String {
+        format!("https://{}", SocketAddr::new(self.address(node), API_PORT))
     }
 
-    fn command(&self, machine: &str, arguments: &[&str]) -> Command {
-        let member = self.cluster.member(machine).expect("a machine");
+    fn command(&self, node: &str, arguments: &[&str]) -> Command {
+        let member = self.cluster.member(node).expect("a node");
         let mut command = Command::new(program());
         command
             .args(arguments)
             .arg("--log-level=info")
             .stdin(Stdio::null());
-        // Any will do: buckets are asked for by whoever is told of some.
+        // The edge needs credentials for buckets; `moto_server` accepts any.
         command.envs([("AWS_ACCESS_KEY_ID", "id"), ("AWS_SECRET_ACCESS_KEY", "secret")]);
-        // The machines share a host name and have no names for each other.
+        // The nodes share a host name, and DNS does not resolve their names.
         member.namespace.start_inside(&mut command).expect("a namespace");
         command
     }
 
-    /// Runs Portolan on a machine to its end.
-    pub fn run(&self, machine: &str, arguments: &[&str]) -> Output {
-        self.command(machine, arguments)
+    /// Runs Portolan on a node until it exits.
+    pub fn run(&self, node: &str, arguments: &[&str]) -> Output {
+        self.command(node, arguments)
             .output()
             .expect("the binary under test")
     }
 
-    /// The same, which is to end well; what it printed.
-    pub fn succeed(&self, machine: &str, arguments: &[&str]) -> String {
-        let output = self.run(machine, arguments);
+    /// Runs a command that must succeed, and returns its standard output.
+    pub fn succeed(&self, node: &str, arguments: &[&str]) -> String {
+        let output = self.run(node, arguments);
         let errors = String::from_utf8_lossy(&output.stderr);
         assert!(
             output.status.success(),
@@ -163,42 +164,42 @@ impl Lab {
         String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
-    /// The same, which is to be refused; what it said.
-    pub fn refused(&self, machine: &str, arguments: &[&str]) -> String {
-        let output = self.run(machine, arguments);
-        assert!(!output.status.success(), "{arguments:?} was not refused");
+    /// Runs a command that must fail, and returns its standard error.
+    pub fn expect_failure(&self, node: &str, arguments: &[&str]) -> String {
+        let output = self.run(node, arguments);
+        assert!(!output.status.success(), "{arguments:?} succeeded");
         String::from_utf8_lossy(&output.stderr).into_owned()
     }
 
-    fn start(&mut self, machine: &str, arguments: &[&str]) {
-        self.start_as(machine, machine, arguments);
+    fn start(&mut self, node: &str, arguments: &[&str]) {
+        self.start_as(node, node, arguments);
     }
 
-    /// Starts something on a machine that has a name of its own, beside what else runs there.
-    pub fn start_as(&mut self, name: &str, machine: &str, arguments: &[&str]) {
+    /// Starts a process on a node under a name of its own, beside other processes.
+    pub fn start_as(&mut self, name: &str, node: &str, arguments: &[&str]) {
         let log = fs::OpenOptions::new()
             .create(true)
             .append(true)
             .open(self.log(name))
             .expect("a log");
-        let mut command = self.command(machine, arguments);
-        // Its own group, so that nothing that the test is sent reaches it.
+        let mut command = self.command(node, arguments);
+        // Signals to the process group of the test do not reach the process.
         command.process_group(0);
         command.stdout(log.try_clone().expect("a descriptor")).stderr(log);
         self.running
             .push((name.to_owned(), command.spawn().expect("the binary under test")));
     }
 
-    /// The flags that a machine always has.
-    fn flags(&self, machine: &str) -> Vec<String> {
+    /// Returns the flags of all processes of a node.
+    fn flags(&self, node: &str) -> Vec<String> {
         vec![
-            format!("--data-dir={}", self.data_dir(machine).display()),
-            format!("--node-name={machine}"),
+            format!("--data-dir={}", self.data_dir(node).display()),
+            format!("--node-name={node}"),
             format!(
                 "--node-ip={}",
                 self.cluster
-                    .member(machine)
-                    .expect("a machine")
+                    .member(node)
+                    .expect("a node")
                     .plan
                     .address
                     .both()
@@ -209,35 +210,35 @@ impl Lab {
         ]
     }
 
-    /// Starts the server on a machine, and waits until it is ready.
-    pub fn up(&mut self, machine: &str, more: &[&str]) {
+    /// Starts the server on a node, and waits until it has registered its Node.
+    pub fn up(&mut self, node: &str, more: &[&str]) {
         let mut arguments = vec!["up".to_owned(), format!("--cluster-cidr={CLUSTER_CIDRS}")];
-        arguments.extend(self.flags(machine));
+        arguments.extend(self.flags(node));
         arguments.extend(more.iter().map(|&text| text.to_owned()));
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        self.start(machine, &arguments);
+        self.start(node, &arguments);
         self.wait_for("the server", || {
-            let nodes = self.try_ask(machine, Method::GET, "/api/v1/nodes", None)?;
+            let nodes = self.try_request(node, Method::GET, "/api/v1/nodes", None)?;
             Ok(!nodes["items"].as_array().expect("a list").is_empty())
         });
     }
 
-    /// The flags with which a machine joins.
-    pub fn join_flags(&self, machine: &str, more: &[&str]) -> Vec<String> {
+    /// Returns the arguments of `portolan join` on a node.
+    pub fn join_flags(&self, node: &str, more: &[&str]) -> Vec<String> {
         let mut arguments = vec!["join".to_owned()];
-        arguments.extend(self.flags(machine));
+        arguments.extend(self.flags(node));
         arguments.extend(more.iter().map(|&text| text.to_owned()));
         arguments
     }
 
-    /// Joins a machine.
-    pub fn join(&mut self, machine: &str, more: &[&str]) {
-        let arguments = self.join_flags(machine, more);
+    /// Starts `portolan join` on a node.
+    pub fn join(&mut self, node: &str, more: &[&str]) {
+        let arguments = self.join_flags(node, more);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-        self.start(machine, &arguments);
+        self.start(node, &arguments);
     }
 
-    /// A token of a server, with its hash.
+    /// Creates a join token with the CA hash.
     pub fn token(&self, server: &str, more: &[&str]) -> String {
         let data_dir = format!("--data-dir={}", self.data_dir(server).display());
         let mut arguments = vec!["token", "create", &data_dir];
@@ -245,9 +246,9 @@ impl Lab {
         self.succeed(server, &arguments)
     }
 
-    /// Starts an etcd that all machines reach; its URL.
+    /// Starts etcd on the network of the nodes, and returns its URL.
     pub fn etcd(&mut self) -> String {
-        let member = self.cluster.control_plane().expect("a machine");
+        let member = self.cluster.control_plane().expect("a node");
         let url = format!("http://{}:2379", member.plan.address.ipv4);
         let peer = "http://127.0.0.1:2380";
         let log = fs::File::create(self.log("etcd")).expect("a log");
@@ -270,67 +271,67 @@ impl Lab {
         url
     }
 
-    /// The network of the machines, and a client on its outside.
+    /// Returns the network of the nodes, with a client outside of it.
     pub fn cluster(&self) -> &Cluster {
         &self.cluster
     }
 
-    /// Ends with the lab.
-    pub fn watch_over(&mut self, name: &str, child: Child) {
+    /// Adds a process that is killed with the lab.
+    pub fn adopt_process(&mut self, name: &str, child: Child) {
         self.running.push((name.to_owned(), child));
     }
 
-    /// Asks what runs on a machine to end, and waits until it has.
-    pub fn end(&mut self, machine: &str) {
-        self.signal(machine, Signal::TERM);
-        self.await_end(machine);
+    /// Sends SIGTERM to the processes of a node, and waits for their exit.
+    pub fn stop(&mut self, node: &str) {
+        self.signal(node, Signal::TERM);
+        self.wait_for_exit(node);
     }
 
-    /// Sends a signal to what runs on a machine.
-    pub fn signal(&self, machine: &str, signal: Signal) {
-        for (_, child) in self.running.iter().filter(|(name, _)| name == machine) {
+    /// Sends a signal to the processes of a node.
+    pub fn signal(&self, node: &str, signal: Signal) {
+        for (_, child) in self.running.iter().filter(|(name, _)| name == node) {
             let pid = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
-            kill_process(pid.expect("a process"), signal).expect("a process that runs");
+            kill_process(pid.expect("a process ID"), signal).expect("a running process");
         }
     }
 
-    /// Gives a machine the authority and the keys of another, before its first start.
-    pub fn share_authority(&self, from: &str, to: &str) {
-        let [from, to] = [from, to].map(|machine| self.data_dir(machine).join("pki"));
+    /// Copies the cluster CA and the service account keys to another node before its first start.
+    pub fn share_ca(&self, from: &str, to: &str) {
+        let [from, to] = [from, to].map(|node| self.data_dir(node).join("pki"));
         fs::create_dir_all(&to).expect("a directory");
         for name in ["ca.crt", "ca.key", "sa.key", "sa.pub"] {
             fs::copy(from.join(name), to.join(name)).expect("a file");
         }
     }
 
-    /// Ends what runs on a machine as a power cut would: the process and all Pods.
-    pub fn kill(&mut self, machine: &str) {
+    /// Kills the processes of a node. The Pods die with them, as in a power failure.
+    pub fn kill(&mut self, node: &str) {
         for (name, child) in &mut self.running {
-            if name == machine {
+            if name == node {
                 child
                     .kill()
                     .and_then(|()| child.wait())
-                    .expect("a process that ends");
+                    .expect("a killed process");
             }
         }
-        self.running.retain(|(name, _)| name != machine);
+        self.running.retain(|(name, _)| name != node);
     }
 
-    /// Waits until what runs on a machine has ended by itself.
-    pub fn await_end(&mut self, machine: &str) {
+    /// Waits until the processes of a node have exited.
+    pub fn wait_for_exit(&mut self, node: &str) {
         let mut ended = false;
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CHANGE_TIMEOUT;
         while !ended {
-            assert!(Instant::now() < deadline, "{machine} goes on\n{}", self.logs());
-            let mut processes = self.running.iter_mut().filter(|(name, _)| name == machine);
-            ended = processes.all(|(_, child)| child.try_wait().expect("a child").is_some());
+            assert!(Instant::now() < deadline, "{node} still runs\n{}", self.logs());
+            let mut processes = self.running.iter_mut().filter(|(name, _)| name == node);
+            ended = processes.all(|(_, child)| child.try_wait().expect("the state of a process").is_some());
             std::thread::sleep(Duration::from_millis(50));
         }
-        self.running.retain(|(name, _)| name != machine);
+        self.running.retain(|(name, _)| name != node);
     }
 
-    /// Asks the API of a server as its administrator.
-    pub fn try_ask(
+    /// Sends a request to the API server of a node as the administrator.
+    pub fn try_request(
         &self,
         server: &str,
         method: Method,
@@ -343,7 +344,7 @@ impl Lab {
         } else {
             JSON
         };
-        let member = self.cluster.member(server).expect("a machine");
+        let member = self.cluster.member(server).expect("a node");
         member
             .enter(|| {
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -351,7 +352,7 @@ impl Lab {
                     .build()
                     .expect("a runtime");
                 runtime.block_on(async {
-                    let config = wait_config(&kubeconfig).await;
+                    let config = wait_for_config(&kubeconfig).await;
                     Client::new(config)
                         .expect("a client")
                         .request(method, path, content, body)
@@ -361,26 +362,26 @@ impl Lab {
             .expect("a namespace")
     }
 
-    /// The same, which is to succeed.
-    pub fn ask(&self, server: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
-        self.try_ask(server, method, path, body)
+    /// Sends a request that must succeed.
+    pub fn request(&self, server: &str, method: Method, path: &str, body: Option<&Value>) -> Value {
+        self.try_request(server, method, path, body)
             .unwrap_or_else(|error| panic!("{error}\n{}", self.logs()))
     }
 
     /// Reads an object.
     pub fn get(&self, server: &str, path: &str) -> Value {
-        self.ask(server, Method::GET, path, None)
+        self.request(server, Method::GET, path, None)
     }
 
-    /// Runs a Pod on a machine.
-    pub fn run_pod(&self, server: &str, machine: &str, name: &str, container: Value) {
+    /// Creates a Pod on a node.
+    pub fn run_pod(&self, server: &str, node: &str, name: &str, container: Value) {
         let mut container = container;
         container["name"] = json!("main");
         let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": {"app": name}},
-            "spec": {"nodeName": machine, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
+            "spec": {"nodeName": node, "restartPolicy": "Never", "terminationGracePeriodSeconds": 1,
                      "containers": [container]}});
         self.wait_for("the default ServiceAccount", || {
-            self.try_ask(
+            self.try_request(
                 server,
                 Method::POST,
                 "/api/v1/namespaces/default/pods",
@@ -390,28 +391,28 @@ impl Lab {
         });
     }
 
-    /// Waits until a Pod is in a phase, and ready if it runs; what it is then.
-    pub fn await_pod(&self, server: &str, name: &str, phase: &str) -> Value {
+    /// Waits until a Pod is in a phase, and ready in the phase `Running`. Returns the Pod.
+    pub fn wait_for_pod(&self, server: &str, name: &str, phase: &str) -> Value {
         let path = format!("/api/v1/namespaces/default/pods/{name}");
         self.wait_for(&format!("Pod {name} {phase}"), || {
-            let pod = self.try_ask(server, Method::GET, &path, None)?;
+            let pod = self.try_request(server, Method::GET, &path, None)?;
             Ok(pod["status"]["phase"] == phase && (phase != "Running" || condition(&pod, "Ready") == "True"))
         });
         self.get(server, &path)
     }
 
-    /// Waits until a Node is ready, or not.
-    pub fn await_node(&self, server: &str, machine: &str, ready: &str) {
-        let path = format!("/api/v1/nodes/{machine}");
-        self.wait_for(&format!("Node {machine} with Ready {ready}"), || {
-            let node = self.try_ask(server, Method::GET, &path, None)?;
+    /// Waits for a status of the condition `Ready`.
+    pub fn wait_for_node(&self, server: &str, node: &str, ready: &str) {
+        let path = format!("/api/v1/nodes/{node}");
+        self.wait_for(&format!("Node {node} with Ready {ready}"), || {
+            let node = self.try_request(server, Method::GET, &path, None)?;
             Ok(condition(&node, "Ready") == ready)
         });
     }
 
-    /// Waits until something holds. What cannot be asked does not hold yet.
-    pub fn wait_for(&self, what: &str, holds: impl Fn() -> Result<bool, ClientError>) {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until a condition holds. Errors are retried. `subject` names the condition in the failure.
+    pub fn wait_for(&self, subject: &str, holds: impl Fn() -> Result<bool, ClientError>) {
+        let deadline = Instant::now() + CHANGE_TIMEOUT;
         loop {
             let held = holds();
             if matches!(held, Ok(true)) {
@@ -419,45 +420,45 @@ impl Lab {
             }
             assert!(
                 Instant::now() < deadline,
-                "{what} is not there: {held:?}\n{}",
+                "expected {subject}: {held:?}\n{}",
                 self.logs()
             );
             std::thread::sleep(Duration::from_millis(100));
         }
     }
 
-    /// Waits until something is there.
-    pub fn until<T>(&self, what: &str, mut look: impl FnMut(&Self) -> Option<T>) -> T {
-        let deadline = Instant::now() + PATIENCE;
+    /// Waits until `check` returns a value. `subject` names it in the failure.
+    pub fn until<T>(&self, subject: &str, mut check: impl FnMut(&Self) -> Option<T>) -> T {
+        let deadline = Instant::now() + CHANGE_TIMEOUT;
         loop {
-            if let Some(found) = look(self) {
+            if let Some(found) = check(self) {
                 return found;
             }
-            assert!(Instant::now() < deadline, "{what}: not there\n{}", self.logs());
+            assert!(Instant::now() < deadline, "expected {subject}\n{}", self.logs());
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// A page that a process on a machine serves by HTTP; nothing if it does not.
-    pub fn page(&self, machine: &str, from: SocketAddr, path: &str) -> Option<String> {
-        let member = self.cluster.member(machine).expect("a machine");
-        let connected = member.enter(|| TcpStream::connect_timeout(&from, PAGE_PATIENCE));
+    /// Returns the HTTP response of a process on a node, or `None` without one.
+    pub fn page(&self, node: &str, from: SocketAddr, path: &str) -> Option<String> {
+        let member = self.cluster.member(node).expect("a node");
+        let connected = member.enter(|| TcpStream::connect_timeout(&from, PAGE_CONNECT_TIMEOUT));
         let mut stream = connected.expect("a namespace").ok()?;
         let request = format!("GET {path} HTTP/1.1\r\nHost: {from}\r\nConnection: close\r\n\r\n");
         stream.write_all(request.as_bytes()).ok()?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).ok()?;
-        Some(answer)
+        let mut response = String::new();
+        stream.read_to_string(&mut response).ok()?;
+        Some(response)
     }
 
-    /// The routes of a machine.
-    pub fn routes(&self, machine: &str) -> Vec<Route> {
-        let member = self.cluster.member(machine).expect("a machine");
+    /// Returns the routes of a node.
+    pub fn routes(&self, node: &str) -> Vec<Route> {
+        let member = self.cluster.member(node).expect("a node");
         let routes = Connection::open_in(&member.namespace).and_then(|mut network| network.routes());
         routes.expect("routes")
     }
 
-    /// The ends of all logs.
+    /// Returns the last lines of all logs.
     fn logs(&self) -> String {
         let mut text = String::new();
         for entry in fs::read_dir(self.directory.path())
@@ -485,16 +486,16 @@ impl Lab {
 
 impl Drop for Lab {
     fn drop(&mut self) {
-        // Pods end with the enclosure.
+        // Pods end with the namespaces of the test.
         for (_, child) in &mut self.running {
             child.kill().and_then(|()| child.wait()).ok();
         }
     }
 }
 
-/// The kubeconfig of a server that has only begun.
-async fn wait_config(path: &Path) -> Config {
-    let deadline = Instant::now() + PATIENCE;
+/// Waits for the kubeconfig of a starting server.
+async fn wait_for_config(path: &Path) -> Config {
+    let deadline = Instant::now() + CHANGE_TIMEOUT;
     loop {
         match Config::from_kubeconfig(path) {
             Ok(config) => return config,
@@ -504,7 +505,7 @@ async fn wait_config(path: &Path) -> Config {
     }
 }
 
-/// The status of a condition.
+/// Returns the status of a condition; empty if the object does not have it.
 pub fn condition(object: &Value, kind: &str) -> String {
     let conditions = object["status"]["conditions"].as_array();
     let found = conditions
@@ -516,20 +517,20 @@ pub fn condition(object: &Value, kind: &str) -> String {
     })
 }
 
-/// A container that ends well once it has reached each of the addresses.
-pub fn caller(targets: &[SocketAddr]) -> Value {
-    let reach = |target: &SocketAddr| {
+/// Returns a container that succeeds after connections to all addresses.
+pub fn connecting_container(targets: &[SocketAddr]) -> Value {
+    let connect = |target: &SocketAddr| {
         format!(
             "until exec 3<>/dev/tcp/{}/{} && echo hello >&3 && read -t 5 line <&3; do sleep 0.2; done",
             target.ip(),
             target.port()
         )
     };
-    let script: Vec<String> = targets.iter().map(reach).collect();
+    let script: Vec<String> = targets.iter().map(connect).collect();
     json!({"image": "bash", "args": [script.join("; ")]})
 }
 
-/// A container that answers at 8080.
-pub fn echo() -> Value {
+/// Returns a container with an echo server on port 8080.
+pub fn echo_container() -> Value {
     json!({"image": "portolan.dev/echo", "ports": [{"containerPort": 8080}]})
 }

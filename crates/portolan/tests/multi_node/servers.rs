@@ -1,30 +1,30 @@
-//! Two servers on one etcd.
+//! Two control-plane nodes on one etcd.
 
 use http::Method;
 use serde_json::json;
 use testbed::EtcdServer;
 
-use super::lab::{Lab, echo};
+use super::lab::{Lab, echo_container};
 
 #[test]
-fn a_cluster_outlives_one_of_its_servers() {
+fn cluster_survives_the_loss_of_a_server() {
     testbed::in_namespace(|| {
         if !EtcdServer::is_installed() {
-            testbed::skip_inside("no etcd is installed");
+            testbed::skip_inside("etcd is not installed");
         }
         let mut lab = Lab::new(3);
         let etcd = format!("--etcd-servers={}", lab.etcd());
         lab.up("node-1", &[&etcd]);
-        // A server with an authority of its own is of another cluster.
-        let data_dir = format!("--data-dir={}", lab.data_dir("stranger").display());
-        let said = lab.refused("node-2", &["up", &data_dir, "--node-name=node-2", &etcd]);
-        assert!(said.contains("another CA"), "{said}");
-        lab.share_authority("node-1", "node-2");
+        // A server with another cluster CA does not belong to the cluster.
+        let data_dir = format!("--data-dir={}", lab.data_dir("other-ca").display());
+        let error = lab.expect_failure("node-2", &["up", &data_dir, "--node-name=node-2", &etcd]);
+        assert!(error.contains("another CA"), "{error}");
+        lab.share_ca("node-1", "node-2");
         lab.up("node-2", &[&etcd]);
-        lab.await_node("node-1", "node-2", "True");
+        lab.wait_for_node("node-1", "node-2", "True");
         let servers = [lab.server("node-1"), lab.server("node-2")];
         lab.wait_for("both servers", || {
-            let endpoints = lab.try_ask(
+            let endpoints = lab.try_request(
                 "node-2",
                 Method::GET,
                 "/api/v1/namespaces/default/endpoints/kubernetes",
@@ -38,23 +38,23 @@ fn a_cluster_outlives_one_of_its_servers() {
         assert!(servers.iter().all(|server| command.contains(server)), "{command}");
         let token = lab.token("node-1", &[]);
         lab.join("node-3", &["--server", &servers.join(","), "--token", &token]);
-        lab.await_node("node-2", "node-3", "True");
+        lab.wait_for_node("node-2", "node-3", "True");
         lab.kill("node-1");
-        // The machine goes on by the other server, and so do the controllers.
-        lab.await_node("node-2", "node-1", "Unknown");
-        lab.await_node("node-2", "node-3", "True");
-        lab.run_pod("node-2", "node-3", "three", echo());
-        lab.await_pod("node-2", "three", "Running");
+        // The node and the controllers use the other server.
+        lab.wait_for_node("node-2", "node-1", "Unknown");
+        lab.wait_for_node("node-2", "node-3", "True");
+        lab.run_pod("node-2", "node-3", "three", echo_container());
+        lab.wait_for_pod("node-2", "three", "Running");
         let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "three"},
             "spec": {"selector": {"app": "three"}, "ports": [{"port": 80, "targetPort": 8080}]}});
-        lab.ask(
+        lab.request(
             "node-2",
             Method::POST,
             "/api/v1/namespaces/default/services",
             Some(&service),
         );
         lab.wait_for("the endpoint", || {
-            let endpoints = lab.try_ask(
+            let endpoints = lab.try_request(
                 "node-2",
                 Method::GET,
                 "/api/v1/namespaces/default/endpoints/three",

@@ -1,6 +1,6 @@
-//! Services of type LoadBalancer on a machine of `portolan up`, as somebody outside and somebody at its console see them:
-//! the annotations that the documentation of Kubernetes shows for AWS, with `openssl s_client`, backends that print the PROXY
-//! header, and the access log in a bucket; the cookies of sticky sessions; status and metrics.
+//! Services of type LoadBalancer on a node with `portolan up`: the AWS annotations of the Kubernetes documentation, sticky
+//! sessions, status and metrics. The tests use `openssl s_client`, backends that return the PROXY header, and access logs in a
+//! bucket.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -20,11 +20,11 @@ use testbed::Backend;
 use super::buckets::Buckets;
 use super::lab::Lab;
 
-/// How long something may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+/// Time for a change on a busy host.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(90);
 const ADDRESSES: &str = "172.30.0.200-172.30.0.201";
 const CLIENT: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 100);
-/// The last part of the certificate's ARN, and the Secret's name.
+/// Last part of the certificate ARN, and name of the Secret.
 const CERTIFICATE: &str = "12345678-1234-1234-1234-123456789012";
 const BUCKET: &str = "my-bucket";
 const SERVER: &str = "node-1";
@@ -32,12 +32,12 @@ const SERVICES: &str = "/api/v1/namespaces/default/services";
 const SLICES: &str = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices";
 const COOKIE_SECRET: &str = "/api/v1/namespaces/kube-system/secrets/portolan-edge-cookies";
 
-/// A backend on a machine.
+/// Starts a backend on a node.
 fn start_backend(lab: &Lab, name: &str) -> Backend {
-    Backend::start(lab.cluster().member(name).expect("a machine")).expect("its ports")
+    Backend::start(lab.cluster().member(name).expect("a node")).expect("a backend")
 }
 
-/// `openssl s_client` on the outside, connected.
+/// Connection of `openssl s_client` from outside of the cluster.
 struct Openssl {
     child: Child,
     input: ChildStdin,
@@ -51,7 +51,7 @@ impl Drop for Openssl {
 }
 
 impl Openssl {
-    /// Connects and verifies the certificate; the backend's name and the PROXY header that it got.
+    /// Connects and verifies the certificate. Returns the name of the backend and the PROXY header that it received.
     fn connect(lab: &Lab, authority: &PathBuf) -> Option<(Self, String, String)> {
         let mut command = Command::new("openssl");
         command
@@ -77,8 +77,8 @@ impl Openssl {
         };
         let line = this.line()?;
         let (name, header) = line.split_once(' ')?;
-        let told = (name.to_owned(), header.to_owned());
-        Some((this, told.0, told.1))
+        let (name, header) = (name.to_owned(), header.to_owned());
+        Some((this, name, header))
     }
 
     fn line(&mut self) -> Option<String> {
@@ -94,12 +94,12 @@ impl Openssl {
     }
 }
 
-/// Waits until something is so.
-fn until<T>(what: &str, look: impl FnMut() -> Option<T>) -> T {
-    testbed::until(what, PATIENCE, look)
+/// Waits until `check` returns a value. `subject` names it in the failure.
+fn until<T>(subject: &str, check: impl FnMut() -> Option<T>) -> T {
+    testbed::until(subject, CHANGE_TIMEOUT, check)
 }
 
-/// The Service of the documentation's examples.
+/// Returns a Service with the annotations of the documentation.
 fn service() -> Value {
     let aws = |name: &str| format!("service.beta.kubernetes.io/aws-load-balancer-{name}");
     json!({
@@ -130,8 +130,8 @@ fn service() -> Value {
     })
 }
 
-/// A Service whose clients stay with their backend by a cookie.
-fn sticky() -> Value {
+/// Returns a Service with sticky sessions by cookie.
+fn sticky_service() -> Value {
     json!({
         "apiVersion": "v1", "kind": "Service",
         "metadata": {"name": "sticky", "annotations": {
@@ -161,15 +161,15 @@ fn web_slice(backends: &[&Backend]) -> Value {
     )
 }
 
-/// A self-signed certificate in its Secret, and in a file for the client.
-fn make_certificate(lab: &Lab) -> PathBuf {
+/// Creates a self-signed certificate in a Secret, and returns a file with it for the client.
+fn create_certificate(lab: &Lab) -> PathBuf {
     let pair = rcgen::generate_simple_self_signed(vec!["www.example.com".to_owned()]).expect("a certificate");
     let encoded = |pem: &str| STANDARD.encode(pem);
     let secret = json!({
         "apiVersion": "v1", "kind": "Secret", "metadata": {"name": CERTIFICATE}, "type": "kubernetes.io/tls",
         "data": {"tls.crt": encoded(&pair.cert.pem()), "tls.key": encoded(&pair.signing_key.serialize_pem())},
     });
-    lab.ask(
+    lab.request(
         SERVER,
         Method::POST,
         "/api/v1/namespaces/default/secrets",
@@ -180,21 +180,21 @@ fn make_certificate(lab: &Lab) -> PathBuf {
     path
 }
 
-/// What `portolan balancer status` says, and whether all is well.
+/// Runs `portolan balancer status`. Returns its JSON, and true if the exit code is 0.
 fn status(lab: &Lab) -> (Value, bool) {
     let kubeconfig = format!(
         "--kubeconfig={}",
         lab.data_dir(SERVER).join("admin.conf").display()
     );
     let output = lab.run(SERVER, &["balancer", "status", &kubeconfig, "-o", "json"]);
-    let told = serde_json::from_slice(&output.stdout);
-    (told.unwrap_or_default(), output.status.success())
+    let status = serde_json::from_slice(&output.stdout);
+    (status.unwrap_or_default(), output.status.success())
 }
 
-/// The backends of a Service's port at the edge, with their states.
+/// Returns the backends of a Service at the edge, with their states.
 fn states(lab: &Lab, service: &str) -> Vec<(String, String)> {
-    let (told, _) = status(lab);
-    let ports = told["edge"].as_array().cloned().unwrap_or_default();
+    let (status, _) = status(lab);
+    let ports = status["edge"].as_array().cloned().unwrap_or_default();
     let port = ports.into_iter().find(|port| port["service"] == service);
     let backends = port.and_then(|port| port["backends"].as_array().cloned());
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
@@ -204,26 +204,26 @@ fn states(lab: &Lab, service: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Sends a request to an address from a member's namespace; the whole answer.
+/// Sends a request from the namespace of a member and returns the response.
 fn get(lab: &Lab, from: &str, to: SocketAddr, path: &str, cookie: &str) -> Option<String> {
     let member = match from {
         "outside" => lab.cluster().outside(),
-        machine => lab.cluster().member(machine),
+        node => lab.cluster().member(node),
     };
     let connected = member
-        .expect("a machine")
+        .expect("a node")
         .enter(|| TcpStream::connect_timeout(&to, Duration::from_secs(2)));
     let mut stream = connected.expect("a namespace").ok()?;
     let request =
         format!("GET {path} HTTP/1.1\r\nHost: {to}\r\nCookie: {cookie}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).ok()?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).ok()?;
-    Some(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response).ok()?;
+    Some(response)
 }
 
 #[test]
-fn the_documentations_annotations_do_what_they_say() {
+fn documented_annotations_take_effect() {
     testbed::in_namespace(|| {
         let has_openssl = Command::new("openssl").arg("version").output();
         if !has_openssl.is_ok_and(|output| output.status.success()) {
@@ -231,59 +231,59 @@ fn the_documentations_annotations_do_what_they_say() {
         }
         let mut lab = Lab::new(2);
         let buckets = Buckets::start(&mut lab);
-        buckets.make(&lab, BUCKET);
+        buckets.create(&lab, BUCKET);
         let endpoint = format!("--edge-access-log-s3-endpoint={}", buckets.url());
         let pool = format!("--load-balancer-addresses={ADDRESSES}");
         let allowed = format!("--edge-access-log-buckets={BUCKET}");
         lab.up(SERVER, &[&endpoint, &allowed, &pool]);
         let backends = ["node-2", "control-plane"].map(|name| start_backend(&lab, name));
         let [one, other] = &backends;
-        let authority = make_certificate(&lab);
-        lab.ask(SERVER, Method::POST, SLICES, Some(&web_slice(&[one, other])));
-        lab.ask(SERVER, Method::POST, SERVICES, Some(&service()));
+        let authority = create_certificate(&lab);
+        lab.request(SERVER, Method::POST, SLICES, Some(&web_slice(&[one, other])));
+        lab.request(SERVER, Method::POST, SERVICES, Some(&service()));
 
-        // TLS ends at the edge, and the backend prints whose connection it is.
+        // The edge terminates TLS, and the backend receives the client address in the PROXY header.
         let (connection, _, header) = until("a connection", || Openssl::connect(&lab, &authority));
         assert!(
             header.starts_with(&format!("PROXY TCP4 {CLIENT} 172.30.0.200 ")) && header.ends_with(" 443"),
             "{header}"
         );
         drop(connection);
-        console(&lab);
+        check_status_and_metrics(&lab);
 
-        // A backend that says that it is not well gets no connections, until it is well again.
-        let of = |backend: &Backend, state: &str| {
+        // An unhealthy backend gets no connections until it is healthy again.
+        let has_state = |backend: &Backend, state: &str| {
             let address = SocketAddr::new(backend.address, Backend::ECHO_PORT).to_string();
             states(&lab, "web")
                 .contains(&(address, state.to_owned()))
                 .then_some(())
         };
         one.set_well(false);
-        until("a backend that is not well", || of(one, "unhealthy"));
+        until("an unhealthy backend", || has_state(one, "unhealthy"));
         for _ in 0..4 {
             let (_, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
             assert_eq!(name, other.name);
         }
         one.set_well(true);
-        until("a backend that is well again", || of(one, "healthy"));
+        until("a healthy backend", || has_state(one, "healthy"));
 
-        // A backend that is removed keeps its connection for a while; new ones go elsewhere.
-        let (mut first, _, _) = until("a connection to it", || {
+        // A removed backend drains its connection; new connections go to the other backend.
+        let (mut first, _, _) = until("a connection to the backend", || {
             Openssl::connect(&lab, &authority).filter(|(_, name, _)| *name == one.name)
         });
         assert!(first.is_echoed());
         let path = format!("{SLICES}/web");
-        lab.ask(SERVER, Method::PATCH, &path, Some(&web_slice(&[other])));
+        lab.request(SERVER, Method::PATCH, &path, Some(&web_slice(&[other])));
         until("one backend", || (states(&lab, "web").len() == 1).then_some(()));
-        assert!(first.is_echoed(), "it is drained, not cut off");
+        assert!(first.is_echoed(), "the connection is drained");
         let (mut second, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
         assert_eq!(name, other.name);
         until("the end of draining", || (!first.is_echoed()).then_some(()));
         assert!(second.is_echoed());
 
-        // Its end lets the log be written.
+        // The edge writes the log at shutdown.
         drop((first, second));
-        lab.end(SERVER);
+        lab.stop(SERVER);
         let objects = buckets.objects(&lab, BUCKET);
         let is_of_service = |name: &str| {
             name.starts_with("default/my-bucket-prefix/prod/")
@@ -299,36 +299,36 @@ fn the_documentations_annotations_do_what_they_say() {
         );
         assert!(
             text.lines()
-                .any(|told| told.starts_with(&CLIENT.to_string()) && told.contains(&line)),
+                .any(|entry| entry.starts_with(&CLIENT.to_string()) && entry.contains(&line)),
             "{line} is not in\n{text}"
         );
     });
 }
 
-/// What somebody at the machine sees of it: status and metrics.
-fn console(lab: &Lab) {
-    // How much of a pool is in use is written a second later.
-    let told = until("that all is well", || match status(lab) {
-        (told, true) if told["pools"][0]["usage"][0]["assigned"] == 1 => Some(told),
-        (told, _) => {
-            assert_ne!(told["node"], Value::Null, "{told:#}");
+/// Checks the output of `portolan balancer status` and the metrics.
+fn check_status_and_metrics(lab: &Lab) {
+    // The usage of a pool is updated after a second.
+    let status = until("a healthy status", || match status(lab) {
+        (status, true) if status["pools"][0]["usage"][0]["assigned"] == 1 => Some(status),
+        (status, _) => {
+            assert_ne!(status["node"], Value::Null, "{status:#}");
             None
         }
     });
     assert_eq!(
-        (&told["node"], &told["isQuorate"]),
+        (&status["node"], &status["isQuorate"]),
         (&json!(SERVER), &json!(true))
     );
-    assert_eq!(told["assigner"], "this process");
+    assert_eq!(status["assigner"], "this process");
     assert_eq!(
-        told["services"],
+        status["services"],
         json!([{
             "service": "default/web", "pending": null, "remarks": null, "portErrors": [],
             "addresses": [{"ip": "172.30.0.200", "pool": "default", "node": SERVER, "takenBy": "edge"}],
         }])
     );
     assert_eq!(
-        told["pools"],
+        status["pools"],
         json!([{"name": "default", "usage": [{"family": "IPv4", "total": 2, "assigned": 1}]}])
     );
     let metrics = get(lab, SERVER, ([127, 0, 0, 1], 10_268).into(), "/metrics", "").expect("metrics");
@@ -346,20 +346,20 @@ fn console(lab: &Lab) {
 }
 
 #[test]
-fn cookies_of_sticky_sessions_are_made_of_a_secret_that_can_be_replaced() {
+fn sticky_cookies_depend_on_a_replaceable_secret() {
     testbed::in_namespace(|| {
         let mut lab = Lab::new(2);
         lab.up(SERVER, &[&format!("--load-balancer-addresses={ADDRESSES}")]);
         let backend = start_backend(&lab, "node-2");
         let port = json!({"name": "http", "protocol": "TCP", "port": Backend::HEALTH_PORT});
-        lab.ask(
+        lab.request(
             SERVER,
             Method::POST,
             SLICES,
             Some(&slice("sticky", &port, &[&backend])),
         );
-        lab.ask(SERVER, Method::POST, SERVICES, Some(&sticky()));
-        let cookie_by = |secret: &[u8]| {
+        lab.request(SERVER, Method::POST, SERVICES, Some(&sticky_service()));
+        let cookie_for = |secret: &[u8]| {
             let service = ServiceName {
                 namespace: "default".into(),
                 name: "sticky".into(),
@@ -369,29 +369,29 @@ fn cookies_of_sticky_sessions_are_made_of_a_secret_that_can_be_replaced() {
             format!("portolan-backend={number:016x}")
         };
         let to = SocketAddr::from(([172, 30, 0, 201], 80));
-        let given = |cookie: &str| {
-            let answer = get(&lab, "outside", to, "/", cookie).expect("an answer");
-            assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-            let value = answer.split("\r\nset-cookie: ").nth(1)?;
+        let new_cookie = |cookie: &str| {
+            let response = get(&lab, "outside", to, "/", cookie).expect("a response");
+            assert!(response.starts_with("HTTP/1.1 200 "), "{response}");
+            let value = response.split("\r\nset-cookie: ").nth(1)?;
             value.split(';').next().map(str::to_owned)
         };
-        until("an answer", || {
-            get(&lab, "outside", to, "/", "").filter(|answer| answer.starts_with("HTTP/1.1 200 "))
+        until("a response", || {
+            get(&lab, "outside", to, "/", "").filter(|response| response.starts_with("HTTP/1.1 200 "))
         });
-        // It was made for the cluster, is nobody's guess, and cookies are made of it.
-        let first = given("").expect("a cookie");
+        // The generated secret has 256 bits, and the cookies depend on it.
+        let first = new_cookie("").expect("a cookie");
         let secret = lab.get(SERVER, COOKIE_SECRET);
-        let text = secret["data"]["key"].as_str().expect("a secret");
+        let text = secret["data"]["key"].as_str().expect("a key in the Secret");
         let old = STANDARD.decode(text).expect("base64");
         assert_eq!(old.len(), 32);
-        assert_eq!(first, cookie_by(&old));
-        assert_eq!(given(&first), None, "it is known");
-        // Replaced, it is still known, and the client is told the new one in its place.
+        assert_eq!(first, cookie_for(&old));
+        assert_eq!(new_cookie(&first), None, "the edge accepts the cookie");
+        // The previous key still verifies cookies, and the response has a cookie of the new key.
         let new = STANDARD.encode("another secret");
         let patch = json!({"data": {"key": new, "previous-key": text}});
-        lab.ask(SERVER, Method::PATCH, COOKIE_SECRET, Some(&patch));
-        let second = until("a new cookie", || given(&first));
-        assert_eq!(second, cookie_by(b"another secret"));
-        assert_eq!(given(&second), None, "it is known");
+        lab.request(SERVER, Method::PATCH, COOKIE_SECRET, Some(&patch));
+        let second = until("a new cookie", || new_cookie(&first));
+        assert_eq!(second, cookie_for(b"another secret"));
+        assert_eq!(new_cookie(&second), None, "the edge accepts the cookie");
     });
 }

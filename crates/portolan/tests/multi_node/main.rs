@@ -1,0 +1,10 @@
+//! Clusters of several nodes, each in a network namespace: join, Pod network, removal, failures and load balancing.
+
+mod balanced;
+mod buckets;
+mod frozen;
+mod greeter;
+mod joining;
+mod lab;
+mod servers;
+mod upgrading;

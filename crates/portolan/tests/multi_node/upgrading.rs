@@ -1,0 +1,149 @@
+//! Hand-over from one process of the edge to the next, under new and established connections.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use netlink::route::NetworkNamespace;
+
+use super::greeter::{self, Greeted, POOL, RESPONSE_TIMEOUT};
+use super::lab::Lab;
+
+const SERVER: &str = "node-1";
+/// Clients that connect in a loop.
+const CLIENTS: usize = 4;
+/// Further connections that show progress.
+const PROGRESS_CONNECTIONS: usize = 50;
+/// Pause between two connections of a client. Each connection occupies a local port for a minute.
+const PAUSE: Duration = Duration::from_millis(10);
+/// Lifetime of a connection after the hand-over. It exceeds the time for which a successor keeps state of its predecessor
+/// without confirmation.
+const LONG_CONNECTION: Duration = Duration::from_secs(13);
+
+/// Starts a process with announcer and edge, the successor of the previous one.
+fn start(lab: &mut Lab, name: &str, metrics_port: u16) {
+    let directory = lab.data_dir(SERVER);
+    let flags = [
+        format!("--kubeconfig={}", directory.join("admin.conf").display()),
+        format!(
+            "--edge-handover-socket={}",
+            directory.join("handover.sock").display()
+        ),
+        format!("--node-name={SERVER}"),
+        format!("--metrics-bind-address=127.0.0.1:{metrics_port}"),
+    ];
+    let mut arguments = vec!["balancer", "--assign=false", "--announce", "--edge"];
+    arguments.extend(["--edge-drain-timeout=120s", "--edge-threads=2"]);
+    arguments.extend(flags.iter().map(String::as_str));
+    lab.start_as(name, SERVER, &arguments);
+}
+
+/// Returns the number of connections that a process has accepted.
+fn accepted_connections(lab: &Lab, metrics_port: u16) -> u64 {
+    let address = SocketAddr::from(([127, 0, 0, 1], metrics_port));
+    let page = lab.page(SERVER, address, "/metrics").unwrap_or_default();
+    let mut lines = page.lines();
+    let line = lines.find(|line| line.starts_with("portolan_edge_connections_total{"));
+    let number = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+    number.unwrap_or(0)
+}
+
+/// Clients outside of the cluster that connect in a loop until the value is dropped.
+struct Clients {
+    is_stopped: Arc<AtomicBool>,
+    count: Arc<AtomicUsize>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+impl Clients {
+    fn start(lab: &Lab) -> Self {
+        let (is_stopped, count) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let outside = lab.cluster().outside().expect("the outside");
+        let threads = (0..CLIENTS).map(|_| {
+            let namespace = outside.enter(NetworkNamespace::current);
+            let namespace = namespace.expect("a namespace").expect("a descriptor");
+            let (is_stopped, count) = (Arc::clone(&is_stopped), Arc::clone(&count));
+            thread::spawn(move || {
+                namespace
+                    .enter(|| connect_in_a_loop(&is_stopped, &count))
+                    .expect("a namespace")
+            })
+        });
+        Self {
+            threads: threads.collect(),
+            is_stopped,
+            count,
+        }
+    }
+
+    /// Waits for further connections.
+    fn wait_for_progress(&self, lab: &Lab) {
+        let before = self.count.load(Ordering::Relaxed);
+        lab.until("more connections", |_| {
+            let is_failed = self.threads.iter().any(JoinHandle::is_finished);
+            (is_failed || self.count.load(Ordering::Relaxed) >= before + PROGRESS_CONNECTIONS).then_some(())
+        });
+    }
+
+    /// Stops the clients and checks that no connection failed.
+    fn stop(mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            thread
+                .join()
+                .expect("the thread of a client")
+                .expect("connections without errors");
+        }
+    }
+}
+
+impl Drop for Clients {
+    fn drop(&mut self) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Connects in a loop until the first error.
+fn connect_in_a_loop(is_stopped: &AtomicBool, count: &AtomicUsize) -> io::Result<()> {
+    while !is_stopped.load(Ordering::Relaxed) {
+        let mut greeted = Greeted::connect_in_namespace(RESPONSE_TIMEOUT)?;
+        greeted.exchange()?;
+        greeted.close()?;
+        count.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(PAUSE);
+    }
+    Ok(())
+}
+
+#[test]
+fn edge_hand_over_keeps_connections() {
+    testbed::in_namespace(|| {
+        let mut lab = Lab::new(1);
+        lab.up(SERVER, &[POOL, "--load-balancer=false"]);
+        greeter::serve(&lab, SERVER);
+        start(&mut lab, "process-0", 20_000);
+        lab.until("a connection", |lab| Greeted::connect(lab, RESPONSE_TIMEOUT).ok());
+        let clients = Clients::start(&lab);
+        for number in 1..=3 {
+            let mut established = Greeted::connect(&lab, RESPONSE_TIMEOUT).expect("a connection");
+            let port = 20_000 + number;
+            start(&mut lab, &format!("process-{number}"), port);
+            lab.until("connections to the successor", |lab| {
+                (accepted_connections(lab, port) > 0).then_some(())
+            });
+            if number == 1 {
+                thread::sleep(LONG_CONNECTION);
+            }
+            clients.wait_for_progress(&lab);
+            // The predecessor keeps the established connection and exits after its end.
+            established.exchange().expect("an established connection");
+            established.close().expect("an orderly close");
+            lab.wait_for_exit(&format!("process-{}", number - 1));
+            clients.wait_for_progress(&lab);
+        }
+        clients.stop();
+    });
+}
