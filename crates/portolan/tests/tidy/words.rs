@@ -1,17 +1,13 @@
 //! Words that `docs/glossary.md` replaces, in identifiers and file names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use crate::assert_none;
 use crate::sources::{root, rust_files};
 
 /// Mark behind a banned word in the glossary.
 const BANNED_MARK: char = '†';
-
-/// Identifiers with banned words that are left in crates that are not rewritten yet. The numbers only fall.
-const REMAINING: [(&str, usize); 1] = [("crates/portolan", 20)];
 
 /// Words of the glossary that carry the mark.
 fn banned_words() -> BTreeSet<String> {
@@ -60,17 +56,11 @@ fn identifiers(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Folder below the root that a file belongs to: a crate, or the benchmarks.
-fn owner(path: &Path) -> String {
-    let parts = path.iter().filter_map(|part| part.to_str());
-    parts.take(2).collect::<Vec<_>>().join("/")
-}
-
 #[test]
 fn identifiers_and_file_names_use_the_terms_of_the_glossary() {
     let banned = banned_words();
     assert!(banned.len() > 10, "the glossary marks banned words: {banned:?}");
-    let mut found = BTreeMap::<String, Vec<String>>::new();
+    let mut violations = Vec::new();
     for source in ["crates", "bench"].iter().flat_map(|folder| rust_files(folder)) {
         let path = source.path.display();
         let stems = source
@@ -81,21 +71,8 @@ fn identifiers_and_file_names_use_the_terms_of_the_glossary() {
         names.extend(stems.map(str::to_owned));
         for name in names {
             if let Some(word) = words_of(&name).into_iter().find(|word| banned.contains(word)) {
-                let violations = found.entry(owner(&source.path)).or_default();
                 violations.push(format!("{path}: {name} ({word})"));
             }
-        }
-    }
-    let remaining = BTreeMap::from(REMAINING);
-    let mut violations = Vec::new();
-    for (owner, names) in found {
-        let expected = remaining.get(owner.as_str()).copied().unwrap_or(0);
-        if names.len() > expected {
-            violations.push(format!(
-                "{owner}: expected at most {expected} identifiers with banned words, found {}",
-                names.len()
-            ));
-            violations.extend(names);
         }
     }
     assert_none("banned words", &violations);
