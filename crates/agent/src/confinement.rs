@@ -194,9 +194,10 @@ fn seccomp_of(
     directory: &Path,
 ) -> Result<Seccomp, SeccompError> {
     let Some(profile) = profile.filter(|_| !is_privileged) else {
-        return Ok(match is_privileged {
-            true => Seccomp::Unconfined,
-            false => Seccomp::RuntimeDefault,
+        return Ok(if is_privileged {
+            Seccomp::Unconfined
+        } else {
+            Seccomp::RuntimeDefault
         });
     };
     match (profile.kind.as_str(), &profile.localhost_profile) {

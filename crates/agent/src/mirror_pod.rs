@@ -135,9 +135,12 @@ impl MirrorPod {
         client
             .request(Method::POST, collection, client::JSON, Some(&object))
             .await
-            .map_err(|error| match error.is_conflict() {
-                true => MirrorError::NameTaken,
-                false => error.into(),
+            .map_err(|error| {
+                if error.is_conflict() {
+                    MirrorError::NameTaken
+                } else {
+                    error.into()
+                }
             })
     }
 }

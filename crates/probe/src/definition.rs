@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// A probe, with upstream's defaults where a field is absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct Probe {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub http_get: Option<HttpGet>,
@@ -45,7 +45,7 @@ impl Default for Probe {
 /// `httpGet` of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct HttpGet {
     pub path: String,
     pub port: IntOrString,
@@ -60,7 +60,7 @@ pub struct HttpGet {
 /// One of `httpHeaders`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct HttpHeader {
     pub name: String,
     pub value: String,
@@ -69,7 +69,7 @@ pub struct HttpHeader {
 /// `tcpSocket` of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct TcpSocket {
     pub port: IntOrString,
     #[serde(skip_serializing_if = "String::is_empty")]
@@ -79,7 +79,7 @@ pub struct TcpSocket {
 /// `exec` of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct Exec {
     #[serde(deserialize_with = "null_as_default")]
     pub command: Vec<String>,
@@ -88,7 +88,7 @@ pub struct Exec {
 /// `grpc` of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct Grpc {
     pub port: u16,
     #[serde(

@@ -113,6 +113,9 @@ fn probe<T: Send>(
 
 /// Forwards connections of `listener`, usually one of the host, from `from` to `to`, on threads, until the process
 /// ends.
+///
+/// # Errors
+/// The namespace of `from` cannot be entered, or no thread can be started.
 pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(), ClusterError> {
     // Sockets belong to the namespace of the thread that opens them, so one thread lives in the member.
     let (sender, receiver) = std::sync::mpsc::sync_channel::<TcpStream>(FORWARDED_MAX);

@@ -1,6 +1,6 @@
 //! Pod API as the agent reads it, with more fields than other components need.
 
-#![allow(missing_docs)] // Fields have the names of the Kubernetes API.
+#![allow(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 
 mod container;
 mod handler;

@@ -277,9 +277,10 @@ fn track_containers(pod: &Pod, now: Timestamp) -> Containers {
         let status = statuses.iter().find(|status| status.name == container.name);
         let restarts = status.map_or(0, |status| status.restart_count);
         let tracked = TrackedContainer::new(&container.name, restarts, now);
-        match container.is_restartable() {
-            true => tracked.restartable(),
-            false => tracked,
+        if container.is_restartable() {
+            tracked.restartable()
+        } else {
+            tracked
         }
     };
     let (spec, status) = (&pod.spec, &pod.status);

@@ -93,9 +93,10 @@ impl PodSandbox {
 
     /// Addresses in the Pod's status. A Pod in the host network has the addresses of the node.
     pub fn pod_ips(&self, context: &PodContext) -> Vec<IpAddr> {
-        match context.pod.spec.host_network {
-            true => context.agent.host_ips.clone(),
-            false => self.addresses.clone(),
+        if context.pod.spec.host_network {
+            context.agent.host_ips.clone()
+        } else {
+            self.addresses.clone()
         }
     }
 
@@ -127,9 +128,10 @@ impl PodSandbox {
         for message in warnings {
             context.events.warning("DNSConfigForming", message);
         }
-        let namespace = match pod.spec.host_network {
-            true => None,
-            false => Some(self.create_network(context, holder.as_ref()).await?),
+        let namespace = if pod.spec.host_network {
+            None
+        } else {
+            Some(self.create_network(context, holder.as_ref()).await?)
         };
         let settings = sandbox::Settings {
             socket: context.directory.socket(),

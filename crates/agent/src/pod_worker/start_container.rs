@@ -72,9 +72,10 @@ impl ContainerStart<'_> {
         let entrypoint = agent.settings.images.entrypoint(&self.container.image)?;
         let environment = self.environment().await?;
         // A `command` of the Pod replaces the program of the image.
-        let image_user = match self.container.command.is_empty() {
-            true => entrypoint.user(self.context.pod.spec.host_network),
-            false => ImageUser::Root,
+        let image_user = if self.container.command.is_empty() {
+            entrypoint.user(self.context.pod.spec.host_network)
+        } else {
+            ImageUser::Root
         };
         let mut confinement = confinement(
             &self.context.pod,

@@ -108,7 +108,7 @@ pub struct Condition {
 
 /// Comparison of an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[allow(missing_docs)] // the names are those of the operators
+#[expect(missing_docs, reason = "the variants have the names of the operators")]
 pub enum Comparison {
     #[serde(rename = "SCMP_CMP_NE")]
     NotEqual,

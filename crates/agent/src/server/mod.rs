@@ -152,9 +152,10 @@ impl Connection {
         let accepted = timeout(HEAD_TIMEOUT, self.acceptor.accept(stream)).await?;
         let stream = accepted.map_err(ConnectionError::Handshake)?;
         let is_api_server = tls::is_api_server(stream.get_ref().1.peer_certificates());
-        let (_authenticated, _unauthenticated) = match is_api_server {
-            true => (Some(self.authenticated.try_acquire_owned()?), None),
-            false => (None, Some(permit)),
+        let (_authenticated, _unauthenticated) = if is_api_server {
+            (Some(self.authenticated.try_acquire_owned()?), None)
+        } else {
+            (None, Some(permit))
         };
         let state = self.state;
         let service = service_fn(move |request: Request<Incoming>| {

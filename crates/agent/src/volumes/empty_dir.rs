@@ -22,11 +22,12 @@ pub fn set_up_tmpfs(directory: &Path, pod: &Pod, users: Option<PodUsers>) -> Res
         let Some(empty_dir) = volume.empty_dir.as_ref().filter(|empty| empty.is_in_memory()) else {
             continue;
         };
-        let result = match is_valid_path(&volume.name) {
-            true => set_up(&directory.join(&volume.name), empty_dir, owners),
-            false => Err(VolumeError::Path {
+        let result = if is_valid_path(&volume.name) {
+            set_up(&directory.join(&volume.name), empty_dir, owners)
+        } else {
+            Err(VolumeError::Path {
                 path: volume.name.clone(),
-            }),
+            })
         };
         result.map_err(|error| VolumeSetUpError::new(&volume.name, error))?;
     }
@@ -50,12 +51,11 @@ pub(super) fn set_up(path: &Path, empty_dir: &EmptyDir, owners: Owners) -> Resul
 }
 
 fn create(path: &Path, is_in_memory: bool, size_limit: Option<Quantity>, owners: Owners) -> io::Result<()> {
-    let is_new = match is_in_memory {
-        true => {
-            fs::create_dir_all(path)?;
-            tmpfs::mount(path, size_limit)?
-        }
-        false => !path.is_dir(),
+    let is_new = if is_in_memory {
+        fs::create_dir_all(path)?;
+        tmpfs::mount(path, size_limit)?
+    } else {
+        !path.is_dir()
     };
     if !is_new {
         return Ok(());

@@ -36,12 +36,13 @@ pub(super) fn set_up(host_path: &HostPath, hidden: &[PathBuf]) -> Result<PathBuf
         "BlockDevice" => (kind.is_block_device(), "a block device"),
         _ => (true, ""),
     };
-    match is_expected {
-        true => Ok(path),
-        false => Err(VolumeError::HostPath {
+    if is_expected {
+        Ok(path)
+    } else {
+        Err(VolumeError::HostPath {
             path: host_path.path.clone(),
             expected,
-        }),
+        })
     }
 }
 

@@ -54,12 +54,13 @@ impl FromStr for Token {
         let is_of = |text: &str, letters: usize| {
             text.len() == letters && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit())
         };
-        match is_of(id, ID_LETTERS) && is_of(secret, SECRET_LETTERS) {
-            true => Ok(Self {
+        if is_of(id, ID_LETTERS) && is_of(secret, SECRET_LETTERS) {
+            Ok(Self {
                 id: id.to_owned(),
                 secret: secret.to_owned(),
-            }),
-            false => Err(TokenError),
+            })
+        } else {
+            Err(TokenError)
         }
     }
 }

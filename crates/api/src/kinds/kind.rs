@@ -151,9 +151,10 @@ impl Kind {
     /// Kind in whose form objects are stored: the kind itself, except for `events.k8s.io`, whose objects are stored
     /// as Events of the core group.
     pub fn stored(&'static self) -> &'static Kind {
-        match self.is_stored_form() {
-            true => self,
-            false => find("", "v1", self.plural).unwrap_or(self),
+        if self.is_stored_form() {
+            self
+        } else {
+            find("", "v1", self.plural).unwrap_or(self)
         }
     }
 
@@ -164,17 +165,19 @@ impl Kind {
 
     /// Converts an object of this kind to its stored form.
     pub fn into_stored(&self, object: Value) -> Value {
-        match self.is_stored_form() {
-            true => object,
-            false => event::into_core(object),
+        if self.is_stored_form() {
+            object
+        } else {
+            event::into_core(object)
         }
     }
 
     /// Converts a stored object to the form of this kind.
     pub fn of_stored(&self, object: Value) -> Value {
-        match self.is_stored_form() {
-            true => object,
-            false => event::of_core(object),
+        if self.is_stored_form() {
+            object
+        } else {
+            event::of_core(object)
         }
     }
 

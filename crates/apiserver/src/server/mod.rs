@@ -29,7 +29,6 @@ use crate::registry::namespace;
 use crate::registry::repair::Repair;
 use crate::registry::service::{self, Registry, RegistryError, ServiceConfig};
 use crate::shutdown::{Shutdown, ShutdownTrigger};
-use crate::transport::connection::background_threads::BackgroundThreads;
 use crate::transport::connection::open_connections::Connections;
 use crate::transport::connection::{Shared, node_connections};
 use crate::transport::listener::{accept, listen};
@@ -97,7 +96,7 @@ impl Server {
             acceptor,
             connections: handler.connections.clone(),
             handler,
-            background_threads: Arc::new(BackgroundThreads::start().map_err(StartError::Threads)?),
+            background_threads: Arc::default(),
             shutdown,
         };
         let accepting = tokio::spawn(accept(listener, shared));

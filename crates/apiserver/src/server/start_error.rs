@@ -22,9 +22,6 @@ pub enum StartError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The operating system starts no thread.
-    #[error("cannot start threads for requests: {0}")]
-    Threads(io::Error),
     /// Certificates are unreadable or cannot be issued.
     #[error(transparent)]
     Pki(#[from] PkiError),

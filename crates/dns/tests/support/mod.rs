@@ -1,7 +1,6 @@
 //! Queries and decoded responses, with a decoder that shares no code with the server.
 
-// Each test binary uses a part of this module.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test binary uses a part of this module")]
 
 pub mod objects;
 

@@ -55,17 +55,19 @@ pub(super) fn build(
     for mount in &confinement.mounts {
         volumes.push(open(mount, directory, users)?);
     }
-    let devices = match confinement.is_privileged {
-        true => None,
-        false => Some(Devices::detach()?),
+    let devices = if confinement.is_privileged {
+        None
+    } else {
+        Some(Devices::detach()?)
     };
     // SAFETY: no file descriptor table is unshared, which is what the call is unsafe for.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }?;
     let propagation = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
     mount_change("/", propagation)?;
-    let temporary = match confinement.is_privileged {
-        true => Vec::new(),
-        false => tmpfs::mount_all(owner)?,
+    let temporary = if confinement.is_privileged {
+        Vec::new()
+    } else {
+        tmpfs::mount_all(owner)?
     };
     // Outer volumes first.
     volumes.sort_by_key(|volume| volume.mount.target.components().count());

@@ -45,6 +45,9 @@ pub enum BlockError {
 
 impl AddressBlock {
     /// Returns the block from `first` to `last`, both included.
+    ///
+    /// # Errors
+    /// See [`BlockError`].
     pub fn new(first: IpAddr, last: IpAddr) -> Result<Self, BlockError> {
         if Family::of(first) != Family::of(last) {
             return Err(BlockError::Families);

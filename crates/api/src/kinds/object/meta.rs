@@ -176,6 +176,9 @@ macro_rules! resource {
 pub(crate) use resource;
 
 /// Reads JSON `null` as the default of the type, as Go decoders do; for `deserialize_with`.
+///
+/// # Errors
+/// The error of the deserializer.
 pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -24,7 +24,7 @@ resource!(Service, "", "v1", "Service", "services");
 /// `spec` of a Service. Empty strings and lists mean absent fields.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct ServiceSpec {
     #[serde(rename = "type")]
     pub kind: String,
@@ -95,7 +95,7 @@ pub struct ClientIpConfig {
 /// Entry of `spec.ports`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[allow(missing_docs)] // the fields are those of the Kubernetes API, by their names
+#[expect(missing_docs, reason = "the fields have the names of the Kubernetes API")]
 pub struct ServicePort {
     pub name: String,
     pub protocol: Protocol,

@@ -115,9 +115,10 @@ fn validate_mirror_annotation(new: &Value, old: &Value) -> Option<FieldError> {
     if after == before {
         return None;
     }
-    let detail = match before.is_null() {
-        true => "may not add mirror pod annotation",
-        false => "may not remove or update mirror pod annotation",
+    let detail = if before.is_null() {
+        "may not add mirror pod annotation"
+    } else {
+        "may not remove or update mirror pod annotation"
     };
     let path = Path::new("metadata").child("annotations").key(MIRROR_ANNOTATION);
     Some(FieldError::forbidden(&path, detail))

@@ -5,6 +5,7 @@
 //! and requests that need much CPU time delay only their own kind.
 
 use std::io;
+use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use rustix::process::setpriority_process;
@@ -14,41 +15,37 @@ use tokio::runtime::{Builder, Handle, Runtime};
 /// Nice value of the threads. Under contention, they get about a third of the CPU time of a thread with nice value 0.
 const NICE: i32 = 5;
 
-/// Runtime of the threads. Dropping it cancels its tasks.
+/// Runtime of the threads, which starts with the first connection that needs it. Dropping it cancels its tasks.
+#[derive(Default)]
 pub(crate) struct BackgroundThreads {
-    /// `None` only in `drop`.
-    runtime: Option<Runtime>,
-    handle: Handle,
+    runtime: Mutex<Option<Runtime>>,
 }
 
 impl BackgroundThreads {
-    /// Starts one thread for each CPU.
+    /// Handle for tasks on these threads. The first call starts one thread for each CPU.
     ///
     /// # Errors
-    /// The system starts no thread.
-    pub(crate) fn start() -> io::Result<Self> {
-        let runtime = Builder::new_multi_thread()
+    /// The system starts no thread. A later call may succeed.
+    pub(super) fn handle(&self) -> io::Result<Handle> {
+        let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(runtime) = &*runtime {
+            return Ok(runtime.handle().clone());
+        }
+        let started = Builder::new_multi_thread()
             .worker_threads(available_parallelism()?.get())
             .thread_name("api-background")
             .on_thread_start(lower_priority)
             .enable_all()
             .build()?;
-        Ok(Self {
-            handle: runtime.handle().clone(),
-            runtime: Some(runtime),
-        })
-    }
-
-    /// Handle for tasks on these threads.
-    pub(super) fn handle(&self) -> &Handle {
-        &self.handle
+        Ok(runtime.insert(started).handle().clone())
     }
 }
 
 impl Drop for BackgroundThreads {
     fn drop(&mut self) {
+        let runtime = self.runtime.get_mut().unwrap_or_else(PoisonError::into_inner);
         // A runtime must not wait for its threads within a task of another one.
-        if let Some(runtime) = self.runtime.take() {
+        if let Some(runtime) = runtime.take() {
             runtime.shutdown_background();
         }
     }

@@ -101,8 +101,15 @@ async fn spawn_on(
     threads: &BackgroundThreads,
     requests: impl Future<Output = hyper::Result<()>> + Send + 'static,
 ) -> hyper::Result<()> {
+    let handle = match threads.handle() {
+        Ok(handle) => handle,
+        Err(error) => {
+            tracing::error!(%error, "connection closed: threads for connections without a client certificate not started");
+            return Ok(());
+        }
+    };
     let mut task = JoinSet::new();
-    task.spawn_on(requests, threads.handle());
+    task.spawn_on(requests, &handle);
     match task.join_next().await {
         Some(Ok(ended)) => ended,
         Some(Err(error)) => {

@@ -8,9 +8,10 @@ use super::{BackgroundThreads, NICE};
 #[tokio::test]
 async fn tasks_run_on_threads_of_lower_priority() {
     let own = getpriority_process(Some(gettid())).expect("own nice value");
-    let threads = BackgroundThreads::start().expect("threads");
+    let threads = BackgroundThreads::default();
     let nice = threads
         .handle()
+        .expect("threads")
         .spawn(async { getpriority_process(Some(gettid())) });
     let nice = nice.await.expect("no panic").expect("nice value of the thread");
     assert_eq!(nice, NICE.max(own));
