@@ -91,9 +91,10 @@ impl Greeted {
         self.reader.get_mut().write_all(MESSAGE)?;
         let mut echo = [0; MESSAGE.len()];
         self.reader.read_exact(&mut echo)?;
-        match echo == MESSAGE {
-            true => Ok(()),
-            false => Err(io::Error::other("the echo differs from the message")),
+        if echo == MESSAGE {
+            Ok(())
+        } else {
+            Err(io::Error::other("the echo differs from the message"))
         }
     }
 
