@@ -36,8 +36,8 @@ pub fn rate_of(
     Ok(count.into_inner() as f64 / started.elapsed().as_secs_f64())
 }
 
-/// Allows the reuse of ports in TIME-WAIT. Thousands of connections per second to one address would use up all ports within
-/// seconds.
+/// Allows the reuse of ports in TIME-WAIT. Thousands of connections per second to one address would use up
+/// all ports within seconds.
 pub fn reuse_ports() -> std::io::Result<()> {
     write_sysctl("net.ipv4.ip_local_port_range", "4096 65000")?;
     write_sysctl("net.ipv4.tcp_tw_reuse", "1")

@@ -1,5 +1,5 @@
-//! Benchmarks behind every published figure. Each starts the measured program, in network namespaces of its own if it sends
-//! packets, and prints one line per figure.
+//! Benchmarks behind every published figure. Each starts the measured program, in network namespaces of its
+//! own if it sends packets, and prints one line per figure.
 //!
 //! Most benchmarks can measure another implementation, by its command line or kubeconfig.
 

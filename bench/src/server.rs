@@ -22,7 +22,8 @@ pub struct ServerFlags {
     etcd: bool,
 }
 
-/// Runs `measure` with the API server of the flags. For Portolan, the CPU time and memory are printed, and then `finish` runs.
+/// Runs `measure` with the API server of the flags. For Portolan, the CPU time and memory are printed, and
+/// then `finish` runs.
 pub fn run(
     flags: &ServerFlags,
     measure: impl AsyncFnOnce(Config) -> Result<(), Failure> + Send,

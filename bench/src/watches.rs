@@ -58,8 +58,8 @@ pub struct Flags {
     server: ServerFlags,
 }
 
-/// Arrival of changes at watches, by the index of the change. Every watch receives all changes in the same order, so that
-/// counting lines suffices.
+/// Arrival of changes at watches, by the index of the change. Every watch receives all changes in the same
+/// order, so that counting lines suffices.
 struct Arrivals {
     start: Instant,
     last_nanoseconds: Vec<AtomicU64>,

@@ -95,8 +95,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Disables TIME-WAIT for backends and the client. Nodes select source ports at random. A backend rejects a port in TIME-WAIT,
-/// and the client retries, after a second if it happens twice. Any proxy with source NAT has this effect, also without moves.
+/// Disables TIME-WAIT for backends and the client. Nodes select source ports at random. A backend rejects a
+/// port in TIME-WAIT, and the client retries, after a second if it happens twice. Any proxy with source NAT
+/// has this effect, also without moves.
 fn disable_time_wait() -> std::io::Result<()> {
     write_sysctl("net.ipv4.tcp_max_tw_buckets", "0")
 }

@@ -20,7 +20,8 @@ impl History {
         self.versions()[version].1 = Some(Instant::now());
     }
 
-    /// Time for which the newest matching version had been replaced when the query was sent; `None` if no version matches.
+    /// Time for which the newest matching version had been replaced when the query was sent; `None` if no
+    /// version matches.
     pub fn age(&self, queried_at: Instant, matches: impl Fn(usize) -> bool) -> Option<Duration> {
         let versions = self.versions();
         let version = (0..versions.len()).rev().find(|version| matches(*version))?;

@@ -27,8 +27,8 @@ pub struct Flags {
     connections: usize,
 }
 
-/// Runs the case. The server closes connections after ten idle seconds, so all queries are sent before that. At the end the
-/// number of open connections is printed.
+/// Runs the case. The server closes connections after ten idle seconds, so all queries are sent before that.
+/// At the end the number of open connections is printed.
 pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let before = context.server.resident_mib()?;

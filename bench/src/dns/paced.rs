@@ -17,8 +17,8 @@ pub struct Flags {
     rate: u32,
 }
 
-/// Runs the case. The latency of a query counts from the time when it was due, so that queries that wait for a stalled server
-/// are included.
+/// Runs the case. The latency of a query counts from the time when it was due, so that queries that wait for
+/// a stalled server are included.
 pub fn run(flags: &Flags, context: &Context<'_>) -> Result<(), Failure> {
     let names = cluster_names(context)?;
     let socket = context.node()?.enter(|| connect(context.listen))??;

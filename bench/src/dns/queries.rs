@@ -93,9 +93,9 @@ impl Window {
         Self { socket, sent }
     }
 
-    /// Sends queries until `end` and returns the number of responses. `next` encodes the query of a slot, `check` gets each
-    /// response with its slot and the time of its query. Responses in flight at the end are received, too, so that none
-    /// arrives in the next run.
+    /// Sends queries until `end` and returns the number of responses. `next` encodes the query of a slot,
+    /// `check` gets each response with its slot and the time of its query. Responses in flight at the end are
+    /// received, too, so that none arrives in the next run.
     pub fn run(
         &mut self,
         end: Instant,

@@ -70,8 +70,8 @@ fn first_addresses(context: &Context<'_>, names: &[String]) -> Result<Vec<Ipv4Ad
     Ok(addresses)
 }
 
-/// Kills and restarts the API server repeatedly. Returns the peak memory of the DNS server, and the time until it served a
-/// Service that was created after each restart.
+/// Kills and restarts the API server repeatedly. Returns the peak memory of the DNS server, and the time
+/// until it served a Service that was created after each restart.
 fn restart_all(flags: &Flags, context: &mut Context<'_>) -> Result<(f64, Vec<Duration>), Failure> {
     let mut memory_max = 0.0_f64;
     let mut visible = Vec::new();

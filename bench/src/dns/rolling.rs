@@ -247,8 +247,8 @@ fn query_by_name(
     Ok(tally)
 }
 
-/// Queries the whole set over TCP repeatedly; every address must be that of a ready member. Returns the number of responses,
-/// and the results of their addresses.
+/// Queries the whole set over TCP repeatedly; every address must be that of a ready member. Returns the
+/// number of responses, and the results of their addresses.
 fn query_all(
     context: &Context<'_>,
     histories: &[History],

@@ -98,8 +98,8 @@ pub fn handshake(to: SocketAddr, tls: &Arc<ClientConfig>) -> io::Result<()> {
     Ok(())
 }
 
-/// Verifier that accepts everything, also the handshake signature, which `trust::AcceptAnyServerCert` checks. The check would
-/// run on the measured host and count as cost of the server. For benchmarks only.
+/// Verifier that accepts everything, also the handshake signature, which `trust::AcceptAnyServerCert` checks.
+/// The check would run on the measured host and count as cost of the server. For benchmarks only.
 #[derive(Debug)]
 struct Unverified;
 

@@ -1,5 +1,5 @@
-//! Comparison of the edge with haproxy: both run in the namespace of a node and are measured alternately, with the same clients
-//! and the same backend outside of it.
+//! Comparison of the edge with haproxy: both run in the namespace of a node and are measured alternately,
+//! with the same clients and the same backend outside of it.
 
 mod backend;
 mod clients;
@@ -270,8 +270,8 @@ fn handshakes(flags: &Flags, proxies: &[Proxy]) -> Result<(), Failure> {
     })
 }
 
-/// Raises the limit of file descriptors, also for the proxies, as far as allowed. Returns the possible number of connections:
-/// each needs two descriptors in the proxy and two here.
+/// Raises the limit of file descriptors, also for the proxies, as far as allowed. Returns the possible number
+/// of connections: each needs two descriptors in the proxy and two here.
 fn connections_max() -> Result<usize, Failure> {
     let enough = Rlimit {
         current: Some(DESCRIPTORS),

@@ -1,5 +1,6 @@
-//! Rounds in which proxies are measured alternately. The speed of a host changes within seconds. Therefore measurements are
-//! short and many, their order changes from round to round, and figures compare measurements of the same round.
+//! Rounds in which proxies are measured alternately. The speed of a host changes within seconds. Therefore
+//! measurements are short and many, their order changes from round to round, and figures compare measurements
+//! of the same round.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -38,8 +39,8 @@ impl Outcome {
     }
 }
 
-/// Measures `work`, which returns a rate per second, with each proxy in each round. The others are compared with the first,
-/// haproxy. A third one, another build, is compared with the second, too.
+/// Measures `work`, which returns a rate per second, with each proxy in each round. The others are compared
+/// with the first, haproxy. A third one, another build, is compared with the second, too.
 pub fn alternate(
     rounds: Rounds,
     proxies: &[Proxy],

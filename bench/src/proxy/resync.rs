@@ -15,9 +15,9 @@ const RESYNC_PAUSE: Duration = Duration::from_secs(1);
 /// Number of elements in a transaction: more than the notification buffer of the kernel holds.
 const FLOOD_ELEMENTS: u32 = 120_000;
 
-/// Changes the table of the proxy `resyncs` times in each of two ways. First a harmless set is added or removed, and the kernel
-/// notifies the proxy. Then so many elements are added and removed while the proxy is stopped that notifications are lost, and
-/// the proxy reads everything back.
+/// Changes the table of the proxy `resyncs` times in each of two ways. First a harmless set is added or
+/// removed, and the kernel notifies the proxy. Then so many elements are added and removed while the proxy is
+/// stopped that notifications are lost, and the proxy reads everything back.
 pub fn run(resyncs: u32, node: &Member, proxy: &Measured) -> Result<(), Failure> {
     if resyncs == 0 {
         return Ok(());

@@ -24,8 +24,8 @@ use super::attack::Attack;
 use super::{POD_NAME, TARGET_NAMESPACE};
 use crate::Failure;
 
-/// Maximum number of silent connections: as many as a server with the usual limit of file descriptors can hold. The limit of
-/// the attacker may be lower.
+/// Maximum number of silent connections: as many as a server with the usual limit of file descriptors can
+/// hold. The limit of the attacker may be lower.
 const SILENT_CONNECTIONS: usize = 20_000;
 /// Delay after a refused attempt, so that the attacker spends its CPU time on attempts that may succeed.
 const REFUSED_DELAY: Duration = Duration::from_millis(20);

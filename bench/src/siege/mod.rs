@@ -1,5 +1,6 @@
-//! `portolan up` under attack. Each attack runs against a server of its own, from one host and one core. The table shows requests
-//! of an administrator, Lease renewals of the Node and changes of a Service during the attack.
+//! `portolan up` under attack. Each attack runs against a server of its own, from one host and one core. The
+//! table shows requests of an administrator, Lease renewals of the Node and changes of a Service during the
+//! attack.
 
 mod attack;
 mod attacker;
@@ -168,7 +169,8 @@ fn measure(
     })
 }
 
-/// Creates the measured Service and the objects of the attacker. Returns the address of the Service and the attacker's token.
+/// Creates the measured Service and the objects of the attacker. Returns the address of the Service and the
+/// attacker's token.
 async fn prepare(client: &Client, attack: Attack, backend: IpAddr) -> Result<(SocketAddr, String), Failure> {
     let service = fixtures::post(client, &fixtures::service(SERVICE_NAME)).await?;
     fixtures::post(client, &fixtures::slice(SERVICE_NAME, &[backend])).await?;

@@ -1,4 +1,5 @@
-//! Watches on an HTTP/2 connection (RFC 9113), read with minimal work: the reader shares the host with the measured server.
+//! Watches on an HTTP/2 connection (RFC 9113), read with minimal work: the reader shares the host with the
+//! measured server.
 
 use std::sync::Arc;
 

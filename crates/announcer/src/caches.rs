@@ -225,7 +225,8 @@ fn watch_all<T: Resource>(client: &Client) -> Receiver<Event<T>> {
     client::watch(client, Query::default()).into_channel(EVENTS_QUEUED_MAX)
 }
 
-/// Resolves with the error if AddressPools cannot be read because the right or the kind is missing. Never resolves otherwise.
+/// Resolves with the error if AddressPools cannot be read because the right or the kind is missing. Never
+/// resolves otherwise.
 async fn pool_error(client: Client) -> ClientError {
     let path = format!("{}?limit=1", AddressPool::collection(None));
     loop {

@@ -1,13 +1,14 @@
 //! Desired announcements: addresses and their candidates, from Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! An address is desired if it is in an AddressPool and the assigner has recorded it in the Service's status. Addresses of
-//! cloud controllers are not announced. Portolan's API server lets only users with the right to write `addresspools/status`
-//! record them. Some addresses are [`withheld`].
+//! An address is desired if it is in an AddressPool and the assigner has recorded it in the Service's status.
+//! Addresses of cloud controllers are not announced. Portolan's API server lets only users with the right to
+//! write `addresspools/status` record them. Some addresses are [`withheld`].
 //!
-//! With `externalTrafficPolicy: Local`, nodes with ready endpoints are candidates, or, without any, nodes whose endpoints
-//! still serve while they terminate (KEP-1669). With `Cluster` all nodes are candidates, even without endpoints: a client gets
-//! a reset at once instead of an unanswered address resolution. Annotations (LBC-13) and AddressPools restrict the nodes; pools
-//! also restrict the links. All restrictions apply together.
+//! With `externalTrafficPolicy: Local`, nodes with ready endpoints are candidates, or, without any, nodes
+//! whose endpoints still serve while they terminate (KEP-1669). With `Cluster` all nodes are candidates, even
+//! without endpoints: a client gets a reset at once instead of an unanswered address resolution. Annotations
+//! (LBC-13) and AddressPools restrict the nodes; pools also restrict the links. All restrictions apply
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

@@ -18,7 +18,8 @@
 //! | [`run()`] | event loop around the state machine, with sockets and the API |
 //! | [`status`] | report for operators and for `portolan balancer status` |
 //!
-//! The simulation in the tests runs whole clusters of state machines through packet loss, partitions, freezes and restarts.
+//! The simulation in the tests runs whole clusters of state machines through packet loss, partitions, freezes
+//! and restarts.
 //!
 //! # Example
 //!
@@ -74,8 +75,8 @@ pub const PROBE_PERIOD: Duration = Duration::from_millis(100);
 pub(crate) const SUSPECT_AFTER: Duration = Duration::from_millis(400);
 /// Time for which a candidate uses a vote, from the moment it sent the probe that last confirmed the vote.
 pub(crate) const VOTE_LEASE: Duration = Duration::from_millis(600);
-/// Fencing interval: time for which a member reserves its vote for a silent node. It exceeds [`VOTE_LEASE`] by more than
-/// two clocks can drift apart.
+/// Fencing interval: time for which a member reserves its vote for a silent node. It exceeds [`VOTE_LEASE`]
+/// by more than two clocks can drift apart.
 pub(crate) const FENCING_INTERVAL: Duration = Duration::from_millis(700);
 /// Delays of the announcements after an address is acquired. There are several because neighbours can miss some.
 pub(crate) const ANNOUNCEMENT_DELAYS: [Duration; 6] = [

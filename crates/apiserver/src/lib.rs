@@ -8,8 +8,8 @@
 //! - `verbs` handles it: objects, discovery, reviews, health, and requests that are proxied to Pods.
 //! - `registry` holds the rules of kinds: admission, Services with their allocations, Namespaces, encryption at rest.
 //!
-//! `bootstrap` issues certificates and creates the objects that every cluster has; `server` assembles everything. A failed
-//! request is a [`Failure`], which clients receive as a `Status`.
+//! `bootstrap` issues certificates and creates the objects that every cluster has; `server` assembles
+//! everything. A failed request is a [`Failure`], which clients receive as a `Status`.
 
 mod access;
 mod bootstrap;

@@ -50,8 +50,8 @@ const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balan
 /// Taint of nodes that the cluster autoscaler is about to delete (CCM-05).
 const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
-/// Default of [`Options::concurrent_service_syncs`]. Upstream's default is 1 (CCM-11), because each sync is a request to a
-/// cloud; here it is two requests to the API server.
+/// Default of [`Options::concurrent_service_syncs`]. Upstream's default is 1 (CCM-11), because each sync is a
+/// request to a cloud; here it is two requests to the API server.
 pub const CONCURRENT_SERVICE_SYNCS: usize = 8;
 
 /// Settings of the assigner.

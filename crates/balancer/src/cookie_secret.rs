@@ -48,8 +48,8 @@ pub fn secrets(secret: &Secret) -> Result<StickySecrets, SecretError> {
     }
 }
 
-/// Creates the Secret if it does not exist. Failures are retried, except for a missing right: then an administrator has to
-/// create it.
+/// Creates the Secret if it does not exist. Failures are retried, except for a missing right: then an
+/// administrator has to create it.
 pub(crate) async fn ensure(client: Client) {
     loop {
         match create(&client).await {

@@ -1,7 +1,8 @@
 //! Report of a node's edge about ports that it cannot serve.
 //!
-//! The report is an annotation of the Lease `kube-system/portolan-edge-NODE`, which only that edge writes. The assigner copies
-//! it to the port states in the status of Services. So edges need no right to write Services.
+//! The report is an annotation of the Lease `kube-system/portolan-edge-NODE`, which only that edge writes.
+//! The assigner copies it to the port states in the status of Services. So edges need no right to write
+//! Services.
 //!
 //! A report expires [`LEASE_DURATION`] after its last renewal. An edge without faults writes no Lease.
 
@@ -28,7 +29,8 @@ const FIELD_MANAGER: &str = "portolan-edge";
 pub const LEASE_DURATION: Duration = Duration::from_secs(180);
 /// Interval between renewals of a report with faults.
 pub const RENEW_PERIOD: Duration = Duration::from_secs(60);
-/// Maximum number of faults in a report. A fault has less than 500 bytes, and annotations of an object are limited to 256 KiB.
+/// Maximum number of faults in a report. A fault has less than 500 bytes, and annotations of an object are
+/// limited to 256 KiB.
 const FAULTS_MAX: usize = 256;
 /// Maximum length of an annotation that is read.
 const ANNOTATION_BYTES_MAX: usize = 200_000;

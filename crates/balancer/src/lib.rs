@@ -1,4 +1,5 @@
-//! Load balancing for clusters without a cloud: addresses for Services of type LoadBalancer, and the configuration of the edge.
+//! Load balancing for clusters without a cloud: addresses for Services of type LoadBalancer, and the
+//! configuration of the edge.
 //!
 //! | Module | Contents |
 //! |---|---|

@@ -11,12 +11,12 @@
 //! let client = Client::new(Config::from_kubeconfig("/etc/portolan/kubeconfig".as_ref())?)?;
 //! let mut services = watch::<Service>(&client, Query::default());
 //! loop {
-//! match services.next().await {
-//! Event::Applied(service) => println!("applied {}", service.metadata.name),
-//! Event::Deleted(key) => println!("deleted {key}"),
-//! Event::Synced => println!("initial list complete"),
-//! Event::Malformed { key, error } => eprintln!("{key}: {error}"),
-//! }
+//!     match services.next().await {
+//!         Event::Applied(service) => println!("applied {}", service.metadata.name),
+//!         Event::Deleted(key) => println!("deleted {key}"),
+//!         Event::Synced => println!("initial list complete"),
+//!         Event::Malformed { key, error } => eprintln!("{key}: {error}"),
+//!     }
 //! }
 //! # }
 //! ```

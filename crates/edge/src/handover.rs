@@ -1,8 +1,9 @@
 //! Hand-over of listening sockets to a successor process, so that an upgrade refuses no connection.
 //!
-//! Both processes have the same sockets, and either accepts what waits there. The successor connects to a socket in the file
-//! system. Each packet that it receives names an address and carries its listening sockets (`SCM_RIGHTS`, unix(7)); a last
-//! packet ends the list. When the successor serves them it says so, and the predecessor accepts no more connections.
+//! Both processes have the same sockets, and either accepts what waits there. The successor connects to a
+//! socket in the file system. Each packet that it receives names an address and carries its listening sockets
+//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it says so, and the
+//! predecessor accepts no more connections.
 
 use std::fs::{self, Permissions};
 use std::io::{self, IoSlice, IoSliceMut};
@@ -114,8 +115,8 @@ impl Predecessor {
     }
 }
 
-/// Waits for a successor at `path` and hands over the sockets that `sockets` returns. Completes when the successor serves
-/// them. The successor waits until the returned value is dropped.
+/// Waits for a successor at `path` and hands over the sockets that `sockets` returns. Completes when the
+/// successor serves them. The successor waits until the returned value is dropped.
 ///
 /// # Errors
 /// [`HandoverError::Socket`] if no successor can connect.

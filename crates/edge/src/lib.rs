@@ -1,6 +1,6 @@
-//! The edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY protocol, health checks
-//! and draining. It does not depend on Kubernetes: [`settings`] describe everything that it serves, and the edge applies the
-//! differences.
+//! The edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY
+//! protocol, health checks and draining. It does not depend on Kubernetes: [`settings`] describe everything
+//! that it serves, and the edge applies the differences.
 //!
 //! A connection passes these modules:
 //!
@@ -9,8 +9,9 @@
 //! 3. `backends` choose a backend, and `outbound` connects to it, or to another one if that fails.
 //! 4. `relay` relays bytes, [`http`] requests, or `udp` datagrams. [`log`] writes the access log.
 //!
-//! The connections of a Service's port share its `port`: policy, admission and counters. `service_table` applies settings, and
-//! opens and closes listening sockets. [`Faults`], [`status`] and [`Edge::metrics`] report the state of ports.
+//! The connections of a Service's port share its `port`: policy, admission and counters. `service_table`
+//! applies settings, and opens and closes listening sockets. [`Faults`], [`status`] and [`Edge::metrics`]
+//! report the state of ports.
 //!
 //! Invariants:
 //!

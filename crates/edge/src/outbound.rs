@@ -27,8 +27,8 @@ use crate::settings::{BackendProtocol, Frontend, ProxyVersion};
 use crate::stream::{AbortiveClose, RelayStream};
 use crate::tls::{self, TlsConnection};
 
-/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that is gone without closing
-/// its connections, also where many requests share one.
+/// Time for which sent data may stay unacknowledged (TCP_USER_TIMEOUT). It detects a backend that is gone
+/// without closing its connections, also where many requests share one.
 const UNACKNOWLEDGED_TIMEOUT: Duration = Duration::from_secs(20);
 /// Idle time before the first keep-alive probe.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(20);
@@ -98,8 +98,9 @@ pub(crate) enum ConnectError {
     NoBackend,
 }
 
-/// Connects to the chosen backend within `connect_timeout`. Sends a PROXY header if the Service has one, and completes the
-/// TLS handshake if the backend protocol has one. Success or failure counts for the ejection of the backend.
+/// Connects to the chosen backend within `connect_timeout`. Sends a PROXY header if the Service has one, and
+/// completes the TLS handshake if the backend protocol has one. Success or failure counts for the ejection of
+/// the backend.
 pub(crate) async fn connect(
     port: &Arc<Port>,
     chosen: &ChosenBackend,
@@ -149,8 +150,8 @@ async fn connect_with(
     let proxy_header = proxy_header(&settings, header, Some(peer));
     let opened = timeout(limit, open(to, proxy_header, tls, initial)).await;
     let result = opened.unwrap_or(Err(ConnectError::Timeout { to, limit }));
-    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for other requests
-    // can outlive its backend unnoticed.
+    // A relayed connection ends with its client or by its idle timeout. Only a connection that is pooled for
+    // other requests can outlive its backend unnoticed.
     if let (true, Ok(stream)) = (is_http, &result)
         && let Err(error) = detect_dead_peer(stream.tcp())
     {
@@ -166,8 +167,9 @@ async fn connect_with(
     result
 }
 
-/// Connects to a backend of [`PortPolicy::choose`](crate::port::PortPolicy::choose), and to another one where that fails. A
-/// backend that is near, and gets neither a PROXY header nor a handshake, gets the client's initial data at once.
+/// Connects to a backend of [`PortPolicy::choose`](crate::port::PortPolicy::choose), and to another one where
+/// that fails. A backend that is near, and gets neither a PROXY header nor a handshake, gets the client's
+/// initial data at once.
 pub(crate) async fn connect_any(
     port: &Arc<Port>,
     peer: &Peer,
@@ -214,8 +216,8 @@ fn proxy_header(settings: &PortSettings, header: Header, peer: Option<&Peer>) ->
     Some(bytes)
 }
 
-/// Opens a connection, with TLS that offers the given protocols by ALPN if `tls` is present. Without PROXY header and TLS,
-/// the initial data goes out with the connection.
+/// Opens a connection, with TLS that offers the given protocols by ALPN if `tls` is present. Without PROXY
+/// header and TLS, the initial data goes out with the connection.
 async fn open(
     to: SocketAddr,
     proxy_header: Option<Vec<u8>>,

@@ -310,13 +310,13 @@ pub struct Limits {
     pub connections_max: u32,
     /// Connections at the same time, of one client address; 0 is the process's default ([`crate::Shares`]).
     pub connections_per_client: u32,
-    /// New connections a second, of one client address.
+    /// New connections per second, of one client address.
     pub connections_per_second: u32,
-    /// Bytes a second from all clients together.
+    /// Bytes per second from all clients together.
     pub received_bytes_per_second: u64,
-    /// Bytes a second to all clients together.
+    /// Bytes per second to all clients together.
     pub sent_bytes_per_second: u64,
-    /// Bytes a second of both directions together, as far as they have no limit of their own.
+    /// Bytes per second of both directions together, as far as they have no limit of their own.
     pub both_bytes_per_second: u64,
 }
 

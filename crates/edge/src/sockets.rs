@@ -29,8 +29,8 @@ pub(crate) type ListeningSockets = Vec<(ListenAddress, Vec<Arc<OwnedFd>>)>;
 /// The listening sockets of a predecessor.
 pub(crate) type InheritedSockets = BTreeMap<ListenAddress, Vec<OwnedFd>>;
 
-/// Opens a socket for connections or datagrams to an address, which need not be an address of this node yet. Several may be
-/// open for the same address: the kernel distributes clients over them.
+/// Opens a socket for connections or datagrams to an address, which need not be an address of this node yet.
+/// Several may be open for the same address: the kernel distributes clients over them.
 ///
 /// # Errors
 /// The error of the system.
@@ -65,8 +65,8 @@ pub(crate) fn open(address: SocketAddr, transport: Transport) -> io::Result<Owne
 /// # Errors
 /// The error of the system.
 pub(crate) fn register(socket: Arc<OwnedFd>, interest: Interest) -> io::Result<AsyncFd<Arc<OwnedFd>>> {
-    // SAFETY: an owned descriptor stays open, and the same one, until its owner is dropped; `AsyncFd` owns it, and nothing
-    // here replaces it.
+    // SAFETY: an owned descriptor stays open, and the same one, until its owner is dropped; `AsyncFd` owns
+    // it, and nothing here replaces it.
     let registered = unsafe { AsyncFd::register_with_interest(socket, interest) };
     Ok(registered?)
 }

@@ -70,8 +70,8 @@ macro_rules! delegate_write_control {
 }
 pub(crate) use delegate_write_control;
 
-/// Lets the peer see, when the stream is dropped, that the edge ends it. TLS has an alert for that; plain TCP ends with a
-/// reset.
+/// Lets the peer see, when the stream is dropped, that the edge ends it. TLS has an alert for that; plain TCP
+/// ends with a reset.
 pub(crate) fn close_early(stream: &mut impl RelayStream) {
     if !stream.is_tls() {
         stream.abort_on_drop();

@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 #[cfg(test)]
 mod tests;
 
-/// Polls after which a connection counts as long-lived: more than connecting, a handshake, a request and its response take.
+/// Polls after which a connection counts as long-lived: more than connecting, a handshake, a request and its
+/// response take.
 const LONG_LIVED_POLLS: u32 = 16;
 /// A connection moves to another thread if this one has so many more long-lived connections, and a quarter more.
 const SLACK: usize = 1;

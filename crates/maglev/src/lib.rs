@@ -1,8 +1,8 @@
 //! Consistent hashing of Maglev ("Maglev: A Fast and Reliable Software Network Load Balancer", NSDI 2016, section 3.4).
 //! Pure: no I/O and no clock.
 //!
-//! Every backend gets almost the same number of entries, every node computes the same table, and a backend that comes or
-//! goes changes few entries of the others.
+//! Every backend gets almost the same number of entries, every node computes the same table, and a backend
+//! that comes or goes changes few entries of the others.
 //!
 //! ```
 //! let backends = vec!["10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80"];
@@ -11,12 +11,12 @@
 //! assert!(table[entry as usize].starts_with("10.0.0."));
 //! ```
 
-/// Entries of a table: a prime, as the algorithm requires. With ten times as many entries as backends, the shares differ
-/// by some percent.
+/// Entries of a table: a prime, as the algorithm requires. With ten times as many entries as backends, the
+/// shares differ by some percent.
 pub const TABLE_SIZE: u32 = 1_021;
 
-/// The backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond [`TABLE_SIZE`] get
-/// no entry. `name` identifies a backend and has to be the same on all nodes.
+/// The backend of each entry; empty if there is no backend. Duplicates count once, and backends beyond
+/// [`TABLE_SIZE`] get no entry. `name` identifies a backend and has to be the same on all nodes.
 pub fn lookup_table<T: Copy + Ord>(mut backends: Vec<T>, name: impl Fn(&T) -> Vec<u8>) -> Vec<T> {
     backends.sort_unstable();
     backends.dedup();
@@ -38,7 +38,8 @@ pub fn lookup_table<T: Copy + Ord>(mut backends: Vec<T>, name: impl Fn(&T) -> Ve
     entries.into_iter().flatten().collect()
 }
 
-/// Gives `backend` the first free entry of its permutation. There has to be a free one: the permutation visits them all.
+/// Gives `backend` the first free entry of its permutation. There has to be a free one: the permutation
+/// visits them all.
 fn claim_next_free<T>(entries: &mut [Option<T>], backend: T, permutation: &mut Permutation) {
     loop {
         let preferred = permutation.next() as usize;

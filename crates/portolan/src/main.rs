@@ -3,7 +3,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | [`cli`], [`dispatch`] | the command line and its help; the call of the selected subcommand |
-//! | [`commands`] | one module a subcommand: its flags, and the assembly of the crates |
+//! | [`commands`] | one module per subcommand: its flags, and the assembly of the crates |
 //! | [`flags`] | flags that several subcommands share, and parsers of values |
 //! | [`cluster`] | parts of `up`, `join`, `leave` and `token`: node components, membership, certificates, supervision |
 //! | [`playground`] | the cluster in network namespaces |

@@ -118,7 +118,8 @@ fn dataplane_userspace() {
     run_dataplane("dataplane_userspace", "userspace", &["--ignore-peers"], known);
 }
 
-/// Runs the cases of the data plane in a proxy mode. The runner needs root, because it creates namespaces with `ip netns`.
+/// Runs the cases of the data plane in a proxy mode. The runner needs root, because it creates namespaces
+/// with `ip netns`.
 fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: {test}: root is required");

@@ -1,18 +1,21 @@
 //! Node proxy: it watches Services, EndpointSlices, its Node and the Service CIDRs, maintains the [`plan::Plan`], and
 //! applies it by a [`dataplane::Dataplane`].
 //!
+//! - `run`: assembly of the parts below
 //! - `configuration`: kube-proxy's configuration file and its validation
 //! - `config`: settings of the proxy
 //! - `sources`: watches, each in a task, with one bounded queue of [`worker::Update`]s
-//! - `worker`: thread that owns plan and dataplane: it applies queued updates and retries
-//! - `conntrack_cleanup`: stale conntrack entries of UDP and SCTP
+//! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
+//! - `conntrack`, `conntrack_cleanup`: deletion of conntrack entries; stale entries of UDP and SCTP
 //! - `drain`: TCP connections to endpoints that have left
-//! - `faults`: faults of Services
+//! - `faults`, `events`: faults of Services; Events about Services and the Node
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
 //! - `sysctl`: kernel settings at the start
 //! - `leftovers`: removal of kube-proxy's rules
 //! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
+//! - `pages`: debug pages `/statusz` and `/flagz`
+//! - `traffic`: connections and bytes of each Service, read from connection tracking on request
 //!
 //! The rules stay in the kernel when the process exits; the next process takes them over.
 //!

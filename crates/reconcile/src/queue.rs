@@ -19,7 +19,7 @@ pub struct BackOff {
 }
 
 impl Default for BackOff {
-    /// Starts as upstream's Endpoints controller does (EPC-14); a lasting fault is retried once a minute.
+    /// Starts as upstream's Endpoints controller does (EPC-14); a lasting fault is retried once per minute.
     fn default() -> Self {
         Self {
             first: Duration::from_millis(5),

@@ -22,8 +22,8 @@ pub fn forward<T: Resource, C: Send + 'static>(
     forward_with_revision(client, query, sender, move |event, _| to_change(event));
 }
 
-/// Watches as [`forward`] does, for caches with pending writes: with [`Event::Synced`], `to_change` receives the revision of
-/// the complete list.
+/// Watches as [`forward`] does, for caches with pending writes: with [`Event::Synced`], `to_change` receives
+/// the revision of the complete list.
 pub fn forward_with_revision<T: Resource, C: Send + 'static>(
     client: &Client,
     query: Query,

@@ -17,8 +17,8 @@ mod tests;
 const PIPES_MAX: usize = 256;
 /// Idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.
 const IDLE_PIPES_MAX: usize = 16;
-/// Requested capacity of a pipe, which is the default limit for unprivileged users (pipe(7)). Larger steps cost less per
-/// byte. The kernel may allow less.
+/// Requested capacity of a pipe, which is the default limit for unprivileged users (pipe(7)). Larger steps
+/// cost less per byte. The kernel may allow less.
 const PIPE_BYTES: usize = 1 << 20;
 
 const SPLICE_FLAGS: SpliceFlags = SpliceFlags::MOVE.union(SpliceFlags::NONBLOCK);

@@ -1,7 +1,8 @@
 //! Reuse of outbound TCP sockets.
 //!
-//! Creating and closing a socket is a large share of the cost of a short connection. A socket whose connection was closed
-//! by both sides is therefore disconnected (`connect` with AF_UNSPEC) and reused with its options.
+//! Creating and closing a socket is a large share of the cost of a short connection. A socket whose
+//! connection was closed by both sides is therefore disconnected (`connect` with AF_UNSPEC) and reused with
+//! its options.
 //!
 //! - A socket serves the same backend only. The kernel continues its sequence numbers, which the peer of the last connection
 //!   could predict (RFC 6528).
@@ -19,8 +20,8 @@ use socket2::SockRef;
 #[cfg(test)]
 mod tests;
 
-/// Disconnects a socket whose connection to `backend` both sides have closed. Returns true if the socket may connect to the
-/// same backend again; otherwise the caller closes it.
+/// Disconnects a socket whose connection to `backend` both sides have closed. Returns true if the socket may
+/// connect to the same backend again; otherwise the caller closes it.
 ///
 /// # Errors
 /// The error of the system. The caller closes the socket.

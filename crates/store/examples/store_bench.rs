@@ -1,4 +1,4 @@
-//! Memory of an object, durable writes a second by the number of clients that wait for their own, and the
+//! Memory of an object, durable writes per second by the number of clients that wait for their own, and the
 //! time until the last of many watches has seen a write.
 //!
 //! `cargo run --release -p store --example store_bench -- [DIRECTORY] [SECONDS]`: the directory decides

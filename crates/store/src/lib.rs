@@ -10,8 +10,8 @@
 //! let store = SqliteStore::open("/var/lib/portolan", SqliteOptions::default())?;
 //! let value = Value { bytes: "{}".into(), revision_at: None };
 //! let transaction = Transaction {
-//! expectations: vec![("/services/default/web".into(), Expectation::Absent)],
-//! writes: vec![Write::Put("/services/default/web".into(), value)],
+//!     expectations: vec![("/services/default/web".into(), Expectation::Absent)],
+//!     writes: vec![Write::Put("/services/default/web".into(), value)],
 //! };
 //! let revision = store.commit(transaction).await?;
 //! assert_eq!(store.index().revision(), revision);

@@ -70,8 +70,8 @@ impl MetricsText {
         );
     }
 
-    /// Writes a histogram from its parts. `counts` holds observations per bucket, not cumulative, with one more entry than
-    /// `bounds` for the bucket without an upper bound.
+    /// Writes a histogram from its parts. `counts` holds observations per bucket, not cumulative, with one
+    /// more entry than `bounds` for the bucket without an upper bound.
     pub fn buckets(&mut self, name: &str, labels: &str, bounds: &[f64], counts: &[u64], sum: f64) {
         let comma = if labels.is_empty() { "" } else { "," };
         let bounds = bounds.iter().map(ToString::to_string).chain(["+Inf".to_owned()]);

@@ -1,5 +1,5 @@
 //! Test clusters of network namespaces as nodes, control plane and outside client, for tests, benchmarks and
-//! `portolan playground`. No other product crate uses it.
+//! `portolan playground`. `portolan` is the only product crate that uses it.
 //!
 //! Two layers:
 //! - an **enclosure** ([`enclose`], [`in_namespace`]): a process in new user (unless root), network, mount and pid
@@ -13,11 +13,11 @@
 //! ```no_run
 //! #[test]
 //! fn cluster_starts() {
-//! testbed::in_namespace(|| {
-//! let topology = testbed::Topology::with_nodes(2).expect("a topology");
-//! let cluster = testbed::Cluster::start(topology).expect("a cluster");
-//! assert_eq!(cluster.nodes().count(), 2);
-//! });
+//!     testbed::in_namespace(|| {
+//!         let topology = testbed::Topology::with_nodes(2).expect("a topology");
+//!         let cluster = testbed::Cluster::start(topology).expect("a cluster");
+//!         assert_eq!(cluster.nodes().count(), 2);
+//!     });
 //! }
 //! ```
 

@@ -17,9 +17,9 @@ const EXIT_SKIPPED: i32 = 87;
 /// ```no_run
 /// #[test]
 /// fn links_are_listed() {
-/// testbed::in_namespace(|| {
-/// // root in an empty network namespace
-/// });
+///     testbed::in_namespace(|| {
+///         // root in an empty network namespace
+///     });
 /// }
 /// ```
 ///

@@ -1,5 +1,5 @@
-//! Trust that several components share: TLS towards servers without verification of their certificates, and
-//! [`private_file`]s for keys and tokens.
+//! [`private_file`]s for keys and tokens, and TLS clients that do not verify the certificates of servers, for probes
+//! and backends.
 //!
 //! ```
 //! # fn main() -> Result<(), rustls::Error> {

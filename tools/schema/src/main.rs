@@ -1,6 +1,6 @@
 //! Generates the tables of the served kinds from crates that follow upstream:
 //!
-//! - `kinds` → `crates/api/src/machinery/schema/kinds.json`: the OpenAPI v3 definitions, one a line, so that the server
+//! - `kinds` → `crates/api/src/machinery/schema/kinds.json`: the OpenAPI v3 definitions, one per line, so that the server
 //!   can build a document by joining lines. Types, formats and descriptions are those of the `k8s-openapi` crate, which
 //!   omits the extensions for merging lists and maps; `merge.txt` adds them. `portolan.json` holds the definitions of
 //!   Portolan's own kinds.

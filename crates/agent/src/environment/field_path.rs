@@ -8,8 +8,8 @@ use crate::quantity::Quantity;
 
 use super::PodFacts;
 
-/// Value of a `resourceFieldRef`: `limits.cpu` in cores or `requests.memory` in bytes, divided by the divisor and rounded
-/// up; `None` for an unknown container or resource.
+/// Value of a `resourceFieldRef`: `limits.cpu` in cores or `requests.memory` in bytes, divided by the divisor
+/// and rounded up; `None` for an unknown container or resource.
 ///
 /// A reference without a container is to `own`. A missing limit is the capacity of the node.
 pub fn resource_field(

@@ -1,5 +1,5 @@
-//! Environment of containers (ENV-01 to ENV-09): variables of Services, of the container itself, and `$(VAR)` expansion.
-//! Pure.
+//! Environment of containers (ENV-01 to ENV-09): variables of Services, of the container itself, and `$(VAR)`
+//! expansion. Pure.
 
 mod expansion;
 mod field_path;
@@ -122,8 +122,8 @@ pub struct Capacity {
     pub memory_bytes: u64,
 }
 
-/// Returns the environment of a container (ENV-09). Its own variables override `services`, the variables of Services, and
-/// may refer to them.
+/// Returns the environment of a container (ENV-09). Its own variables override `services`, the variables of
+/// Services, and may refer to them.
 ///
 /// # Errors
 /// See [`EnvironmentError`].

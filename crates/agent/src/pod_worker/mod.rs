@@ -79,7 +79,8 @@ enum PodWorkerError {
     Link(#[from] RouteError),
 }
 
-/// Runs a Pod until it is gone. `desired` must be [`DesiredState::Present`] at first. A Pod with a mirror Pod is static.
+/// Runs a Pod until it is gone. `desired` must be [`DesiredState::Present`] at first. A Pod with a mirror Pod
+/// is static.
 pub(crate) async fn run(
     context: Arc<Context>,
     mut desired: watch::Receiver<DesiredState>,

@@ -113,7 +113,8 @@ impl PodSandbox {
         }
     }
 
-    /// Creates the network and starts the sandbox process, in the namespaces of `holder` if the Pod has a user namespace.
+    /// Creates the network and starts the sandbox process, in the namespaces of `holder` if the Pod has a
+    /// user namespace.
     ///
     /// # Errors
     /// See [`SandboxError`]. Call [`PodSandbox::remove`] afterwards, because the network may exist.

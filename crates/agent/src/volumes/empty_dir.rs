@@ -12,7 +12,8 @@ use crate::object::{EmptyDir, Pod};
 use crate::quantity::Quantity;
 use crate::user_namespaces::owners::{Owners, PodUsers};
 
-/// Sets the `emptyDir` volumes in memory up. This precedes the start of the sandbox, which sees the mounts of that time.
+/// Sets the `emptyDir` volumes in memory up. This precedes the start of the sandbox, which sees the mounts of
+/// that time.
 ///
 /// # Errors
 /// [`VolumeSetUpError`] for the first volume that cannot be set up.

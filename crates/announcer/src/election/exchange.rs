@@ -8,8 +8,8 @@ use crate::protocol::message::{Entry, Message};
 use crate::{FENCING_INTERVAL, NodeName, PROBE_PERIOD, Time};
 
 impl Election {
-    /// Processes a message from a source address. Messages to other processes, from non-members or wrong addresses, replays
-    /// and late messages are dropped.
+    /// Processes a message from a source address. Messages to other processes, from non-members or wrong
+    /// addresses, replays and late messages are dropped.
     pub(crate) fn receive(&mut self, now: Time, source: SocketAddr, message: &Message) {
         self.expire(now);
         if message.to != *self.node.name() {

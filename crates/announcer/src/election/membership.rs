@@ -47,8 +47,8 @@ pub(super) struct Membership {
     pub(super) pending: Option<Record>,
     /// Earliest time of the next write.
     pub(super) not_before: Time,
-    /// Earliest time of the next write of the own entry. It slows down two hosts with the same name, which overwrite each
-    /// other.
+    /// Earliest time of the next write of the own entry. It slows down two hosts with the same name, which
+    /// overwrite each other.
     pub(super) entry_not_before: Time,
     /// Time since which all members refuse candidates with an older list.
     pub(super) settled_since: Option<Time>,
@@ -79,7 +79,8 @@ impl Membership {
             .is_some_and(|known| known.cluster == record.cluster && record.sequence < known.sequence)
     }
 
-    /// Adopts a list; `holder` is this process as a holder of the tie-breaker vote. Returns false if the list is outdated.
+    /// Adopts a list; `holder` is this process as a holder of the tie-breaker vote. Returns false if the list
+    /// is outdated.
     pub(super) fn adopt(&mut self, now: Time, list: Option<(String, Record)>, holder: &str) -> bool {
         let after = list.as_ref().map(|(_, record)| record);
         if after.is_some_and(|after| self.is_outdated(after)) {

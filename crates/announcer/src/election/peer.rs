@@ -11,8 +11,8 @@ use crate::handoff::next_hop::LinkAddress;
 use crate::protocol::message::{ENTRIES_SENT_MAX, Echo, Entry, Message, Timestamp};
 use crate::{SUSPECT_AFTER, Time, VOTE_LEASE};
 
-/// Maximum age of the echoed message. An older echo means a delayed message, or a sender that receives nothing. It exceeds the
-/// lifetime of votes.
+/// Maximum age of the echoed message. An older echo means a delayed message, or a sender that receives
+/// nothing. It exceeds the lifetime of votes.
 const ECHO_AGE_MAX: Duration = Duration::from_secs(1);
 /// Maximum number of queued replies. Peers repeat requests without a reply.
 const REPLIES_MAX: usize = 4_096;
@@ -24,8 +24,8 @@ enum VoteState {
     Requested,
     /// Granted to this node.
     Granted,
-    /// Released without confirmation. Until the confirmation it is not requested again: a reply to an older request may be
-    /// in flight.
+    /// Released without confirmation. Until the confirmation it is not requested again: a reply to an older
+    /// request may be in flight.
     Releasing {
         /// This node owned the address until then.
         was_owner: bool,
@@ -102,8 +102,8 @@ impl Peer {
         self.incarnation = member.process.as_ref().map(|process| process.incarnation);
     }
 
-    /// Processes the header of a message from `source` to the process `receiver`. Returns false for replays, late messages
-    /// and wrong senders.
+    /// Processes the header of a message from `source` to the process `receiver`. Returns false for replays,
+    /// late messages and wrong senders.
     pub(crate) fn receive(
         &mut self,
         now: Time,
@@ -242,8 +242,8 @@ impl Peer {
         self.lease.filter(|lease| !lease.is_over).map(|lease| lease.until)
     }
 
-    /// Requests granted votes again. Unconfirmed releases continue: the peer could have answered an older request under the
-    /// new lease.
+    /// Requests granted votes again. Unconfirmed releases continue: the peer could have answered an older
+    /// request under the new lease.
     fn reset_votes(&mut self) {
         for state in self.votes.values_mut() {
             if *state == VoteState::Granted {
@@ -305,8 +305,9 @@ impl Peer {
         }
     }
 
-    /// Returns the entries of the next datagrams, at least one datagram. Requests repeat until they are granted. Released
-    /// addresses precede granted votes: a node that acquires an address by these votes has to know the previous owner.
+    /// Returns the entries of the next datagrams, at least one datagram. Requests repeat until they are
+    /// granted. Released addresses precede granted votes: a node that acquires an address by these votes has
+    /// to know the previous owner.
     pub(crate) fn take_entries(&mut self) -> Vec<Vec<Entry>> {
         let (mut entries, mut later) = (Vec::new(), Vec::new());
         for (address, state) in &self.votes {
@@ -326,8 +327,8 @@ impl Peer {
     }
 }
 
-/// Returns true if a message to the process `receiver` proves that its sender was alive a short time ago: it echoes a recent
-/// message of that process.
+/// Returns true if a message to the process `receiver` proves that its sender was alive a short time ago: it
+/// echoes a recent message of that process.
 fn is_fresh(now: Time, message: &Message, receiver: u64) -> bool {
     let echo = message.echo.filter(|echo| echo.incarnation == receiver);
     echo.is_some_and(|echo| {

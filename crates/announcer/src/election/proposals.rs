@@ -1,12 +1,13 @@
 //! Changes of the member list that this node proposes to the API.
 //!
-//! Each change is one conditional write on the version that was read. A joining node becomes a member when a majority of the
-//! members reports that it grants no votes to candidates with an older list, and all votes granted before have expired. From
-//! then on nobody can reach a majority by the older list alone.
+//! Each change is one conditional write on the version that was read. A joining node becomes a member when a
+//! majority of the members reports that it grants no votes to candidates with an older list, and all votes
+//! granted before have expired. From then on nobody can reach a majority by the older list alone.
 //!
-//! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent* the write that
-//! confirmed it. Another node takes it after it observed no confirmation for a longer time; other changes of the list preserve
-//! it. Thus a slow or unavailable API server costs the tie-breaker vote and never duplicates it.
+//! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent*
+//! the write that confirmed it. Another node takes it after it observed no confirmation for a longer time;
+//! other changes of the list preserve it. Thus a slow or unavailable API server costs the tie-breaker vote
+//! and never duplicates it.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,13 +18,13 @@ use super::membership::{EPOCH_GRACE_PERIOD, MembershipWrite, TIE_BREAKER_LEASE, 
 use super::state::Election;
 use crate::{NodeName, Time};
 
-/// Time without confirmation after which another node takes the tie-breaker vote. It exceeds [`TIE_BREAKER_LEASE`] by more
-/// than two clocks can drift apart.
+/// Time without confirmation after which another node takes the tie-breaker vote. It exceeds
+/// [`TIE_BREAKER_LEASE`] by more than two clocks can drift apart.
 const TIE_BREAKER_RESERVED: Duration = Duration::from_secs(4);
 /// Period of confirmations of the tie-breaker vote.
 const TIE_BREAKER_PERIOD: Duration = Duration::from_secs(1);
-/// Time for which all members have to refuse older lists before joining nodes become members: the lifetime of votes and of
-/// the tie-breaker vote.
+/// Time for which all members have to refuse older lists before joining nodes become members: the lifetime of
+/// votes and of the tie-breaker vote.
 const JOIN_DELAY: Duration = TIE_BREAKER_RESERVED;
 /// Time without a Node object after which a member is removed: agents create theirs again at once.
 const REMOVAL_DELAY: Duration = Duration::from_secs(10);
@@ -59,8 +60,8 @@ impl Election {
         self.settle(now);
     }
 
-    /// Returns the write that is due. The driver reports its result by [`Election::written`], after it passed the list that
-    /// the server returned to [`Election::set_record`].
+    /// Returns the write that is due. The driver reports its result by [`Election::written`], after it passed
+    /// the list that the server returned to [`Election::set_record`].
     pub(crate) fn write(&mut self, now: Time) -> Option<MembershipWrite> {
         if self.membership.pending.is_some() || now < self.membership.not_before {
             return None;

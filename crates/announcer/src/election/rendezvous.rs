@@ -1,5 +1,5 @@
-//! Preferred owner of an address by rendezvous hashing (highest random weight). All nodes compute the same result, and a
-//! node that comes or goes moves only the addresses that it wins or loses.
+//! Preferred owner of an address by rendezvous hashing (highest random weight). All nodes compute the same
+//! result, and a node that comes or goes moves only the addresses that it wins or loses.
 
 use std::net::IpAddr;
 
@@ -32,7 +32,8 @@ fn fnv(hash: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// Finalizer of SplitMix64: each input bit flips about half of the output bits. FNV alone spreads its last bytes poorly.
+/// Finalizer of SplitMix64: each input bit flips about half of the output bits. FNV alone spreads its last
+/// bytes poorly.
 fn mix(mut hash: u64) -> u64 {
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     hash = (hash ^ (hash >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

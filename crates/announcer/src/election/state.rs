@@ -60,11 +60,11 @@ pub(crate) enum Effect {
     Lost(IpAddr),
     /// Send gratuitous announcements of the address.
     Announce(IpAddr),
-    /// Flush conntrack entries of the address. They have to be collected before the address is announced: connections that
-    /// are opened from then on are not stale.
+    /// Flush conntrack entries of the address. They have to be collected before the address is announced:
+    /// connections that are opened from then on are not stale.
     FlushConntrack(IpAddr, ConntrackFlush),
-    /// Apply [`Election::forwarded`] and [`Election::pending`] to the kernel, before any message of the same batch is sent:
-    /// other nodes rely on it.
+    /// Apply [`Election::forwarded`] and [`Election::pending`] to the kernel, before any message of the same
+    /// batch is sent: other nodes rely on it.
     UpdateForwarding,
 }
 

@@ -39,7 +39,8 @@ struct Lease {
 }
 
 impl VoteLedger {
-    /// Grants a lease or extends it to `until`. [`VoteLedger::expire`] has to be called first for the same point in time.
+    /// Grants a lease or extends it to `until`. [`VoteLedger::expire`] has to be called first for the same
+    /// point in time.
     pub(crate) fn renew(&mut self, holder: &LeaseHolder, until: Time) {
         if let Some(lease) = self.leases.get_mut(holder) {
             lease.until = lease.until.max(until);
@@ -64,8 +65,8 @@ impl VoteLedger {
         self.holders.get(&address)
     }
 
-    /// Requests the vote for an address. Returns true if `candidate`, which needs a lease, holds the vote now. If another
-    /// process holds it, the first candidate is the next one.
+    /// Requests the vote for an address. Returns true if `candidate`, which needs a lease, holds the vote
+    /// now. If another process holds it, the first candidate is the next one.
     pub(crate) fn request(&mut self, now: Time, candidate: &LeaseHolder, address: IpAddr) -> bool {
         if let Some(holder) = self.holders.get(&address) {
             if holder == candidate {

@@ -1,6 +1,6 @@
-//! Flush of stale conntrack entries of TCP connections to addresses that return ([`crate::handoff::ownership_history`]).
-//! Entries are collected first and deleted afterwards. Both steps block for a while on large tables and run outside of the
-//! event loop.
+//! Flush of stale conntrack entries of TCP connections to addresses that return
+//! ([`crate::handoff::ownership_history`]). Entries are collected first and deleted afterwards. Both steps
+//! block for a while on large tables and run outside of the event loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -34,8 +34,9 @@ pub(crate) struct StaleFlows {
     flows: Vec<Flow>,
 }
 
-/// Collects stale entries. Open connections are stale only if their clients are behind `links`, the announcing links: Pods
-/// of this node and the node itself reach an address by the local proxy, wherever it is announced.
+/// Collects stale entries. Open connections are stale only if their clients are behind `links`, the
+/// announcing links: Pods of this node and the node itself reach an address by the local proxy, wherever it
+/// is announced.
 ///
 /// # Errors
 /// Returns an error if the kernel does not list conntrack entries.
@@ -110,8 +111,8 @@ fn matches(flow: &Flow, flush: ConntrackFlush, timeouts: Option<Timeouts>) -> bo
     }
 }
 
-/// Returns true if no relevant packet of a connection can follow. An unanswered connection may be new. A connection that
-/// both ends have closed may still retransmit until the last acknowledgment.
+/// Returns true if no relevant packet of a connection can follow. An unanswered connection may be new. A
+/// connection that both ends have closed may still retransmit until the last acknowledgment.
 fn is_closed(state: Option<TcpState>) -> bool {
     match state {
         Some(TcpState::TimeWait | TcpState::Close) => true,
@@ -149,8 +150,8 @@ impl Timeouts {
         })
     }
 
-    /// Returns true if an established connection was certainly idle for longer than `lasts`. An entry that expires soon is
-    /// ambiguous: it may have been idle for long, or be waiting for an acknowledgment.
+    /// Returns true if an established connection was certainly idle for longer than `lasts`. An entry that
+    /// expires soon is ambiguous: it may have been idle for long, or be waiting for an acknowledgment.
     fn was_idle(self, state: Option<TcpState>, expires_in_seconds: u32, lasts: Duration) -> bool {
         let idle_seconds = self.established.saturating_sub(expires_in_seconds);
         state == Some(TcpState::Established)

@@ -1,15 +1,16 @@
 //! Forwarding of packets of unknown connections to previous owners, by one nftables table per IP family. The table is
 //! independent of the proxy mode.
 //!
-//! The hook runs after conntrack and before DNAT (priority mangle). It matches packets that neither belong to a tracked
-//! connection nor open one: TCP without SYN in state `new`, or `invalid` for FIN and RST, and ICMP errors. For a forwarded
-//! address it duplicates the packet unchanged to the previous owner (`dup to`, TTL − 1) and drops the original, so that
-//! conntrack never creates an entry for it. Packets from the Ethernet address of a previous owner are not forwarded again.
-//! For a pending address the packet is dropped; TCP retransmits it.
+//! The hook runs after conntrack and before DNAT (priority mangle). It matches packets that neither belong to
+//! a tracked connection nor open one: TCP without SYN in state `new`, or `invalid` for FIN and RST, and ICMP
+//! errors. For a forwarded address it duplicates the packet unchanged to the previous owner (`dup to`, TTL − 1)
+//! and drops the original, so that conntrack never creates an entry for it. Packets from the Ethernet address
+//! of a previous owner are not forwarded again. For a pending address the packet is dropped; TCP retransmits
+//! it.
 //!
-//! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A process starts
-//! with an empty table and deletes it at exit. The set of owned addresses does not expire: it lists for the next process which
-//! addresses a killed process did not release.
+//! A stale table would misdirect packets. Its elements therefore expire, and a live process refreshes them. A
+//! process starts with an empty table and deletes it at exit. The set of owned addresses does not expire: it
+//! lists for the next process which addresses a killed process did not release.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -34,7 +35,8 @@ pub(crate) use rules::ForwardingState;
 pub(crate) const FORWARDED_MAX: usize = 4_096;
 /// Lifetime of elements without a refresh.
 const ELEMENT_TIMEOUT: Duration = Duration::from_secs(60);
-/// Lifetime of pending addresses in the kernel. It slightly exceeds that of the state machine, which removes them itself.
+/// Lifetime of pending addresses in the kernel. It slightly exceeds that of the state machine, which removes
+/// them itself.
 const PENDING_TIMEOUT: Duration = ATTRIBUTION_TIMEOUT.saturating_add(Duration::from_secs(1));
 /// Period of refreshes.
 const REFRESH_PERIOD: Duration = Duration::from_secs(20);
@@ -66,8 +68,8 @@ struct FamilyTable {
 }
 
 impl ConnectionForwarding {
-    /// Replaces the tables of an earlier process by empty ones. [`ConnectionForwarding::unsupported`] reports missing kernel
-    /// support.
+    /// Replaces the tables of an earlier process by empty ones. [`ConnectionForwarding::unsupported`] reports
+    /// missing kernel support.
     pub(crate) fn start(now: Time) -> Self {
         let (nftables, unsupported) = match Nftables::open() {
             Ok(nftables) => (Some(nftables), None),

@@ -61,8 +61,9 @@ pub(crate) fn link_addresses(
     found.into_iter().map(|(_, address)| address).collect()
 }
 
-/// Finds the next hop to another node, which has `link_addresses`, for packets to `address`. It considers the links that
-/// `is_used` accepts; `own` are the addresses of this node. Returns `None` if the nodes have no such link in common.
+/// Finds the next hop to another node, which has `link_addresses`, for packets to `address`. It considers the
+/// links that `is_used` accepts; `own` are the addresses of this node. Returns `None` if the nodes have no
+/// such link in common.
 pub(crate) fn find(
     address: IpAddr,
     link_addresses: &[LinkAddress],

@@ -1,16 +1,18 @@
-//! Ownership history: when this node and other nodes owned an address, and the conntrack entries that are stale for that
-//! reason.
+//! Ownership history: when this node and other nodes owned an address, and the conntrack entries that are
+//! stale for that reason.
 //!
-//! Clients reuse source ports. If this node still has a conntrack entry for an old connection with the same 5-tuple, packets
-//! of a newer connection (opened at another node) match that entry, fail the window check, and are neither forwarded nor
-//! answered. Therefore closed connections are flushed when an address returns. If another node owned the address meanwhile,
-//! and this node lost it unplanned or the forwarding chain to this node broke, that node has reset the connections that were
-//! active. This node did not notice, and flushes them too.
+//! Clients reuse source ports. If this node still has a conntrack entry for an old connection with the same
+//! 5-tuple, packets of a newer connection (opened at another node) match that entry, fail the window check,
+//! and are neither forwarded nor answered. Therefore closed connections are flushed when an address returns.
+//! If another node owned the address meanwhile, and this node lost it unplanned or the forwarding chain to
+//! this node broke, that node has reset the connections that were active. This node did not notice, and
+//! flushes them too.
 //!
-//! The forwarding chain consists of all nodes that owned the address since, in order ([`crate::handoff::previous_owners`]).
-//! It breaks when one of them shuts down or dies, when one of them releases the address a second time (an owner forwards to
-//! one node only), and after [`FORWARDED_FOR_MAX`]. Breaks at nodes without room for the address or without a common link,
-//! and breaks before the start of this process, are not detected.
+//! The forwarding chain consists of all nodes that owned the address since, in order
+//! ([`crate::handoff::previous_owners`]). It breaks when one of them shuts down or dies, when one of them
+//! releases the address a second time (an owner forwards to one node only), and after [`FORWARDED_FOR_MAX`].
+//! Breaks at nodes without room for the address or without a common link, and breaks before the start of this
+//! process, are not detected.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -230,8 +232,8 @@ impl OwnershipHistory {
         }
     }
 
-    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: owned ones, and former ones with an incomplete
-    /// chain.
+    /// Returns the addresses for [`OwnershipHistory::restore_after_crash`]: owned ones, and former ones with
+    /// an incomplete chain.
     pub(crate) fn persisted_addresses(&self) -> impl Iterator<Item = IpAddr> {
         let uncertain = self
             .by_address

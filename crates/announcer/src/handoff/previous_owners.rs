@@ -1,17 +1,17 @@
 //! Previous owners of addresses, and forwarding to them.
 //!
-//! Open TCP connections of an address are known only to the node through which they were opened. After a planned move, the
-//! new owner forwards packets of unknown connections to the previous owner.
+//! Open TCP connections of an address are known only to the node through which they were opened. After a
+//! planned move, the new owner forwards packets of unknown connections to the previous owner.
 //!
-//! Each node records who released an address last ([`PreviousOwners::record_release`]), forwards to that node while it owns
-//! the address, and continues to forward after its own release. Thus packets reach the connections of several
-//! former owners hop by hop. Forwarding never loops: no node forwards to the current owner, and no node starts to forward to
-//! a node that may forward back. The latter is ruled out once that node has granted its vote for the address to this node,
-//! or has announced its shutdown.
+//! Each node records who released an address last ([`PreviousOwners::record_release`]), forwards to that node
+//! while it owns the address, and continues to forward after its own release. Thus packets reach the
+//! connections of several former owners hop by hop. Forwarding never loops: no node forwards to the current
+//! owner, and no node starts to forward to a node that may forward back. The latter is ruled out once that
+//! node has granted its vote for the address to this node, or has announced its shutdown.
 //!
-//! A new owner may not know the previous owner yet, or may not forward to it yet. Until then the address is *pending*
-//! ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits them. Otherwise the kernel
-//! would answer with a reset.
+//! A new owner may not know the previous owner yet, or may not forward to it yet. Until then the address is
+//! *pending* ([`PreviousOwners::pending`]): packets of unknown connections are dropped, and TCP retransmits
+//! them. Otherwise the kernel would answer with a reset.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -128,8 +128,8 @@ impl PreviousOwners {
         *is_changed |= pending.len() < count;
     }
 
-    /// Records that this node no longer owns an address. Forwarding continues if the new owner `to` is known and is not the node
-    /// that packets are forwarded to.
+    /// Records that this node no longer owns an address. Forwarding continues if the new owner `to` is known
+    /// and is not the node that packets are forwarded to.
     pub(crate) fn lost(&mut self, address: IpAddr, to: Option<&NodeName>) {
         self.is_changed |= self.pending.remove(&address).is_some();
         self.update(address, |owners| {

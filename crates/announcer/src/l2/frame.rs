@@ -102,8 +102,8 @@ impl ResolutionRequest {
     }
 }
 
-/// Encodes gratuitous announcements: `address` is at `own`. For IPv4 there is a request and a reply, because some devices
-/// learn only from one of them.
+/// Encodes gratuitous announcements: `address` is at `own`. For IPv4 there is a request and a reply, because
+/// some devices learn only from one of them.
 pub(crate) fn announcement(own: HardwareAddress, address: IpAddr) -> Vec<Vec<u8>> {
     match address {
         IpAddr::V4(address) => vec![

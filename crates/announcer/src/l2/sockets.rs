@@ -78,8 +78,8 @@ impl LinkSockets {
         }
     }
 
-    /// Opens sockets on new links and closes those on removed links. Returns true if a link is new. `pool_links` are the
-    /// links that AddressPools name.
+    /// Opens sockets on new links and closes those on removed links. Returns true if a link is new.
+    /// `pool_links` are the links that AddressPools name.
     pub(crate) fn refresh(&mut self, pool_links: &[LinkPattern]) -> bool {
         let found = match self.selection.list(pool_links) {
             Ok((found, addresses)) => {
@@ -157,8 +157,8 @@ impl LinkSockets {
         &self.gateways
     }
 
-    /// Restricts ARP replies of the kernel on all network links: it would answer for local addresses on links on which they
-    /// are not announced.
+    /// Restricts ARP replies of the kernel on all network links: it would answer for local addresses on links
+    /// on which they are not announced.
     fn restrict_kernel_arp(&mut self, found: &[NetworkLink]) {
         let now: BTreeSet<(u32, String)> = found
             .iter()

@@ -1,10 +1,10 @@
 //! Authentication keys of the members' messages.
 //!
-//! Each process creates an X25519 key pair (RFC 7748) at startup and keeps the secret key in memory. The member list holds
-//! the public key beside the incarnation of the process. From the shared secret of two processes, HKDF-SHA-256 (RFC 5869)
-//! derives one key per direction, bound to both names, both incarnations and the cluster. Therefore a reader of the member
-//! list learns no key, no member can forge messages of another one, and messages from or to earlier processes fail
-//! authentication.
+//! Each process creates an X25519 key pair (RFC 7748) at startup and keeps the secret key in memory. The
+//! member list holds the public key beside the incarnation of the process. From the shared secret of two
+//! processes, HKDF-SHA-256 (RFC 5869) derives one key per direction, bound to both names, both incarnations
+//! and the cluster. Therefore a reader of the member list learns no key, no member can forge messages of
+//! another one, and messages from or to earlier processes fail authentication.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -152,7 +152,8 @@ impl Keyring {
             .ok_or(MessageError::Authentication)
     }
 
-    /// Derives the keys shared with a process. Returns `None` for a public key of low order, whose shared secret is public.
+    /// Derives the keys shared with a process. Returns `None` for a public key of low order, whose shared
+    /// secret is public.
     fn keys(&self, name: &str, process: &Process) -> Option<Keys> {
         let public = x25519_dalek::PublicKey::from(process.public_key.0);
         let shared = self.secret.0.diffie_hellman(&public);

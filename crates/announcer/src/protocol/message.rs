@@ -1,5 +1,5 @@
-//! Messages between announcers: one UDP datagram each, authenticated with a key that only its sender and its receiver can
-//! derive ([`crate::protocol::keys`]).
+//! Messages between announcers: one UDP datagram each, authenticated with a key that only its sender and its
+//! receiver can derive ([`crate::protocol::keys`]).
 //!
 //! Wire format of version 3 (numbers are big-endian, sizes in bytes in parentheses):
 //!
@@ -17,8 +17,8 @@
 //! | number of link addresses, then per address: family, address, Ethernet address | 1, then 1 + 4 or 16 + 6 |
 //! | bit set over the entries, lowest bit first: this released vote is of an address that the sender announced until then | 4 |
 //!
-//! Receivers ignore trailing bytes and unknown flags, which later versions may add. Versions 1 and 2 used one key for all
-//! members; they are neither sent nor accepted.
+//! Receivers ignore trailing bytes and unknown flags, which later versions may add. Versions 1 and 2 used one
+//! key for all members; they are neither sent nor accepted.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -177,8 +177,8 @@ impl std::fmt::Debug for Key {
 }
 
 impl Message {
-    /// Encodes the message. It omits entries beyond `ENTRIES_MAX`, missing links beyond `MISSING_LINKS_MAX`, and link addresses
-    /// beyond `LINK_ADDRESSES_MAX`.
+    /// Encodes the message. It omits entries beyond `ENTRIES_MAX`, missing links beyond `MISSING_LINKS_MAX`,
+    /// and link addresses beyond `LINK_ADDRESSES_MAX`.
     pub fn encode(&self, key: &Key) -> Vec<u8> {
         let mut body = Vec::with_capacity(128);
         for name in [&self.from, &self.to] {

@@ -66,8 +66,8 @@ impl ForwardingControl {
         self.tables.apply(since_boot(), &state);
     }
 
-    /// Returns the nodes that did not answer neighbour discovery in two successive checks. The kernel probes them while it
-    /// forwards packets.
+    /// Returns the nodes that did not answer neighbour discovery in two successive checks. The kernel probes
+    /// them while it forwards packets.
     pub(crate) fn unreachable_nodes(
         &mut self,
         election: &Election,

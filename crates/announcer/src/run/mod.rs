@@ -1,5 +1,5 @@
-//! Event loop around the election: probes, resolution requests, API events and time in; messages, frames, writes and Events
-//! out.
+//! Event loop around the election: probes, resolution requests, API events and time in; messages, frames,
+//! writes and Events out.
 
 mod announcer;
 mod conntrack;
@@ -39,9 +39,9 @@ pub struct Settings {
     pub port: u16,
     /// Links that addresses are announced on, unless their AddressPools name others.
     pub links: LinkSelection,
-    /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service is announced
-    /// only while the edge serves it. With an edge, ARP replies of the kernel are restricted: the kernel would continue to
-    /// answer for local addresses while this process is frozen.
+    /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service
+    /// is announced only while the edge serves it. With an edge, ARP replies of the kernel are restricted:
+    /// the kernel would continue to answer for local addresses while this process is frozen.
     pub served: Option<watch::Receiver<Arc<BTreeSet<IpAddr>>>>,
 }
 

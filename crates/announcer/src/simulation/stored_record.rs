@@ -11,8 +11,8 @@ pub(super) struct StoredRecord {
 }
 
 impl StoredRecord {
-    /// Returns the record as a process reads it; `None` if the process cannot read it. Records of the former version contain no
-    /// processes.
+    /// Returns the record as a process reads it; `None` if the process cannot read it. Records of the former
+    /// version contain no processes.
     pub(super) fn read_by(&self, is_unkeyed: bool) -> Option<(String, Record)> {
         let mut record = self.record.clone();
         match (self.is_unkeyed, is_unkeyed) {

@@ -1,5 +1,5 @@
-//! Records of the API servers that share a store. Each server renews its record every few seconds. The records determine the
-//! endpoints of the Service `kubernetes` (KSVC-03).
+//! Records of the API servers that share a store. Each server renews its record every few seconds. The
+//! records determine the endpoints of the Service `kubernetes` (KSVC-03).
 
 use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -19,8 +19,8 @@ struct ServerRecord {
     addresses: Vec<IpAddr>,
 }
 
-/// Observed records. A record expires by the local clock, after the time since its last observed change, so the clocks of hosts
-/// need not agree.
+/// Observed records. A record expires by the local clock, after the time since its last observed change, so
+/// the clocks of hosts need not agree.
 #[derive(Debug, Default)]
 pub(crate) struct ApiServers {
     /// Revision of each record and the time of its first observation, by key. The number of records bounds the size.

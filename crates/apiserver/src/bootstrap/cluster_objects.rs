@@ -1,5 +1,5 @@
-//! Objects that every cluster has: the default Namespaces and roles, the default ServiceCIDR, and the Service `kubernetes` with
-//! its endpoints. The server creates them at its start, and creates deleted ones again.
+//! Objects that every cluster has: the default Namespaces and roles, the default ServiceCIDR, and the Service
+//! `kubernetes` with its endpoints. The server creates them at its start, and creates deleted ones again.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -186,8 +186,8 @@ impl ClusterObjects {
         event::warn(resources, EVENT_COMPONENT, &regarding, reason, &message).await;
     }
 
-    /// Renews the record of this server, and writes the endpoints of the Service `kubernetes`. Called after the server listens
-    /// (KSVC-05).
+    /// Renews the record of this server, and writes the endpoints of the Service `kubernetes`. Called after
+    /// the server listens (KSVC-05).
     pub(crate) async fn publish(&self, resources: &Resources) -> Result<(), BootstrapError> {
         if self.addresses.is_empty() || self.reconciler == EndpointReconciler::None {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Rules of kinds and of stored values: Services with their allocations, Namespaces, Events, admission plugins, encryption at rest.
+//! Rules of kinds and of stored values: Services with their allocations, Namespaces, Events, admission
+//! plugins, encryption at rest.
 
 pub(crate) mod admission;
 pub(crate) mod encryption;

@@ -16,8 +16,8 @@ pub(crate) enum Verb {
 }
 
 impl Verb {
-    /// Verb of a method on one named object or on a collection, as upstream's `RequestInfoFactory` derives it. Returns `None`
-    /// for other methods.
+    /// Verb of a method on one named object or on a collection, as upstream's `RequestInfoFactory` derives
+    /// it. Returns `None` for other methods.
     pub(crate) fn of_method(method: &Method, is_named: bool, is_watch: bool) -> Option<Verb> {
         match (method.as_str(), is_named) {
             ("GET" | "HEAD", _) if is_watch => Some(Verb::Watch),

@@ -27,8 +27,8 @@ pub struct Config {
     pub data_dir: PathBuf,
     /// Name of this host, a subject name of the serving certificate.
     pub node_name: String,
-    /// Address of this server in the endpoints of the Service `kubernetes`. `None` is the listening address, or an address of this
-    /// host if that is a wildcard.
+    /// Address of this server in the endpoints of the Service `kubernetes`. `None` is the listening address,
+    /// or an address of this host if that is a wildcard.
     pub advertise_address: Option<IpAddr>,
     /// Settings of the Service `kubernetes`.
     pub kubernetes_service: KubernetesService,

@@ -125,8 +125,8 @@ impl Server {
         self.address
     }
 
-    /// Shuts the server down: it accepts no connections, ends watches and completes requests in flight. Requests that are not
-    /// complete after `timeout` are cancelled.
+    /// Shuts the server down: it accepts no connections, ends watches and completes requests in flight.
+    /// Requests that are not complete after `timeout` are cancelled.
     pub async fn drain(mut self, timeout: Duration) {
         self.shutdown.request();
         let leaving = self.cluster_objects.leave(&self.resources);

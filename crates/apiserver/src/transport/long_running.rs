@@ -8,8 +8,8 @@ use tokio::sync::watch;
 use crate::access::flow_control::LongRunningPermit;
 use crate::failure::Failure;
 
-/// Signal that the client certificate of a connection is no longer valid. It is subscribed before the certificate is checked,
-/// so that no revocation between the two is missed.
+/// Signal that the client certificate of a connection is no longer valid. It is subscribed before the
+/// certificate is checked, so that no revocation between the two is missed.
 #[derive(Clone, Debug)]
 pub(crate) struct Revocation(watch::Receiver<()>);
 

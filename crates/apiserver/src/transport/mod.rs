@@ -1,4 +1,5 @@
-//! Connections and HTTP messages: TCP, TLS and HTTP below; bodies of requests, and responses with their encodings, above.
+//! Connections and HTTP messages: TCP, TLS and HTTP below; bodies of requests, and responses with their
+//! encodings, above.
 
 pub(crate) mod compression;
 pub(crate) mod connection;

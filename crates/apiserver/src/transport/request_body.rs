@@ -51,8 +51,8 @@ impl RequestBody {
     }
 }
 
-/// Reads a body. Memory is reserved for bytes that have arrived, not for the Content-Length, so that a client that sends
-/// nothing occupies none.
+/// Reads a body. Memory is reserved for bytes that have arrived, not for the Content-Length, so that a client
+/// that sends nothing occupies none.
 ///
 /// # Errors
 /// 413 for a body that is too large, 408 for one that arrives too slowly, 429 if no memory is free.
@@ -166,7 +166,8 @@ fn too_slow() -> Failure {
     Failure::new(StatusCode::REQUEST_TIMEOUT, "Timeout", message)
 }
 
-/// Discards the rest of a body. An HTTP/1 client that still sends while the connection closes does not read the response.
+/// Discards the rest of a body. An HTTP/1 client that still sends while the connection closes does not read
+/// the response.
 async fn discard(body: Incoming) {
     let rest = Limited::new(body, DISCARDED_BYTES_MAX);
     let mut rest = pin!(rest);

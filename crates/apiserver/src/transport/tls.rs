@@ -1,4 +1,5 @@
-//! TLS configuration: a serving certificate that can be replaced at run time, and client certificates of the cluster CA.
+//! TLS configuration: a serving certificate that can be replaced at run time, and client certificates of the
+//! cluster CA.
 
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};

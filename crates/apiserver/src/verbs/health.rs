@@ -20,7 +20,8 @@ enum Check {
     Log,
     /// The store is readable, with any engine.
     Store,
-    /// The objects that every cluster has exist. The server accepts requests after their creation, so the check always passes.
+    /// The objects that every cluster has exist. The server accepts requests after their creation, so the
+    /// check always passes.
     Bootstrap,
     /// The server does not shut down.
     Shutdown,

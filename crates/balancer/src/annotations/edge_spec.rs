@@ -28,7 +28,8 @@ pub const PROTOCOL_NOT_SUPPORTED: &str = "portolan.dev/ProtocolNotSupported";
 /// Error of a TLS port without a certificate.
 pub const NO_CERTIFICATE: &str = "portolan.dev/NoCertificate";
 
-/// Configuration of the edge for a Service, without the parts that only a node knows: endpoints, certificates, addresses.
+/// Configuration of the edge for a Service, without the parts that only a node knows: endpoints,
+/// certificates, addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeSpec {
     /// Ports that can be served.

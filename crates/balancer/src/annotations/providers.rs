@@ -86,7 +86,8 @@ pub(super) fn restriction_by_name(name: &str) -> Option<Remedy> {
     Some(if denies { Remedy::Removal } else { Remedy::Ranges })
 }
 
-/// Annotations that another annotation disables in their cloud: the annotation, the switch, and the value that disables.
+/// Annotations that another annotation disables in their cloud: the annotation, the switch, and the value
+/// that disables.
 const SWITCHES: [(&str, &str, &str); 1] = [alibaba::ACCESS_LIST_SWITCH];
 
 /// Returns true if another annotation disables this one.

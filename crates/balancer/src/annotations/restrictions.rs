@@ -1,9 +1,9 @@
-//! Annotations that restrict clients. They fail closed: a restriction that is invalid or cannot be applied withholds the
-//! address of its Service.
+//! Annotations that restrict clients. They fail closed: a restriction that is invalid or cannot be applied
+//! withholds the address of its Service.
 //!
-//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists are united.
-//! An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of another annotation or of
-//! `spec.loadBalancerSourceRanges` are in force.
+//! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists
+//! are united. An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of
+//! another annotation or of `spec.loadBalancerSourceRanges` are in force.
 
 use api::object::Service;
 use ipnet::IpNet;
@@ -53,7 +53,8 @@ impl Restrictions {
     /// Decides which restrictions withhold the address, after all annotations are read. Returns the other errors.
     pub(super) fn resolve(&mut self, values: &AnnotationValues, service: &Service) -> Vec<AnnotationError> {
         let ranges = &service.spec.load_balancer_source_ranges;
-        // The API validates them. An edge that skipped an invalid range could be left with none, which admits every client.
+        // The API validates them. An edge that skipped an invalid range could be left with none, which admits
+        // every client.
         let invalid = ranges.iter().find(|text| value::range(text.trim()).is_none());
         self.unenforced.extend(invalid.map(|range| {
             AnnotationError::Incomplete(format!(

@@ -36,7 +36,8 @@ pub enum Meaning {
     SharingKey,
     /// Sets a value of the edge, of the announcer or of the status.
     Setting(EdgeNeed, Apply),
-    /// Restricts clients to ranges, at the edge. The address is withheld if the value is invalid or no node runs the edge.
+    /// Restricts clients to ranges, at the edge. The address is withheld if the value is invalid or no node
+    /// runs the edge.
     ClientRanges(Apply),
     /// Restricts clients by objects that exist only in its cloud. The address is withheld.
     Unenforceable(Remedy),

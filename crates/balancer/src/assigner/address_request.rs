@@ -83,8 +83,8 @@ impl AddressRequest {
     }
 }
 
-/// Condition for sharing the addresses with other Services. MetalLB's rules: the same key, no common port, and either all
-/// nodes take the traffic of both, or both have the same backends.
+/// Condition for sharing the addresses with other Services. MetalLB's rules: the same key, no common port,
+/// and either all nodes take the traffic of both, or both have the same backends.
 ///
 /// # Errors
 /// Annotations with different sharing keys.

@@ -22,8 +22,8 @@ use crate::edge_report::{self, LEASE_DURATION, Report};
 const WATCH_EVENTS_MAX: usize = 1_024;
 /// Maximum number of events that are applied before writes start, so that a burst leads to one write per object.
 const BATCH_MAX: usize = 4_096;
-/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of clouds; a conflict with the API server resolves at
-/// once.
+/// Back-off after failures. Upstream starts with 5 s (CCM-10) because of clouds; a conflict with the API
+/// server resolves at once.
 const BACK_OFF: BackOff = BackOff {
     first: Duration::from_millis(200),
     max: Duration::from_secs(300),
@@ -41,7 +41,8 @@ enum Written {
     Pool(Result<(), ClientError>),
 }
 
-/// Assigns addresses to Services of type LoadBalancer until `shutdown` resolves. Then writes in flight have 10 s to finish.
+/// Assigns addresses to Services of type LoadBalancer until `shutdown` resolves. Then writes in flight have
+/// 10 s to finish.
 pub async fn run(client: Client, options: Options, shutdown: impl Future<Output = ()>) -> Ending {
     let mut secret_task = JoinSet::new();
     if options.has_edges {

@@ -1,9 +1,9 @@
 //! State machine of the assigner: watch events in, updates out. No clock, no I/O.
 //!
-//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated before anything
-//! is written about it, and released only after the Service is observed without it. So two Services never get the same
-//! address, whichever write fails. After a start the allocations are restored from the statuses of Services before the
-//! first update ([`Core::initialize`]).
+//! The caches hold the objects of the API. [`ipam::pools`] holds the allocations. An address is allocated
+//! before anything is written about it, and released only after the Service is observed without it. So two
+//! Services never get the same address, whichever write fails. After a start the allocations are restored
+//! from the statuses of Services before the first update ([`Core::initialize`]).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
@@ -175,8 +175,8 @@ impl Core {
         self.with_load_balancer().map(WorkItem::Service).collect()
     }
 
-    /// Restores the allocations from the statuses of Services, after all caches are synced. If two Services have the same
-    /// address, the older one keeps it. Returns all objects.
+    /// Restores the allocations from the statuses of Services, after all caches are synced. If two Services
+    /// have the same address, the older one keeps it. Returns all objects.
     pub(super) fn initialize(&mut self) -> Vec<WorkItem> {
         let mut services: Vec<(&ObjectKey, &Service)> = self.services.iter().collect();
         services.sort_by_key(|(key, service)| (service.metadata.creation_timestamp.clone(), (*key).clone()));
@@ -208,8 +208,8 @@ impl Core {
         self.services.get(key)
     }
 
-    /// True if a condition or the finalizer shows that the assigner served the Service. Another controller uses the same
-    /// finalizer for other classes.
+    /// True if a condition or the finalizer shows that the assigner served the Service. Another controller
+    /// uses the same finalizer for other classes.
     pub(super) fn is_ours(&self, service: &Service) -> bool {
         let class = service.spec.load_balancer_class.as_deref();
         let has_condition = service

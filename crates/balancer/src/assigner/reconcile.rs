@@ -176,8 +176,8 @@ impl Core {
         Ok(self.allocations.assign(&request)?)
     }
 
-    /// States of all ports, for each address at which an edge reports a fault. Only reports of nodes that may announce the
-    /// address count.
+    /// States of all ports, for each address at which an edge reports a fault. Only reports of nodes that may
+    /// announce the address count.
     fn port_states(
         &self,
         key: &ObjectKey,
@@ -259,8 +259,8 @@ impl Core {
         update
     }
 
-    /// Reason for which no node may announce one of the addresses; `None` if there is a node for each. Annotations restrict
-    /// the nodes by `node_selectors` (LBC-13).
+    /// Reason for which no node may announce one of the addresses; `None` if there is a node for each.
+    /// Annotations restrict the nodes by `node_selectors` (LBC-13).
     fn announcement_failure(&self, addresses: &[IpAddr], node_selectors: &[LabelSelector]) -> Option<String> {
         addresses.iter().find_map(|address| {
             let pools = self.pools.iter().map(|(name, pool)| (name, &pool.placement));

@@ -4,8 +4,8 @@ use api::object::{Protocol, Service};
 
 use super::PendingEvent;
 
-/// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream reports the first
-/// difference only.
+/// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream
+/// reports the first difference only.
 pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<PendingEvent>> {
     let is_load_balancer = |service: &Service| service.spec.kind == "LoadBalancer";
     let mut events = Vec::new();

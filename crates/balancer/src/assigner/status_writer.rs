@@ -26,8 +26,9 @@ pub(super) struct StatusWriter {
 }
 
 impl StatusWriter {
-    /// Writes an update. Returns the Service as stored, or `None` if it is deleted. Every write names the resourceVersion on
-    /// which the update is based. A concurrent write is a conflict, and its watch event leads to another update.
+    /// Writes an update. Returns the Service as stored, or `None` if it is deleted. Every write names the
+    /// resourceVersion on which the update is based. A concurrent write is a conflict, and its watch event
+    /// leads to another update.
     pub(super) async fn write_update(
         &self,
         mut service: Service,

@@ -1,7 +1,7 @@
 //! Certificates in Secrets of type `kubernetes.io/tls`.
 //!
-//! The edge reads a Secret by name, only while one of its Services refers to it. It polls Secrets, so that it needs only the
-//! right `get`: with the right `watch` it could read all Secrets.
+//! The edge reads a Secret by name, only while one of its Services refers to it. It polls Secrets, so that it
+//! needs only the right `get`: with the right `watch` it could read all Secrets.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -51,8 +51,8 @@ pub struct Certificates {
 }
 
 impl Certificates {
-    /// Certificate in a Secret for a Service of `namespace`; `None` if the Secret was not read yet. The error for a namespace
-    /// that the Secret does not allow discloses neither its existence nor its contents.
+    /// Certificate in a Secret for a Service of `namespace`; `None` if the Secret was not read yet. The error
+    /// for a namespace that the Secret does not allow discloses neither its existence nor its contents.
     pub fn get(&self, namespace: &str, secret: &ObjectKey) -> Option<Result<Arc<Certificate>, SecretError>> {
         let (_, cached) = self.cached.get(secret)?;
         let is_own = *secret.namespace == *namespace;
@@ -70,7 +70,8 @@ impl Certificates {
         self.cached.contains_key(secret)
     }
 
-    /// Stores the result of a read. Returns true if it differs from the former one. A temporary failure keeps the former one.
+    /// Stores the result of a read. Returns true if it differs from the former one. A temporary failure keeps
+    /// the former one.
     pub fn store(&mut self, key: &ObjectKey, result: &Result<Secret, ClientError>) -> bool {
         let (version, secret) = match result {
             Ok(secret) => {

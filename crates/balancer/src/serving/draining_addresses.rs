@@ -1,7 +1,7 @@
 //! Addresses that moved to another node and have open connections here.
 //!
-//! The new owner forwards their packets to this node (`announcer::handoff`). The edge serves such an address until its last
-//! connection ends.
+//! The new owner forwards their packets to this node (`announcer::handoff`). The edge serves such an address
+//! until its last connection ends.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;

@@ -1,4 +1,5 @@
-//! Faults of a Service at the edge: faults of its ports for the node's report ([`crate::edge_report`]), and messages for Events.
+//! Faults of a Service at the edge: faults of its ports for the node's report ([`crate::edge_report`]), and
+//! messages for Events.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;

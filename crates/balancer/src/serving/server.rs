@@ -1,5 +1,5 @@
-//! Event loop of the edge server: watches, addresses of the announcer and faults of the edge in; settings, local addresses,
-//! the report and Events out.
+//! Event loop of the edge server: watches, addresses of the announcer and faults of the edge in; settings,
+//! local addresses, the report and Events out.
 
 mod addresses;
 mod edge_instance;
@@ -34,8 +34,8 @@ const RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// Timeout at shutdown for the announcer to hand its addresses over.
 const HAND_OVER_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// Serves the Services of this node until `shutdown` resolves or a successor takes the listening sockets over. Then open
-/// connections have [`Settings::drain_timeout`] to finish.
+/// Serves the Services of this node until `shutdown` resolves or a successor takes the listening sockets
+/// over. Then open connections have [`Settings::drain_timeout`] to finish.
 ///
 /// # Errors
 /// See [`ServeError`].
@@ -205,8 +205,8 @@ impl EdgeServer {
             .update(Instant::now(), announced, || edge.busy_addresses())
     }
 
-    /// Applies changed settings. An address becomes local before the edge listens on it, and the announcer answers for it
-    /// only after that.
+    /// Applies changed settings. An address becomes local before the edge listens on it, and the announcer
+    /// answers for it only after that.
     fn apply(&mut self, changed: BTreeSet<ObjectKey>) -> Result<(), ServeError> {
         let addresses = self.state.addresses();
         self.addresses.add(&addresses);
@@ -249,8 +249,8 @@ impl EdgeServer {
         self.report.update(own.cloned().collect());
     }
 
-    /// Drains connections. Before that, other nodes take the addresses over, so that no client is refused. After a hand-over
-    /// to a successor on this node, the addresses stay.
+    /// Drains connections. Before that, other nodes take the addresses over, so that no client is refused.
+    /// After a hand-over to a successor on this node, the addresses stay.
     async fn shut_down(mut self, is_handed_over: bool) {
         if !is_handed_over && let Some(owned) = &mut self.settings.owned {
             let released = owned.wait_for(|owned| owned.as_ref().is_none_or(Addresses::is_empty));

@@ -19,8 +19,8 @@ pub type Addresses = BTreeSet<IpAddr>;
 pub struct Settings {
     /// Name of the own Node.
     pub node_name: String,
-    /// Addresses that this node announces; the value is `None` until the announcer starts. Without a receiver, the node owns
-    /// all addresses, because the network routes them here.
+    /// Addresses that this node announces; the value is `None` until the announcer starts. Without a
+    /// receiver, the node owns all addresses, because the network routes them here.
     pub owned: Option<watch::Receiver<Option<Addresses>>>,
     /// Addresses that are served, for the announcer.
     pub served: watch::Sender<Arc<Addresses>>,
@@ -32,7 +32,8 @@ pub struct Settings {
     pub connections_max: usize,
     /// Shares of Services and clients.
     pub shares: Shares,
-    /// Keys of sticky-session cookies, the same on all nodes. By default they are in the Secret [`crate::cookie_secret`].
+    /// Keys of sticky-session cookies, the same on all nodes. By default they are in the Secret
+    /// [`crate::cookie_secret`].
     pub sticky_secrets: Option<StickySecrets>,
     /// Number of threads; 0 for one per core.
     pub threads: usize,

@@ -260,8 +260,9 @@ impl EdgeState {
         here.flat_map(ServedService::secrets).collect()
     }
 
-    /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread stays pending, so
-    /// that no client meets a missing certificate or loses its backend because a cookie cannot be decoded yet.
+    /// Rebuilds the settings of changed Services and returns their keys. A Service whose Secrets are unread
+    /// stays pending, so that no client meets a missing certificate or loses its backend because a cookie
+    /// cannot be decoded yet.
     pub(super) fn rebuild(&mut self) -> BTreeSet<ObjectKey> {
         let (complete, pending) = std::mem::take(&mut self.changed)
             .into_iter()

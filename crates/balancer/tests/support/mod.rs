@@ -1,4 +1,5 @@
-//! Helpers of tests in network namespaces: threads in a namespace, and an API server with an assigner on the control plane.
+//! Helpers of tests in network namespaces: threads in a namespace, and an API server with an assigner on the
+//! control plane.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 

@@ -17,7 +17,7 @@ use crate::transport::Body;
 
 /// Limit of a line in bytes: an object of 3 MB, the largest that servers accept, with room for escapes.
 const LINE_BYTES_MAX: usize = 16 << 20;
-/// Idle timeout of a watch: servers send bookmarks about once a minute.
+/// Idle timeout of a watch: servers send bookmarks about once per minute.
 const SILENCE_MAX: Duration = Duration::from_secs(360);
 
 /// A line of a watch.

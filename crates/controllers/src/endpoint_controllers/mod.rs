@@ -5,9 +5,10 @@
 //! - [`sync`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
 //! - [`results`] applies the result of a job to the caches.
 //!
-//! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as tasks. So
-//! `tests/simulation` exercises every order of events. [`reconcile::run`] drives one queue of one controller; this driver
-//! has a queue and a worker limit for each of the three, and restarts with empty caches after a watch has failed.
+//! [`reconciler`] is a state machine without clock or I/O. The driver in this module waits, and runs jobs as
+//! tasks. So `tests/simulation` exercises every order of events. [`reconcile::run`] drives one queue of one
+//! controller; this driver has a queue and a worker limit for each of the three, and restarts with empty
+//! caches after a watch has failed.
 
 mod changes;
 mod job;

@@ -34,7 +34,7 @@ pub struct Settings {
     pub monitor_grace_period: Duration,
     /// The same for a Node that never reported its status or has no Lease (`--node-startup-grace-period`).
     pub startup_grace_period: Duration,
-    /// Withdrawals a second in a zone (`--node-eviction-rate`).
+    /// Withdrawals per second in a zone (`--node-eviction-rate`).
     pub eviction_rate_per_second: f64,
     /// The same in a large unhealthy zone (`--secondary-node-eviction-rate`).
     pub secondary_eviction_rate_per_second: f64,

@@ -1,4 +1,4 @@
-//! The rate of withdrawals: one zone at a time, slower or not at all if many of its Nodes fail together.
+//! Rate of withdrawals in each zone: reduced, or zero, if many of its Nodes fail together.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::{Duration, Instant};

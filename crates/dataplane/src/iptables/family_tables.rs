@@ -16,7 +16,7 @@ use super::names::Table;
 use super::program::{ProgramError, Programs};
 use super::{INVALID_DROPPED_COUNTER, Options};
 
-/// Attempts of a change, each without one more refused Service; the programs report one at a time.
+/// Attempts of a change, each without one more refused Service: the programs report only the first.
 const ROUNDS_MAX: usize = 8;
 /// Reports that connection tracking accepts out-of-window segments.
 const TCP_BE_LIBERAL: &str = "/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal";

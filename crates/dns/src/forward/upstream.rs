@@ -34,8 +34,8 @@ const UDP_OCTETS_MAX: usize = 4_096;
 const FAILURES_MAX: u32 = 2;
 /// Period of health checks of a resolver that is down (`health_check` of CoreDNS' forward).
 const HEALTH_CHECK_PERIOD: Duration = Duration::from_millis(500);
-/// Period in which a resolver that lost the case of letters over TCP gets the case of the client's query. A better resolver
-/// may replace it at the same address.
+/// Period in which a resolver that lost the case of letters over TCP gets the case of the client's query. A
+/// better resolver may replace it at the same address.
 const CASE_LOST_PERIOD: Duration = Duration::from_secs(3_600);
 /// Limit of messages on one socket that match no query; more are a guessing attack.
 const FOREIGN_MESSAGES_MAX: usize = 64;

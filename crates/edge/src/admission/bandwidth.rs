@@ -1,8 +1,9 @@
 //! The bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since an
 //! epoch that stays the same.
 //!
-//! A connection reserves a chunk of a few milliseconds at most, and may send it when all earlier reservations are paid for.
-//! It reserves the next chunk only after the last one has passed. So all connections that want bandwidth take turns.
+//! A connection reserves a chunk of a few milliseconds at most, and may send it when all earlier reservations
+//! are paid for. It reserves the next chunk only after the last one has passed. So all connections that want
+//! bandwidth take turns.
 
 use std::num::NonZeroU64;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ const DATAGRAM_DELAY_MAX: Duration = Duration::from_millis(100);
 
 const NANOSECONDS: u128 = 1_000_000_000;
 
-/// Bytes a second.
+/// Bytes per second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate(NonZeroU64);
 
@@ -48,15 +49,16 @@ impl Rate {
     }
 }
 
-/// The token bucket of a Service: of one direction, or of both. Its state is the time at which all reservations are paid for.
+/// The token bucket of a Service: of one direction, or of both. Its state is the time at which all
+/// reservations are paid for.
 #[derive(Debug, Default)]
 pub(crate) struct TokenBucket {
     paid_at_nanoseconds: AtomicU64,
 }
 
 impl TokenBucket {
-    /// Reserves bytes. Returns the time at which they may pass, and the time at which they are paid for. Returns `None` if they
-    /// may not pass before `deadline`.
+    /// Reserves bytes. Returns the time at which they may pass, and the time at which they are paid for.
+    /// Returns `None` if they may not pass before `deadline`.
     fn reserve(
         &self,
         bytes: usize,
@@ -112,8 +114,8 @@ impl BandwidthReservation {
         self.rate.chunk_bytes()
     }
 
-    /// Reserves a chunk of `bytes`, unless bytes are still reserved. Returns the number of bytes that may pass, and the time
-    /// from which they may.
+    /// Reserves a chunk of `bytes`, unless bytes are still reserved. Returns the number of bytes that may
+    /// pass, and the time from which they may.
     pub fn reserve(&mut self, bytes: usize, now: Duration) -> (usize, Duration) {
         if self.reserved == 0 {
             self.reserved = bytes.min(self.chunk_bytes_max());

@@ -48,7 +48,7 @@ impl ConnectionRates {
         is_admitted
     }
 
-    /// Returns true if the table has room for one more client. A full table is swept at most once a window.
+    /// Returns true if the table has room for one more client. A full table is swept at most once per window.
     fn has_room(&mut self, now: Duration) -> bool {
         if self.clients.len() >= CLIENTS_MAX && now >= self.next_sweep {
             self.next_sweep = now + WINDOW;

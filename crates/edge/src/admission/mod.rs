@@ -1,8 +1,8 @@
 //! Admission of connections and flows: limits of the process, of a Service and of a client.
 //!
 //! - [`shares`]: parts of the process's connections, and the connections of each client
-//! - [`connection_rate`] (pure): new connections a second of each client
-//! - [`bandwidth`] (pure): bytes a second of a Service
+//! - [`connection_rate`] (pure): new connections per second of each client
+//! - [`bandwidth`] (pure): bytes per second of a Service
 
 pub(crate) mod bandwidth;
 mod connection_rate;
@@ -129,8 +129,8 @@ impl Admission {
         process.shares.has_room(open_of_service, open, process.open_max)
     }
 
-    /// Checks the client of a connection: its address, its connections and its rate. From now on `permit` also counts for
-    /// the client.
+    /// Checks the client of a connection: its address, its connections and its rate. From now on `permit`
+    /// also counts for the client.
     ///
     /// # Errors
     /// The rule or limit that refuses the client.

@@ -40,9 +40,9 @@ impl Rank {
 
     /// The rank of a candidate; `None` if it takes no connections at all.
     ///
-    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come those that terminate
-    /// and still serve (KEP-1669), then ejected ones, and at last unhealthy ones: a health check that fails for all backends is
-    /// more likely to be wrong than all of them to be dead.
+    /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come
+    /// those that terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones: a
+    /// health check that fails for all backends is more likely to be wrong than all of them to be dead.
     pub fn of(condition: Condition) -> Option<Self> {
         let Condition {
             is_ready,

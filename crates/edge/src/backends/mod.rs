@@ -253,8 +253,8 @@ impl Default for Backends {
 }
 
 impl Backends {
-    /// Sets the backends and the way to choose among them; `zone` is the zone of this node. Backends whose address stays keep
-    /// their state. Returns the removed ones.
+    /// Sets the backends and the way to choose among them; `zone` is the zone of this node. Backends whose
+    /// address stays keep their state. Returns the removed ones.
     pub fn set(
         &self,
         service: &ServiceSettings,

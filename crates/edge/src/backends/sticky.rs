@@ -4,8 +4,8 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Clients of a port, at most. New clients beyond get no affinity until others expire: one who connects from many addresses
-/// must not exhaust the memory of this node.
+/// Clients of a port, at most. New clients beyond get no affinity until others expire: one who connects from
+/// many addresses must not exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
 /// Interval between sweeps of a full table, which cost as much as thousands of look-ups.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);

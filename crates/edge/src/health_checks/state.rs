@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::settings::HealthCheck;
 
-/// Shortest interval: a backend is checked at most ten times a second.
+/// Shortest interval: a backend is checked at most ten times per second.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// The health of a backend. It starts as healthy, because its endpoint is ready, until enough checks in a row fail.
@@ -21,8 +21,8 @@ pub(super) struct HealthState {
 }
 
 impl HealthState {
-    /// The state of a new backend. `chance`, from the whole range of numbers, spreads first checks over an interval, so that
-    /// not all backends are checked at once.
+    /// The state of a new backend. `chance`, from the whole range of numbers, spreads first checks over an
+    /// interval, so that not all backends are checked at once.
     pub fn new(check: &HealthCheck, now: Duration, chance: u32) -> Self {
         let interval = interval(check);
         let share = f64::from(chance) / f64::from(u32::MAX);

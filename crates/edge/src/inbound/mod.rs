@@ -183,8 +183,8 @@ async fn accept_tls(
     }
 }
 
-/// The connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are not throttled, so
-/// that connections that wait for bandwidth do not keep out new ones.
+/// The connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are
+/// not throttled, so that connections that wait for bandwidth do not keep out new ones.
 fn bandwidth(port: &Port, settings: &PortSettings) -> Option<Box<ConnectionBandwidth>> {
     let [received, sent] = port.admission.bandwidth(&settings.service.policy.limits);
     if received.is_none() && sent.is_none() {

@@ -12,7 +12,8 @@ use rustix::io::Errno;
 use socket2::{Domain, Socket, Type};
 use tokio::net::TcpStream;
 
-/// Sockets that a thread keeps: as many as are closed at about the same time. `crate::sockets` reserves descriptors for them.
+/// Sockets that a thread keeps: as many as are closed at about the same time. `crate::sockets` reserves
+/// descriptors for them.
 const REUSABLE_MAX: usize = 32;
 
 /// Time for which a socket is kept.
@@ -65,8 +66,8 @@ fn take(to: SocketAddr, now: Instant) -> Option<Socket> {
     })
 }
 
-/// Closes a connection to a backend of which all data was read, and keeps its socket. The socket is closed as well if the
-/// backend has not acknowledged the end yet. If too many are kept, the oldest one is closed.
+/// Closes a connection to a backend of which all data was read, and keeps its socket. The socket is closed as
+/// well if the backend has not acknowledged the end yet. If too many are kept, the oldest one is closed.
 pub(crate) fn release(stream: TcpStream, backend: SocketAddr) {
     match disconnect(stream, backend) {
         Ok(Some(socket)) => REUSABLE.with_borrow_mut(|reusable| {

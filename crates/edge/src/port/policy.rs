@@ -13,8 +13,8 @@ use crate::log::Log;
 use crate::settings::{Listener, ServiceName, ServiceSettings};
 use crate::tls::TlsTermination;
 
-/// The settings of a port at one moment. They are replaced as a whole. A connection keeps those that it started with, as
-/// far as it needs them.
+/// The settings of a port at one moment. They are replaced as a whole. A connection keeps those that it
+/// started with, as far as it needs them.
 #[derive(Debug)]
 pub(crate) struct PortSettings {
     /// Settings of the Service.

@@ -1,7 +1,7 @@
 //! Initial data of a client: bytes that it sends before its backend connection is open.
 //!
-//! They are written as soon as the backend is called. A backend on the same node is connected by then, so that neither side
-//! waits.
+//! They are written as soon as the backend is called. A backend on the same node is connected by then, so
+//! that neither side waits.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -39,7 +39,8 @@ impl InitialData {
         })
     }
 
-    /// Sends them to a backend whose connection may not be open yet. Returns true if the backend took some: then it is open.
+    /// Sends them to a backend whose connection may not be open yet. Returns true if the backend took some:
+    /// then it is open.
     ///
     /// # Errors
     /// The error of the connection. The backend has taken nothing then, and another one may get the data.

@@ -19,8 +19,8 @@ use crate::stream::{RelayStream, close_early};
 use direction::Direction;
 pub(crate) use initial_data::InitialData;
 
-/// Bytes in either direction up to which a connection counts as small. The kernel grows the buffers of a socket with the
-/// data that passes, and they keep their size when the socket is reused.
+/// Bytes in either direction up to which a connection counts as small. The kernel grows the buffers of a
+/// socket with the data that passes, and they keep their size when the socket is reused.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 
 /// The end of a relay.
@@ -63,7 +63,8 @@ impl RelayedBytes {
 
 /// Relays bytes until both directions have ended, one stream fails, or both are idle for `idle_timeout`.
 ///
-/// `initial` is data that the client has sent already. `relayed` is up to date at any time, also if this future is dropped.
+/// `initial` is data that the client has sent already. `relayed` is up to date at any time, also if this
+/// future is dropped.
 pub(crate) async fn relay<C: RelayStream, B: RelayStream>(
     client: &mut C,
     backend: &mut B,
@@ -90,7 +91,8 @@ pub(crate) async fn relay<C: RelayStream, B: RelayStream>(
                 return Poll::Ready(outcome);
             }
             if relay.up.defers_shutdown() || relay.down.defers_shutdown() {
-                // Other tasks run once before a half-closed connection is shut down: the peer may close its side by then.
+                // Other tasks run once before a half-closed connection is shut down: the peer may close its
+                // side by then.
                 if !(relay.up.is_drained() && relay.down.is_drained()) {
                     ready!(yielded.as_mut().poll(cx));
                 }
@@ -182,7 +184,8 @@ impl Relay<'_> {
         mut timer: Pin<&mut Sleep>,
         client: &C,
     ) -> Poll<()> {
-        // The timer is reset only when it fires: most connections are active meanwhile, and a reset at each read would cost more.
+        // The timer is reset only when it fires: most connections are active meanwhile, and a reset at each
+        // read would cost more.
         while timer.as_mut().poll(cx).is_ready() {
             if client.is_throttled() {
                 self.last_activity = Instant::now();

@@ -148,9 +148,8 @@ impl CertificateRequest {
         remove(&directory.pending_path(self.component))
     }
 
-    /// Removes the stored certificate if the cluster CA signed it. Earlier versions signed the agents' serving
-    /// certificates
-    /// with it; such a certificate is requested again.
+    /// Removes the stored certificate if the cluster CA signed it. Earlier versions signed the agents'
+    /// serving certificates with it; such a certificate is requested again.
     ///
     /// # Errors
     ///

@@ -133,9 +133,8 @@ impl NodeFlags {
             cluster.node_lease_duration_seconds,
         )?;
         agent.node_ips.clone_from(&node_ips);
-        // The data directory contains keys, the store and the volumes of other Pods. Of the user's kubeconfig the
-        // directory
-        // is hidden: a hidden file would become visible when another file replaces it.
+        // The data directory contains keys, the store and the volumes of other Pods. Of the user's kubeconfig
+        // the directory is hidden: a hidden file would become visible when another file replaces it.
         agent.hidden.push(data_directory.to_owned());
         let user_directory = default_file().and_then(|file| Some(file.parent()?.to_owned()));
         agent.hidden.extend(user_directory);

@@ -107,9 +107,8 @@ struct List {
     items: Vec<Service>,
 }
 
-/// Reads the ConfigMaps and Secrets that a container refers to. Missing objects are omitted; mandatory ones cause an
-/// error
-/// later.
+/// Reads the ConfigMaps and Secrets that a container refers to. Missing objects are omitted; mandatory ones
+/// cause an error later.
 async fn sources(client: &Client, pod: &Pod, container: &Container) -> Result<Sources, CommandError> {
     let mut sources = Sources::new();
     for (kind, name) in referenced(container) {

@@ -164,9 +164,8 @@ impl Flags {
         Ok(Some(token))
     }
 
-    /// Updates the stored membership with the settings of the cluster, if a server responds. Returns `None` if the
-    /// cluster
-    /// rejects the certificate.
+    /// Updates the stored membership with the settings of the cluster, if a server responds. Returns `None`
+    /// if the cluster rejects the certificate.
     async fn refresh(
         &self,
         directory: &JoinDirectory,

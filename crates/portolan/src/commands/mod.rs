@@ -1,4 +1,4 @@
-//! One module a subcommand: its flags, and the assembly of the crates that it runs.
+//! One module per subcommand: its flags, and the assembly of the crates that it runs.
 
 pub mod agent;
 pub mod apiserver;

@@ -152,9 +152,8 @@ fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>)
     (arguments, token)
 }
 
-/// Renders the unit. `KillMode=process` keeps the Pods running while the service restarts, and `Delegate` grants
-/// control
-/// groups for their limits.
+/// Renders the unit. `KillMode=process` keeps the Pods running while the service restarts, and `Delegate`
+/// grants control groups for their limits.
 ///
 /// The unit has no sandboxing, because Pods inherit it: system call filters and `NoNewPrivileges` would apply to each
 /// Pod, and a mount namespace (`ProtectSystem`) would separate the agent from the volumes of Pods that outlive it. The

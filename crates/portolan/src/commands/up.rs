@@ -28,9 +28,8 @@ use crate::runtime;
 
 /// Default Pod CIDRs of the cluster.
 const CLUSTER_CIDRS: [&str; 2] = ["10.244.0.0/16", "fd00:244::/48"];
-/// Admission plugins that are enabled besides the defaults. Addresses of load balancers come from pools here, and a
-/// user who
-/// may choose external IPs can intercept the traffic of others (CVE-2020-8554).
+/// Admission plugins that are enabled besides the defaults. Addresses of load balancers come from pools here,
+/// and a user who may choose external IPs can intercept the traffic of others (CVE-2020-8554).
 const ADMISSION_PLUGINS: [AdmissionPlugin; 1] = [AdmissionPlugin::DenyServiceExternalIps];
 /// Default duration of the Lease of a Node. It is renewed every 2 s, so the failure of a node is detected within 10 s.
 const NODE_LEASE_DURATION_SECONDS: u16 = 8;

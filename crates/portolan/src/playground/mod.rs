@@ -1,8 +1,7 @@
 //! The playground: a cluster in network namespaces, with the example manifests applied and checked.
 //!
-//! The process enters namespaces of its own and starts each component as a process, as in a real cluster. It applies
-//! the
-//! examples, checks that each one responds, and runs until a signal.
+//! The process enters namespaces of its own and starts each component as a process, as in a real cluster. It
+//! applies the examples, checks that each one responds, and runs until a signal.
 
 mod checks;
 mod components;

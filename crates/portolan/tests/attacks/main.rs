@@ -1,5 +1,5 @@
-//! Attacks on the binary under test over the network, one module for each attacker of `docs/security.md`. Each test expects
-//! that the attack fails.
+//! Attacks on the binary under test over the network, one module for each attacker of `docs/security.md`.
+//! Each test expects that the attack fails.
 
 mod access;
 mod editor;

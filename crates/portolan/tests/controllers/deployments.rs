@@ -1,4 +1,5 @@
-//! Deployments driven with kubectl. A thread stands in for the agents: it marks Pods as ready and deletes terminating ones.
+//! Deployments driven with kubectl. A thread stands in for the agents: it marks Pods as ready and deletes
+//! terminating ones.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,4 +1,5 @@
-//! Two instances of the controllers, with separate credentials and the default roles: failover and release of the lease.
+//! Two instances of the controllers, with separate credentials and the default roles: failover and release of
+//! the lease.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};

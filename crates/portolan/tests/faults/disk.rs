@@ -1,5 +1,5 @@
-//! Full disks: writes fail with a reason and reads continue, until space is freed. Unusable disks and data are reported in one
-//! line at the start.
+//! Full disks: writes fail with a reason and reads continue, until space is freed. Unusable disks and data
+//! are reported in one line at the start.
 
 use std::io::Write;
 use std::path::Path;

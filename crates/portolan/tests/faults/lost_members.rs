@@ -1,5 +1,5 @@
-//! Two API servers on three etcd members: acknowledged writes persist and clients continue after the loss of a member and
-//! of a server.
+//! Two API servers on three etcd members: acknowledged writes persist and clients continue after the loss of
+//! a member and of a server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -121,8 +121,8 @@ async fn write(clients: [Client; 2], writer: usize, written: Arc<AtomicUsize>) -
     acknowledged
 }
 
-/// Creates a Service with retries. A write with an unknown outcome is repeated; after a conflict the existing Service is
-/// read.
+/// Creates a Service with retries. A write with an unknown outcome is repeated; after a conflict the existing
+/// Service is read.
 async fn create(clients: &[Client; 2], name: &str) -> Value {
     let service = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": name},

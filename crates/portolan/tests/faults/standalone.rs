@@ -1,5 +1,5 @@
-//! Faults of a host that runs `portolan up`: reboot, full disk, invalid objects. Resource limits of Pods are tested in the
-//! agent, crashes of the supervisor in the guide.
+//! Faults of a host that runs `portolan up`: reboot, full disk, invalid objects. Resource limits of Pods are
+//! tested in the agent, crashes of the supervisor in the guide.
 
 use testbed::{Cluster, Topology, in_namespace};
 

@@ -1,8 +1,8 @@
 //! Command blocks of a page, without I/O.
 //!
-//! A fenced block with the info string `sh GUIDE` contains commands of a guide. `sh GUIDE 2` selects the second host.
-//! `sh GUIDE 1 NAME` stores the output in the shell variable `NAME` on all hosts.
-//! The next block `text GUIDE` contains the expected output. `…` matches any text; the number of blanks between words is
+//! A fenced block with the info string `sh GUIDE` contains commands of a guide. `sh GUIDE 2` selects the
+//! second host. `sh GUIDE 1 NAME` stores the output in the shell variable `NAME` on all hosts. The next block
+//! `text GUIDE` contains the expected output. `…` matches any text; the number of blanks between words is
 //! ignored.
 
 /// Block of commands.

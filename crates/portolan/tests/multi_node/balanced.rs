@@ -1,6 +1,6 @@
-//! Services of type LoadBalancer on a node with `portolan up`: the AWS annotations of the Kubernetes documentation, sticky
-//! sessions, status and metrics. The tests use `openssl s_client`, backends that return the PROXY header, and access logs in a
-//! bucket.
+//! Services of type LoadBalancer on a node with `portolan up`: the AWS annotations of the Kubernetes
+//! documentation, sticky sessions, status and metrics. The tests use `openssl s_client`, backends that return
+//! the PROXY header, and access logs in a bucket.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

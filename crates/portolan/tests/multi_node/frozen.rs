@@ -113,8 +113,8 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             exchange_through(lab, owner.1).filter(|()| seen.last() == Some(&owner.2))
         });
         record_responders(&asker, &mut seen, Duration::from_secs(1));
-        // Two responders at the same time would alternate with each request. On a busy host the address may move once more
-        // than the test causes.
+        // Two responders at the same time would alternate with each request. On a busy host the address may
+        // move once more than the test causes.
         assert!(seen.len() <= 5, "{seen:?}");
         exchange_through(&lab, owner.1).expect("a connection");
     });

@@ -19,8 +19,8 @@ const CLIENTS: usize = 4;
 const PROGRESS_CONNECTIONS: usize = 50;
 /// Pause between two connections of a client. Each connection occupies a local port for a minute.
 const PAUSE: Duration = Duration::from_millis(10);
-/// Lifetime of a connection after the hand-over. It exceeds the time for which a successor keeps state of its predecessor
-/// without confirmation.
+/// Lifetime of a connection after the hand-over. It exceeds the time for which a successor keeps state of its
+/// predecessor without confirmation.
 const LONG_CONNECTION: Duration = Duration::from_secs(13);
 
 /// Starts a process with announcer and edge, the successor of the previous one.

@@ -12,7 +12,7 @@ mod sizes;
 mod sources;
 mod words;
 
-/// Fails with all violations at once, one a line.
+/// Fails with all violations at once, one per line.
 fn assert_none(rule: &str, violations: &[String]) {
     assert!(
         violations.is_empty(),

@@ -127,8 +127,9 @@ pub fn validate(
     Ok((mode, config))
 }
 
-/// Returns true if all traffic to cluster IPs is masqueraded, as the section of the named mode states. Upstream reads the
-/// iptables section for other modes; either section counts here, because files without a mode may mean either.
+/// Returns true if all traffic to cluster IPs is masqueraded, as the section of the named mode states.
+/// Upstream reads the iptables section for other modes; either section counts here, because files without a
+/// mode may mean either.
 fn masquerade_all(configuration: &KubeProxyConfiguration) -> bool {
     let (iptables, nftables) = (&configuration.iptables, &configuration.nftables);
     match Mode::from_name(&configuration.mode) {
@@ -192,8 +193,8 @@ fn families(cidrs: &[String]) -> (bool, bool) {
     (has(true), has(false))
 }
 
-/// Returns default settings with the periods of the mode. nftables changes are cheap and external changes are reported by
-/// the kernel, so only iptables mode needs the periods of the file.
+/// Returns default settings with the periods of the mode. nftables changes are cheap and external changes are
+/// reported by the kernel, so only iptables mode needs the periods of the file.
 fn config_with_periods(mode: Mode, configuration: &KubeProxyConfiguration) -> Config {
     let defaults = Config::default();
     match mode {

@@ -23,8 +23,8 @@ const UNKNOWN: &str = "unknown-connections";
 const FORWARD: &str = "forward";
 /// Set of pending addresses.
 const PENDING: &str = "pending";
-/// Set of owned addresses. No rule refers to it; the next process reads it if this one is killed. Its name is a contract
-/// between versions.
+/// Set of owned addresses. No rule refers to it; the next process reads it if this one is killed. Its name is
+/// a contract between versions.
 pub(crate) const HELD: &str = "held";
 /// Set of the Ethernet addresses of previous owners.
 const PREVIOUS_OWNERS: &str = "previous-owners";
@@ -85,8 +85,8 @@ impl Family {
         payload(PayloadBase::Network, offset, bytes)
     }
 
-    /// Returns protocol and type of the ICMP error that path MTU discovery needs: "destination unreachable" (RFC 792) and
-    /// "packet too big" (RFC 4443).
+    /// Returns protocol and type of the ICMP error that path MTU discovery needs: "destination unreachable"
+    /// (RFC 792) and "packet too big" (RFC 4443).
     fn too_big(self) -> (u8, u8) {
         match self {
             Self::Ipv4 => (1, 3),
@@ -322,9 +322,10 @@ fn forward_rules(family: Family, links: &BTreeSet<LinkIndex>) -> Vec<Vec<Express
 
 /// Builds the rules of the base chain: packets that neither belong to a tracked connection nor open one.
 ///
-/// Conntrack reports FIN and RST of an unknown connection as `invalid`, like packets outside of the window of a known one.
-/// In loose mode only these flags identify unknown connections among invalid packets. In strict mode all packets without SYN
-/// of an unknown connection are invalid; then packets outside of a window match too, which does no harm.
+/// Conntrack reports FIN and RST of an unknown connection as `invalid`, like packets outside of the window of
+/// a known one. In loose mode only these flags identify unknown connections among invalid packets. In strict
+/// mode all packets without SYN of an unknown connection are invalid; then packets outside of a window match
+/// too, which does no harm.
 fn unknown_connection_rules(family: Family, is_loose: bool) -> Vec<Vec<Expression>> {
     let forward = || Expression::Verdict(Verdict::Goto(FORWARD.to_owned()));
     let mut in_the_middle = [

@@ -7,7 +7,7 @@ use crate::machinery::ip;
 use crate::machinery::metadata::{self, NameForm};
 use crate::machinery::tree::{child, set, set_or_clear, texts};
 
-/// Most ranges of one object: one a family.
+/// Most ranges of one object: one per family.
 const CIDRS_MAX: usize = 2;
 
 /// Prepares a new ServiceCIDR: its status is empty (CIDR-04).

@@ -37,7 +37,7 @@ impl ServiceCidr {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidrSpec {
-    /// Ranges: one, or one a family.
+    /// Ranges: one, or one per family.
     #[serde(deserialize_with = "null_as_default")]
     pub cidrs: Vec<String>,
 }

@@ -48,7 +48,7 @@ pub struct NodeSpec {
     /// First of the Pod address ranges.
     #[serde(rename = "podCIDR")]
     pub pod_cidr: String,
-    /// Pod address ranges, one a family.
+    /// Pod address ranges, one per family.
     #[serde(rename = "podCIDRs", deserialize_with = "null_as_default")]
     pub pod_cidrs: Vec<String>,
     /// True if the scheduler assigns no new Pods.

@@ -79,7 +79,7 @@ pub fn validate_pod_update(new: &Value, old: &Value) -> FieldErrors {
     errors
 }
 
-/// Validates a status: valid addresses, at most one a family.
+/// Validates a status: valid addresses, at most one per family.
 pub fn validate_pod_status_update(new: &Value, old: &Value) -> FieldErrors {
     let mut errors = metadata::validate_update(new, old);
     errors.extend(validate_mirror_annotation(new, old));

@@ -200,8 +200,9 @@ pub fn record_creation(object: &Value, requested: Option<&Value>, author: Author
     Some(Value::Array(vec![updater(author, author.manager).entry(fields)]))
 }
 
-/// Returns the managed fields after an update from `old` to `new`, which has its defaults; `None` if nothing is
-/// recorded. `requested` is `managedFields` of the request: an empty list resets the record, and a valid one replaces it.
+/// Returns the managed fields after an update from `old` to `new`, which has its defaults; `None` if nothing
+/// is recorded. `requested` is `managedFields` of the request: an empty list resets the record, and a valid
+/// one replaces it.
 pub fn record_update(
     new: &Value,
     old: &Value,

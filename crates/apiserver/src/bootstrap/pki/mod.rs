@@ -1,8 +1,9 @@
 //! Certificate authorities and their certificates.
 //!
-//! The cluster CA signs the serving certificate of the API server and client certificates. The kubelet serving CA signs serving
-//! certificates of node agents; only the API server trusts it, for its connections to agents. All files are in one
-//! directory. They are used again at the next start, and renewed before they expire.
+//! The cluster CA signs the serving certificate of the API server and client certificates. The kubelet
+//! serving CA signs serving certificates of node agents; only the API server trusts it, for its connections
+//! to agents. All files are in one directory. They are used again at the next start, and renewed before they
+//! expire.
 
 mod issue;
 
@@ -84,9 +85,10 @@ pub struct Client {
     pub pair: Pair,
 }
 
-/// Client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and `NAME.key` in `directory`, that
-/// of the cluster CA, are used again until they expire soon or have another subject. The certificate of a node component is
-/// used again for ten minutes, and is marked as issued by an administrator.
+/// Client certificate for `user`, a member of `group` unless that is "". The files `NAME.crt` and `NAME.key`
+/// in `directory`, that of the cluster CA, are used again until they expire soon or have another subject. The
+/// certificate of a node component is used again for ten minutes, and is marked as issued by an
+/// administrator.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -125,9 +127,10 @@ pub fn client(directory: &Path, name: &str, user: &str, group: &str) -> Result<C
     })
 }
 
-/// Serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA signs it, so that no client
-/// of the API accepts the agent as API server. The files `serving-NODE.crt` and `serving-NODE.key` in `directory` are used
-/// again until they expire soon, lack a name, or were signed by the cluster CA, as earlier versions did.
+/// Serving certificate of a node agent, for the name and addresses of its node. The kubelet serving CA signs
+/// it, so that no client of the API accepts the agent as API server. The files `serving-NODE.crt` and
+/// `serving-NODE.key` in `directory` are used again until they expire soon, lack a name, or were signed by
+/// the cluster CA, as earlier versions did.
 ///
 /// # Errors
 /// See [`PkiError`]. The cluster CA is absent if no server was started with the directory.
@@ -193,7 +196,8 @@ pub fn serving_names(node_name: &str, cluster_domain: &str, addresses: &[IpAddr]
 }
 
 impl Pki {
-    /// Reads the certificates in `directory`, and issues those that are absent, expire soon, or lack one of `serving_names`.
+    /// Reads the certificates in `directory`, and issues those that are absent, expire soon, or lack one of
+    /// `serving_names`.
     ///
     /// # Errors
     /// See [`PkiError`].
@@ -264,8 +268,8 @@ impl Files<'_> {
         }
     }
 
-    /// Kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the cluster CA, so that servers
-    /// with the same cluster CA trust the same agents.
+    /// Kubelet serving CA, created if it is absent or expires soon. Its key derives from that of the cluster
+    /// CA, so that servers with the same cluster CA trust the same agents.
     fn ensure_kubelet_serving_authority(&self, authority: &Pair) -> Result<Pair, PkiError> {
         let now_seconds = jiff::Timestamp::now().as_second();
         let valid_until = now_seconds + RENEW_BEFORE_DAYS * 86_400;

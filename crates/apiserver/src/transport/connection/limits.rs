@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Concurrent requests of one HTTP/2 connection (upstream's default): enough for all watches and writes of a component, and few
-/// enough that one client cannot use all memory.
+/// Concurrent requests of one HTTP/2 connection (upstream's default): enough for all watches and writes of a
+/// component, and few enough that one client cannot use all memory.
 pub(super) const STREAMS_MAX: u32 = 250;
 
 /// Size of the headers of a request: a token of some kilobytes, and cookies, which clients should not send.
@@ -12,8 +12,8 @@ pub(super) const HEADER_BYTES_MAX: u32 = 64 << 10;
 /// Read buffer of an HTTP/1 connection: a whole header block and part of a body.
 pub(super) const HTTP1_BUFFER_BYTES_MAX: usize = 128 << 10;
 
-/// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger windows, a client
-/// could fill memory faster than its requests are handled.
+/// Flow control windows of an HTTP/2 stream and of a connection: some requests of usual size. With larger
+/// windows, a client could fill memory faster than its requests are handled.
 pub(super) const STREAM_WINDOW_BYTES: u32 = 256 << 10;
 pub(super) const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 

@@ -185,8 +185,8 @@ impl Handshaking {
         self.0.displaceable.displaced().await;
     }
 
-    /// Completes the handshake. `identity` is the subject of the client certificate. Returns `None` if the limits refuse the
-    /// connection.
+    /// Completes the handshake. `identity` is the subject of the client certificate. Returns `None` if the
+    /// limits refuse the connection.
     pub(super) fn complete(self, identity: Option<Arc<Identity>>) -> Option<Connection> {
         let stage = match &identity {
             Some(identity) if identity.is_privileged() => Stage::Exempt,
@@ -225,8 +225,8 @@ impl Connection {
         self.counted.displaceable.displaced().await;
     }
 
-    /// Moves a connection to the pool of authenticated ones, after a request with a valid token. If that pool is full, the
-    /// connection stays in its pool, and no newer connection displaces it.
+    /// Moves a connection to the pool of authenticated ones, after a request with a valid token. If that pool
+    /// is full, the connection stays in its pool, and no newer connection displaces it.
     pub(crate) fn authenticate(&self) {
         if self.counted.stage() == Some(Stage::Unauthenticated)
             && let Err(exceeded) = self.counted.advance(Stage::WithToken)
@@ -287,8 +287,8 @@ impl OpenConnections {
         }
     }
 
-    /// Displaces the oldest unauthenticated connection: of the same address, or of the address with the most if the total is
-    /// exceeded.
+    /// Displaces the oldest unauthenticated connection: of the same address, or of the address with the most
+    /// if the total is exceeded.
     fn displace_unauthenticated(&mut self, source: Source, exceeded: Exceeded) -> bool {
         let from = match exceeded {
             Exceeded::Holder => Some(source),

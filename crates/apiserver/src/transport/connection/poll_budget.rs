@@ -1,8 +1,8 @@
 //! Poll budget: repeated polls of a connection's task that was woken while it ran.
 //!
-//! HTTP/2 wakes the task of its connection for each write of a stream, and the streams run in the same task. The runtime
-//! would schedule the task again, behind all others, and wake another thread to share the work. Here the task is polled again
-//! immediately, up to [`POLLS_MAX`] times.
+//! HTTP/2 wakes the task of its connection for each write of a stream, and the streams run in the same task.
+//! The runtime would schedule the task again, behind all others, and wake another thread to share the work.
+//! Here the task is polled again immediately, up to [`POLLS_MAX`] times.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};

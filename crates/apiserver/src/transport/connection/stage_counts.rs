@@ -1,8 +1,8 @@
 //! Counts of connections by stage, with limits for each stage and each source address. Pure.
 //!
-//! A client authenticates by a certificate in its TLS handshake, or by a token in a request. Until then its connection counts
-//! in small pools. Clients without credentials can fill those without harm: a client with a certificate passes only the pool
-//! of handshakes, and its next pool has a limit of its own.
+//! A client authenticates by a certificate in its TLS handshake, or by a token in a request. Until then its
+//! connection counts in small pools. Clients without credentials can fill those without harm: a client with a
+//! certificate passes only the pool of handshakes, and its next pool has a limit of its own.
 
 use super::source::Source;
 use crate::limited_pool::{Bounds, Claim, Exceeded, LimitedPool};
@@ -10,7 +10,8 @@ use crate::limited_pool::{Bounds, Claim, Exceeded, LimitedPool};
 /// Open connections: 5,000 nodes with a few components, one HTTP/2 connection each, and clients of people.
 pub(super) const CONNECTIONS_MAX: u32 = 20_000;
 
-/// Concurrent handshakes. Each costs a signature and about 30 KiB, and ends within [`super::limits::HANDSHAKE_TIMEOUT`].
+/// Concurrent handshakes. Each costs a signature and about 30 KiB, and ends within
+/// [`super::limits::HANDSHAKE_TIMEOUT`].
 const HANDSHAKES_MAX: u32 = 1_024;
 
 /// Connections without credentials: health checks, and clients before their first request.

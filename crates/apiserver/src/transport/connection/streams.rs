@@ -1,7 +1,7 @@
 //! Streams of an HTTP/2 connection, polled by the task of the connection.
 //!
-//! A task for each request would move it between threads twice. Long-running streams such as watches move to tasks of their
-//! own, so that all CPUs share their load and they do not delay the connection.
+//! A task for each request would move it between threads twice. Long-running streams such as watches move to
+//! tasks of their own, so that all CPUs share their load and they do not delay the connection.
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -28,7 +28,8 @@ pub(super) struct Streams {
     long_running: JoinSet<()>,
 }
 
-/// Stream in the task of the connection. It resolves to the rest of the stream at [`OWN_TASK_AGE`], or to `None` at its end.
+/// Stream in the task of the connection. It resolves to the rest of the stream at [`OWN_TASK_AGE`], or to
+/// `None` at its end.
 struct YoungStream {
     stream: Option<Stream>,
     start: Instant,

@@ -1,11 +1,12 @@
 //! Write buffer of a connection.
 //!
-//! hyper writes and flushes each HTTP/2 frame separately. With many watches on a connection, a change would cost a TLS record
-//! and a system call for each of them. The buffer combines these writes. [`WriteBuffer::drive`] first runs all streams that
-//! are ready, also those with tasks of their own, and then sends the buffer. A full buffer is sent at once.
+//! hyper writes and flushes each HTTP/2 frame separately. With many watches on a connection, a change would
+//! cost a TLS record and a system call for each of them. The buffer combines these writes.
+//! [`WriteBuffer::drive`] first runs all streams that are ready, also those with tasks of their own, and then
+//! sends the buffer. A full buffer is sent at once.
 //!
-//! The copy into the buffer yields full TLS records. Encrypting each write in place saves the copy, but makes more and smaller
-//! records, which measured slower.
+//! The copy into the buffer yields full TLS records. Encrypting each write in place saves the copy, but makes
+//! more and smaller records, which measured slower.
 
 use std::future::poll_fn;
 use std::io::{self, IoSlice};

@@ -11,8 +11,9 @@ use crate::access::flow_control::{Flow, UserKey};
 use crate::failure::Failure;
 use crate::limited_pool::{Bounds, LimitedPool};
 
-/// KiB of bodies. Decoded they take several times as much, so this limits the memory of writes. A user may hold one of the
-/// largest bodies and some of usual size; a quarter is reserved for nodes and components of the cluster.
+/// KiB of bodies. Decoded they take several times as much, so this limits the memory of writes. A user may
+/// hold one of the largest bodies and some of usual size; a quarter is reserved for nodes and components of
+/// the cluster.
 const KIB: Bounds = Bounds {
     total: 32 << 10,
     without_reserve: 24 << 10,

@@ -1,4 +1,4 @@
-//! The rules of each kind, as one table of functions a kind. The rules themselves are in [`api`].
+//! The rules of each kind, as one table of functions per kind. The rules themselves are in [`api`].
 
 use api::address_pool;
 use api::apps;

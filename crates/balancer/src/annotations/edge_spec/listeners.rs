@@ -109,8 +109,8 @@ fn protocols(values: &AnnotationValues, port: &ServicePort) -> (FrontendSpec, Ba
     }
 }
 
-/// Protocols of a port for which annotations select the protocol of clients. Backends use the same protocol without TLS,
-/// unless an annotation selects theirs.
+/// Protocols of a port for which annotations select the protocol of clients. Backends use the same protocol
+/// without TLS, unless an annotation selects theirs.
 fn protocols_by_client(
     values: &AnnotationValues,
     client_protocol: AppProtocol,

@@ -1,5 +1,5 @@
-//! Annotations of AWS for Classic and Network Load Balancers, as the in-tree provider, cloud-provider-aws and the AWS Load
-//! Balancer Controller define them.
+//! Annotations of AWS for Classic and Network Load Balancers, as the in-tree provider, cloud-provider-aws and
+//! the AWS Load Balancer Controller define them.
 
 use edge::settings::{Alpn, ProxyVersion, TlsPolicy};
 use ipam::pools::Family;
@@ -337,8 +337,8 @@ fn policy(text: &str) -> Result<TlsPolicy, InvalidValue> {
     })
 }
 
-/// Adds the ranges of the list. Any other element, such as the identifier of a group, is an error: it was meant to restrict
-/// clients, and only the cloud can apply it.
+/// Adds the ranges of the list. Any other element, such as the identifier of a group, is an error: it was
+/// meant to restrict clients, and only the cloud can apply it.
 fn security_groups(values: &mut AnnotationValues, annotation: Annotation<'_>) -> Result<Effect, ApplyError> {
     let parts = || {
         annotation

@@ -65,8 +65,8 @@ impl EdgeState {
         }
     }
 
-    /// Endpoints of a port. Those of the Service's first family are used, if there are any: the other family lists the same
-    /// Pods.
+    /// Endpoints of a port. Those of the Service's first family are used, if there are any: the other family
+    /// lists the same Pods.
     fn backends(&self, key: &ObjectKey, service: &Service, port: &ListenerSpec) -> Vec<Backend> {
         let of_family = |family: AddressType| {
             let slices = self.slices.get(key).into_iter().flat_map(HashMap::values);
@@ -116,8 +116,8 @@ impl EdgeState {
         backends.collect()
     }
 
-    /// Destination of an access log: its bucket, or a directory with the name of the bucket if there is no S3. Namespaces may
-    /// share a bucket, so file names in it start with the namespace.
+    /// Destination of an access log: its bucket, or a directory with the name of the bucket if there is no
+    /// S3. Namespaces may share a bucket, so file names in it start with the namespace.
     fn access_log(
         &self,
         namespace: &str,

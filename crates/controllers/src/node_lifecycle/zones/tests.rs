@@ -9,7 +9,7 @@ fn zone(name: &str) -> Zone {
     }
 }
 
-/// Returns the number of withdrawn Nodes after some seconds, with one check a second.
+/// Returns the number of withdrawn Nodes after some seconds, with one check per second.
 fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
     let settings = Settings::default();
     let start = Instant::now();

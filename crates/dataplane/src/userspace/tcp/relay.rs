@@ -121,8 +121,8 @@ impl Relay {
         }
     }
 
-    /// Returns the socket to the endpoint if another connection may reuse it. Both directions have ended; this side is shut
-    /// down here if it is not yet.
+    /// Returns the socket to the endpoint if another connection may reuse it. Both directions have ended;
+    /// this side is shut down here if it is not yet.
     pub fn into_reusable_socket(self) -> Option<OutboundSocket> {
         if !self.is_on_node || self.is_bulk {
             return None;

@@ -81,9 +81,8 @@ pub struct CheckTiming {
 }
 
 impl Check {
-    /// Returns the probe, or `None` for [`Check::None`]. The probe uses the check port if it is given, otherwise the
-    /// port of
-    /// the backend.
+    /// Returns the probe, or `None` for [`Check::None`]. The probe uses the check port if it is given,
+    /// otherwise the port of the backend.
     ///
     /// # Errors
     ///

@@ -88,8 +88,7 @@ impl Flags {
 }
 
 /// Runs the proxy until a signal requests shutdown. The rules stay in the kernel afterwards. `command` is the
-/// definition
-/// of the command line, for `/flagz`.
+/// definition of the command line, for `/flagz`.
 ///
 /// # Errors
 ///

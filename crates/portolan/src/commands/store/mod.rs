@@ -15,9 +15,9 @@ use crate::error::{CommandError, UsageError};
 use crate::flags::storage::{EtcdFlags, STORE_DIRECTORY};
 use crate::{output, runtime};
 
-/// Difference of the revision of a restored store to that of the snapshot. Clients may have seen later revisions, and
-/// no
-/// revision may have two states. The difference is that of two days with 5,000 writes per second.
+/// Difference of the revision of a restored store to that of the snapshot. Clients may have seen later
+/// revisions, and no revision may have two states. The difference is that of two days with 5,000 writes per
+/// second.
 const RESTORE_REVISION_LEAP: u64 = 1_000_000_000;
 
 /// Flags of `portolan store`.

@@ -12,9 +12,8 @@ use crate::output;
 /// Findings that are printed; the others are counted.
 const FINDINGS_MAX: usize = 100;
 
-/// Verifies a store and prints one line per finding. Encrypted values are decrypted with the keys of the configuration,
-/// if
-/// one is given.
+/// Verifies a store and prints one line per finding. Encrypted values are decrypted with the keys of the
+/// configuration, if one is given.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Privilege escalation from one namespace: roles, certificates, tokens, impersonation, subresources, forged continue tokens
-//! and paths.
+//! Privilege escalation from one namespace: roles, certificates, tokens, impersonation, subresources, forged
+//! continue tokens and paths.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};

@@ -102,7 +102,8 @@ fn replayed_votes_move_no_address() {
             lab.request(SERVER, Method::POST, SERVICES, Some(&service));
         }
         let asker = Asker::new(lab.cluster().outside().expect("the outside")).expect("a socket");
-        // Addresses move when a node joins. The assignment is stable when both nodes own addresses and no address moves.
+        // Addresses move when a node joins. The assignment is stable when both nodes own addresses and no
+        // address moves.
         let wait_for_stable_owners = |lab: &Lab| {
             let (mut last, mut rounds) = (Owners::new(), 0);
             lab.until("two stable owners of all addresses", |_| {

@@ -1,4 +1,5 @@
-//! Abuse of the DNS server of a node as an open resolver (M6): cluster names, recursion, zone transfer and amplification.
+//! Abuse of the DNS server of a node as an open resolver (M6): cluster names, recursion, zone transfer and
+//! amplification.
 
 use std::io::{Read, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};

@@ -1,5 +1,5 @@
-//! Floods of HTTP/2 frames: CONTINUATION, rapid reset, SETTINGS and PING. The server closes such connections or handles the
-//! frames with bounded memory, and responds to other clients.
+//! Floods of HTTP/2 frames: CONTINUATION, rapid reset, SETTINGS and PING. The server closes such connections
+//! or handles the frames with bounded memory, and responds to other clients.
 
 use std::io::Write;
 
@@ -49,8 +49,8 @@ fn flood(connection: &mut Connection, frames: impl Iterator<Item = Vec<u8>>) {
     }
 }
 
-/// Runs a flood on four connections. Expects a response to the administrator and bounded memory; with `closes` also that the
-/// server closes the connections.
+/// Runs a flood on four connections. Expects a response to the administrator and bounded memory; with
+/// `closes` also that the server closes the connections.
 async fn expect_survival(frames: impl Fn() -> Box<dyn Iterator<Item = Vec<u8>>> + Sync, closes: bool) {
     let api = Api::start();
     let administrator = access::administrator(&api);

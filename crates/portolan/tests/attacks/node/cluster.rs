@@ -121,8 +121,8 @@ impl Cluster {
             .expect("the status of the Node");
     }
 
-    /// Creates a certificate request and waits for its outcome. The request counts as pending when a later request has been
-    /// signed before it.
+    /// Creates a certificate request and waits for its outcome. The request counts as pending when a later
+    /// request has been signed before it.
     pub async fn request_certificate(&self, client: &Client, wanted: &Wanted<'_>) -> Outcome {
         let key = self.submit(client, wanted).await;
         let probe = self

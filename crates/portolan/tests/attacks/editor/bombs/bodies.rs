@@ -1,4 +1,5 @@
-//! Bodies of new objects: recursive YAML, deep nesting, nested protobuf messages, huge exponents, and compressed bodies.
+//! Bodies of new objects: recursive YAML, deep nesting, nested protobuf messages, huge exponents, and
+//! compressed bodies.
 
 use client::APPLY_PATCH;
 use http::Method;

@@ -1,5 +1,5 @@
-//! Lists as long as the body limit allows, whose validation could take quadratic time: the response must arrive before the
-//! timeout of the client.
+//! Lists as long as the body limit allows, whose validation could take quadratic time: the response must
+//! arrive before the timeout of the client.
 
 use http::Method;
 use serde_json::{Value, json};

@@ -1,4 +1,5 @@
-//! Small requests that could cause high memory use, deep recursion or long computation. The server rejects them and continues.
+//! Small requests that could cause high memory use, deep recursion or long computation. The server rejects
+//! them and continues.
 
 mod bodies;
 mod long_lists;
