@@ -70,6 +70,9 @@ impl Encoding {
     }
 }
 
+/// Forms of a client that count. The parsed headers live as long as their request waits.
+const FORMS_MAX: usize = 64;
+
 /// Forms that a client accepts, parsed from its Accept headers.
 #[derive(Debug)]
 pub(crate) struct Accept {
@@ -87,7 +90,9 @@ impl Accept {
             let text = accept.to_str().unwrap_or_default();
             for clause in text.split(',').map(str::trim).filter(|clause| !clause.is_empty()) {
                 has_media_type = true;
-                forms.extend(form_of(clause).map(|form| (weight(clause), form)));
+                if forms.len() < FORMS_MAX {
+                    forms.extend(form_of(clause).map(|form| (weight(clause), form)));
+                }
             }
         }
         // Stable: of two forms with the same weight, the first is preferred.

@@ -24,8 +24,8 @@ pub(crate) struct RequestInfo {
 }
 
 impl RequestInfo {
-    /// Parses the request line and the Accept headers.
-    pub(crate) fn of<B>(request: &Request<B>) -> RequestInfo {
+    /// Parses the request line.
+    pub(crate) fn of<B>(request: &Request<B>, accept: Accept) -> RequestInfo {
         let uri = request.uri().clone();
         let method = request.method().clone();
         let query = Query::parse(uri.query().unwrap_or_default());
@@ -43,7 +43,7 @@ impl RequestInfo {
             route,
             verb,
             query,
-            accept: Accept::of(request.headers()),
+            accept,
             field_selector,
         }
     }

@@ -69,12 +69,15 @@ impl Handler {
         if let Some(audit_context) = &audit_context {
             request.extensions_mut().insert(audit_context.clone());
         }
-        let info = RequestInfo::of(&request);
         let uri = request.uri().clone();
-        let status_encoding = info.accept.status_encoding();
+        let accept = Accept::of(request.headers());
+        let status_encoding = accept.status_encoding();
         let accepts_compression = compression::is_accepted(request.headers());
-        let dispatched = AssertUnwindSafe(self.dispatch(info, request, connection));
-        let dispatched = dispatched.catch_unwind().await;
+        let dispatched = async {
+            let info = RequestInfo::of(&request, accept);
+            self.dispatch(info, request, connection).await
+        };
+        let dispatched = AssertUnwindSafe(dispatched).catch_unwind().await;
         if let (Err(_), Some(audit_context)) = (&dispatched, &audit_context) {
             audit_context.record_panic();
         }
@@ -100,13 +103,15 @@ impl Handler {
 
     async fn dispatch(
         self: Arc<Self>,
-        info: RequestInfo,
+        mut info: RequestInfo,
         request: Request<Incoming>,
         connection: Arc<Connection>,
     ) -> Result<ApiResponse, Failure> {
         // Before the check of the certificate, so that a revocation between check and response is not missed.
         let revocation = connection.revocation();
         let admitted = self.admit(&info, &request, &connection)?;
+        // Only authorization needs it; the request may wait for long.
+        info.field_selector = None;
         let _seat = match info.route {
             // Long-running requests take no seat; other requests on objects take theirs after their body.
             Route::Resource(_) | Route::Health | Route::Version => None,

@@ -154,7 +154,7 @@ async fn rejects_invalid_apply_configurations() {
     assert_eq!(untyped.get("reason"), None);
     let with_uid = service(json!({"uid": "u"}), json!([{"port": 80}]));
     apply(&api, "fieldManager=me", &with_uid).await.expect(409);
-    let dry_run = apply(&api, "fieldManager=me&dry_runRun=All", &valid).await;
+    let dry_run = apply(&api, "fieldManager=me&dryRun=All", &valid).await;
     dry_run.expect(201);
     api.get(&format!("{SERVICES}/s")).await.expect(404);
 }

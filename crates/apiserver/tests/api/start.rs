@@ -70,6 +70,7 @@ async fn serves_discovery_and_openapi() {
         "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     );
     assert_eq!(reply.expect(200)["kind"], "APIGroupDiscoveryList");
+    assert_eq!(api.get("/apis/").await.expect(200)["kind"], "APIGroupList");
     let index = api.get("/openapi/v3").await.expect(200);
     let url = index["paths"]["api/v1"]["serverRelativeURL"].as_str().unwrap();
     assert!(api.get(url).await.expect(200)["components"]["schemas"].is_object());

@@ -9,7 +9,7 @@ use crate::machinery::tree::{child, text};
 /// Maximum number of entries with operation `Update`, as upstream; the oldest are merged.
 const UPDATERS_MAX: usize = 10;
 /// Name of the entry that merges the oldest ones.
-const ANCIENT: &str = "merged-changes";
+const ANCIENT: &str = "ancient-changes";
 
 /// Operation of a manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

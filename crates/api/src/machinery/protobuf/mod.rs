@@ -40,7 +40,7 @@ pub enum ProtobufError {
     #[error("provided data does not appear to be a protobuf message, expected prefix {MAGIC:?}")]
     Magic,
     /// The object is compressed, or not encoded as protobuf.
-    #[error("unsupported encoding {0:?} of the object; expected check_encoding protobuf")]
+    #[error("unsupported encoding {0:?} of the object; expected plain protobuf")]
     Encoding(String),
     /// The type has no message.
     #[error("the type has no protobuf encoding")]

@@ -169,7 +169,7 @@ fn open_reports_the_cause_of_a_failure() {
         let failure = configured.encryption.open(KEY, stored).expect_err("failed open");
         failure.to_string()
     };
-    let start = r#"start to transform key "/secrets/default/token": "#;
+    let start = r#"unable to transform key "/secrets/default/token": "#;
     let identity = element("identity: {}");
     let other = element(&keys("aesgcm", &[("other", AES)]));
     let same_name = element(&keys("aesgcm", &[("gone", OTHER)]));

@@ -9,41 +9,86 @@ pub(crate) use options::{
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// Decoded parameters of a URL's query. They share one buffer, so that a query costs two allocations.
+/// Parameters that verbs and health checks read, sorted.
+const KNOWN_PARAMETERS: [&str; 22] = [
+    "allowWatchBookmarks",
+    "container",
+    "continue",
+    "dryRun",
+    "exclude",
+    "fieldManager",
+    "fieldSelector",
+    "fieldValidation",
+    "force",
+    "gracePeriodSeconds",
+    "includeObject",
+    "labelSelector",
+    "limit",
+    "orphanDependents",
+    "pretty",
+    "propagationPolicy",
+    "resourceVersion",
+    "resourceVersionMatch",
+    "sendInitialEvents",
+    "timeoutSeconds",
+    "verbose",
+    "watch",
+];
+/// Parameters with several values. Of the others, the first value counts.
+const REPEATED_PARAMETERS: [&str; 2] = ["dryRun", "exclude"];
+/// Values of a repeated parameter that are kept.
+const REPEATED_VALUES_MAX: usize = 64;
+
+/// Decoded parameters of a URL's query, without unknown ones. They share one buffer, so that a query costs two
+/// allocations.
+///
+/// A query lives as long as its request waits, so its size has a bound: many short parameters would take several times the
+/// memory of the URL.
 #[derive(Debug, Default)]
 pub(crate) struct Query {
-    /// Names and values, in the order of the URL.
+    /// Values, in the order of the URL.
     text: String,
     parameters: Vec<Parameter>,
 }
 
-/// Ranges of a name and its value in [`Query::text`].
+/// Name of a parameter, and the range of its value in [`Query::text`].
 #[derive(Debug)]
 struct Parameter {
-    name: Range<usize>,
+    name: &'static str,
     value: Range<usize>,
 }
 
 impl Query {
     /// Parses the part of a URL behind `?`.
     pub(crate) fn parse(encoded: &str) -> Query {
-        let mut text = String::with_capacity(encoded.len());
-        let mut append = |part: &str| {
-            let start = text.len();
-            text.push_str(&decode(part, true));
-            start..text.len()
+        let mut query = Query::default();
+        for pair in encoded.split('&').filter(|pair| !pair.is_empty()) {
+            let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
+            if let Ok(index) = KNOWN_PARAMETERS.binary_search(&&*decode(name, true)) {
+                query.push(KNOWN_PARAMETERS[index], value);
+            }
+        }
+        query
+    }
+
+    /// Keeps a value, unless it has no effect.
+    fn push(&mut self, name: &'static str, encoded_value: &str) {
+        let present = self
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.name == name)
+            .count();
+        let values_max = if REPEATED_PARAMETERS.contains(&name) {
+            REPEATED_VALUES_MAX
+        } else {
+            1
         };
-        let pairs = encoded.split('&').filter(|pair| !pair.is_empty());
-        let parameters = pairs
-            .map(|pair| {
-                let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
-                Parameter {
-                    name: append(name),
-                    value: append(value),
-                }
-            })
-            .collect();
-        Query { text, parameters }
+        if present < values_max {
+            let start = self.text.len();
+            self.text.push_str(&decode(encoded_value, true));
+            let value = start..self.text.len();
+            self.parameters.push(Parameter { name, value });
+        }
     }
 
     /// First value of a parameter, "" if it is absent.
@@ -56,7 +101,7 @@ impl Query {
         let named = self
             .parameters
             .iter()
-            .filter(move |parameter| &self.text[parameter.name.clone()] == name);
+            .filter(move |parameter| parameter.name == name);
         named.map(|parameter| &self.text[parameter.value.clone()])
     }
 
@@ -72,8 +117,11 @@ impl Query {
     }
 
     fn first(&self, name: &str) -> Option<&str> {
-        let mut parameters = self.parameters.iter();
-        let first = parameters.find(|parameter| &self.text[parameter.name.clone()] == name)?;
+        debug_assert!(
+            KNOWN_PARAMETERS.contains(&name),
+            "{name} is in the list of known parameters"
+        );
+        let first = self.parameters.iter().find(|parameter| parameter.name == name)?;
         Some(&self.text[first.value.clone()])
     }
 }

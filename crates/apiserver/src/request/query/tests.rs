@@ -10,14 +10,30 @@ fn list(query: &str) -> Result<ListOptions, u16> {
 
 #[test]
 fn decodes_valid_escapes_only() {
-    let query = Query::parse("a=x%3D1&b=p+q&c=100%&d=%zz&flag");
-    assert_eq!(query.text("a"), "x=1");
-    assert_eq!(query.text("b"), "p q");
-    assert_eq!(query.text("c"), "100%");
-    assert_eq!(query.text("d"), "%zz");
-    assert_eq!(query.flag("flag"), Some(true));
-    assert_eq!(query.flag("none"), None);
+    let query = Query::parse("labelSelector=x%3D1&fieldManager=p+q&continue=100%&container=%zz&pretty");
+    assert_eq!(query.text("labelSelector"), "x=1");
+    assert_eq!(query.text("fieldManager"), "p q");
+    assert_eq!(query.text("continue"), "100%");
+    assert_eq!(query.text("container"), "%zz");
+    assert_eq!(query.flag("pretty"), Some(true));
+    assert_eq!(query.flag("watch"), None);
     assert_eq!(decode_segment("a+b%2Fc"), "a+b/c");
+}
+
+#[test]
+fn keeps_known_parameters_only() {
+    assert!(KNOWN_PARAMETERS.is_sorted());
+    let query = Query::parse("a=1&watch=false&b&w%61tch=true&dryRun=All&dryRun=All");
+    assert_eq!(query.flag("watch"), Some(false), "the first value counts");
+    assert_eq!(query.all("dryRun").count(), 2);
+    assert_eq!(query.parameters.len(), 3);
+}
+
+#[test]
+fn limits_repeated_values() {
+    let query = Query::parse(&"exclude=a&".repeat(10_000));
+    assert_eq!(query.all("exclude").count(), REPEATED_VALUES_MAX);
+    assert_eq!(query.text.len(), REPEATED_VALUES_MAX);
 }
 
 #[test]

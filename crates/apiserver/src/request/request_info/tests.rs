@@ -2,7 +2,9 @@ use super::*;
 
 fn info(method: &str, uri: &str) -> RequestInfo {
     let request = Request::builder().method(method).uri(uri).body(());
-    RequestInfo::of(&request.expect("a valid request"))
+    let request = request.expect("a valid request");
+    let accept = Accept::of(request.headers());
+    RequestInfo::of(&request, accept)
 }
 
 fn served(method: &str, uri: &str) -> Option<Verb> {

@@ -25,7 +25,7 @@ impl BackgroundThreads {
     /// Handle for tasks on these threads. The first call starts one thread for each CPU.
     ///
     /// # Errors
-    /// The system starts no thread. A later call may succeed.
+    /// The number of CPUs or the event queue of the threads is unavailable. A later call may succeed.
     pub(super) fn handle(&self) -> io::Result<Handle> {
         let mut runtime = self.runtime.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(runtime) = &*runtime {

@@ -93,7 +93,7 @@ endpoints:
         view::text(&plan),
         "IPv4 default/web TCP
   cluster IP 10.96.0.5:80
-    everybody: to 10.244.1.2:8080
+    all clients: to 10.244.1.2:8080
   node port 30080
     outside, Pods: dropped, no usable endpoint on this node
     this node: to 10.244.1.2:8080, masqueraded

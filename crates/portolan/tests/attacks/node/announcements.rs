@@ -152,7 +152,7 @@ async fn announcer_cannot_corrupt_or_delete_the_record() {
     }
     let mut record = stored(&announcer).await;
     record.epoch = u64::MAX;
-    assert!(refusal(&announcer, &record).await.contains("cannot be read"));
+    assert!(refusal(&announcer, &record).await.contains("invalid record"));
     let other = json!({
         "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
         "metadata": {"namespace": "kube-system", "name": "portolan-balancer"}, "spec": {},

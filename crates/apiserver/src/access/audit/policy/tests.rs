@@ -141,7 +141,7 @@ fn reports_invalid_values_with_upstream_messages() {
         error_of("rules: [{level: None, nonResourceURLs: [version, '/a*b']}]\n"),
         "[rules[0].nonResourceURLs[0]: Invalid value: \"version\": non-resource URL rules must begin with a '/' \
          character, rules[0].nonResourceURLs[1]: Invalid value: \"/a*b\": non-resource URL wildcards '*' must be the \
-         final character level_of the rule]"
+         final character of the rule]"
     );
     assert!(
         error_of("rules: [{level: None, nonResourceURLs: [/], namespaces: [a]}]\n")
