@@ -60,7 +60,7 @@ impl Slices {
         }
     }
 
-    /// True if a Pod is a ready endpoint.
+    /// Returns true if a Pod is a ready endpoint.
     pub(super) fn is_ready(&self, pod: &str) -> bool {
         self.ready.contains_key(pod)
     }

@@ -29,7 +29,7 @@ impl History {
         Some(replaced.map_or(Duration::ZERO, |at| queried_at.saturating_duration_since(at)))
     }
 
-    /// True if the last write was acknowledged more than `duration` before the query.
+    /// Returns true if the last write was acknowledged more than `duration` before the query.
     pub fn is_stable(&self, queried_at: Instant, duration: Duration) -> bool {
         let versions = self.versions();
         let last = versions.last().and_then(|(_, written)| *written);

@@ -97,7 +97,7 @@ fn send_query(mut stream: TcpStream, name: &str) -> Result<(), Failure> {
     Err("wrong response".into())
 }
 
-/// True if the server has neither closed the connection nor sent data.
+/// Returns true if the server has neither closed the connection nor sent data.
 fn is_open(stream: &TcpStream) -> bool {
     let would_block = |error: std::io::Error| error.kind() == std::io::ErrorKind::WouldBlock;
     stream.set_nonblocking(true).is_ok() && stream.peek(&mut [0]).is_err_and(would_block)

@@ -129,7 +129,7 @@ impl StandaloneNode {
     }
 }
 
-/// True if the Node exists and is ready.
+/// Returns true if the Node exists and is ready.
 fn is_ready(node: &Member, kubeconfig: &Path) -> bool {
     let nodes = run_in(node, async || {
         let client = Client::new(Config::from_kubeconfig(kubeconfig)?)?;
@@ -138,7 +138,7 @@ fn is_ready(node: &Member, kubeconfig: &Path) -> bool {
     nodes.is_ok_and(|nodes| has_condition(&nodes["items"][0], "Ready"))
 }
 
-/// True if a condition of the object has status `True`.
+/// Returns true if a condition of the object has status `True`.
 fn has_condition(object: &Value, kind: &str) -> bool {
     let mut all = object["status"]["conditions"].as_array().into_iter().flatten();
     all.any(|condition| condition["type"] == kind && condition["status"] == "True")

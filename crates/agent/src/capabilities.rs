@@ -57,7 +57,7 @@ impl CapabilityBits {
         Ok(Self(bits))
     }
 
-    /// True if the set contains the capability, whose name has no prefix `CAP_`.
+    /// Returns true if the set contains the capability, whose name has no prefix `CAP_`.
     pub fn has(self, name: &str) -> bool {
         bit(name).is_ok_and(|bit| self.0 & bit != 0)
     }

@@ -225,7 +225,7 @@ fn seccomp_of(
     }
 }
 
-/// True if a path is absolute or relative, as given, and has no `..`.
+/// Returns true if a path is absolute or relative, as given, and has no `..`.
 fn is_plain(path: &str, is_absolute: bool) -> bool {
     let path = Path::new(path);
     path.is_absolute() == is_absolute && !path.components().any(|part| part == Component::ParentDir)

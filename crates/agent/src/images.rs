@@ -74,7 +74,7 @@ impl Entrypoint {
     }
 }
 
-/// True if the user namespace of this process maps the user.
+/// Returns true if the user namespace of this process maps the user.
 fn is_mapped(user: u32) -> bool {
     IdMap::own_users().contains(user, 1)
 }

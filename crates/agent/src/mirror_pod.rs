@@ -145,8 +145,8 @@ impl MirrorPod {
     }
 }
 
-/// True if the path has no Pod of this node. The node authorizer responds with 403 to a request for a Pod that is
-/// missing.
+/// Returns true if the path has no Pod of this node. The node authorizer responds with 403 to a request for a
+/// Pod that is missing.
 fn is_absent(error: &ClientError) -> bool {
     error.is_not_found() || error.is_forbidden()
 }
@@ -156,7 +156,7 @@ fn mirrored_uid(pod: &Value) -> Option<&str> {
     pod["metadata"]["annotations"][MIRROR].as_str()
 }
 
-/// True if a Pod mirrors the static Pod with the UID and is not being deleted.
+/// Returns true if a Pod mirrors the static Pod with the UID and is not being deleted.
 fn is_current(pod: &Value, uid: &str) -> bool {
     mirrored_uid(pod) == Some(uid) && pod["metadata"]["deletionTimestamp"].is_null()
 }

@@ -63,7 +63,7 @@ impl Services {
         service_variables(visible_services(cache.values(), namespace, enable_service_links))
     }
 
-    /// True if a Service selects a Pod with that metadata.
+    /// Returns true if a Service selects a Pod with that metadata.
     pub fn selects(&self, pod: &ObjectMeta) -> bool {
         let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
         let selects = |service: &Service| {

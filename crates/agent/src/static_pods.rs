@@ -82,7 +82,7 @@ impl StaticPods {
         self.running.remove(uid).is_some()
     }
 
-    /// True if a running or desired static Pod has the UID.
+    /// Returns true if a running or desired static Pod has the UID.
     pub fn contains(&self, uid: &str) -> bool {
         self.running.contains_key(uid) || self.desired.contains_key(uid)
     }

@@ -23,7 +23,7 @@ impl Shutdown {
         (ShutdownTrigger(sender), Shutdown(receiver))
     }
 
-    /// True if the server shuts down.
+    /// Returns true if the server shuts down.
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow()
     }

@@ -6,7 +6,7 @@
 //! - **Without effect.** It has no meaning outside of its cloud, or none without the edge. Its name is reported once.
 //! - **Unknown.** Its name has the prefix of a load balancer's annotations. It is reported, too.
 //!
-//! An invalid value is an [`AnnotationError`], which states the allowed values. All other annotations stay in force.
+//! An invalid value is an [`AnnotationError`], which states the allowed values. All other annotations still apply.
 //! Annotations that restrict clients fail closed ([`restrictions`]).
 
 mod edge_spec;
@@ -54,7 +54,7 @@ pub fn providers() -> impl Iterator<Item = (&'static str, &'static [Row])> {
         .map(|provider| (provider.name, provider.rows))
 }
 
-/// Annotation that is not in force, or only in part. The user has to change the Service.
+/// Annotation that is not applied, or only in part. The user has to change the Service.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnnotationError {
     /// The value is invalid.
@@ -117,7 +117,7 @@ pub struct Reading {
     pub hostname: Option<String>,
     /// Nodes that may announce the addresses (LBC-13); a node has to match all selectors.
     pub nodes: Vec<LabelSelector>,
-    /// Annotations that are not in force because of an error.
+    /// Annotations that are not applied because of an error.
     pub errors: Vec<AnnotationError>,
     /// Annotations that restrict clients.
     pub restrictions: Restrictions,

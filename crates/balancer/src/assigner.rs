@@ -78,7 +78,7 @@ impl Default for Options {
     }
 }
 
-/// True if a node takes traffic from outside (CCM-05).
+/// Returns true if a node takes traffic from outside (CCM-05).
 pub fn takes_traffic(node: &Node) -> bool {
     let meta = &node.metadata;
     meta.deletion_timestamp.is_none()

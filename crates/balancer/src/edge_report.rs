@@ -157,7 +157,7 @@ impl Reports {
         self.are_synced = true;
     }
 
-    /// True once all existing reports are read.
+    /// Returns true once all existing reports are read.
     pub fn are_synced(&self) -> bool {
         self.are_synced
     }

@@ -12,7 +12,7 @@ use crate::clock::WallClock;
 /// A permission to write with a deadline. Clones share it.
 ///
 /// Time is measured on the monotonic clock and the wall clock, and the larger duration counts: the monotonic clock
-/// stops while a machine is suspended, and the wall clock can be set back.
+/// stops while a host is suspended, and the wall clock can be set back.
 ///
 /// ```
 /// use std::time::Duration;

@@ -1,8 +1,8 @@
-//! Counters of dataplanes, for metrics.
+//! Counters of data planes, for metrics.
 
 use plan::Family;
 
-/// Counters since the dataplane was opened.
+/// Counters since the data plane was opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Failed deletions of stale nftables objects (MET-21).

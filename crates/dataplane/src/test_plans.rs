@@ -1,4 +1,4 @@
-//! Plans for the tests of dataplanes.
+//! Plans for the tests of data planes.
 
 use api::object::{EndpointSlice, Service};
 use plan::{Plan, PodDetection, Settings};

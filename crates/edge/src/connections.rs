@@ -1,4 +1,4 @@
-//! The table of a worker's connections, by which they can be aborted.
+//! Table of a worker's connections, by which they can be aborted.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ use tokio::task::AbortHandle;
 
 use crate::backends::Backend;
 
-/// The connections of one worker.
+/// Connections of one worker.
 #[derive(Debug, Default)]
 pub(crate) struct ConnectionTable(Mutex<Slab<Connection>>);
 

@@ -1,4 +1,4 @@
-//! The edge as a whole.
+//! Edge as a whole.
 
 use std::fmt;
 use std::io;
@@ -39,7 +39,7 @@ const LOG_FLUSH_TIMEOUT: Duration = Duration::from_secs(10);
 /// Options of an edge at its start.
 #[derive(Clone, Default)]
 pub struct Options {
-    /// The zone of this node, if it is in one; [`Edge::set_zone`] changes it.
+    /// Zone of this node, if it is in one; [`Edge::set_zone`] changes it.
     pub zone: Option<Arc<str>>,
     /// Threads that serve connections; 0 is one for each core.
     pub threads: usize,
@@ -70,7 +70,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The reason for which an edge did not start.
+/// Reason for which an edge did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The system provides no thread or no descriptor. A later attempt may succeed.
@@ -84,7 +84,7 @@ pub enum StartError {
     Handover(HandoverError),
 }
 
-/// A running edge, on threads of its own. Dropping it closes all connections; [`Edge::drain`] lets them finish first.
+/// Running edge, on threads of its own. Dropping it closes all connections; [`Edge::drain`] lets them finish first.
 #[derive(Debug)]
 pub struct Edge {
     inner: Arc<Inner>,
@@ -97,7 +97,7 @@ struct Inner {
     edge: Arc<EdgeState>,
     workers: Workers,
     logs: Logs,
-    /// The runtime for all tasks except connections.
+    /// Runtime for all tasks except connections.
     control: Handle,
     table: Mutex<ServiceTable>,
     /// Present until its sockets are served.
@@ -202,7 +202,7 @@ impl Edge {
         self.inner.edge.sticky_keys.store(keys);
     }
 
-    /// The present faults, and each change of them.
+    /// Returns the present faults, and each change of them.
     pub fn faults(&self) -> watch::Receiver<Arc<Faults>> {
         self.inner.faults.subscribe()
     }
@@ -213,7 +213,7 @@ impl Edge {
         metrics::text(&ports, &self.inner.logs)
     }
 
-    /// The present state of each port.
+    /// Returns the present state of each port.
     pub fn status(&self) -> Vec<PortStatus> {
         let (ports, faults) = {
             let table = self.inner.table();

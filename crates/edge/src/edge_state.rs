@@ -12,13 +12,13 @@ use crate::sticky_cookie::StickyKeys;
 /// State that all ports of an edge share.
 #[derive(Debug)]
 pub(crate) struct EdgeState {
-    /// The zone of this node.
+    /// Zone of this node.
     zone: Mutex<Option<Arc<str>>>,
     /// TLS towards backends, whose certificates are not verified.
     pub tls_to_backends: Arc<ClientConfig>,
-    /// The open connections and flows of all ports, and their limit.
+    /// Open connections and flows of all ports, and their limit.
     pub connections: Arc<ProcessConnections>,
-    /// The keys of sticky cookies.
+    /// Keys of sticky cookies.
     pub sticky_keys: ArcSwap<StickyKeys>,
     /// Tasks that accept connections or receive datagrams.
     accept_loops: AtomicUsize,
@@ -27,7 +27,7 @@ pub(crate) struct EdgeState {
 }
 
 impl EdgeState {
-    /// The state of an edge that starts.
+    /// Creates the state of an edge that starts.
     ///
     /// # Errors
     /// The error of rustls if TLS towards backends cannot be configured.
@@ -46,7 +46,7 @@ impl EdgeState {
         })
     }
 
-    /// The zone of this node.
+    /// Returns the zone of this node.
     pub fn zone(&self) -> Option<Arc<str>> {
         self.zone.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -9,23 +9,23 @@ use crate::port_key::PortKey;
 /// All present faults by port. A port without faults has no entry.
 pub type Faults = BTreeMap<PortKey, Vec<Fault>>;
 
-/// A fault of a port. Its text is for people, and names a remedy where there is one.
+/// Fault of a port. Its text is for people, and names a remedy where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A listener cannot be opened. It is tried again every [`crate::Edge::LISTEN_RETRY`].
     #[error("cannot listen at {address}: {reason}")]
     CannotListen {
-        /// The address of the listener.
+        /// Address of the listener.
         address: SocketAddr,
-        /// The error of the kernel, or the Service that uses the address.
+        /// Error of the kernel, or the Service that uses the address.
         reason: String,
     },
     /// A certificate is invalid. A former valid one of the same source stays in use.
     #[error("certificate {source_name} is invalid: {reason}")]
     InvalidCertificate {
-        /// The source of the certificate.
+        /// Source of the certificate.
         source_name: Arc<str>,
-        /// The defect.
+        /// Defect.
         reason: String,
     },
     /// No certificate is valid: TLS handshakes fail.
@@ -34,7 +34,7 @@ pub enum Fault {
     /// Lines of the access log are lost.
     #[error("no access log: {reason}")]
     NoAccessLog {
-        /// The defect of the destination.
+        /// Defect of the destination.
         reason: String,
     },
 }

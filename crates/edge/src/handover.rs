@@ -28,11 +28,11 @@ use tokio::time::timeout;
 use crate::port_key::Transport;
 use crate::sockets::{InheritedSockets, ListenAddress, ListeningSockets, SOCKETS_PER_ADDRESS_MAX, register};
 
-/// The packet that ends the list of sockets.
+/// Packet that ends the list of sockets.
 const END: &str = "end";
-/// The packet by which the successor says that it serves them.
+/// Packet by which the successor says that it serves them.
 const TAKEN: &str = "taken";
-/// The longest packet.
+/// Longest packet.
 const PACKET_BYTES_MAX: usize = 128;
 /// Addresses at most: more than any node serves.
 const ADDRESSES_MAX: usize = 65_536;
@@ -45,7 +45,7 @@ const BACKLOG: i32 = 4;
 /// Pause after a failed exchange.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// The reason for which sockets were not handed over. A later attempt may succeed.
+/// Reason for which sockets were not handed over. A later attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
     /// The socket in the file system cannot be used.
@@ -53,7 +53,7 @@ pub enum HandoverError {
     Socket {
         /// Its path.
         path: PathBuf,
-        /// The cause.
+        /// Cause.
         source: io::Error,
     },
     /// The other process does not answer.
@@ -64,7 +64,7 @@ pub enum HandoverError {
     Unexpected(String),
 }
 
-/// A predecessor that waits until its successor serves the sockets.
+/// Predecessor that waits until its successor serves the sockets.
 #[derive(Debug)]
 pub(crate) struct Predecessor(AsyncFd<Arc<OwnedFd>>);
 
@@ -175,7 +175,7 @@ fn packet_socket() -> io::Result<OwnedFd> {
     )?)
 }
 
-/// A listening socket in the file system, for this user alone. It replaces any file at `path`.
+/// Returns a listening socket in the file system, for this user alone. It replaces any file at `path`.
 fn open(path: &Path) -> io::Result<OwnedFd> {
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}", std::process::id()));

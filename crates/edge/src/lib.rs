@@ -1,4 +1,4 @@
-//! The edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY
+//! Edge: a reverse proxy for Services that need more than packet forwarding, with TLS, HTTP, PROXY
 //! protocol, health checks and draining. It does not depend on Kubernetes: [`settings`] describe everything
 //! that it serves, and the edge applies the differences.
 //!

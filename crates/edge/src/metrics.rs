@@ -10,7 +10,7 @@ use crate::log::Logs;
 use crate::port::Port;
 use crate::refusal::ConnectionRefusal;
 
-/// The metrics of these ports, and of access logs.
+/// Returns the metrics of these ports, and of access logs.
 pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
     let mut text = MetricsText::default();
     let labels: Vec<String> = ports.iter().map(|port| labels(port)).collect();

@@ -39,7 +39,7 @@ const KEEPALIVE_PROBES: u32 = 3;
 /// Backends that are tried for one connection.
 const TRIES_MAX: usize = 4;
 
-/// A connection to a backend.
+/// Connection to a backend.
 #[derive(Debug)]
 pub(crate) enum BackendStream {
     /// TCP.
@@ -49,7 +49,7 @@ pub(crate) enum BackendStream {
 }
 
 impl BackendStream {
-    /// The protocol that the TLS handshake selected by ALPN, if any.
+    /// Returns the protocol that the TLS handshake selected by ALPN, if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         match self {
             Self::Plain(_) => None,
@@ -58,39 +58,39 @@ impl BackendStream {
     }
 }
 
-/// The reason for which there is no connection to a backend. Another backend, or a later attempt, may take it.
+/// Reason for which there is no connection to a backend. Another backend, or a later attempt, may take it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     /// The TCP connection failed.
     #[error("connection to backend {to} failed: {source}")]
     Connect {
-        /// The backend.
+        /// Backend.
         to: SocketAddr,
-        /// The cause.
+        /// Cause.
         source: io::Error,
     },
     /// The PROXY header was not sent.
     #[error("PROXY header not sent to backend {to}: {source}")]
     Header {
-        /// The backend.
+        /// Backend.
         to: SocketAddr,
-        /// The cause.
+        /// Cause.
         source: io::Error,
     },
     /// The TLS handshake failed.
     #[error("TLS handshake with backend {to} failed: {source}")]
     Tls {
-        /// The backend.
+        /// Backend.
         to: SocketAddr,
-        /// The cause.
+        /// Cause.
         source: io::Error,
     },
     /// Connection, PROXY header and handshake took longer than the limit.
     #[error("connection to backend {to} not open within {limit:?}")]
     Timeout {
-        /// The backend.
+        /// Backend.
         to: SocketAddr,
-        /// The limit.
+        /// Limit.
         limit: Duration,
     },
     /// There is no backend, or none besides those that failed.
@@ -202,7 +202,7 @@ pub(crate) async fn connect_for_check(
     open(to, proxy_header, tls, &mut InitialData::default()).await
 }
 
-/// The bytes of the PROXY header that backends of the Service expect, if any.
+/// Returns the bytes of the PROXY header that backends of the Service expect, if any.
 fn proxy_header(settings: &PortSettings, header: Header, peer: Option<&Peer>) -> Option<Vec<u8>> {
     let version = settings.service.policy.proxy_protocol_to_backends?;
     let mut bytes = Vec::new();

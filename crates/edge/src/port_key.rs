@@ -1,10 +1,10 @@
-//! The identity of a Service's port.
+//! Identity of a Service's port.
 
 use std::fmt;
 
 use crate::settings::{Frontend, ServiceName};
 
-/// The transport protocol of a port. A Service may use the same number for both.
+/// Transport protocol of a port. A Service may use the same number for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transport {
     /// Connections.
@@ -14,7 +14,7 @@ pub enum Transport {
 }
 
 impl Transport {
-    /// The transport that a frontend needs.
+    /// Returns the transport that a frontend needs.
     pub fn of(frontend: &Frontend) -> Self {
         match frontend {
             Frontend::Udp => Self::Udp,
@@ -31,12 +31,12 @@ impl Transport {
     }
 }
 
-/// A port of a Service.
+/// Port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortKey {
-    /// The Service.
+    /// Service.
     pub service: ServiceName,
-    /// The port that clients use.
+    /// Port that clients use.
     pub port: u16,
     /// Connections or datagrams.
     pub transport: Transport,

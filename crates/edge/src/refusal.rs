@@ -1,6 +1,6 @@
 //! Reasons for which connections and datagrams are refused.
 
-/// The reason for which a connection, a flow or a datagram is refused.
+/// Reason for which a connection, a flow or a datagram is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRefusal {
     /// The Service has reached its own limit of connections.
@@ -43,7 +43,7 @@ impl ConnectionRefusal {
         Self::Bandwidth,
     ];
 
-    /// The label value in metrics, logs and status pages.
+    /// Returns the label value in metrics, logs and status pages.
     pub fn reason(self) -> &'static str {
         match self {
             Self::ServiceConnections => "service_connections",

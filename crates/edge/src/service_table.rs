@@ -1,4 +1,4 @@
-//! The table of served Services: finds the differences between settings, and opens and closes listening sockets.
+//! Table of served Services: finds the differences between settings, and opens and closes listening sockets.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -28,19 +28,19 @@ use crate::workers::{ListenerHandle, Workers};
 /// Service with many ports could take all descriptors of the process. Load balancers of clouds allow fewer.
 const LISTENERS_MAX: usize = 256;
 
-/// The parts of an edge that serve the Services of the table.
+/// Parts of an edge that serve the Services of the table.
 pub(crate) struct ServingContext<'a> {
-    /// The state that all ports share.
+    /// State that all ports share.
     pub edge: &'a Arc<EdgeState>,
-    /// The threads that serve connections.
+    /// Threads that serve connections.
     pub workers: &'a Workers,
-    /// The access logs.
+    /// Access logs.
     pub logs: &'a Logs,
-    /// The runtime for health checks.
+    /// Runtime for health checks.
     pub control: &'a Handle,
 }
 
-/// The served Services and their listening sockets.
+/// Served Services and their listening sockets.
 #[derive(Debug, Default)]
 pub(crate) struct ServiceTable {
     services: BTreeMap<ServiceName, ServiceEntry>,
@@ -60,7 +60,7 @@ struct ServiceEntry {
     settings: Arc<ServiceSettings>,
     load: Arc<ServiceLoad>,
     ports: BTreeMap<PortKey, PortEntry>,
-    /// The first port beyond [`LISTENERS_MAX`].
+    /// First port beyond [`LISTENERS_MAX`].
     surplus: Option<PortKey>,
 }
 
@@ -91,7 +91,7 @@ impl Drop for PortEntry {
     }
 }
 
-/// The open sockets of one address. When this is dropped, they accept the connections of their backlogs, and no more.
+/// Open sockets of one address. When this is dropped, they accept the connections of their backlogs, and no more.
 #[derive(Debug)]
 struct OpenListener {
     owner: PortKey,
@@ -103,7 +103,7 @@ struct OpenListener {
 pub(crate) type RemovedBackends = (Vec<Arc<Backend>>, Duration);
 
 impl ServiceTable {
-    /// An empty table. The first settings use the sockets of a predecessor where addresses match.
+    /// Creates an empty table. The first settings use the sockets of a predecessor where addresses match.
     pub fn new(inherited: InheritedSockets) -> Self {
         Self {
             inherited,
@@ -330,7 +330,7 @@ impl ServiceTable {
         ports.map(|entry| &entry.port)
     }
 
-    /// The open listening sockets, for a successor.
+    /// Returns the open listening sockets, for a successor.
     pub fn sockets(&self) -> ListeningSockets {
         self.sockets
             .iter()

@@ -23,10 +23,10 @@ impl fmt::Display for ServiceName {
     }
 }
 
-/// The Services that the edge serves.
+/// Services that the edge serves.
 pub type Settings = BTreeMap<ServiceName, Arc<ServiceSettings>>;
 
-/// A Service at the edge.
+/// Service at the edge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceSettings {
     /// Its addresses. Each listener listens at all of them.
@@ -40,7 +40,7 @@ pub struct ServiceSettings {
 }
 
 impl ServiceSettings {
-    /// A Service with these addresses and ports, and defaults for everything else.
+    /// Creates a Service with these addresses and ports, and defaults for everything else.
     pub fn new(addresses: Vec<IpAddr>, listeners: Vec<Listener>) -> Self {
         Self {
             addresses,
@@ -87,7 +87,7 @@ impl Policy {
     pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 }
 
-/// The policy of a Service without settings.
+/// Policy of a Service without settings.
 impl Default for Policy {
     fn default() -> Self {
         Self {
@@ -106,12 +106,12 @@ impl Default for Policy {
     }
 }
 
-/// A port of a Service.
+/// Port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listener {
     /// Name of the port, possibly empty.
     pub name: Arc<str>,
-    /// The port that clients use.
+    /// Port that clients use.
     pub port: u16,
     /// Protocol towards clients.
     pub frontend: Frontend,
@@ -174,7 +174,7 @@ impl Tls {
     }
 }
 
-/// A certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
+/// Certificate with its key, as a Secret of type `kubernetes.io/tls` holds them.
 #[derive(PartialEq, Eq)]
 pub struct Certificate {
     /// Its source, for messages.
@@ -228,7 +228,7 @@ pub enum Alpn {
 /// Versions of the PROXY protocol (haproxy's `proxy-protocol.txt`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProxyVersion {
-    /// A line of text.
+    /// Line of text.
     V1,
     /// Binary.
     V2,
@@ -240,7 +240,7 @@ pub enum Balance {
     /// In turn.
     #[default]
     RoundRobin,
-    /// The backend with the fewest connections and requests under way; in turn among equal ones.
+    /// Backend with the fewest connections and requests under way; in turn among equal ones.
     LeastConnections,
     /// By a hash of the client's address that moves few clients when backends change.
     Maglev,
@@ -286,11 +286,11 @@ pub struct HealthCheck {
 /// Kind of a health check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HealthProbe {
-    /// A TCP connection.
+    /// TCP connection.
     Tcp,
-    /// A TLS handshake.
+    /// TLS handshake.
     Ssl,
-    /// A response to a GET request.
+    /// Response to a GET request.
     Http {
         /// Uses TLS, without verification of the certificate.
         is_https: bool,
@@ -320,7 +320,7 @@ pub struct Limits {
     pub both_bytes_per_second: u64,
 }
 
-/// An access log of requests and connections.
+/// Access log of requests and connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessLog {
     /// Destination of its files.
@@ -336,23 +336,23 @@ pub struct AccessLog {
 /// Destination of the files of an access log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogDestination {
-    /// The directory for access logs that the process was given.
+    /// Directory for access logs that the process was given.
     Directory,
-    /// A bucket of the S3-compatible service that the process was given.
+    /// Bucket of the S3-compatible service that the process was given.
     Bucket(Arc<str>),
 }
 
 /// Format of a line of an access log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LogFormat {
-    /// The Common Log Format for HTTP, and a line of the same shape for connections.
+    /// Common Log Format for HTTP, and a line of the same shape for connections.
     #[default]
     Common,
     /// One JSON object.
     Json,
 }
 
-/// An endpoint.
+/// Endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
     /// Its address.
@@ -366,7 +366,7 @@ pub struct Backend {
 }
 
 impl Backend {
-    /// A ready endpoint without a zone.
+    /// Creates a ready endpoint without a zone.
     pub fn ready(address: SocketAddr) -> Self {
         Self {
             address,

@@ -22,11 +22,11 @@ const DESCRIPTORS_RESERVED: u64 = 2_048;
 /// Descriptors of a connection: one to the client and one to the backend.
 const DESCRIPTORS_PER_CONNECTION: u64 = 2;
 
-/// An address with its transport.
+/// Address with its transport.
 pub(crate) type ListenAddress = (SocketAddr, Transport);
-/// The listening sockets of an edge.
+/// Listening sockets of an edge.
 pub(crate) type ListeningSockets = Vec<(ListenAddress, Vec<Arc<OwnedFd>>)>;
-/// The listening sockets of a predecessor.
+/// Listening sockets of a predecessor.
 pub(crate) type InheritedSockets = BTreeMap<ListenAddress, Vec<OwnedFd>>;
 
 /// Opens a socket for connections or datagrams to an address, which need not be an address of this node yet.

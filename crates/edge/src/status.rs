@@ -1,4 +1,4 @@
-//! The state of ports at one moment, for status pages. Counts start when the port is first served.
+//! State of ports at one moment, for status pages. Counts start when the port is first served.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::port::{Port, PortSettings};
 use crate::refusal::ConnectionRefusal;
 use crate::settings::Frontend;
 
-/// The state of a port.
+/// State of a port.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PortStatus {
@@ -21,11 +21,11 @@ pub struct PortStatus {
     pub namespace: Arc<str>,
     /// Name of the Service.
     pub service: Arc<str>,
-    /// The port that clients use.
+    /// Port that clients use.
     pub port: u16,
     /// `tcp` or `udp`.
     pub protocol: Cow<'static, str>,
-    /// The protocol of clients: `tcp`, `ssl`, `http`, `https` or `udp`.
+    /// Protocol of clients: `tcp`, `ssl`, `http`, `https` or `udp`.
     pub frontend: Cow<'static, str>,
     /// Addresses of its listeners.
     pub addresses: Vec<IpAddr>,
@@ -48,13 +48,13 @@ pub struct PortStatus {
     pub faults: Vec<String>,
 }
 
-/// The state of a backend.
+/// State of a backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStatus {
     /// Its address.
     pub address: SocketAddr,
-    /// The condition that decides about its use.
+    /// Condition that decides about its use.
     pub state: BackendState,
     /// Connections and requests under way.
     pub under_way: usize,
@@ -62,23 +62,23 @@ pub struct BackendStatus {
     pub connections: u64,
     /// Failed connections to it.
     pub failures: u64,
-    /// The last failure, from which the backend may have recovered.
+    /// Last failure, from which the backend may have recovered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_failure: Option<LastFailure>,
 }
 
-/// A failure of a backend.
+/// Failure of a backend.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastFailure {
     /// Seconds since the failure.
     pub seconds_ago: u64,
-    /// A description for people.
+    /// Description for people.
     #[serde(rename = "why")]
     pub reason: String,
 }
 
-/// The condition of a backend: the first of these that holds.
+/// Condition of a backend: the first of these that holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendState {
@@ -95,7 +95,7 @@ pub enum BackendState {
 }
 
 impl PortStatus {
-    /// The state of a port with these faults.
+    /// Creates the state of a port with these faults.
     pub(crate) fn of(port: &Port, faults: &[Fault]) -> Self {
         let settings = port.policy.settings();
         let counters = &port.counters;

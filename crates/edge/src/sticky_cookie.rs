@@ -1,4 +1,4 @@
-//! The cookie of session affinity for HTTP.
+//! Cookie of session affinity for HTTP.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -22,9 +22,9 @@ const DIGITS: usize = 16;
 /// addresses.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct StickySecrets {
-    /// The secret of new cookies.
+    /// Secret of new cookies.
     pub current: Vec<u8>,
-    /// The secret of older cookies, which still name their backends. Clients get new cookies in their place, so a
+    /// Secret of older cookies, which still name their backends. Clients get new cookies in their place, so a
     /// secret can be replaced without moving a client.
     pub previous: Option<Vec<u8>>,
 }
@@ -36,7 +36,7 @@ impl fmt::Debug for StickySecrets {
     }
 }
 
-/// The keys of sticky secrets.
+/// Keys of sticky secrets.
 #[derive(Debug)]
 pub struct StickyKeys {
     current: StickyKey,
@@ -53,7 +53,7 @@ impl StickyKeys {
     }
 }
 
-/// The ids of a backend in cookies, for one set of keys.
+/// Ids of a backend in cookies, for one set of keys.
 #[derive(Clone, Debug)]
 pub struct CookieIds {
     keys: Arc<StickyKeys>,
@@ -77,7 +77,7 @@ impl CookieIds {
         Arc::ptr_eq(&self.keys, keys)
     }
 
-    /// The id in new cookies.
+    /// Returns the id in new cookies.
     pub fn current(&self) -> u64 {
         self.current
     }
@@ -89,7 +89,7 @@ impl CookieIds {
     }
 }
 
-/// The key by which a backend's address becomes a cookie id.
+/// Key by which a backend's address becomes a cookie id.
 #[derive(Clone)]
 pub struct StickyKey(hmac::Key);
 
@@ -106,7 +106,7 @@ impl StickyKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, secret))
     }
 
-    /// The id of a backend of a Service.
+    /// Returns the id of a backend of a Service.
     pub fn id(&self, service: &ServiceName, backend: SocketAddr) -> u64 {
         let signed = hmac::sign(&self.0, format!("{service} {backend}").as_bytes());
         let first = signed.as_ref().first_chunk().copied().unwrap_or_default();

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
-/// A stream to a client or to a backend.
+/// Stream to a client or to a backend.
 pub(crate) trait RelayStream: AsyncRead + AsyncWrite + AbortiveClose + Unpin {
-    /// The TCP socket, if its bytes pass unchanged: then the kernel can splice them.
+    /// Returns the TCP socket, if its bytes pass unchanged: then the kernel can splice them.
     fn plain_tcp(&self) -> Option<&TcpStream>;
 
-    /// The TCP socket that carries the stream.
+    /// Returns the TCP socket that carries the stream.
     fn tcp(&self) -> &TcpStream;
 
     /// Returns true for a stream inside of TLS, which has an alert for the end of the stream.
@@ -24,7 +24,7 @@ pub(crate) trait RelayStream: AsyncRead + AsyncWrite + AbortiveClose + Unpin {
     }
 }
 
-/// A stream that can close before it has sent all of its data.
+/// Stream that can close before it has sent all of its data.
 pub(crate) trait AbortiveClose {
     /// Makes the stream end with a reset when it is dropped, so that the peer does not take the data for complete.
     fn abort_on_drop(&mut self);
@@ -46,7 +46,7 @@ impl AbortiveClose for TcpStream {
     }
 }
 
-/// The methods of `AsyncWrite`, except writing, that a stream delegates to the field that carries it.
+/// Methods of `AsyncWrite`, except writing, that a stream delegates to the field that carries it.
 macro_rules! delegate_write_control {
     ($field:ident) => {
         fn is_write_vectored(&self) -> bool {

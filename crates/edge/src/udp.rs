@@ -18,7 +18,7 @@ use crate::backends::{Backend, ChosenBackend};
 use crate::port::Port;
 use crate::refusal::ConnectionRefusal;
 
-/// The longest datagram.
+/// Longest datagram.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Flows of one socket, at most: those of one port leave room for others.
 const FLOWS_MAX: usize = 16_384;
@@ -80,13 +80,13 @@ struct Flows {
     port: Arc<Port>,
     socket: Arc<UdpSocket>,
     flows: HashMap<SocketAddr, Flow>,
-    /// The tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
+    /// Tasks that wait for responses. Each returns the client whose flow ends, because its backend refuses.
     responses: JoinSet<SocketAddr>,
     started_at: Instant,
     swept: Instant,
 }
 
-/// The flow of one client.
+/// Flow of one client.
 struct Flow {
     chosen: ChosenBackend,
     socket: Arc<UdpSocket>,

@@ -1,4 +1,4 @@
-//! The load of a worker thread: its long-lived connections. Short connections are over before it pays to wake another
+//! Load of a worker thread: its long-lived connections. Short connections are over before it pays to wake another
 //! thread for them, and the kernel distributes them evenly enough.
 
 use std::pin::Pin;
@@ -15,7 +15,7 @@ const LONG_LIVED_POLLS: u32 = 16;
 /// A connection moves to another thread if this one has so many more long-lived connections, and a quarter more.
 const SLACK: usize = 1;
 
-/// The number of long-lived connections of a thread.
+/// Number of long-lived connections of a thread.
 #[derive(Debug, Default)]
 pub(crate) struct WorkerLoad(AtomicUsize);
 
@@ -26,7 +26,7 @@ impl WorkerLoad {
         own >= other.count() + SLACK + own / 4
     }
 
-    /// The number of long-lived connections.
+    /// Returns the number of long-lived connections.
     pub fn count(&self) -> usize {
         self.0.load(Ordering::Relaxed)
     }
@@ -42,7 +42,7 @@ impl WorkerLoad {
     }
 }
 
-/// The task of a connection, which counts its polls.
+/// Task of a connection, which counts its polls.
 pub(crate) struct TrackedConnection<W> {
     task: Pin<Box<W>>,
     load: Arc<WorkerLoad>,

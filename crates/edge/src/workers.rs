@@ -1,4 +1,4 @@
-//! The threads that serve connections. Each has a runtime of its own, so that the sockets of a connection wake the one
+//! Threads that serve connections. Each has a runtime of its own, so that the sockets of a connection wake the one
 //! thread that serves it and no other.
 
 use std::cell::Cell;
@@ -40,7 +40,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
 const TIMER_PERIOD: Duration = Duration::from_millis(500);
 
 thread_local! {
-    /// The deadline of this thread's own timer.
+    /// Deadline of this thread's own timer.
     static TIMER_DEADLINE: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct Workers {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// The shared part of one thread.
+/// Shared part of one thread.
 #[derive(Debug)]
 pub(crate) struct Worker {
     runtime: Handle,
@@ -60,19 +60,19 @@ pub(crate) struct Worker {
     load: Arc<WorkerLoad>,
 }
 
-/// A listening socket for an accept loop.
+/// Listening socket for an accept loop.
 pub(crate) struct ListenerHandle {
-    /// The socket.
+    /// Socket.
     pub socket: Arc<OwnedFd>,
     /// Its address.
     pub address: SocketAddr,
-    /// The port that the connections belong to.
+    /// Port that the connections belong to.
     pub port: Arc<Port>,
     /// Its sender is dropped to stop the loop.
     pub stop: watch::Receiver<()>,
 }
 
-/// A connection that was accepted and has a permit, on its way to the thread that serves it.
+/// Connection that was accepted and has a permit, on its way to the thread that serves it.
 struct PermittedConnection {
     stream: std::net::TcpStream,
     peer: SocketAddr,
@@ -106,7 +106,7 @@ impl Workers {
         })
     }
 
-    /// The number of threads.
+    /// Returns the number of threads.
     pub fn count(&self) -> usize {
         self.workers.len()
     }

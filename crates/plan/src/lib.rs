@@ -1,5 +1,5 @@
 //! Plan of a node: it derives from Services, EndpointSlices and the Node what happens to any packet. The crate
-//! performs no I/O. Dataplanes implement the plan; tests send real packets and compare the results with
+//! performs no I/O. Data planes implement the plan; tests send real packets and compare the results with
 //! [`Plan::decide`].
 //!
 //! Objects are applied one by one ([`Plan::apply_service`], [`Plan::apply_slice`] …). [`Plan::take_changes`] updates

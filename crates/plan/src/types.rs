@@ -1,4 +1,4 @@
-//! Types that the plan shares with dataplanes.
+//! Types that the plan shares with data planes.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -30,11 +30,11 @@ pub struct Config {
     /// `--bind-address-hard-fail`: exit if an address of the health or metrics server cannot be bound; otherwise
     /// retry (KPF-13).
     pub bind_address_hard_fail: bool,
-    /// Name of the dataplane, as `/proxyMode` returns it (HLT-04).
+    /// Name of the data plane, as `/proxyMode` returns it (HLT-04).
     pub proxy_mode: String,
     /// Period of comparisons between the kernel and the plan.
     pub repair_period: Duration,
-    /// Minimum pause between two changes, for dataplanes with expensive changes; later updates wait for the next one
+    /// Minimum pause between two changes, for data planes with expensive changes; later updates wait for the next one
     /// (KPR-06).
     pub min_sync_period: Duration,
     /// The proxy is unhealthy if a change waits longer than twice this period (HLT-01).

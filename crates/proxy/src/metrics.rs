@@ -1,6 +1,6 @@
 //! Metrics in Prometheus text format, under kube-proxy's names (MET rules).
 //!
-//! One dataplane serves both families in one sync, so a sync counts for both.
+//! One data plane serves both families in one sync, so a sync counts for both.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -51,7 +51,7 @@ pub(crate) struct Values {
     pub(crate) proxy_livez_total: [u64; 2],
     /// Totals of the plan by IP family.
     pub(crate) totals: [Totals; 2],
-    /// Counters of the dataplane.
+    /// Counters of the data plane.
     pub(crate) counts: Counts,
     /// True in iptables mode.
     pub(crate) is_iptables: bool,

@@ -58,7 +58,7 @@ pub enum ProxyError {
     /// The worker thread could not start.
     #[error("cannot start the worker thread: {0}")]
     Thread(#[source] std::io::Error),
-    /// The dataplane cannot write rules. A retry does not help.
+    /// The data plane cannot write rules. A retry does not help.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
     /// The worker thread ended unexpectedly, which is a defect. The rules stay in the kernel; a new process takes

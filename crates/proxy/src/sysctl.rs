@@ -1,4 +1,4 @@
-//! Settings of the machine at the start: limits and timeouts of connection tracking, and the OOM score of this
+//! Settings of the node at the start: limits and timeouts of connection tracking, and the OOM score of this
 //! process (KPR-10, KPF-29 to KPF-32).
 
 use std::io;
@@ -65,8 +65,8 @@ impl ConntrackSettings {
     }
 }
 
-/// Applies the settings to this machine. Failures are logged: `/proc` is read-only in most containers, and the owner
-/// of the machine sets the values then.
+/// Applies the settings to this node. Failures are logged: `/proc` is read-only in most containers, and the owner
+/// of the node sets the values then.
 pub fn set_up_machine(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let failures = write_all(

@@ -1,4 +1,4 @@
-//! Worker thread: it owns plan and dataplane, and applies queued updates.
+//! Worker thread: it owns plan and data plane, and applies queued updates.
 
 mod drift;
 mod flows;
@@ -106,7 +106,7 @@ impl Retry {
     }
 }
 
-/// Worker with the plan, the dataplane and the changes in between.
+/// Worker with the plan, the data plane and the changes in between.
 pub(crate) struct Worker<D> {
     plan: Plan,
     dataplane: D,

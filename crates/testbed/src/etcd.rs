@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Time for etcd to start on a busy machine.
+/// Time for etcd to start on a busy host.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A member of an etcd cluster, usually the only one, on random loopback ports. Dropping it kills the process; the

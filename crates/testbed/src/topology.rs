@@ -1,6 +1,6 @@
 //! The topology of a cluster as data: members, addresses and routes.
 //!
-//! The default addresses are those of the recorded dataplane cases.
+//! The default addresses are those of the recorded data plane cases.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -92,7 +92,7 @@ impl Limits {
         }
     }
 
-    /// True if the container has a memory or CPU limit.
+    /// Returns true if the container has a memory or CPU limit.
     pub fn are_set(&self) -> bool {
         self.memory_bytes.is_some() || self.cpu_thousandths.is_some()
     }

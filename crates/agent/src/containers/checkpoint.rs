@@ -41,7 +41,7 @@ impl ContainerCheckpoint {
         self.restarts
     }
 
-    /// True if the container ran.
+    /// Returns true if the container ran.
     pub fn is_running(&self) -> bool {
         matches!(self.state, CheckpointState::Running { .. })
     }

@@ -99,12 +99,12 @@ impl TrackedContainer {
         self
     }
 
-    /// True if the container runs.
+    /// Returns true if the container runs.
     pub fn is_running(&self) -> bool {
         matches!(self.state, State::Running { .. })
     }
 
-    /// True if the next init container may start: this one has succeeded or, if it is a sidecar, has started.
+    /// Returns true if the next init container may start: this one has succeeded or, if it is a sidecar, has started.
     pub fn is_init_complete(&self) -> bool {
         if self.is_restartable {
             self.is_started
@@ -113,17 +113,17 @@ impl TrackedContainer {
         }
     }
 
-    /// True if the container terminated with exit code 0 and does not restart.
+    /// Returns true if the container terminated with exit code 0 and does not restart.
     pub(super) fn has_succeeded(&self) -> bool {
         matches!(&self.state, State::Terminated(terminated) if terminated.exit_code == 0)
     }
 
-    /// True if the container terminated and does not restart.
+    /// Returns true if the container terminated and does not restart.
     pub(super) fn is_terminated(&self) -> bool {
         matches!(self.state, State::Terminated(_))
     }
 
-    /// True if the container has started at least once.
+    /// Returns true if the container has started at least once.
     pub(super) fn has_started(&self) -> bool {
         self.last.is_some() || self.restarts > 0 || !matches!(self.state, State::Waiting { .. })
     }
@@ -136,8 +136,8 @@ impl TrackedContainer {
         }
     }
 
-    /// True if it is time to start the container. A start time beyond the longest back-off is from before the clock was
-    /// set back.
+    /// Returns true if it is time to start the container. A start time beyond the longest back-off is from
+    /// before the clock was set back.
     pub(super) fn is_due(&self, now: Timestamp) -> bool {
         self.due()
             .is_some_and(|due| due <= now || due.duration_since(now) > BACK_OFF_MAX)

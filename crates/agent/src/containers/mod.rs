@@ -85,7 +85,7 @@ impl Containers {
         self.startable().filter_map(TrackedContainer::due).min()
     }
 
-    /// True if all init containers have succeeded or, if restartable, have started.
+    /// Returns true if all init containers have succeeded or, if restartable, have started.
     pub fn is_initialized(&self) -> bool {
         self.main.iter().any(TrackedContainer::has_started)
             || self.init.iter().all(TrackedContainer::is_init_complete)
@@ -155,7 +155,7 @@ impl Containers {
         self.is_terminating = true;
     }
 
-    /// True if the work of the Pod is complete: only sidecars may still run.
+    /// Returns true if the work of the Pod is complete: only sidecars may still run.
     pub fn is_complete(&self) -> bool {
         self.has_init_failed()
             || !self.main.is_empty() && self.main.iter().all(TrackedContainer::is_terminated)
@@ -223,7 +223,7 @@ impl Containers {
         }
     }
 
-    /// True if any container runs.
+    /// Returns true if any container runs.
     pub fn is_any_running(&self) -> bool {
         self.iter().any(TrackedContainer::is_running)
     }
@@ -245,7 +245,7 @@ impl Containers {
             .find(|container| container.name == name)
     }
 
-    /// True if all main containers have started.
+    /// Returns true if all main containers have started.
     fn is_started(&self) -> bool {
         self.is_initialized() && self.main.iter().all(TrackedContainer::has_started)
     }

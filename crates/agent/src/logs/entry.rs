@@ -31,7 +31,7 @@ impl<'a> Entry<'a> {
         })
     }
 
-    /// True if the entry is not older than `since`.
+    /// Returns true if the entry is not older than `since`.
     pub fn is_since(&self, since: Timestamp) -> bool {
         self.time.parse().is_ok_and(|time: Timestamp| time >= since)
     }

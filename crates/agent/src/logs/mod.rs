@@ -125,7 +125,7 @@ pub struct ContainerLog {
 }
 
 impl ContainerLog {
-    /// True if the container may write more.
+    /// Returns true if the container may write more.
     pub fn may_grow(&self) -> bool {
         let checkpoint = self.directory.read_checkpoint().unwrap_or_default();
         let container = checkpoint.get(&self.container);

@@ -206,7 +206,7 @@ impl<S: FnMut(Vec<u8>) -> Result<(), ClientGone>> Writer<'_, S> {
         if is_full { Err(ClientGone) } else { Ok(()) }
     }
 
-    /// Reports if the client still reads.
+    /// Returns true if the client still reads.
     fn probe(&mut self) -> Result<(), ClientGone> {
         (self.sink)(Vec::new())
     }

@@ -51,7 +51,7 @@ pub fn link_name(uid: &str) -> Result<LinkName, RouteError> {
     format!("{LINK_PREFIX}{:012x}", hash & 0xffff_ffff_ffff).parse()
 }
 
-/// True if a link with that name is the node's end of a Pod's link.
+/// Returns true if a link with that name is the node's end of a Pod's link.
 pub fn is_pod_link(name: &str) -> bool {
     name.strip_prefix(LINK_PREFIX)
         .is_some_and(|hash| hash.len() == 12 && hash.bytes().all(|b| b.is_ascii_hexdigit()))

@@ -41,12 +41,12 @@ pub struct Pod {
 api::resource!(Pod, "", "v1", "Pod", "pods");
 
 impl Pod {
-    /// True if the Pod is being deleted.
+    /// Returns true if the Pod is being deleted.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// True if the phase is `Succeeded` or `Failed`.
+    /// Returns true if the phase is `Succeeded` or `Failed`.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
@@ -111,8 +111,8 @@ pub struct PodOs {
 }
 
 impl PodOs {
-    /// True if an agent on Linux may run the Pod. Pod Security has weaker rules for Windows, so Windows Pods must not
-    /// run.
+    /// Returns true if an agent on Linux may run the Pod. Pod Security has weaker rules for Windows, so
+    /// Windows Pods must not run.
     pub fn is_supported(&self) -> bool {
         matches!(self.name.as_str(), "" | "linux")
     }
@@ -206,7 +206,7 @@ pub struct PodStatus {
 }
 
 impl PodStatus {
-    /// True if the status reports a container as started.
+    /// Returns true if the status reports a container as started.
     pub fn was_started(&self, container: &str) -> bool {
         let mut all = self
             .init_container_statuses

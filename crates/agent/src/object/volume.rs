@@ -29,7 +29,7 @@ pub struct EmptyDir {
 }
 
 impl EmptyDir {
-    /// True if the files are in memory (`medium: Memory`).
+    /// Returns true if the files are in memory (`medium: Memory`).
     pub fn is_in_memory(&self) -> bool {
         self.medium == "Memory"
     }

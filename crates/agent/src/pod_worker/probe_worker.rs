@@ -53,7 +53,7 @@ pub(super) struct ProbeWorker {
     pub is_terminating: watch::Receiver<bool>,
 }
 
-/// True if a container has a `postStart` handler or probes.
+/// Returns true if a container has a `postStart` handler or probes.
 pub(super) fn is_needed(container: &Container) -> bool {
     let post_start = container.lifecycle.as_ref().and_then(|l| l.post_start.as_ref());
     post_start.is_some() || !Probing::new(container.probes()).is_idle()

@@ -68,7 +68,7 @@ impl PodSandbox {
         self.users = users;
     }
 
-    /// True if the sandbox process runs.
+    /// Returns true if the sandbox process runs.
     pub fn is_running(&self) -> bool {
         self.running.is_some()
     }

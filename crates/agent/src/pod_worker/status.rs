@@ -61,7 +61,7 @@ impl PodStatus {
         }
     }
 
-    /// True if the last status has the condition Ready.
+    /// Returns true if the last status has the condition Ready.
     pub fn is_ready(&self) -> bool {
         let mut conditions = self.conditions.iter();
         conditions.any(|condition| condition.kind == "Ready" && condition.status == "True")

@@ -136,7 +136,7 @@ impl PodWorker {
         self.runs.begin_termination();
     }
 
-    /// True if a Service sends clients to the Pod.
+    /// Returns true if a Service sends clients to the Pod.
     fn has_clients(&self) -> bool {
         self.status.is_ready() && self.context.agent.services.selects(&self.context.pod.metadata)
     }

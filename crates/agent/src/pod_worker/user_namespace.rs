@@ -7,7 +7,7 @@ use crate::user_namespaces::ranges::IdRange;
 use crate::user_namespaces::{Holder, UserNamespaceError};
 
 impl PodContext {
-    /// True if the Pod has its own user namespace.
+    /// Returns true if the Pod has its own user namespace.
     pub(super) fn has_user_namespace(&self) -> bool {
         self.pod.spec.host_users == Some(false)
     }

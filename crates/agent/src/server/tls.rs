@@ -31,7 +31,7 @@ pub(super) fn config(settings: &ServerSettings) -> Result<ServerConfig, ServerEr
         .with_cert_resolver(settings.certificate.clone()))
 }
 
-/// True if a verified certificate is that of the API server.
+/// Returns true if a verified certificate is that of the API server.
 pub(super) fn is_api_server(chain: Option<&[CertificateDer<'_>]>) -> bool {
     let Some(first) = chain.and_then(|chain| chain.first()) else {
         return false;

@@ -57,7 +57,7 @@ pub fn generate(pod: &Pod, observation: &Observation<'_>, now: Timestamp) -> Val
     status
 }
 
-/// True if `present` contains all of `written`, so that writing it again would change nothing.
+/// Returns true if `present` contains all of `written`, so that writing it again would change nothing.
 ///
 /// Conditions of other types and other fields belong to other clients and are ignored.
 pub fn contains(present: &Value, written: &Value) -> bool {

@@ -30,7 +30,7 @@ pub struct File {
 /// Files of a volume by their paths in it.
 pub type Files = BTreeMap<String, File>;
 
-/// True if a path is valid for a file of a volume: it stays in the volume and does not begin with two dots.
+/// Returns true if a path is valid for a file of a volume: it stays in the volume and does not begin with two dots.
 pub fn is_valid_path(path: &str) -> bool {
     let mut parts = Path::new(path).components();
     !path.is_empty() && !path.starts_with("..") && parts.all(|part| matches!(part, Component::Normal(_)))
@@ -104,7 +104,7 @@ fn write_files(directory: &Directory, name: &Path, files: &Files, owners: Owners
     Ok(())
 }
 
-/// True if the directory contains exactly these files.
+/// Returns true if the directory contains exactly these files.
 fn contains_exactly(directory: &Directory, name: &Path, files: &Files) -> bool {
     let Ok(present) = directory.open_directory(name) else {
         return false;

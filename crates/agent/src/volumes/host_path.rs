@@ -46,8 +46,8 @@ pub(super) fn set_up(host_path: &HostPath, hidden: &[PathBuf]) -> Result<PathBuf
     }
 }
 
-/// True if a path, or its existing part, leads into a hidden path. A path above a hidden one is allowed, because the
-/// sandbox covers the hidden one in it.
+/// Returns true if a path, or its existing part, leads into a hidden path. A path above a hidden one is
+/// allowed, because the sandbox covers the hidden one in it.
 fn is_hidden(path: &Path, hidden: &[PathBuf]) -> io::Result<bool> {
     let existing = path.ancestors().find(|ancestor| ancestor.exists());
     let real = fs::canonicalize(existing.unwrap_or(Path::new("/")))?;

@@ -80,7 +80,7 @@ impl Volumes {
         Ok(paths)
     }
 
-    /// True if the content of a volume can change.
+    /// Returns true if the content of a volume can change.
     pub fn needs_refresh(&self) -> bool {
         let mut volumes = self.pod.spec.volumes.iter();
         volumes.any(|volume| payload::projections(volume).is_some())

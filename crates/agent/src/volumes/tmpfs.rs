@@ -41,7 +41,7 @@ pub fn unmount_all(directory: &Path) {
     }
 }
 
-/// True if another file system is mounted at a directory.
+/// Returns true if another file system is mounted at a directory.
 fn is_mount_point(path: &Path) -> io::Result<bool> {
     let metadata = fs::symlink_metadata(path)?;
     let parent = fs::symlink_metadata(path.parent().unwrap_or(Path::new("/")))?;

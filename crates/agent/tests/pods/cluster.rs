@@ -276,7 +276,7 @@ pub fn condition<'a>(pod: &'a Value, kind: &str) -> &'a str {
     found.and_then(|c| c["status"].as_str()).unwrap_or_default()
 }
 
-/// True if the Pod is ready.
+/// Returns true if the Pod is ready.
 pub fn is_ready(pod: &Value) -> bool {
     condition(pod, "Ready") == "True"
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::Outcome;
 use crate::cluster::{Cluster, PIDS_MAX, check, container, is_ready};
 
-/// Reports if the node enforces limits. Without control groups, an Event must say so.
+/// Returns true if the node enforces limits. Without control groups, an Event must say so.
 async fn are_enforced(cluster: &Cluster, pod: &str) -> Result<bool, Box<dyn std::error::Error>> {
     if Cgroups::open().is_ok() {
         return Ok(true);

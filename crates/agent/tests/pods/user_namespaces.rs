@@ -13,7 +13,7 @@ const MOUNT: &str = "/portolan-test-users";
 /// IDs of one Pod.
 const IDS_PER_POD: u64 = 65_536;
 
-/// True if the agent has IDs for Pods. The namespace of an unprivileged user has none.
+/// Returns true if the agent has IDs for Pods. The namespace of an unprivileged user has none.
 fn has_ids() -> Result<bool, Box<dyn std::error::Error>> {
     let map = fs::read_to_string("/proc/self/uid_map")?;
     let count = map.split_whitespace().nth(2);
@@ -46,7 +46,7 @@ async fn words_of(cluster: &Cluster, name: &str) -> Result<Vec<String>, Box<dyn 
     Ok(text().split_whitespace().map(str::to_owned).collect())
 }
 
-/// True if a process of the node has that user.
+/// Returns true if a process of the node has that user.
 fn runs_as(user: u64) -> bool {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut owners = entries.filter_map(|entry| entry.metadata().ok());

@@ -3,7 +3,7 @@
 //! Open TCP connections of an address are known only to the node through which they were opened. After a
 //! planned move, the new owner forwards packets of unknown connections to the previous owner.
 //!
-//! Each node records who released an address last ([`PreviousOwners::record_release`]), forwards to that node
+//! Each node records which node released an address last ([`PreviousOwners::record_release`]), forwards to that node
 //! while it owns the address, and continues to forward after its own release. Thus packets reach the
 //! connections of several former owners hop by hop. Forwarding never loops: no node forwards to the current
 //! owner, and no node starts to forward to a node that may forward back. The latter is ruled out once that

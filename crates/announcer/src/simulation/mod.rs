@@ -442,7 +442,7 @@ impl Cluster {
         self.hosts.iter().position(|host| host.name == *name)
     }
 
-    /// True if a node drops unattributed packets of an address.
+    /// Returns true if a node drops unattributed packets of an address.
     pub(crate) fn is_unsettled(&self, node: usize, address: IpAddr) -> bool {
         let election = self.hosts[node].election.as_ref();
         election.is_some_and(|election| election.pending().any(|pending| pending == address))

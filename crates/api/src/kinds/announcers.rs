@@ -262,7 +262,7 @@ impl Record {
         self.members.get(name).or_else(|| self.joining.get(name))
     }
 
-    /// True if the nodes for which `has_vote` holds are a quorum, in each list that counts.
+    /// Returns true if the nodes for which `has_vote` holds are a quorum, in each list that counts.
     pub fn is_quorum(&self, has_vote: impl Fn(&NodeName) -> bool, has_tie_breaker: bool) -> bool {
         self.lists().all(|(size, list)| {
             let votes = list.filter(|name| has_vote(name)).count();
@@ -270,13 +270,14 @@ impl Record {
         })
     }
 
-    /// True if the tie-breaking vote decides among the nodes for which `is_heard` holds.
+    /// Returns true if the tie-breaking vote decides among the nodes for which `is_heard` holds.
     pub fn is_tie(&self, is_heard: impl Fn(&NodeName) -> bool) -> bool {
         self.lists()
             .any(|(size, list)| 2 * list.filter(|name| is_heard(name)).count() == size)
     }
 
-    /// True if the nodes for which `is_settled` holds are a majority of the members without the tie-breaking vote.
+    /// Returns true if the nodes for which `is_settled` holds are a majority of the members without the
+    /// tie-breaking vote.
     pub fn is_settled(&self, is_settled: impl Fn(&NodeName) -> bool) -> bool {
         2 * self.members.keys().filter(|name| is_settled(name)).count() > self.members.len()
     }

@@ -179,12 +179,12 @@ impl<'s> Stored<'s> {
         (!name.is_empty()).then(|| (name, Incarnation::from_text(&self.get(REPLACES_INCARNATION))))
     }
 
-    /// True if the token is valid for authentication.
+    /// Returns true if the token is valid for authentication.
     pub fn is_for_authentication(&self) -> bool {
         self.get("usage-bootstrap-authentication") == "true"
     }
 
-    /// True if the token has expired. An expiration that cannot be parsed counts as expired.
+    /// Returns true if the token has expired. An expiration that cannot be parsed counts as expired.
     pub fn is_expired(&self, now: jiff::Timestamp) -> bool {
         let text = self.get("expiration");
         !text.is_empty() && text.parse::<jiff::Timestamp>().map_or(true, |end| end <= now)
@@ -197,7 +197,7 @@ impl<'s> Stored<'s> {
     }
 }
 
-/// True if a token may carry the group.
+/// Returns true if a token may carry the group.
 pub fn is_extra_group(group: &str) -> bool {
     group
         .strip_prefix(GROUP)

@@ -84,7 +84,8 @@ pub fn last_part(text: &str) -> &str {
     text.rsplit('/').next().unwrap_or_default()
 }
 
-/// True if a Secret with this value of [`ALLOWED_NAMESPACES`] allows Services of `namespace` to use its certificate.
+/// Returns true if a Secret with this value of [`ALLOWED_NAMESPACES`] allows Services of `namespace` to use
+/// its certificate.
 pub fn is_namespace_allowed(allowed: &str, namespace: &str) -> bool {
     let mut allowed = allowed.split(',').map(str::trim);
     allowed.any(|one| one == "*" || one == namespace)

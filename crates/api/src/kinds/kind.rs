@@ -106,7 +106,7 @@ impl Kind {
         }
     }
 
-    /// True if `api_version` is that of the kind. Does not allocate.
+    /// Returns true if `api_version` is that of the kind. Does not allocate.
     pub fn is_api_version(&self, api_version: &str) -> bool {
         match api_version.split_once('/') {
             Some((group, version)) => self.group == group && self.version == version,
@@ -133,17 +133,18 @@ impl Kind {
         self.subresources.iter().find(|s| s.name == name)
     }
 
-    /// True if objects of the kind are stored. Reviews are not: the server answers them at once.
+    /// Returns true if objects of the kind are stored. Reviews are not: the server answers them at once.
     pub fn is_stored(&self) -> bool {
         !self.list_kind.is_empty()
     }
 
-    /// True if the kind has a protobuf encoding. Portolan's own kinds have none, like custom resources upstream.
+    /// Returns true if the kind has a protobuf encoding. Portolan's own kinds have none, like custom
+    /// resources upstream.
     pub fn has_protobuf(&self) -> bool {
         self.group != PORTOLAN_GROUP
     }
 
-    /// True if the kind has a `status` subresource.
+    /// Returns true if the kind has a `status` subresource.
     pub fn has_status(&self) -> bool {
         self.subresource("status").is_some()
     }
@@ -158,7 +159,7 @@ impl Kind {
         }
     }
 
-    /// True if objects are stored in the form of this kind.
+    /// Returns true if objects are stored in the form of this kind.
     pub fn is_stored_form(&self) -> bool {
         self.group != event::GROUP
     }

@@ -52,7 +52,7 @@ pub fn entries<'a>(tree: &'a Value, field: &str) -> impl Iterator<Item = (&'a st
         .map(|(key, value)| (key.as_str(), value.as_str().unwrap_or_default()))
 }
 
-/// True if `field` exists and is not `null`.
+/// Returns true if `field` exists and is not `null`.
 pub fn is_set(tree: &Value, field: &str) -> bool {
     tree.get(field).is_some_and(|value| !value.is_null())
 }

@@ -96,7 +96,7 @@ impl AccessFilter {
         })
     }
 
-    /// True if anonymous requests are authorized. `AlwaysAllow` means authenticated users only.
+    /// Returns true if anonymous requests are authorized. `AlwaysAllow` means authenticated users only.
     fn authorizes_anonymous(&self) -> bool {
         self.allows_anonymous && !self.authorizer.allows_everything()
     }

@@ -292,7 +292,7 @@ async fn write(resources: &Resources, target: &Target, object: &Value) -> Result
     .await
 }
 
-/// True if the condition Ready is True or False.
+/// Returns true if the condition Ready is True or False.
 fn has_ready_condition(cidr: &Value) -> bool {
     let conditions = items(child(cidr, "status"), "conditions");
     let ready = conditions

@@ -257,7 +257,7 @@ impl Failure {
         &self.message
     }
 
-    /// True for conflicts, which a retry with the current object may resolve.
+    /// Returns true for conflicts, which a retry with the current object may resolve.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
     }
@@ -273,7 +273,7 @@ impl Failure {
         self
     }
 
-    /// True if the requested revision was compacted.
+    /// Returns true if the requested revision was compacted.
     pub fn is_expired(&self) -> bool {
         self.reason == "Expired"
     }

@@ -69,7 +69,7 @@ async fn remove(resources: &Resources, kind: &'static Kind, entry: &Entry) -> Re
     }
 }
 
-/// True if the last occurrence of an Event is longer ago than [`EVENT_TTL`]. An Event without times counts from
+/// Returns true if the last occurrence of an Event is longer ago than [`EVENT_TTL`]. An Event without times counts from
 /// its creation.
 fn is_expired(bytes: &[u8], now: Timestamp) -> bool {
     let Ok(event) = serde_json::from_slice::<Value>(bytes) else {

@@ -223,7 +223,7 @@ async fn suspicious_address(resources: &Resources, watch: &mut Watch) -> Result<
     }
 }
 
-/// True if the Service that an IPAddress references has that address.
+/// Returns true if the Service that an IPAddress references has that address.
 fn service_has(resources: &Resources, ip_address: &[u8], address: &str) -> bool {
     let Ok(object) = serde_json::from_slice::<serde_json::Value>(ip_address) else {
         return false;

@@ -45,7 +45,7 @@ impl Form {
         encoding: Encoding::Json,
     };
 
-    /// True if stored bytes are sent unchanged.
+    /// Returns true if stored bytes are sent unchanged.
     pub(crate) fn is_plain(self) -> bool {
         self == Form::PLAIN
     }
@@ -143,7 +143,7 @@ impl Accept {
     }
 }
 
-/// True if objects of the kind have the form.
+/// Returns true if objects of the kind have the form.
 fn is_offered(kind: &Kind, form: Form) -> bool {
     kind.has_protobuf()
         || form.encoding != Encoding::Protobuf
@@ -195,7 +195,7 @@ fn form_of(clause: &str) -> Option<Form> {
     })
 }
 
-/// True if JSON is for people: by the parameter `pretty`, or by the user agent.
+/// Returns true if JSON is for people: by the parameter `pretty`, or by the user agent.
 fn wants_line_breaks(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(pretty) = query.flag("pretty") {
         return pretty;
@@ -208,7 +208,7 @@ fn wants_line_breaks(headers: &HeaderMap, query: &Query) -> bool {
     })
 }
 
-/// True if the client accepts aggregated discovery.
+/// Returns true if the client accepts aggregated discovery.
 pub(crate) fn accepts_aggregated_discovery(headers: &HeaderMap) -> bool {
     headers
         .get_all(ACCEPT)

@@ -100,7 +100,7 @@ fn field_selector(target: &Target, query: &Query) -> Option<FieldSelector> {
     FieldSelector::parse(text, target.kind).ok()
 }
 
-/// True if discovery lists the verb. Across all namespaces there are reads only.
+/// Returns true if discovery lists the verb. Across all namespaces there are reads only.
 fn is_offered(verb: Verb, target: &Target) -> bool {
     let offered = match target.subresource.and_then(|name| target.kind.subresource(name)) {
         Some(subresource) => subresource.verbs,

@@ -32,7 +32,7 @@ impl Verb {
         }
     }
 
-    /// True if the verb changes nothing.
+    /// Returns true if the verb changes nothing.
     pub(crate) fn is_read(self) -> bool {
         matches!(self, Verb::Get | Verb::List | Verb::Watch)
     }

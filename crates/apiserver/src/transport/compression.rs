@@ -47,7 +47,7 @@ impl Compressed {
     }
 }
 
-/// True if the client accepts gzip.
+/// Returns true if the client accepts gzip.
 pub(crate) fn is_accepted(headers: &HeaderMap) -> bool {
     let texts = headers
         .get_all(ACCEPT_ENCODING)

@@ -94,7 +94,7 @@ impl Check {
     }
 }
 
-/// True if all checks pass that are not excluded; and a line for each check.
+/// Returns true if all checks pass that are not excluded; and a line for each check.
 fn summary(endpoint: &str, faults: &[(Check, bool)], excluded: &[&str]) -> (bool, String) {
     let (mut text, mut is_healthy) = (String::new(), true);
     for (check, has_fault) in faults {

@@ -25,7 +25,7 @@ pub(crate) struct Reviews<'a> {
     pub(crate) requester: &'a Identity,
 }
 
-/// True if the target is a review, or a subresource that takes a token request.
+/// Returns true if the target is a review, or a subresource that takes a token request.
 pub(crate) fn is_review(target: &Target) -> bool {
     !target.kind.is_stored() || is_token_request(target)
 }

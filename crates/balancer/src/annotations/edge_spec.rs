@@ -82,7 +82,7 @@ pub enum FrontendSpec {
 }
 
 impl FrontendSpec {
-    /// True if the edge terminates TLS.
+    /// Returns true if the edge terminates TLS.
     pub fn has_tls(self) -> bool {
         matches!(self, Self::Ssl | Self::Https)
     }

@@ -50,7 +50,7 @@ pub(super) static ALL: [Provider; 13] = [
     hetzner::PROVIDER,
 ];
 
-/// True if the name has the prefix of a load balancer annotation.
+/// Returns true if the name has the prefix of a load balancer annotation.
 pub(super) fn has_known_prefix(name: &str) -> bool {
     let mut prefixes = ALL.iter().flat_map(|provider| provider.prefixes);
     prefixes.any(|prefix| name.starts_with(prefix))

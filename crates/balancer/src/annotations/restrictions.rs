@@ -3,7 +3,7 @@
 //!
 //! Except for those with [`Remedy::Removal`], these annotations list clients that may connect, and the lists
 //! are united. An invalid list therefore only narrows the set. It is an ordinary error as long as ranges of
-//! another annotation or of `spec.loadBalancerSourceRanges` are in force.
+//! another annotation or of `spec.loadBalancerSourceRanges` apply.
 
 use api::object::Service;
 use ipnet::IpNet;
@@ -26,7 +26,7 @@ const REMOVAL: &str = "remove it, and name the clients that may connect in spec.
 pub struct Restrictions {
     /// Invalid or enforceable only in a cloud; ranges of another source can replace them.
     replaceable: Vec<AnnotationError>,
-    /// Not in force, and not replaceable.
+    /// Not applied, and not replaceable.
     unenforced: Vec<AnnotationError>,
     /// The annotation whose ranges need the edge.
     needs_edge_by: Option<&'static str>,
@@ -94,7 +94,7 @@ impl Restrictions {
     }
 }
 
-/// True if the ranges contain every client of each address family of the Service.
+/// Returns true if the ranges contain every client of each address family of the Service.
 fn contain_everybody(ranges: &[IpNet], service: &Service) -> bool {
     let has_all = |is_of_family: fn(&IpNet) -> bool| {
         let mut whole = ranges.iter().filter(|range| range.prefix_len() == 0);

@@ -57,7 +57,7 @@ pub enum PortRef {
 }
 
 impl PortRef {
-    /// True if it refers to `port`.
+    /// Returns true if it refers to `port`.
     pub fn matches(&self, port: &ServicePort) -> bool {
         match self {
             Self::Number(number) => port.port == *number,
@@ -76,7 +76,7 @@ pub enum PortSet {
 }
 
 impl PortSet {
-    /// True if the set contains `port`.
+    /// Returns true if the set contains `port`.
     pub fn contains(&self, port: &ServicePort) -> bool {
         match self {
             Self::All => true,

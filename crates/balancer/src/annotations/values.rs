@@ -141,7 +141,7 @@ pub struct HealthCheckValues {
 }
 
 impl HealthCheckValues {
-    /// True if an annotation selects any of the settings.
+    /// Returns true if an annotation selects any of the settings.
     pub fn has_any(&self) -> bool {
         [
             self.protocol.source(),
@@ -191,7 +191,7 @@ pub struct AccessLogValues {
 }
 
 impl AnnotationValues {
-    /// True if forwarding packets does not suffice.
+    /// Returns true if forwarding packets does not suffice.
     pub fn needs_edge(&self) -> bool {
         let needed = if self.forwards_packets.get_or(false) {
             EdgeNeed::Required

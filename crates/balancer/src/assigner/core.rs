@@ -208,7 +208,7 @@ impl Core {
         self.services.get(key)
     }
 
-    /// True if a condition or the finalizer shows that the assigner served the Service. Another controller
+    /// Returns true if a condition or the finalizer shows that the assigner served the Service. Another controller
     /// uses the same finalizer for other classes.
     pub(super) fn is_ours(&self, service: &Service) -> bool {
         let class = service.spec.load_balancer_class.as_deref();

@@ -76,7 +76,7 @@ impl ParsedPool {
         Ok((this, pool))
     }
 
-    /// True if a Service in a namespace with these labels may use the pool.
+    /// Returns true if a Service in a namespace with these labels may use the pool.
     fn allows(&self, service: &Service, is_internal: bool, namespace: &Labels) -> bool {
         let labels = &service.metadata.labels;
         self.is_internal == is_internal

@@ -217,7 +217,7 @@ impl Core {
         addresses.iter().copied().filter_map(at_address).collect()
     }
 
-    /// True if pools and annotations allow a node with these labels to announce an address.
+    /// Returns true if pools and annotations allow a node with these labels to announce an address.
     fn may_announce(&self, address: IpAddr, labels: &Labels, node_selectors: &[LabelSelector]) -> bool {
         let mut restricting = self
             .pools
@@ -373,7 +373,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     })
 }
 
-/// True if the condition of the status has the result of the assignment.
+/// Returns true if the condition of the status has the result of the assignment.
 fn has_result(service: &Service, assignment: &Assignment) -> bool {
     let is_success = assignment.failure.is_empty();
     let status = if is_success { "True" } else { "False" };
@@ -384,7 +384,7 @@ fn has_result(service: &Service, assignment: &Assignment) -> bool {
     })
 }
 
-/// True if the status contains the present states of ports.
+/// Returns true if the status contains the present states of ports.
 fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
     service.status.load_balancer.ingress.iter().all(|ingress| {
         let ip = ingress.ip.parse::<IpAddr>().ok();
@@ -393,7 +393,7 @@ fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
     })
 }
 
-/// True if the status contains the assigned addresses, apart from the states of ports.
+/// Returns true if the status contains the assigned addresses, apart from the states of ports.
 fn has_addresses(service: &Service, assignment: &Assignment) -> bool {
     let ingress = &service.status.load_balancer.ingress;
     let hostname = assignment.hostname.as_deref().unwrap_or_default();

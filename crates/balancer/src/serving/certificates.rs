@@ -65,7 +65,7 @@ impl Certificates {
         Some(cached.certificate.clone())
     }
 
-    /// True if the Secret was read, successfully or not.
+    /// Returns true if the Secret was read, successfully or not.
     pub fn is_read(&self, secret: &ObjectKey) -> bool {
         self.cached.contains_key(secret)
     }

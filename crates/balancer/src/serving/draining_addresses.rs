@@ -60,7 +60,7 @@ impl DrainingAddresses {
         self.since.keys().copied()
     }
 
-    /// True if the address is draining.
+    /// Returns true if the address is draining.
     pub(super) fn contains(&self, address: IpAddr) -> bool {
         self.since.contains_key(&address)
     }

@@ -61,7 +61,7 @@ pub(super) struct ServedService {
 }
 
 impl ServedService {
-    /// True if sticky sessions use cookies.
+    /// Returns true if sticky sessions use cookies.
     fn has_cookies(&self) -> bool {
         matches!(self.spec.policy.stickiness, Stickiness::Cookie { .. })
     }
@@ -221,18 +221,18 @@ impl EdgeState {
         self.changed.extend(affected.map(|(key, _)| key.clone()));
     }
 
-    /// True if the Secret of cookies was read, successfully or not.
+    /// Returns true if the Secret of cookies was read, successfully or not.
     pub(super) fn has_read_cookie_secret(&self) -> bool {
         self.cookie_secret != CookieSecret::Unread
     }
 
-    /// True if a Service on this node uses cookies.
+    /// Returns true if a Service on this node uses cookies.
     pub(super) fn uses_cookies(&self) -> bool {
         let mut here = self.services.values().filter(|served| self.is_here(served));
         here.any(ServedService::has_cookies)
     }
 
-    /// True if there are Services of the edge, on whichever node.
+    /// Returns true if there are Services of the edge, on whichever node.
     pub(super) fn has_services(&self) -> bool {
         !self.services.is_empty()
     }
@@ -313,7 +313,7 @@ impl EdgeState {
             .any(|address| self.owned.contain(*address))
     }
 
-    /// True if all Secrets of a Service on this node were read.
+    /// Returns true if all Secrets of a Service on this node were read.
     fn has_secrets(&self, key: &ObjectKey) -> bool {
         let served = self.services.get(key).filter(|served| self.is_here(served));
         served.is_none_or(|served| {

@@ -56,7 +56,7 @@ impl Footprint {
 /// Footprints of all applied Services.
 pub type Footprints = HashMap<ObjectKey, Footprint>;
 
-/// Rules that `iptables-save` of this machine prints differently from the form written here. By chain: the hash of
+/// Rules that `iptables-save` of this host prints differently from the form written here. By chain: the hash of
 /// the rules as written, and as read back.
 pub type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
 

@@ -38,12 +38,12 @@ pub const INVALID_DROPPED_COUNTER: &str = "ct_state_invalid_dropped_pkts";
 /// Bits of a packet mark.
 const MARK_BITS: u8 = 32;
 
-/// Options of the dataplane.
+/// Options of the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Bit of the packet mark that requests masquerading, 0 to 31 (KPF-17).
     pub masquerade_bit: u8,
-    /// Variant of iptables; `None` for the one that this machine uses.
+    /// Variant of iptables; `None` for the one that this host uses.
     pub variant: Option<Variant>,
     /// Number of repairs that check only canaries and main jumps, between two that compare everything. The cost of a
     /// comparison grows with the tables.
@@ -66,11 +66,11 @@ impl Options {
     }
 }
 
-/// An iptables dataplane in the network namespace of the calling thread.
+/// An iptables data plane in the network namespace of the calling thread.
 #[derive(Debug)]
 pub struct IptablesDataplane {
     options: Options,
-    /// Tables by IP family, for the families of this machine.
+    /// Tables by IP family, for the families of this host.
     families: Vec<FamilyTables>,
     repairs: usize,
 }

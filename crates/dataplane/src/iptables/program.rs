@@ -14,7 +14,7 @@ use super::saved::Saved;
 const LOCK_WAIT_SECONDS: &str = "5";
 /// Maximum of bytes that are kept of a program's standard error.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
-/// Chains that show which variant the kubelet of this machine uses.
+/// Chains that show which variant the kubelet of this node uses.
 const KUBELET_CHAINS: [&str; 3] = [
     ":KUBE-IPTABLES-HINT ",
     ":KUBE-KUBELET-CANARY ",
@@ -167,7 +167,7 @@ impl Programs {
     }
 }
 
-/// Detects the variant that this machine uses: the one with a chain of the kubelet or of an earlier proxy, or else
+/// Detects the variant that this node uses: the one with a chain of the kubelet or of an earlier proxy, or else
 /// the one with more rules. Returns `None` for the default programs if only one variant exists, or if there are no
 /// rules.
 pub fn detect() -> Option<Variant> {

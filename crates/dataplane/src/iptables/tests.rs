@@ -15,7 +15,7 @@ fn options(variant: Variant) -> Options {
     }
 }
 
-/// Opens the dataplane and applies a whole plan. Skips the test if the programs are missing.
+/// Opens the data plane and applies a whole plan. Skips the test if the programs are missing.
 fn loaded(plan: &mut Plan, variant: Variant) -> IptablesDataplane {
     let mut dataplane = match IptablesDataplane::open(options(variant)) {
         Err(DataplaneError::Program {

@@ -62,7 +62,7 @@ const SERVICES_PER_TRANSACTION: usize = 256;
 /// refusals at once, so a third attempt is rare.
 const ROUNDS_MAX: usize = 8;
 
-/// Options of the dataplane.
+/// Options of the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Name of the table, in family `inet`.
@@ -124,7 +124,7 @@ impl NftablesDataplane {
         })
     }
 
-    /// Opens a dataplane for userspace mode: connections go to listeners on this node, not to endpoints.
+    /// Opens a data plane for userspace mode: connections go to listeners on this node, not to endpoints.
     pub(crate) fn open_for_local_redirects(options: Options) -> Result<Self, DataplaneError> {
         Ok(Self {
             local_redirects: Some(LocalRedirects::default()),

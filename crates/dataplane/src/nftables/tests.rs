@@ -81,7 +81,7 @@ fn read_changes(monitor: &mut Monitor) -> Vec<ExternalChange> {
     panic!("the watch tells nothing");
 }
 
-/// Changes a foreign table, so that the dataplane verifies everything.
+/// Changes a foreign table, so that the data plane verifies everything.
 fn write_elsewhere() {
     let mut batch = Batch::new("other", None);
     batch.table(Change::Add, &base_ruleset::table("other"), 0);

@@ -9,7 +9,7 @@
 //! fewest connections can be selected.
 //!
 //! [`Dataplane::apply`] binds listeners and writes rules without waiting. Only the relaying is asynchronous, on
-//! threads that belong to the dataplane.
+//! threads that belong to the data plane.
 
 mod balancer;
 mod listener;
@@ -35,7 +35,7 @@ use listener::Listener;
 /// Worker threads for TCP, and the same number for UDP.
 const WORKERS: usize = 2;
 
-/// Options of the dataplane.
+/// Options of the data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Name of the nftables table.
@@ -60,7 +60,7 @@ enum ListenError {
     /// No address of the node is usable in the IP family of the Service port.
     #[error("this node has no address of the IP family")]
     NoAddress,
-    /// The dataplane is being dropped.
+    /// The data plane is being dropped.
     #[error("the dataplane is closing")]
     Closing,
     /// A system call failed.
@@ -78,7 +78,7 @@ impl SharedBalancer {
     }
 }
 
-/// A userspace dataplane in the network namespace in which it was opened.
+/// A userspace data plane in the network namespace in which it was opened.
 #[derive(Debug)]
 pub struct UserspaceDataplane {
     ruleset: NftablesDataplane,

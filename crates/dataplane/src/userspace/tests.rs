@@ -13,7 +13,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const NODE: &str = "192.0.2.1";
 const SERVICE: &str = "10.96.0.1:80";
 
-/// A host that is node, client and endpoint, with a dataplane and a Service `ns/a`.
+/// A host that is node, client and endpoint, with a data plane and a Service `ns/a`.
 struct Machine {
     plan: Plan,
     dataplane: UserspaceDataplane,

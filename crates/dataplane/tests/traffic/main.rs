@@ -22,17 +22,17 @@ use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use world::{Member, Outcome, World};
 
-/// Random clusters per dataplane.
+/// Random clusters per data plane.
 const CLUSTERS: u32 = 504;
 /// Nodes that share the clusters, because most of the time is spent waiting for replies that must not come.
 const NODES: u32 = 6;
 /// Consecutive connections of a client with session affinity.
 const STICKY_TRIES: usize = 4;
 
-/// A dataplane in the network namespace of the calling thread.
+/// A data plane in the network namespace of the calling thread.
 type Opened = Result<Box<dyn Dataplane + Send>, DataplaneError>;
 
-/// Properties of a dataplane.
+/// Properties of a data plane.
 #[derive(Clone, Copy)]
 struct Mode {
     open: fn() -> Opened,
@@ -40,7 +40,7 @@ struct Mode {
     keeps_source: bool,
 }
 
-/// Generates the tests of each dataplane.
+/// Generates the tests of each data plane.
 macro_rules! battery {
     ($($name:ident => $mode:expr;)*) => {$(
         mod $name {
@@ -170,7 +170,7 @@ impl Run {
         });
     }
 
-    /// Applies the cluster, by the same dataplane or by that of the next process.
+    /// Applies the cluster, by the same data plane or by that of the next process.
     fn apply(&self, cluster: &Cluster) {
         let number = self.clusters.get();
         self.clusters.set(number + 1);
@@ -316,7 +316,7 @@ fn forget_datagram_flows() {
     }
 }
 
-/// Changes a foreign table, so that the dataplane verifies everything.
+/// Changes a foreign table, so that the data plane verifies everything.
 fn write_elsewhere() {
     let mut batch = Batch::new("other", None);
     let table = Table {

@@ -1,4 +1,4 @@
-//! The bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since an
+//! Bandwidth of a Service, which its connections and flows share in equal parts. Pure: times are durations since an
 //! epoch that stays the same.
 //!
 //! A connection reserves a chunk of a few milliseconds at most, and may send it when all earlier reservations
@@ -31,7 +31,7 @@ const NANOSECONDS: u128 = 1_000_000_000;
 pub(crate) struct Rate(NonZeroU64);
 
 impl Rate {
-    /// A rate; `None` for 0, which is no limit.
+    /// Creates a rate; `None` for 0, which is no limit.
     pub fn new(bytes_per_second: u64) -> Option<Self> {
         NonZeroU64::new(bytes_per_second).map(Self)
     }
@@ -43,13 +43,13 @@ impl Rate {
         usize::try_from(bytes.clamp(CHUNK_BYTES_MIN, CHUNK_BYTES_MAX)).unwrap_or(usize::MAX)
     }
 
-    /// The time that bytes take, in nanoseconds.
+    /// Returns the time that bytes take, in nanoseconds.
     fn nanoseconds_of(self, bytes: usize) -> u64 {
         u64::try_from(bytes as u128 * NANOSECONDS / u128::from(self.0.get())).unwrap_or(u64::MAX)
     }
 }
 
-/// The token bucket of a Service: of one direction, or of both. Its state is the time at which all
+/// Token bucket of a Service: of one direction, or of both. Its state is the time at which all
 /// reservations are paid for.
 #[derive(Debug, Default)]
 pub(crate) struct TokenBucket {
@@ -87,19 +87,19 @@ fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// The reservation of one direction of a connection or flow.
+/// Reservation of one direction of a connection or flow.
 #[derive(Debug)]
 pub(crate) struct BandwidthReservation {
     bucket: Arc<TokenBucket>,
     rate: Rate,
-    /// The time from which the reserved bytes may pass.
+    /// Time from which the reserved bytes may pass.
     due: Duration,
     /// Bytes that are reserved and have not passed.
     reserved: usize,
 }
 
 impl BandwidthReservation {
-    /// An empty reservation.
+    /// Creates an empty reservation.
     pub fn new(bucket: Arc<TokenBucket>, rate: Rate) -> Self {
         Self {
             bucket,

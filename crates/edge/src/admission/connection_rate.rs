@@ -17,7 +17,7 @@ pub struct ConnectionRates {
     next_sweep: Duration,
 }
 
-/// The token bucket of a client. It fills at the allowed rate, up to the tokens of one second.
+/// Token bucket of a client. It fills at the allowed rate, up to the tokens of one second.
 #[derive(Clone, Copy, Debug)]
 struct Allowance {
     connections: f64,

@@ -20,7 +20,7 @@ use bandwidth::{BandwidthReservation, Rate, TokenBucket};
 use connection_rate::ConnectionRates;
 use shares::{ClientConnections, ClientSlot, Shares};
 
-/// The open connections and flows of all ports of an edge.
+/// Open connections and flows of all ports of an edge.
 #[derive(Debug)]
 pub(crate) struct ProcessConnections {
     open: AtomicUsize,
@@ -46,10 +46,10 @@ impl ProcessConnections {
     }
 }
 
-/// The load of a Service, which its ports share.
+/// Load of a Service, which its ports share.
 #[derive(Debug)]
 pub(crate) struct ServiceLoad {
-    /// A number that no other Service of this process has.
+    /// Number that no other Service of this process has.
     number: u64,
     open: AtomicU32,
     rates: Mutex<ConnectionRates>,
@@ -184,13 +184,13 @@ impl Admission {
         })
     }
 
-    /// The instant from which the times of bandwidth reservations count.
+    /// Returns the instant from which the times of bandwidth reservations count.
     pub fn bandwidth_epoch(&self) -> Instant {
         self.service.started_at
     }
 }
 
-/// The right to serve one connection or flow, which counts against the limits until this is dropped.
+/// Right to serve one connection or flow, which counts against the limits until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ConnectionPermit {
     admission: Arc<Admission>,

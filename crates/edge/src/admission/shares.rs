@@ -45,7 +45,7 @@ impl Shares {
         (open_of_service as u128) * (100 - percent) < free * percent
     }
 
-    /// The limit of connections of one client of a Service.
+    /// Returns the limit of connections of one client of a Service.
     pub(crate) fn client_max(&self, open_max: usize) -> u32 {
         let percent = u128::from(self.client_percent.clamp(1, 100));
         let share = (open_max as u128) * percent / 100;
@@ -62,7 +62,7 @@ pub(crate) struct ClientConnections {
     hasher: RandomState,
 }
 
-/// A counted connection of a client. It has to be released by [`ClientConnections::release`].
+/// Counted connection of a client. It has to be released by [`ClientConnections::release`].
 #[derive(Debug)]
 pub(crate) struct ClientSlot(usize);
 
@@ -135,7 +135,7 @@ impl ClientConnections {
     }
 }
 
-/// The network by which a client is counted.
+/// Returns the network by which a client is counted.
 fn network(client: IpAddr) -> IpAddr {
     match client.to_canonical() {
         IpAddr::V4(address) => address.into(),

@@ -7,12 +7,12 @@ use crate::port_key::{PortKey, Transport};
 use crate::settings::{self, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings};
 use crate::sticky_cookie::{StickyKeys, StickySecrets};
 
-/// A Service with default settings.
+/// Returns a Service with default settings.
 pub(crate) fn service() -> ServiceSettings {
     ServiceSettings::new(vec![[127, 0, 0, 1].into()], Vec::new())
 }
 
-/// A listener with `backends` ready backends.
+/// Returns a listener with `backends` ready backends.
 pub(crate) fn listener(frontend: Frontend, backends: u8) -> Listener {
     let backends = (1..=backends).map(|number| settings::Backend::ready(([10, 0, 0, number], 8080).into()));
     Listener {
@@ -28,7 +28,7 @@ fn port(settings: ServiceSettings) -> Port {
     port_with(settings, Shares::default())
 }
 
-/// A port of a process with a limit of 100 connections.
+/// Returns a port of a process with a limit of 100 connections.
 fn port_with(settings: ServiceSettings, shares: Shares) -> Port {
     let key = PortKey {
         service: ServiceName {

@@ -1,10 +1,10 @@
-//! The choice of a backend for a new connection or request. Pure: candidates are numbers.
+//! Choice of a backend for a new connection or request. Pure: candidates are numbers.
 
 use std::net::{IpAddr, SocketAddr};
 
 use crate::settings::Balance;
 
-/// The properties of a candidate that matter for the choice.
+/// Properties of a candidate that matter for the choice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Rating {
     /// Its rank.
@@ -13,11 +13,11 @@ pub(super) struct Rating {
     pub under_way: usize,
 }
 
-/// The rank of a candidate. Only candidates of the lowest rank are chosen.
+/// Rank of a candidate. Only candidates of the lowest rank are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Rank(u8);
 
-/// The conditions that determine a rank.
+/// Conditions that determine a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Condition {
     /// Its endpoint is ready.
@@ -33,12 +33,12 @@ pub(super) struct Condition {
 }
 
 impl Rank {
-    /// The best rank.
+    /// Best rank.
     pub const BEST: Self = Self(0);
-    /// The first rank that is chosen only if there is no usable candidate.
+    /// First rank that is chosen only if there is no usable candidate.
     const FALLBACK: Self = Self(2);
 
-    /// The rank of a candidate; `None` if it takes no connections at all.
+    /// Returns the rank of a candidate; `None` if it takes no connections at all.
     ///
     /// Candidates that are ready, healthy and not ejected come first, near ones before others. Next come
     /// those that terminate and still serve (KEP-1669), then ejected ones, and at last unhealthy ones: a
@@ -68,11 +68,11 @@ impl Rank {
     }
 }
 
-/// The state of the choice among the backends of a port.
+/// State of the choice among the backends of a port.
 #[derive(Debug, Default)]
 pub(super) struct Choice {
     balance: Balance,
-    /// The candidate from which the next search starts.
+    /// Candidate from which the next search starts.
     next: usize,
     /// Maglev's lookup table of candidates.
     table: Vec<usize>,

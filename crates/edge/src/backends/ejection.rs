@@ -7,10 +7,10 @@ use std::time::Duration;
 const FAILURES_MAX: u32 = 3;
 /// Duration of the first ejection. Each further one in a row is twice as long.
 const DURATION_FIRST: Duration = Duration::from_secs(5);
-/// The longest ejection.
+/// Longest ejection.
 const DURATION_MAX: Duration = Duration::from_secs(120);
 
-/// The failures of a backend.
+/// Failures of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Ejection {
     /// Failures in a row.

@@ -19,7 +19,7 @@ use choice::{Choice, Condition, Rank, Rating};
 use ejection::Ejection;
 use sticky::StickyClients;
 
-/// A backend. It stays the same object as long as its address is among the port's backends.
+/// Backend. It stays the same object as long as its address is among the port's backends.
 #[derive(Debug)]
 pub(crate) struct Backend {
     /// Its address.
@@ -40,12 +40,12 @@ pub(crate) struct Backend {
     cut_off: watch::Sender<bool>,
 }
 
-/// The last failure of a backend.
+/// Last failure of a backend.
 #[derive(Clone, Debug)]
 pub(crate) struct BackendFailure {
     /// Its time.
     pub at: Instant,
-    /// A description for people.
+    /// Description for people.
     pub reason: String,
 }
 
@@ -104,7 +104,7 @@ impl Backend {
         self.is_healthy.load(Ordering::Relaxed)
     }
 
-    /// The last failure of a connection to it or of a health check.
+    /// Returns the last failure of a connection to it or of a health check.
     pub fn last_failure(&self) -> Option<BackendFailure> {
         self.last_failure
             .lock()
@@ -174,10 +174,10 @@ impl Backend {
     }
 }
 
-/// A backend that was chosen for a connection or request, which counts as under way until this is dropped.
+/// Backend that was chosen for a connection or request, which counts as under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ChosenBackend {
-    /// The backend.
+    /// Backend.
     pub backend: Arc<Backend>,
 }
 
@@ -197,7 +197,7 @@ impl Drop for ChosenBackend {
     }
 }
 
-/// The backends of a port.
+/// Backends of a port.
 #[derive(Debug)]
 pub(crate) struct Backends {
     started_at: Instant,
@@ -310,7 +310,7 @@ impl Backends {
             .collect()
     }
 
-    /// The backends, in the order of the settings.
+    /// Returns the backends, in the order of the settings.
     pub fn all(&self) -> Vec<Arc<Backend>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state

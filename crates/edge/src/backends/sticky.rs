@@ -4,23 +4,23 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Clients of a port, at most. New clients beyond get no affinity until others expire: one who connects from
+/// Clients of a port, at most. New clients beyond get no affinity until others expire: one that connects from
 /// many addresses must not exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
 /// Interval between sweeps of a full table, which cost as much as thousands of look-ups.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The backends of clients.
+/// Backends of clients.
 #[derive(Debug)]
 pub(super) struct StickyClients {
     timeout: Duration,
-    /// The backend and the time of the last connection.
+    /// Backend and the time of the last connection.
     clients: HashMap<IpAddr, (SocketAddr, Duration)>,
     next_sweep: Duration,
 }
 
 impl StickyClients {
-    /// An empty table. A client expires `timeout` after its last connection.
+    /// Creates an empty table. A client expires `timeout` after its last connection.
     pub fn new(timeout: Duration) -> Self {
         Self {
             timeout,
@@ -34,7 +34,7 @@ impl StickyClients {
         self.timeout = timeout;
     }
 
-    /// The backend of a client.
+    /// Returns the backend of a client.
     pub fn backend(&self, client: IpAddr, now: Duration) -> Option<SocketAddr> {
         let (backend, last) = self.clients.get(&client)?;
         (now.saturating_sub(*last) < self.timeout).then_some(*backend)

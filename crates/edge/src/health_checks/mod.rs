@@ -20,7 +20,7 @@ use state::HealthState;
 /// Checks of one port at the same time: more would be a burst that looks like an attack.
 const CHECKS_MAX: usize = 64;
 
-/// The reason for which a health check failed.
+/// Reason for which a health check failed.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
     #[error("no response within {0:?}")]
@@ -33,7 +33,7 @@ enum CheckError {
     Status(u16),
 }
 
-/// The states of a port's backends.
+/// States of a port's backends.
 #[derive(Debug, Default)]
 struct HealthStates(HashMap<SocketAddr, HealthState>);
 
@@ -63,7 +63,7 @@ impl HealthStates {
             .collect()
     }
 
-    /// The time of the next check.
+    /// Returns the time of the next check.
     fn next_due(&self) -> Option<Duration> {
         self.0.values().filter_map(HealthState::due).min()
     }

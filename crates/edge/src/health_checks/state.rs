@@ -1,4 +1,4 @@
-//! The health of a backend by its checks. Pure: times are durations since an epoch that stays the same.
+//! Health of a backend by its checks. Pure: times are durations since an epoch that stays the same.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::settings::HealthCheck;
 /// Shortest interval: a backend is checked at most ten times per second.
 const INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// The health of a backend. It starts as healthy, because its endpoint is ready, until enough checks in a row fail.
+/// Health of a backend. It starts as healthy, because its endpoint is ready, until enough checks in a row fail.
 #[derive(Clone, Debug)]
 pub(super) struct HealthState {
     interval: Duration,
@@ -21,7 +21,7 @@ pub(super) struct HealthState {
 }
 
 impl HealthState {
-    /// The state of a new backend. `chance`, from the whole range of numbers, spreads first checks over an
+    /// Creates the state of a new backend. `chance`, from the whole range of numbers, spreads first checks over an
     /// interval, so that not all backends are checked at once.
     pub fn new(check: &HealthCheck, now: Duration, chance: u32) -> Self {
         let interval = interval(check);
@@ -50,7 +50,7 @@ impl HealthState {
         self.is_healthy
     }
 
-    /// The time of the next check; `None` while one runs.
+    /// Returns the time of the next check; `None` while one runs.
     pub fn due(&self) -> Option<Duration> {
         (!self.is_running).then_some(self.due)
     }

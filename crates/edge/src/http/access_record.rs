@@ -1,4 +1,4 @@
-//! The access-log record and the counts of a request.
+//! Access-log record and the counts of a request.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;
@@ -19,7 +19,7 @@ const CLIENT_LEFT: u16 = 499;
 /// Logged status of a request that the shutdown of the edge cut off before the response.
 const CUT_OFF: u16 = 503;
 
-/// The record of a request. It is counted and logged when it is dropped.
+/// Record of a request. It is counted and logged when it is dropped.
 #[derive(Debug)]
 pub struct AccessRecord {
     port: Arc<Port>,
@@ -32,7 +32,7 @@ pub struct AccessRecord {
     /// Status of the response, once there is one.
     status: Option<u16>,
     sent_bytes: u64,
-    /// The end of the request; `None` if its client or the edge leaves.
+    /// End of the request; `None` if its client or the edge leaves.
     outcome: Option<&'static str>,
 }
 
@@ -73,7 +73,7 @@ impl AccessRecord {
         }
     }
 
-    /// The settings of the port when the request started.
+    /// Returns the settings of the port when the request started.
     pub fn settings(&self) -> &Arc<PortSettings> {
         &self.settings
     }
@@ -101,7 +101,7 @@ impl AccessRecord {
         self.outcome = Some(outcome);
     }
 
-    /// The logged outcome, and the status for a request without a response.
+    /// Returns the logged outcome, and the status for a request without a response.
     fn end(&self) -> (&'static str, u16) {
         match self.outcome {
             Some(outcome) => (outcome, CLIENT_LEFT),

@@ -1,4 +1,4 @@
-//! The activity of a client's connection.
+//! Activity of a client's connection.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use super::idle::IdleClock;
 
-/// The activity of a client's connection, shared by its requests and their bodies.
+/// Activity of a client's connection, shared by its requests and their bodies.
 #[derive(Debug)]
 pub struct Activity {
     idle: IdleClock,
@@ -16,12 +16,12 @@ pub struct Activity {
     is_timed_out: AtomicBool,
 }
 
-/// A request under way, until this is dropped.
+/// Request under way, until this is dropped.
 #[derive(Debug)]
 pub struct RequestInProgress(Arc<Activity>);
 
 impl Activity {
-    /// The activity of a new connection.
+    /// Creates the activity of a new connection.
     pub fn new() -> Self {
         Self {
             idle: IdleClock::new(),
@@ -52,7 +52,7 @@ impl Activity {
         self.is_timed_out.load(Ordering::Relaxed)
     }
 
-    /// The idle time of the connection.
+    /// Returns the idle time of the connection.
     pub fn idle(&self) -> &IdleClock {
         &self.idle
     }

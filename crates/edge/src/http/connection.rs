@@ -45,13 +45,13 @@ const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of an HTTP/1 connection that are buffered for writing, or for reading a head.
 const HTTP1_BUFFER_BYTES_MAX: usize = 64 << 10;
 
-/// The state that the requests of a connection share.
+/// State that the requests of a connection share.
 #[derive(Debug)]
 pub struct Connection {
     pub(super) port: Arc<Port>,
     pub(super) peer: Arc<Peer>,
     pub(super) activity: Arc<Activity>,
-    /// The guard of an HTTP/1 connection.
+    /// Guard of an HTTP/1 connection.
     pub(super) guard: Option<GuardHandle>,
     requests: AtomicU64,
     /// Connections to backends that belong to this client, because they start with its PROXY header. There are at
@@ -82,7 +82,7 @@ impl Connection {
         })
     }
 
-    /// The pool for connections to a backend.
+    /// Returns the pool for connections to a backend.
     pub(super) fn pool(&self, chosen: &ChosenBackend) -> Arc<Pool> {
         if self
             .port
@@ -99,7 +99,7 @@ impl Connection {
         pools.entry(chosen.backend.address).or_default().clone()
     }
 
-    /// The number of the next request, counted from 1.
+    /// Returns the number of the next request, counted from 1.
     pub(super) fn next_request_number(&self) -> u64 {
         self.requests.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -195,7 +195,7 @@ fn http1_builder() -> http1::Builder {
     builder
 }
 
-/// An HTTP server for one connection.
+/// HTTP server for one connection.
 trait HttpServer {
     /// Accepts no requests beyond those under way.
     fn start_shutdown(self: Pin<&mut Self>);
@@ -258,7 +258,7 @@ async fn drive<E: Display>(
     }
 }
 
-/// The end of a connection without activity. Its requests time out before.
+/// Returns the end of a connection without activity. Its requests time out before.
 fn deadline(activity: &Activity, end_requested_at: Option<Instant>, idle_timeout: Duration) -> Instant {
     let idle_until = activity.idle().deadline(idle_timeout);
     match end_requested_at {

@@ -1,4 +1,4 @@
-//! The state that both directions of one request share.
+//! State that both directions of one request share.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use super::idle::IdleClock;
 use super::informational::InformationalQueue;
 use super::refusal::RequestRefusal;
 
-/// A request with its response, while both are forwarded.
+/// Request with its response, while both are forwarded.
 #[derive(Debug)]
 pub struct Exchange {
     in_progress: RequestInProgress,
@@ -21,7 +21,7 @@ pub struct Exchange {
 }
 
 impl Exchange {
-    /// The exchange of a request whose head has arrived.
+    /// Creates the exchange of a request whose head has arrived.
     pub fn new(in_progress: RequestInProgress) -> Self {
         Self {
             in_progress,
@@ -49,7 +49,7 @@ impl Exchange {
         self.in_progress.is_timed_out()
     }
 
-    /// The idle time of both directions.
+    /// Returns the idle time of both directions.
     pub fn idle(&self) -> &IdleClock {
         &self.idle
     }
@@ -98,7 +98,7 @@ impl Exchange {
         self.refusal.get_or_init(|| refusal);
     }
 
-    /// The refusal of the body, if it was refused.
+    /// Returns the refusal of the body, if it was refused.
     pub fn refusal(&self) -> Option<RequestRefusal> {
         self.refusal.get().copied()
     }

@@ -210,13 +210,13 @@ impl Connection {
     }
 }
 
-/// The decision about a request.
+/// Decision about a request.
 enum Handled {
     Redirect(StatusCode, HeaderValue),
     Backend(Box<BackendResponse>),
 }
 
-/// A request that may switch protocols. Unless it does, dropping this admits the next request.
+/// Request that may switch protocols. Unless it does, dropping this admits the next request.
 struct PendingUpgrade(Option<GuardHandle>);
 
 impl PendingUpgrade {

@@ -13,10 +13,10 @@ mod tests;
 const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;
-/// A trailer section with all its lines.
+/// Trailer section with all its lines.
 const TRAILER_BYTES_MAX: usize = 8 << 10;
 
-/// The position of one connection in its requests.
+/// Position of one connection in its requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     state: State,
@@ -43,7 +43,7 @@ enum State {
     Refused(RequestRefusal),
 }
 
-/// A part of a request.
+/// Part of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// Before the next request.
@@ -81,7 +81,7 @@ impl Framing {
         admitted
     }
 
-    /// The present position.
+    /// Returns the present position.
     pub fn position(&self) -> Position {
         match &self.state {
             State::Head { scanned: 0, .. } => Position::Between,
@@ -278,7 +278,7 @@ impl Admitted {
     }
 }
 
-/// The first line with its line feed, if it has arrived.
+/// Returns the first line with its line feed, if it has arrived.
 ///
 /// # Errors
 /// `too_long` if it exceeds `bytes_max`.

@@ -10,7 +10,7 @@ use super::response_body::ResponseBody;
 use super::wire::WireError;
 use crate::outbound::ConnectError;
 
-/// The reason for which no backend responds.
+/// Reason for which no backend responds.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The request is refused.
@@ -59,7 +59,7 @@ impl GatewayError {
         }
     }
 
-    /// The text for the client, which says nothing about backends.
+    /// Returns the text for the client, which says nothing about backends.
     fn text(&self) -> String {
         match self {
             Self::Refused(refusal) => format!("{refusal}\n"),
@@ -71,8 +71,8 @@ impl GatewayError {
         }
     }
 
-    /// The response for the client. `is_http1` says that a response can announce the end of the connection after a
-    /// refused request.
+    /// Returns the response for the client. `is_http1` states that a response can announce the end of the
+    /// connection after a refused request.
     pub fn into_response(self, mut record: AccessRecord, is_http1: bool) -> Response<ResponseBody> {
         record.set_outcome(self.outcome());
         let mut response = text_response(self.status(), self.text(), record);
@@ -89,7 +89,7 @@ impl GatewayError {
     }
 }
 
-/// A response of the edge itself.
+/// Returns a response of the edge itself.
 pub fn text_response(status: StatusCode, text: String, mut record: AccessRecord) -> Response<ResponseBody> {
     record.set_response(status, None);
     let mut response = Response::new(ResponseBody::Text(Some(Bytes::from(text)), Some(record)));

@@ -1,4 +1,4 @@
-//! The head of an HTTP/1 request, as bytes: its validity and the framing of its body.
+//! Head of an HTTP/1 request, as bytes: its validity and the framing of its body.
 //!
 //! Stricter than parsers: everything that two of them could read differently is refused (RFC 9112, section 11.2), so
 //! that no request can hide in another one.
@@ -7,41 +7,41 @@ use super::refusal::RequestRefusal;
 
 /// Fields of a header section. Browsers send some twenty.
 pub const FIELDS_MAX: usize = 100;
-/// A header section with its request line. Servers commonly accept 8 to 64 kB.
+/// Header section with its request line. Servers commonly accept 8 to 64 kB.
 pub const HEAD_BYTES_MAX: usize = 32 << 10;
-/// A header section of a response, with its status line.
+/// Header section of a response, with its status line.
 pub const RESPONSE_HEAD_BYTES_MAX: usize = 64 << 10;
-/// A request target. RFC 9110, section 4.1 asks for 8000 bytes at least.
+/// Request target. RFC 9110, section 4.1 asks for 8000 bytes at least.
 pub const TARGET_BYTES_MAX: usize = 16 << 10;
-/// A method: the longest registered one has 17 bytes.
+/// Method: the longest registered one has 17 bytes.
 const METHOD_BYTES_MAX: usize = 32;
 /// Decimal digits of a length: one more could exceed 64 bits.
 const LENGTH_DIGITS_MAX: usize = 18;
 
-/// The framing of a request's body (RFC 9112, section 6).
+/// Framing of a request's body (RFC 9112, section 6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Body {
-    /// A number of bytes, often 0.
+    /// Number of bytes, often 0.
     Length(u64),
     /// Chunks.
     Chunked,
 }
 
-/// The parts of a head that determine where the next one starts.
+/// Parts of a head that determine where the next one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// The body.
+    /// Body.
     pub body: Body,
     /// The request may switch to another protocol.
     pub may_upgrade: bool,
 }
 
-/// A head that is read line by line.
+/// Head that is read line by line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeadLines {
     /// Set by the request line.
     version: Option<Version>,
-    /// The authority of a target in absolute form.
+    /// Authority of a target in absolute form.
     target_authority: Option<Box<[u8]>>,
     host: Option<Box<[u8]>>,
     length: Option<u64>,

@@ -17,7 +17,7 @@ mod tests;
 pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// `http` or `https`, as the client uses it.
 pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// The port that the client uses.
+/// Port that the client uses.
 pub const X_FORWARDED_PORT: HeaderName = HeaderName::from_static("x-forwarded-port");
 
 const KEEP_ALIVE: HeaderName = HeaderName::from_static("keep-alive");
@@ -45,13 +45,13 @@ const HOP_BY_HOP: [HeaderName; 10] = [
 pub struct ClientInfo {
     /// Its address, from the PROXY header if one is accepted.
     pub address: IpAddr,
-    /// The port that it uses.
+    /// Port that it uses.
     pub port: u16,
     /// The client uses TLS.
     pub is_tls: bool,
 }
 
-/// The head of a forwarded request, for any version of HTTP.
+/// Head of a forwarded request, for any version of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ForwardedHead {
     host: Option<HeaderValue>,
@@ -134,7 +134,7 @@ pub fn prepare_for_client(headers: &mut HeaderMap, is_switching: bool) {
     }
 }
 
-/// The requested protocol, if it may be forwarded.
+/// Returns the requested protocol, if it may be forwarded.
 ///
 /// Another version of HTTP or TLS is not forwarded: it would carry unchecked requests to the backend. Nor is one
 /// requested with a body, whose end would be unclear.
@@ -223,7 +223,7 @@ fn forwarded_for(headers: &HeaderMap, client: IpAddr) -> HeaderValue {
     HeaderValue::from_bytes(&all).unwrap_or(HeaderValue::from_static("unknown"))
 }
 
-/// The values of a name as one, if there are several.
+/// Returns the values of a name as one, if there are several.
 fn joined(headers: &HeaderMap, name: &HeaderName, between: &[u8]) -> Option<HeaderValue> {
     let values: Vec<&[u8]> = headers.get_all(name).iter().map(HeaderValue::as_bytes).collect();
     if values.len() < 2 {

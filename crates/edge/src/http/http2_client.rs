@@ -1,4 +1,4 @@
-//! An HTTP/2 connection to a backend, which requests share. It uses `h2` itself, because hyper drops informational
+//! HTTP/2 connection to a backend, which requests share. It uses `h2` itself, because hyper drops informational
 //! responses.
 
 use std::convert::Infallible;
@@ -28,7 +28,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Buffered bytes of each request.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// A connection that takes requests. It ends when all of its owners are dropped and its streams have ended.
+/// Connection that takes requests. It ends when all of its owners are dropped and its streams have ended.
 #[derive(Clone, Debug)]
 pub struct Http2Client {
     sender: SendRequest<Bytes>,
@@ -37,7 +37,7 @@ pub struct Http2Client {
     _user: mpsc::Sender<Infallible>,
 }
 
-/// The task that sends the rest of a request's body. Dropping this aborts it.
+/// Task that sends the rest of a request's body. Dropping this aborts it.
 #[derive(Debug)]
 pub struct BodyTask(AbortHandle);
 

@@ -1,4 +1,4 @@
-//! An HTTP/2 connection of a client. It uses `h2` itself, because hyper sends no informational responses.
+//! HTTP/2 connection of a client. It uses `h2` itself, because hyper sends no informational responses.
 
 use std::future::poll_fn;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ const CONNECTION_WINDOW_BYTES: u32 = 1 << 20;
 /// Buffered bytes of each response.
 const STREAM_SEND_BYTES_MAX: usize = 128 << 10;
 
-/// A connection, from its settings on until it ends.
+/// Connection, from its settings on until it ends.
 pub(super) struct Http2Server<S> {
     state: State<S>,
     connection: Arc<Connection>,

@@ -1,11 +1,11 @@
-//! The idle time of a connection or request.
+//! Idle time of a connection or request.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// The time of the last activity, shared by all that cause activity.
+/// Time of the last activity, shared by all that cause activity.
 #[derive(Debug)]
 pub struct IdleClock {
     began: Instant,
@@ -13,7 +13,7 @@ pub struct IdleClock {
 }
 
 impl IdleClock {
-    /// An idle clock that starts now.
+    /// Creates an idle clock that starts now.
     pub fn new() -> Self {
         Self {
             began: Instant::now(),
@@ -28,7 +28,7 @@ impl IdleClock {
             .store(u64::try_from(elapsed).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// The end of an idle timeout, if no activity follows.
+    /// Returns the end of an idle timeout, if no activity follows.
     pub fn deadline(&self, timeout: Duration) -> Instant {
         // Keeps the sum within the range of the clock.
         let timeout = timeout.min(Duration::from_secs(100 * 365 * 24 * 3600));

@@ -17,7 +17,7 @@ mod tests;
 /// backend may send any number.
 const WAITING_MAX: usize = 8;
 
-/// An informational response.
+/// Informational response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InformationalResponse {
     /// 100 to 199, except 101.
@@ -34,7 +34,7 @@ impl InformationalResponse {
         Self { status, headers }
     }
 
-    /// The response for HTTP/2.
+    /// Returns the response for HTTP/2.
     fn response(&self) -> Response<()> {
         let mut response = Response::new(());
         *response.status_mut() = self.status;
@@ -42,7 +42,7 @@ impl InformationalResponse {
         response
     }
 
-    /// The response in the syntax of HTTP/1.1.
+    /// Returns the response in the syntax of HTTP/1.1.
     pub fn bytes(&self) -> Vec<u8> {
         let reason = self.status.canonical_reason().unwrap_or_default();
         let mut bytes = format!("HTTP/1.1 {} {reason}\r\n", self.status.as_str()).into_bytes();
@@ -56,14 +56,14 @@ impl InformationalResponse {
     }
 }
 
-/// The receiver of a request's informational responses.
+/// Receiver of a request's informational responses.
 #[derive(Clone, Debug)]
 pub enum InformationalSink {
     /// None: clients of HTTP/1.0 do not know them (RFC 9110, section 15.2).
     Discard,
-    /// The connection, between other bytes.
+    /// Connection, between other bytes.
     Http1(GuardHandle),
-    /// The task that responds on the stream.
+    /// Task that responds on the stream.
     Http2(mpsc::Sender<Response<()>>),
 }
 

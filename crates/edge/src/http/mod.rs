@@ -1,4 +1,4 @@
-//! The HTTP server and client of listeners with [`Frontend::Http`](crate::settings::Frontend::Http) or `Https`.
+//! HTTP server and client of listeners with [`Frontend::Http`](crate::settings::Frontend::Http) or `Https`.
 //!
 //! HTTP/1.1 and HTTP/2 are terminated here. Each request goes to a backend of its own, on a pooled connection if
 //! there is one.

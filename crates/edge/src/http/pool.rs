@@ -41,7 +41,7 @@ struct PoolState {
 struct Idle {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
-    /// The thread of its task, from which it is fastest.
+    /// Thread of its task, from which it is fastest.
     thread: ThreadId,
 }
 
@@ -51,7 +51,7 @@ struct Shared {
     streams: Arc<AtomicUsize>,
 }
 
-/// A connection that takes a request.
+/// Connection that takes a request.
 #[derive(Debug)]
 pub enum RequestSender {
     /// HTTP/1.1: one request at a time.
@@ -60,7 +60,7 @@ pub enum RequestSender {
     Http2(Http2),
 }
 
-/// An HTTP/1.1 connection, and the pool to which it returns.
+/// HTTP/1.1 connection, and the pool to which it returns.
 #[derive(Debug)]
 pub struct Http1 {
     /// Sends requests.
@@ -70,12 +70,12 @@ pub struct Http1 {
     generation: u64,
 }
 
-/// A share of an HTTP/2 connection.
+/// Share of an HTTP/2 connection.
 #[derive(Debug)]
 pub struct Http2 {
     /// Sends requests.
     pub connection: Http2Client,
-    /// The task that sends the rest of the body, if one is needed.
+    /// Task that sends the rest of the body, if one is needed.
     pub sending: Option<BodyTask>,
     streams: Arc<AtomicUsize>,
 }
@@ -113,7 +113,7 @@ impl Pool {
         }
     }
 
-    /// A new HTTP/1.1 connection, whose task runs on this thread.
+    /// Returns a new HTTP/1.1 connection, whose task runs on this thread.
     pub fn add_http1(&self, sender: http1::SendRequest<RequestBody>) -> RequestSender {
         let generation = self.state().generation;
         RequestSender::Http1(Http1 {
@@ -124,7 +124,7 @@ impl Pool {
         })
     }
 
-    /// A new HTTP/2 connection, which other requests may share from now on.
+    /// Returns a new HTTP/2 connection, which other requests may share from now on.
     pub fn add_http2(&self, connection: Http2Client) -> RequestSender {
         let shared = Shared {
             connection,
@@ -202,7 +202,8 @@ impl Shared {
 }
 
 impl PoolState {
-    /// The connection that was used last, preferably of this thread. So connections that are not needed grow old.
+    /// Returns the connection that was used last, preferably of this thread. So connections that are not
+    /// needed grow old.
     fn pop(&mut self) -> Option<(Idle, u64)> {
         let thread = thread::current().id();
         self.idle.retain(|idle| !idle.sender.is_closed());
@@ -214,7 +215,7 @@ impl PoolState {
         Some((idle?, self.generation))
     }
 
-    /// The least used connection, if it has room or no more may be opened.
+    /// Returns the least used connection, if it has room or no more may be opened.
     fn share(&mut self) -> Option<Http2> {
         self.shared.retain(|shared| !shared.connection.is_closed());
         let streams = |shared: &Shared| shared.streams.load(Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use http::StatusCode;
 
-/// The reason for which a request is not forwarded. The same request fails again, except for
+/// Reason for which a request is not forwarded. The same request fails again, except for
 /// [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
@@ -31,7 +31,7 @@ pub enum RequestRefusal {
 }
 
 impl RequestRefusal {
-    /// The status of the response (RFC 9110, section 15).
+    /// Returns the status of the response (RFC 9110, section 15).
     pub fn status(self) -> StatusCode {
         match self {
             Self::Malformed(_) => StatusCode::BAD_REQUEST,

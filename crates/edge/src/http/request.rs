@@ -64,8 +64,8 @@ fn path(parts: &Parts) -> Result<(), RequestRefusal> {
     ))
 }
 
-/// The host of the target, or of `Host`. If both are present, they have to be the same (RFC 9112, section 3.2.2; RFC
-/// 9113, section 8.3.1).
+/// Returns the host of the target, or of `Host`. If both are present, they have to be the same (RFC 9112,
+/// section 3.2.2; RFC 9113, section 8.3.1).
 fn host(parts: &Parts) -> Result<Option<HeaderValue>, RequestRefusal> {
     let mut hosts = parts.headers.get_all(HOST).iter();
     let (host, second) = (hosts.next(), hosts.next());

@@ -28,7 +28,7 @@ pub struct RequestBody {
     continue_wait: Option<ContinueWait>,
 }
 
-/// The wait of a body for `100 Continue`.
+/// Wait of a body for `100 Continue`.
 #[derive(Debug)]
 struct ContinueWait {
     released: oneshot::Receiver<()>,
@@ -36,7 +36,7 @@ struct ContinueWait {
 }
 
 impl RequestBody {
-    /// The body that arrives from the client.
+    /// Creates the body that arrives from the client.
     pub fn new(inner: WireBody, exchange: Arc<Exchange>) -> Self {
         if inner.is_end_stream() {
             exchange.set_received();
@@ -66,7 +66,7 @@ impl RequestBody {
     }
 }
 
-/// A body that is held back.
+/// Body that is held back.
 #[derive(Debug)]
 pub struct BodyHold(oneshot::Sender<()>);
 
@@ -131,7 +131,7 @@ impl Body for RequestBody {
     }
 }
 
-/// The refusal by the guard, if that is the cause of the error.
+/// Returns the refusal by the guard, if that is the cause of the error.
 fn refusal(error: &WireError) -> Option<RequestRefusal> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {

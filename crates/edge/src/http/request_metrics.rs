@@ -14,7 +14,7 @@ mod tests;
 /// Bounds in seconds, as Prometheus' client libraries have them.
 const DURATION_BOUNDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// The requests of a port.
+/// Requests of a port.
 #[derive(Debug, Default)]
 pub struct RequestMetrics(Mutex<Option<Counts>>);
 

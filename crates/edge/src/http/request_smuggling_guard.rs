@@ -1,4 +1,4 @@
-//! The guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
+//! Guard between an HTTP/1 connection and its parser, against request smuggling (RFC 9112, section 11.2).
 //!
 //! Only bytes that [`Framing`] admits reach the parser. A refused request is replaced by an empty one, so that the
 //! response to it comes after those to earlier requests. In the other direction, the guard inserts informational
@@ -28,26 +28,26 @@ mod tests;
 const READ_BYTES: usize = 16 << 10;
 
 thread_local! {
-    /// The read buffer of a thread: waiting connections need none of their own.
+    /// Read buffer of a thread: waiting connections need none of their own.
     static SCRATCH: RefCell<Box<[u8]>> = RefCell::new(vec![0; READ_BYTES].into());
 }
 
 /// Bytes that are read ahead while a switch of protocols is undecided: enough to notice that the client is gone.
 const HELD_BYTES_MAX: usize = 16 << 10;
-/// The request that replaces a refused one.
+/// Request that replaces a refused one.
 const REPLACEMENT: &[u8] = b"GET / HTTP/1.1\r\nhost: refused\r\nconnection: close\r\n\r\n";
 /// Time, and bytes, for which the rest of a request is discarded after an early response. A reset by the kernel would
 /// destroy the response otherwise.
 const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
-/// A connection for its parser.
+/// Connection for its parser.
 pub struct SmugglingGuard<S: AbortiveClose> {
     stream: S,
     framing: Framing,
     /// Bytes that were read and not passed to the parser.
     buffer: BytesMut,
-    /// The number of bytes that may pass to the parser.
+    /// Number of bytes that may pass to the parser.
     admitted: usize,
     is_at_end: bool,
     handle: GuardHandle,
@@ -60,7 +60,7 @@ pub struct SmugglingGuard<S: AbortiveClose> {
     is_amid_informational: bool,
 }
 
-/// The state that the guard shares with the tasks that respond to requests.
+/// State that the guard shares with the tasks that respond to requests.
 #[derive(Clone, Debug, Default)]
 pub struct GuardHandle(Arc<Mutex<GuardState>>);
 
@@ -72,7 +72,7 @@ struct GuardState {
     waker: Option<Waker>,
     /// Informational responses to be written.
     informational: BytesMut,
-    /// The task that waits until they are written.
+    /// Task that waits until they are written.
     informational_waker: Option<Waker>,
 }
 
@@ -83,7 +83,7 @@ enum Decision {
 }
 
 impl GuardHandle {
-    /// The refusal of the request with this number, counted from 1.
+    /// Returns the refusal of the request with this number, counted from 1.
     pub fn refusal(&self, number: u64) -> Option<RequestRefusal> {
         let state = self.state();
         state
@@ -134,7 +134,7 @@ impl GuardHandle {
 }
 
 impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> SmugglingGuard<S> {
-    /// The guard of a connection of which `initial` has been read already. Each head has to arrive within
+    /// Creates the guard of a connection of which `initial` has been read already. Each head has to arrive within
     /// `head_timeout` of its first byte.
     pub fn new(stream: S, initial: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> SmugglingGuard<S> {
         self.framing.tunnel();
     }
 
-    /// The handle of this guard.
+    /// Returns the handle of this guard.
     pub fn handle(&self) -> GuardHandle {
         self.handle.clone()
     }

@@ -20,17 +20,17 @@ use crate::flag::raised;
 /// A response's body on its way to the client. An error ends the connection.
 #[derive(Debug)]
 pub enum ResponseBody {
-    /// A text of the edge itself.
+    /// Text of the edge itself.
     Text(Option<Bytes>, Option<AccessRecord>),
-    /// The body of a backend's response.
+    /// Body of a backend's response.
     ForwardedBody(Box<ForwardedBody>),
 }
 
-/// The body of a backend's response.
+/// Body of a backend's response.
 #[derive(Debug)]
 pub struct ForwardedBody {
     pub(super) inner: WireBody,
-    /// The connection of the response, which returns to its pool at the end.
+    /// Connection of the response, which returns to its pool at the end.
     pub(super) sender: Option<RequestSender>,
     /// Counts as under way until the end.
     pub(super) chosen: ChosenBackend,
@@ -41,7 +41,7 @@ pub struct ForwardedBody {
     pub(super) is_close_delimited: bool,
     /// Set until the client asks for the next frame.
     pub(super) awaits_client: bool,
-    /// The condition that cancels the body; present once the body has to wait.
+    /// Condition that cancels the body; present once the body has to wait.
     pub(super) cancellation: Option<Cancellation>,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// The reason for which a response is truncated. Its client sees that from the end of the connection.
+/// Reason for which a response is truncated. Its client sees that from the end of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     /// The backend did not send all of it.

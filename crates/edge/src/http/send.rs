@@ -29,7 +29,7 @@ use crate::outbound;
 /// Backends that are tried until one accepts a connection.
 const BACKENDS_MAX: usize = 4;
 
-/// The response of a backend up to its head.
+/// Response of a backend up to its head.
 pub(super) struct BackendResponse {
     pub response: Response<WireBody>,
     pub sender: RequestSender,
@@ -41,7 +41,7 @@ pub(super) struct BackendResponse {
     pub version: Version,
 }
 
-/// A request on its way to a backend.
+/// Request on its way to a backend.
 pub(super) struct OutgoingRequest {
     pub head: ForwardedHead,
     /// Ids from the client's cookies.
@@ -50,7 +50,7 @@ pub(super) struct OutgoingRequest {
     pub version: Version,
     /// The client waits for `100 Continue`, which the parser of its connection sends.
     pub holds_body: bool,
-    /// The receiver of informational responses.
+    /// Receiver of informational responses.
     pub sink: InformationalSink,
     /// The request has no body, so all of it is still present.
     pub is_whole: bool,
@@ -59,7 +59,7 @@ pub(super) struct OutgoingRequest {
     pub exchange: Arc<Exchange>,
 }
 
-/// The reason for which a request has no response.
+/// Reason for which a request has no response.
 enum SendError {
     /// No part of it was sent.
     Unsent(Box<Request<RequestBody>>, WireError),
@@ -140,7 +140,7 @@ impl Connection {
             .or_else(|| self.port.policy.choose(self.peer.ip(), tried))
     }
 
-    /// A connection to a backend. Returns true with it if it is pooled.
+    /// Returns a connection to a backend, and true if it is pooled.
     async fn connect(
         &self,
         chosen: &ChosenBackend,
@@ -258,7 +258,7 @@ impl RequestSender {
 }
 
 impl OutgoingRequest {
-    /// The next informational response, as soon as the client has taken earlier ones.
+    /// Returns the next informational response, as soon as the client has taken earlier ones.
     async fn next_informational(&self) -> InformationalResponse {
         self.sink.ready().await;
         self.exchange.informational().next().await

@@ -11,7 +11,7 @@ use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 
-/// The body of a request or response, as it arrives.
+/// Body of a request or response, as it arrives.
 #[derive(Debug)]
 pub enum WireBody {
     /// HTTP/1.
@@ -20,7 +20,7 @@ pub enum WireBody {
     Http2(StreamBody),
 }
 
-/// The reason for which a body ends early: the other side, or the guard of its connection, has failed it.
+/// Reason for which a body ends early: the other side, or the guard of its connection, has failed it.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// HTTP/1.
@@ -40,10 +40,10 @@ impl WireError {
     }
 }
 
-/// The next frame of a body.
+/// Next frame of a body.
 pub type NextFrame = Poll<Option<Result<Frame<Bytes>, WireError>>>;
 
-/// The body of an HTTP/2 stream.
+/// Body of an HTTP/2 stream.
 #[derive(Debug)]
 pub struct StreamBody {
     stream: RecvStream,
@@ -54,7 +54,7 @@ pub struct StreamBody {
 }
 
 impl StreamBody {
-    /// The body of a request with these headers.
+    /// Creates the body of a request with these headers.
     pub fn of_request(stream: RecvStream, headers: &HeaderMap) -> Self {
         let length = headers
             .get(CONTENT_LENGTH)
@@ -67,7 +67,7 @@ impl StreamBody {
         }
     }
 
-    /// The body of a response with these headers.
+    /// Creates the body of a response with these headers.
     pub fn of_answer(stream: RecvStream, headers: &HeaderMap) -> Self {
         Self {
             is_answer: true,

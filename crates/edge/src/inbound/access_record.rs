@@ -1,4 +1,4 @@
-//! The access-log record of a relayed connection.
+//! Access-log record of a relayed connection.
 
 use std::time::SystemTime;
 
@@ -10,22 +10,22 @@ use crate::peer::Peer;
 use crate::port::{Port, PortSettings};
 use crate::relay::{RelayOutcome, RelayedBytes};
 
-/// The record of a connection. It is logged when it is dropped, also if the connection is aborted.
+/// Record of a connection. It is logged when it is dropped, also if the connection is aborted.
 pub(super) struct AccessRecord<'a> {
     peer: &'a Peer,
     port: &'a Port,
     settings: &'a PortSettings,
-    /// The start of the connection, if it is logged.
+    /// Start of the connection, if it is logged.
     started_at: Option<(SystemTime, Instant)>,
-    /// The backend. The connection counts as in use there until this is dropped.
+    /// Backend. The connection counts as in use there until this is dropped.
     pub chosen: Option<ChosenBackend>,
     /// Bytes so far.
     pub relayed: RelayedBytes,
-    /// The reason of the end; `None` if the connection is aborted.
+    /// Reason of the end; `None` if the connection is aborted.
     pub end: Option<ConnectionEnd>,
 }
 
-/// The reason for which a connection ended by itself.
+/// Reason for which a connection ended by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ConnectionEnd {
     /// No backend took it.

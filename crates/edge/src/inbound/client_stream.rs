@@ -29,7 +29,7 @@ pub(super) struct ClientStream {
 }
 
 impl ClientStream {
-    /// A stream of which nothing was read.
+    /// Creates a stream of which nothing was read.
     pub fn new(stream: TcpStream) -> Self {
         Self {
             stream,

@@ -35,15 +35,15 @@ const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of one read of a PROXY header; most headers are shorter.
 const HEADER_READ_BYTES: usize = 512;
 
-/// An accepted connection.
+/// Accepted connection.
 pub(crate) struct AcceptedConnection {
-    /// The connection.
+    /// Connection.
     pub stream: TcpStream,
     /// Its remote address.
     pub peer: SocketAddr,
-    /// The address of its listener.
+    /// Address of its listener.
     pub local: SocketAddr,
-    /// The port that it belongs to.
+    /// Port that it belongs to.
     pub port: Arc<Port>,
     /// Its permit.
     pub permit: ConnectionPermit,
@@ -183,7 +183,7 @@ async fn accept_tls(
     }
 }
 
-/// The connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are
+/// Returns the connection's part of the Service's bandwidth, if that is limited. PROXY header and TLS handshake are
 /// not throttled, so that connections that wait for bandwidth do not keep out new ones.
 fn bandwidth(port: &Port, settings: &PortSettings) -> Option<Box<ConnectionBandwidth>> {
     let [received, sent] = port.admission.bandwidth(&settings.service.policy.limits);

@@ -7,7 +7,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::admission::bandwidth::BandwidthReservation;
 
-/// The directions of a client's connection that have a bandwidth limit.
+/// Directions of a client's connection that have a bandwidth limit.
 #[derive(Debug)]
 pub(super) struct ConnectionBandwidth {
     /// Bytes from the client.
@@ -16,11 +16,11 @@ pub(super) struct ConnectionBandwidth {
     pub sent: Option<Throttle>,
 }
 
-/// A direction with a bandwidth limit.
+/// Direction with a bandwidth limit.
 #[derive(Debug)]
 pub(super) struct Throttle {
     reservation: BandwidthReservation,
-    /// The instant from which the times of the reservation count.
+    /// Instant from which the times of the reservation count.
     epoch: Instant,
     /// Present while the direction waits for its reservation.
     timer: Option<Pin<Box<Sleep>>>,
@@ -38,7 +38,7 @@ impl ConnectionBandwidth {
 }
 
 impl Throttle {
-    /// The throttle of a new connection.
+    /// Creates the throttle of a new connection.
     pub fn new(reservation: BandwidthReservation, epoch: Instant) -> Self {
         Self {
             reservation,

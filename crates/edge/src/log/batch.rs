@@ -58,8 +58,8 @@ impl Batch {
     }
 }
 
-/// The name of a file: `prefix/YYYY/MM/DD/namespace_service_host_time_random.log`. It stays below the directory or
-/// bucket, whatever the prefix contains.
+/// Returns the name of a file: `prefix/YYYY/MM/DD/namespace_service_host_time_random.log`. It stays below the
+/// directory or bucket, whatever the prefix contains.
 pub fn name(prefix: &str, service: &ServiceName, host: &str, now: Timestamp, random: u64) -> Path {
     let now = now.to_zoned(TimeZone::UTC);
     let (namespace, name) = (&service.namespace, &service.name);

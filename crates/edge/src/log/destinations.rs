@@ -19,17 +19,17 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Destinations that access logs may use, from the flags and the environment of the process.
 #[derive(Clone, Debug, Default)]
 pub struct Destinations {
-    /// The directory of [`LogDestination::Directory`] (`--edge-access-log-directory`).
+    /// Directory of [`LogDestination::Directory`] (`--edge-access-log-directory`).
     pub directory: Option<PathBuf>,
     /// Limits of the directory.
     pub directory_limits: DirectoryLimits,
-    /// The service with the buckets of [`LogDestination::Bucket`].
+    /// Service with the buckets of [`LogDestination::Bucket`].
     pub s3: S3,
     /// Name of this node, a part of file names; `localhost` if empty.
     pub host: String,
 }
 
-/// An S3-compatible service. Credentials that are not set come from the identity of the node, as in AWS's own
+/// S3-compatible service. Credentials that are not set come from the identity of the node, as in AWS's own
 /// programs.
 #[derive(Clone, Default)]
 pub struct S3 {
@@ -55,7 +55,7 @@ impl fmt::Debug for S3 {
     }
 }
 
-/// The reason for which a destination cannot be used. Only other settings help.
+/// Reason for which a destination cannot be used. Only other settings help.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     /// The process was given no directory.
@@ -66,15 +66,15 @@ pub enum DestinationError {
     Directory {
         /// Its path.
         directory: PathBuf,
-        /// The cause.
+        /// Cause.
         source: std::io::Error,
     },
     /// The settings of the destination are invalid.
     #[error("{destination} for access logs: {source}")]
     Settings {
-        /// The destination.
+        /// Destination.
         destination: String,
-        /// The cause.
+        /// Cause.
         source: object_store::Error,
     },
 }
@@ -118,7 +118,7 @@ impl S3 {
 }
 
 impl Destinations {
-    /// The store of a destination, which writes each file as a whole.
+    /// Returns the store of a destination, which writes each file as a whole.
     ///
     /// # Errors
     /// See [`DestinationError`].
@@ -153,7 +153,7 @@ impl Destinations {
         }
     }
 
-    /// The node's name in file names.
+    /// Returns the node's name in file names.
     pub(super) fn host(&self) -> &str {
         if self.host.is_empty() {
             "localhost"

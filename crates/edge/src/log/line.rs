@@ -1,4 +1,4 @@
-//! The lines of an access log. All but printable ASCII is escaped, so that a client cannot forge a line or a field.
+//! Lines of an access log. All but printable ASCII is escaped, so that a client cannot forge a line or a field.
 
 use std::fmt::Write;
 
@@ -15,7 +15,7 @@ mod tests;
 /// Characters that a line keeps of a text that a client chose: enough to recognize it.
 const TEXT_CHARS_MAX: usize = 2048;
 
-/// The line of a request, with its line feed.
+/// Returns the line of a request, with its line feed.
 pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
     match format {
         LogFormat::Common => common_request(record),
@@ -23,7 +23,7 @@ pub fn of_request(record: &RequestRecord<'_>, format: LogFormat) -> String {
     }
 }
 
-/// The line of a connection, with its line feed.
+/// Returns the line of a connection, with its line feed.
 pub fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
     match format {
         LogFormat::Common => common_connection(record),
@@ -31,7 +31,7 @@ pub fn of_connection(record: &Record<'_>, format: LogFormat) -> String {
     }
 }
 
-/// The Common Log Format: `client - - [time] "request line" status bytes`, with `-` for unknown values.
+/// Returns the Common Log Format: `client - - [time] "request line" status bytes`, with `-` for unknown values.
 fn common_request(record: &RequestRecord<'_>) -> String {
     let mut line = beginning(&record.record);
     escape(&mut line, record.method);
@@ -98,7 +98,7 @@ fn escape(line: &mut String, text: &str) {
     }
 }
 
-/// The time, or the epoch if the clock is before it.
+/// Returns the time, or the epoch if the clock is before it.
 fn time(time: std::time::SystemTime) -> Timestamp {
     Timestamp::try_from(time).unwrap_or(Timestamp::UNIX_EPOCH)
 }
@@ -117,7 +117,7 @@ fn shortened(text: &str) -> &str {
     }
 }
 
-/// The fields of requests and connections.
+/// Fields of requests and connections.
 #[derive(Serialize)]
 struct JsonRecord<'a> {
     time: String,

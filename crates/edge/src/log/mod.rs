@@ -1,4 +1,4 @@
-//! The access log: a line for each request, and for each connection of listeners without requests.
+//! Access log: a line for each request, and for each connection of listeners without requests.
 //!
 //! Lines are gathered for each Service, and written as one file at an interval. Traffic never waits for the log:
 //! lines that cannot be queued or written are counted and dropped.
@@ -48,7 +48,7 @@ pub struct Logs {
     services: Mutex<HashMap<ServiceName, LogEntry>>,
     /// Stores in use, which Services share, because a client of a bucket is expensive.
     stores: Mutex<Vec<(LogDestination, Weak<dyn ObjectStore>)>>,
-    /// The limits of the directory, once it is in use.
+    /// Limits of the directory, once it is in use.
     quota: Mutex<Option<Arc<Quota>>>,
     /// Counts the times at which a log ran out of space, or had space again.
     room_changed: Arc<watch::Sender<u64>>,
@@ -62,7 +62,7 @@ struct LogEntry {
     counts: Arc<Counts>,
 }
 
-/// The access log of a Service. After the last owner has dropped it, the gathered lines are written.
+/// Access log of a Service. After the last owner has dropped it, the gathered lines are written.
 #[derive(Debug)]
 pub struct Log {
     settings: AccessLog,
@@ -110,34 +110,34 @@ impl Counts {
     }
 }
 
-/// A request or a connection that has ended.
+/// Request or a connection that has ended.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// The Service.
+    /// Service.
     pub service: &'a ServiceName,
-    /// The port of the listener.
+    /// Port of the listener.
     pub port: u16,
     /// Start: for a request, the time when its head was complete.
     pub started_at: SystemTime,
     /// Time from the start to the end.
     pub duration: Duration,
-    /// The client.
+    /// Client.
     pub peer: &'a Peer,
-    /// The backend; `None` if the edge itself responded, or no backend took the connection.
+    /// Backend; `None` if the edge itself responded, or no backend took the connection.
     pub backend: Option<SocketAddr>,
     /// Bytes from the client; for a request, of its body.
     pub received_bytes: u64,
     /// Bytes to the client; for a request, of its response's body.
     pub sent_bytes: u64,
-    /// The end: `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset` or
+    /// End: `ok`, `no backend`, `backend failed`, `backend left`, `timeout`, `client left`, `idle`, `reset` or
     /// `shutdown`.
     pub outcome: &'static str,
 }
 
-/// A request that has ended.
+/// Request that has ended.
 #[derive(Clone, Debug)]
 pub struct RequestRecord<'a> {
-    /// The fields that connections have too.
+    /// Fields that connections have too.
     pub record: Record<'a>,
     /// Method.
     pub method: &'a str,
@@ -243,7 +243,7 @@ impl Logs {
         drop(self.runtime.spawn(writer.run(lines, self.finish.subscribe())));
     }
 
-    /// The limits of a destination, if it is the directory.
+    /// Returns the limits of a destination, if it is the directory.
     fn quota(&self, destination: &LogDestination, store: &Arc<dyn ObjectStore>) -> Option<Arc<Quota>> {
         let directory = match destination {
             LogDestination::Directory => self.destinations.directory.clone()?,
@@ -333,7 +333,7 @@ impl Logs {
 }
 
 impl Log {
-    /// The reason for which all lines are lost, if they are.
+    /// Returns the reason for which all lines are lost, if they are.
     pub fn fault(&self) -> Option<String> {
         let pause_reason = || {
             let reason = self

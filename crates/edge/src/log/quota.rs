@@ -41,15 +41,15 @@ impl Default for DirectoryLimits {
     }
 }
 
-/// The reason for which a file is not written.
+/// Reason for which a file is not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReserveError {
     /// The file system is too full.
     #[error("file system of {directory}: less than {percent} % free")]
     FileSystem {
-        /// The limit.
+        /// Limit.
         percent: u8,
-        /// The directory of access logs.
+        /// Directory of access logs.
         directory: PathBuf,
     },
     /// The file alone exceeds the quota.
@@ -57,7 +57,7 @@ pub(super) enum ReserveError {
     Quota {
         /// Size of the file.
         bytes: u64,
-        /// The limit.
+        /// Limit.
         quota: u64,
     },
     /// Old files cannot be listed or removed.
@@ -74,10 +74,10 @@ pub(super) struct Space {
     pub total: u64,
 }
 
-/// A function that returns the space of a directory's file system.
+/// Function that returns the space of a directory's file system.
 pub(super) type SpaceProbe = fn(&std::path::Path) -> std::io::Result<Space>;
 
-/// The space of a directory's file system, from statvfs(3).
+/// Returns the space of a directory's file system, from statvfs(3).
 ///
 /// # Errors
 /// The error of the system.
@@ -89,7 +89,7 @@ pub(super) fn space(directory: &std::path::Path) -> std::io::Result<Space> {
     })
 }
 
-/// The files of this node's access logs in a directory.
+/// Files of this node's access logs in a directory.
 #[derive(Debug)]
 pub(super) struct Quota {
     limits: DirectoryLimits,
@@ -108,7 +108,7 @@ struct Index {
     bytes: u64,
 }
 
-/// The files of a Service.
+/// Files of a Service.
 #[derive(Debug, Default)]
 struct Files {
     /// Size of each file, the oldest first.
@@ -118,7 +118,7 @@ struct Files {
 }
 
 impl Quota {
-    /// The limits of a directory to which `store` writes, on a node with that name.
+    /// Creates the limits of a directory to which `store` writes, on a node with that name.
     pub(super) fn new(
         limits: DirectoryLimits,
         directory: PathBuf,
@@ -261,7 +261,7 @@ impl Index {
     }
 }
 
-/// The Service and the time of a file; `None` if it is no access log of this node. See [`super::batch::name`].
+/// Returns the Service and the time of a file; `None` if it is no access log of this node. See [`super::batch::name`].
 fn parse(file: &Path, host: &str) -> Option<(ServiceName, Box<str>)> {
     let name = file.filename()?.strip_suffix(".log")?;
     let (rest, random) = name.rsplit_once('_')?;

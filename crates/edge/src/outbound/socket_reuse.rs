@@ -24,15 +24,15 @@ thread_local! {
     static REUSABLE: RefCell<VecDeque<ReusableSocket>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// A disconnected socket.
+/// Disconnected socket.
 struct ReusableSocket {
     socket: Socket,
-    /// The backend of its last connection.
+    /// Backend of its last connection.
     backend: SocketAddr,
     released_at: Instant,
 }
 
-/// A socket for a connection to a backend: unconnected, non-blocking and without Nagle's algorithm.
+/// Returns a socket for a connection to a backend: unconnected, non-blocking and without Nagle's algorithm.
 ///
 /// # Errors
 /// The error of the system, for example if no descriptor is left.

@@ -16,7 +16,7 @@ use crate::port_key::PortKey;
 use crate::refusal::ConnectionRefusal;
 pub(crate) use policy::{PortPolicy, PortSettings};
 
-/// A port of a Service.
+/// Port of a Service.
 #[derive(Debug)]
 pub(crate) struct Port {
     /// Its identity.
@@ -32,7 +32,7 @@ pub(crate) struct Port {
 }
 
 impl Port {
-    /// A port with its first settings.
+    /// Creates a port with its first settings.
     pub fn new(key: PortKey, settings: PortSettings, load: Arc<ServiceLoad>, edge: Arc<EdgeState>) -> Self {
         let counters = Arc::<PortCounters>::default();
         Self {

@@ -1,4 +1,4 @@
-//! The settings of a port and its backends.
+//! Settings of a port and its backends.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::log::Log;
 use crate::settings::{Listener, ServiceName, ServiceSettings};
 use crate::tls::TlsTermination;
 
-/// The settings of a port at one moment. They are replaced as a whole. A connection keeps those that it
+/// Settings of a port at one moment. They are replaced as a whole. A connection keeps those that it
 /// started with, as far as it needs them.
 #[derive(Debug)]
 pub(crate) struct PortSettings {
@@ -21,13 +21,13 @@ pub(crate) struct PortSettings {
     pub service: Arc<ServiceSettings>,
     /// Settings of the port.
     pub listener: Listener,
-    /// The access log of the Service.
+    /// Access log of the Service.
     pub log: Option<Arc<Log>>,
     /// TLS towards clients; `None` for frontends without TLS, and while no certificate is valid.
     pub tls: Option<Arc<TlsTermination>>,
 }
 
-/// The settings of a port and its backends.
+/// Settings of a port and its backends.
 #[derive(Debug)]
 pub(crate) struct PortPolicy {
     service: ServiceName,
@@ -38,7 +38,7 @@ pub(crate) struct PortPolicy {
 }
 
 impl PortPolicy {
-    /// The policy of a port with its first settings.
+    /// Creates the policy of a port with its first settings.
     pub fn new(service: ServiceName, settings: PortSettings, edge: Arc<EdgeState>) -> Self {
         let backends = Backends::default();
         backends.set(&settings.service, &settings.listener, edge.zone().as_deref());
@@ -77,12 +77,12 @@ impl PortPolicy {
             .set(&settings.service, &settings.listener, zone.as_deref());
     }
 
-    /// The present settings.
+    /// Returns the present settings.
     pub fn settings(&self) -> Arc<PortSettings> {
         self.settings.load_full()
     }
 
-    /// The present settings for a short look, which costs no reference count.
+    /// Returns the present settings for a short look, which costs no reference count.
     pub fn load(&self) -> Guard<Arc<PortSettings>> {
         self.settings.load()
     }
@@ -92,7 +92,7 @@ impl PortPolicy {
         self.changed.notified()
     }
 
-    /// The backends.
+    /// Returns the backends.
     pub fn backends(&self) -> &Backends {
         &self.backends
     }
@@ -110,7 +110,7 @@ impl PortPolicy {
             .choose_by(|backend| backend.cookie_ids(&keys, &self.service).matches_any(ids))
     }
 
-    /// The id of a backend in new cookies.
+    /// Returns the id of a backend in new cookies.
     pub fn cookie_id(&self, backend: &Backend) -> u64 {
         let keys = self.edge.sticky_keys.load_full();
         backend.cookie_ids(&keys, &self.service).current()

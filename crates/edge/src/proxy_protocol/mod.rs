@@ -1,4 +1,4 @@
-//! The PROXY protocol, versions 1 and 2 (haproxy's `proxy-protocol.txt`), by which a proxy names the client of a
+//! PROXY protocol, versions 1 and 2 (haproxy's `proxy-protocol.txt`), by which a proxy names the client of a
 //! connection. Pure: reads headers from bytes and writes them to bytes.
 
 mod version1;
@@ -9,11 +9,11 @@ use std::net::SocketAddr;
 pub use version1::write as write_version1;
 pub use version2::write as write_version2;
 
-/// The longest accepted header, with addresses and all extensions. Known senders stay far below, and version 1 has at
+/// Longest accepted header, with addresses and all extensions. Known senders stay far below, and version 1 has at
 /// most 107 bytes.
 pub const HEADER_BYTES_MAX: usize = 4_096;
 
-/// The content of a header.
+/// Content of a header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Header {
     /// The connection is for a client.
@@ -22,16 +22,16 @@ pub enum Header {
     Own,
 }
 
-/// The two ends of a client's connection.
+/// Both ends of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// The client.
+    /// Client.
     pub source: SocketAddr,
-    /// The address that it connected to.
+    /// Address that it connected to.
     pub destination: SocketAddr,
 }
 
-/// The result of reading the first bytes of a connection.
+/// Result of reading the first bytes of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
     /// The bytes may become a header.
@@ -45,16 +45,16 @@ pub enum Parsed {
     },
 }
 
-/// The reason for which bytes are no header, and cannot become one. The connection has to be closed.
+/// Reason for which bytes are no header, and cannot become one. The connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedHeader {
     /// They begin like neither version.
     #[error("expected a PROXY header, got other bytes")]
     NoSignature,
-    /// A line that version 1 does not permit.
+    /// Line that version 1 does not permit.
     #[error("PROXY version 1: {0}")]
     Version1(&'static str),
-    /// A block that version 2 does not permit.
+    /// Block that version 2 does not permit.
     #[error("PROXY version 2: {0}")]
     Version2(&'static str),
 }

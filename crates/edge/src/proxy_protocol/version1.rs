@@ -6,9 +6,9 @@ use std::str::FromStr;
 
 use super::{Addresses, Header, MalformedHeader, Parsed};
 
-/// The beginning of the line.
+/// Beginning of the line.
 pub(super) const SIGNATURE: &[u8] = b"PROXY ";
-/// The longest line, with its line end.
+/// Longest line, with its line end.
 const LINE_BYTES_MAX: usize = 107;
 const END: &[u8] = b"\r\n";
 

@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use super::{Addresses, HEADER_BYTES_MAX, Header, MalformedHeader, Parsed};
 use crate::peer::TlsPeer;
 
-/// The beginning of the block.
+/// Beginning of the block.
 pub(super) const SIGNATURE: &[u8] = b"\r\n\r\n\0\r\nQUIT\n";
 /// Signature, version and command, family and transport, length of the rest.
 const FIXED_BYTES: usize = 16;

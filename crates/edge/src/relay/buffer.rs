@@ -1,4 +1,4 @@
-//! The buffer through which the connections of a thread copy their data.
+//! Buffer through which the connections of a thread copy their data.
 
 use std::cell::RefCell;
 

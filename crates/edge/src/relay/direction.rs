@@ -25,7 +25,7 @@ const SMALL_SPLICES_MAX: u32 = 16;
 /// Steps of a direction before other tasks run.
 const STEPS_PER_POLL_MAX: u32 = 32;
 
-/// The state of a direction.
+/// State of a direction.
 #[derive(Debug, Default)]
 pub(super) struct Direction {
     /// Bytes that were read, from `written` on still to be written.
@@ -57,7 +57,7 @@ enum Stage {
     ShutDown,
 }
 
-/// The result of a step.
+/// Result of a step.
 enum Step {
     /// Data was read.
     Read,
@@ -68,7 +68,7 @@ enum Step {
 }
 
 impl Direction {
-    /// A direction that starts with the initial data of a client.
+    /// Returns a direction that starts with the initial data of a client.
     pub fn following(initial: InitialData) -> Self {
         Self {
             pending: initial.bytes,
@@ -181,7 +181,7 @@ impl Direction {
         self.is_unflushed = true;
     }
 
-    /// A step of a stream with little data, through the buffer of the thread.
+    /// Performs a step of a stream with little data, through the buffer of the thread.
     fn poll_copy<F: RelayStream, T: RelayStream>(
         &mut self,
         cx: &mut Context<'_>,
@@ -228,7 +228,7 @@ impl Direction {
         })
     }
 
-    /// A step of a stream with much data, into the pipe. The next step writes it before it reads again.
+    /// Performs a step of a stream with much data, into the pipe. The next step writes it before it reads again.
     fn poll_splice<F: RelayStream>(&mut self, cx: &mut Context<'_>, from: &mut F) -> io::Result<Poll<Step>> {
         let (Some(pipe), Some(socket)) = (&mut self.pipe, from.plain_tcp()) else {
             return Ok(Poll::Ready(Step::Read));

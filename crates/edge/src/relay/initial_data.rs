@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use super::buffer::BUFFER;
 
-/// The initial data of a client, and the number of bytes that a backend has taken.
+/// Initial data of a client, and the number of bytes that a backend has taken.
 #[derive(Debug, Default)]
 pub(crate) struct InitialData {
     pub(super) bytes: Box<[u8]>,

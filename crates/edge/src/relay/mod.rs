@@ -23,7 +23,7 @@ pub(crate) use initial_data::InitialData;
 /// socket with the data that passes, and they keep their size when the socket is reused.
 const SMALL_BYTES_MAX: u64 = 64 << 10;
 
-/// The end of a relay.
+/// End of a relay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RelayOutcome {
     /// Both sides sent all of their data.
@@ -35,7 +35,7 @@ pub(crate) enum RelayOutcome {
 }
 
 impl RelayOutcome {
-    /// The outcome as access logs name it.
+    /// Returns the outcome as access logs name it.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Finished => "ok",
@@ -119,7 +119,7 @@ pub(crate) async fn relay<C: RelayStream, B: RelayStream>(
     outcome
 }
 
-/// The state of a relay.
+/// State of a relay.
 struct Relay<'a> {
     up: Direction,
     down: Direction,

@@ -18,7 +18,7 @@ async fn pair() -> (TcpStream, TcpStream) {
     )
 }
 
-/// A client and a backend with a relay between them.
+/// Returns a client and a backend with a relay between them.
 async fn joined(
     idle: Duration,
 ) -> (

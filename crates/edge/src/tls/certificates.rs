@@ -14,7 +14,7 @@ use x509_parser::prelude::FromDer;
 use crate::faults::Fault;
 use crate::settings::Certificate;
 
-/// The certificates of a port.
+/// Certificates of a port.
 #[derive(Debug)]
 pub(super) struct Certificates {
     /// In the order of the settings.
@@ -30,7 +30,7 @@ struct LoadedCertificate {
     key: Arc<CertifiedKey>,
 }
 
-/// The defect of a certificate.
+/// Defect of a certificate.
 #[derive(Debug, thiserror::Error)]
 enum CertificateError {
     #[error("tls.crt: expected a certificate chain in PEM: {0}")]
@@ -80,8 +80,8 @@ impl Certificates {
         (certificates, faults)
     }
 
-    /// The certificates for a name in order of preference, and then the first one of all. A wildcard stands for the
-    /// leftmost label (RFC 6125, section 6.4.3).
+    /// Returns the certificates for a name in order of preference, and then the first one of all. A wildcard
+    /// stands for the leftmost label (RFC 6125, section 6.4.3).
     fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
         let name = name.map(|name| name.trim_end_matches('.').to_ascii_lowercase());
         let exact = name.as_ref().and_then(|name| self.by_name.get(name));
@@ -123,7 +123,7 @@ fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError
     })
 }
 
-/// The names of a certificate in lower case: its alternative names, or its common name if it has none.
+/// Returns the names of a certificate in lower case: its alternative names, or its common name if it has none.
 fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
     let unreadable = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
     let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| unreadable(&error))?;

@@ -1,4 +1,4 @@
-//! A TLS stream, of either side, that sends a closing alert.
+//! TLS stream, of either side, that sends a closing alert.
 
 use std::io::{self, Write};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use tokio_rustls::TlsStream;
 
 use crate::stream::{AbortiveClose, RelayStream, delegate_write_control};
 
-/// A TLS stream after its handshake.
+/// TLS stream after its handshake.
 ///
 /// When it is shut down or dropped, it sends `close_notify` (RFC 8446, section 6.1), except after an abort. Dropping
 /// it does not wait until the peer takes the alert. If data is still in front of it, the peer sees a truncated
@@ -24,7 +24,7 @@ pub(crate) struct TlsConnection<S: RelayStream> {
 }
 
 impl<S: RelayStream> TlsConnection<S> {
-    /// A stream after its handshake.
+    /// Creates a stream after its handshake.
     pub fn new(stream: impl Into<TlsStream<S>>) -> Self {
         Self {
             stream: stream.into(),
@@ -32,12 +32,12 @@ impl<S: RelayStream> TlsConnection<S> {
         }
     }
 
-    /// The protocol that the handshake selected by ALPN, if any.
+    /// Returns the protocol that the handshake selected by ALPN, if any.
     pub fn alpn(&self) -> Option<&[u8]> {
         self.stream.get_ref().1.alpn_protocol()
     }
 
-    /// The stream that carries the TLS records.
+    /// Returns the stream that carries the TLS records.
     pub fn carrier_mut(&mut self) -> &mut S {
         self.stream.get_mut().0
     }

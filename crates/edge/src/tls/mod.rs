@@ -25,9 +25,9 @@ const HTTP_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 /// TLS termination of a port.
 #[derive(Debug)]
 pub(crate) struct TlsTermination {
-    /// The configuration of handshakes.
+    /// Configuration of handshakes.
     pub config: Arc<ServerConfig>,
-    /// The configuration for clients that offer none of the protocols of an ALPN policy, and go on without ALPN.
+    /// Configuration for clients that offer none of the protocols of an ALPN policy, and go on without ALPN.
     without_alpn: Option<Arc<ServerConfig>>,
     certificates: Arc<Certificates>,
 }
@@ -136,7 +136,7 @@ pub(crate) fn http_protocols() -> Vec<Vec<u8>> {
     HTTP_PROTOCOLS.map(<[u8]>::to_vec).to_vec()
 }
 
-/// The result of a handshake.
+/// Returns the result of a handshake.
 pub(crate) fn handshake_result(connection: &ServerConnection) -> TlsPeer {
     TlsPeer {
         server_name: connection.server_name().map(ToOwned::to_owned),

@@ -5,7 +5,7 @@ use tokio::task::{JoinHandle, yield_now};
 
 use super::{LONG_LIVED_POLLS, WorkerLoad};
 
-/// A connection that ends after `polls` polls.
+/// Returns a connection that ends after `polls` polls.
 fn task(load: &Arc<WorkerLoad>, polls: u32) -> JoinHandle<()> {
     tokio::spawn(load.clone().track(async move {
         for _ in 1..polls {

@@ -34,8 +34,8 @@ fn healthy(setting: &Setting, backend: SocketAddr) -> Option<u64> {
     setting.metric("portolan_edge_backend_healthy", &backend.to_string())
 }
 
-/// A server whose responses have the status in `status`. With `wants_header`, it expects a PROXY line before each
-/// request.
+/// Returns a server whose responses have the status in `status`. With `wants_header`, it expects a PROXY line
+/// before each request.
 fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
     let status = status.clone();
     backend(move |stream| {

@@ -117,7 +117,7 @@ fn limits_connections_of_a_client() {
     wait_until("there is room again", || setting.taker().is_ok());
 }
 
-/// Whoever may write a Service would otherwise take all descriptors of the process.
+/// A user with the right to write a Service would otherwise take all descriptors of the process.
 #[test]
 fn listens_at_256_ports_of_a_service_at_most() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);

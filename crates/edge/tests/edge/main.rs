@@ -1,4 +1,4 @@
-//! The edge over loopback, with real clients, backends and listeners.
+//! Edge over loopback, with real clients, backends and listeners.
 
 mod bandwidth;
 mod draining;

@@ -1,4 +1,4 @@
-//! The PROXY protocol from clients and to backends.
+//! PROXY protocol from clients and to backends.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr};
@@ -10,7 +10,7 @@ use crate::setting::{
     Setting, backend, connect, exchange, first_line, greeting, is_closed, named, service, wait_until,
 };
 
-/// A backend that sends back all of its data at the end.
+/// Returns a backend that sends back all of its data at the end.
 fn repeater() -> SocketAddr {
     backend(|mut stream| {
         let mut all = Vec::new();
@@ -26,7 +26,7 @@ fn addresses() -> Addresses {
     }
 }
 
-/// The data that a backend gets when a client sends `words`.
+/// Returns the data that a backend gets when a client sends `words`.
 fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
     let mut client = setting.connect();
     client.write_all(words).expect("the data is written");

@@ -1,4 +1,4 @@
-//! An edge with one Service, its backends and its clients.
+//! Edge with one Service, its backends and its clients.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -12,13 +12,13 @@ use edge::{Edge, Options};
 /// Time after which a test fails.
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// An edge and its Service.
+/// Edge and its Service.
 pub struct Setting {
     pub edge: Edge,
     pub service: ServiceSettings,
 }
 
-/// The name of the Service.
+/// Returns the name of the Service.
 pub fn name() -> ServiceName {
     ServiceName {
         namespace: "shop".into(),
@@ -26,7 +26,7 @@ pub fn name() -> ServiceName {
     }
 }
 
-/// A Service on loopback with default settings.
+/// Returns a Service on loopback with default settings.
 pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
     let is_udp = frontend == Frontend::Udp;
     let listener = Listener {
@@ -71,7 +71,7 @@ impl Setting {
         self.apply();
     }
 
-    /// The address of the listener.
+    /// Returns the address of the listener.
     pub fn address(&self) -> SocketAddr {
         (self.service.addresses[0], self.service.listeners[0].port).into()
     }
@@ -81,12 +81,12 @@ impl Setting {
         connect(self.address()).expect("an accepted connection")
     }
 
-    /// The name of the backend that takes a new connection.
+    /// Returns the name of the backend that takes a new connection.
     pub fn taker(&self) -> io::Result<String> {
         greeting(&mut connect(self.address())?)
     }
 
-    /// The value of a metric of the port, with `label` for a backend or a reason.
+    /// Returns the value of a metric of the port, with `label` for a backend or a reason.
     pub fn metric(&self, metric: &str, label: &str) -> Option<u64> {
         let text = self.edge.metrics();
         assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
@@ -97,7 +97,7 @@ impl Setting {
     }
 }
 
-/// A runtime for waiting.
+/// Returns a runtime for waiting.
 pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread()
         .build()
@@ -113,7 +113,7 @@ pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// A free port that no other test of this process gets.
+/// Returns a free port that no other test of this process gets.
 pub fn free_port(is_udp: bool) -> u16 {
     static NEXT: AtomicU16 = AtomicU16::new(0);
     // Below the ports that the kernel gives to clients, from a number that depends on the process.
@@ -170,7 +170,7 @@ pub fn echo(mut stream: TcpStream) -> io::Result<()> {
     writer.shutdown(std::net::Shutdown::Write)
 }
 
-/// The first line of the other side.
+/// Returns the first line of the other side.
 pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
     let mut line = Vec::new();
     let mut byte = [0];
@@ -198,12 +198,12 @@ pub fn is_closed(stream: &mut impl Read) -> bool {
     }
 }
 
-/// An address without a listener.
+/// Returns an address without a listener.
 pub fn nobody() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port(false)).into()
 }
 
-/// The first line of a connection, up to CRLF, and the reader of the rest.
+/// Returns the first line of a connection, up to CRLF, and the reader of the rest.
 pub fn first_line(stream: TcpStream) -> io::Result<(String, BufReader<TcpStream>)> {
     let mut reader = BufReader::new(stream);
     let mut line = String::new();

@@ -48,7 +48,7 @@ fn provider() -> Arc<rustls::crypto::CryptoProvider> {
     Arc::new(rustls::crypto::ring::default_provider())
 }
 
-/// A client configuration that trusts one certificate only.
+/// Returns a client configuration that trusts one certificate only.
 fn trusting(
     certificate: &Certificate,
     versions: &[&'static rustls::SupportedProtocolVersion],
@@ -65,7 +65,7 @@ fn any_trusting(certificate: &Certificate) -> Arc<ClientConfig> {
     trusting(certificate, rustls::ALL_VERSIONS)
 }
 
-/// A connection after its handshake.
+/// Returns a connection after its handshake.
 fn connect(setting: &Setting, config: &Arc<ClientConfig>, server: &str) -> io::Result<TlsClient> {
     let server = ServerName::try_from(server.to_owned()).map_err(io::Error::other)?;
     let connection = ClientConnection::new(config.clone(), server).map_err(io::Error::other)?;
@@ -235,7 +235,7 @@ fn missing_certificate_is_a_fault_and_fails_handshakes() {
     );
 }
 
-/// A backend with TLS and its own certificate that sends its name and echoes.
+/// Returns a backend with TLS and its own certificate that sends its name and echoes.
 fn tls_backend(name: &'static str) -> SocketAddr {
     tls_backend_of(&[], move |stream| {
         stream.write_all(format!("{name}\n").as_bytes())?;
@@ -251,7 +251,7 @@ fn tls_backend(name: &'static str) -> SocketAddr {
     })
 }
 
-/// A backend with TLS, its own certificate and these protocols for ALPN.
+/// Returns a backend with TLS, its own certificate and these protocols for ALPN.
 fn tls_backend_of(
     protocols: &[&str],
     serve: impl Fn(&mut StreamOwned<ServerConnection, TcpStream>) -> io::Result<()> + Send + Sync + 'static,

@@ -8,7 +8,7 @@ use edge::settings::{Frontend, Stickiness};
 
 use crate::setting::{Setting, TIMEOUT, service, wait_until};
 
-/// A backend that responds with its name and the datagram.
+/// Returns a backend that responds with its name and the datagram.
 pub fn named(name: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
@@ -23,7 +23,7 @@ pub fn named(name: &'static str) -> SocketAddr {
     address
 }
 
-/// A client socket that receives from the edge only.
+/// Returns a client socket that receives from the edge only.
 pub fn client(setting: &Setting) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     socket.connect(setting.address()).expect("a connection");

@@ -1,4 +1,4 @@
-//! A backend that records each byte, and responds as a test defines.
+//! Backend that records each byte, and responds as a test defines.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// The response of most tests.
+/// Response of most tests.
 pub const OK: &[u8] = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
-/// A backend.
+/// Backend.
 pub struct Backend {
     pub address: SocketAddr,
     recorded: Arc<Mutex<Vec<String>>>,
     connections: Arc<AtomicUsize>,
 }
 
-/// A connection to it.
+/// Connection to it.
 pub struct Connection {
     pub stream: TcpStream,
     /// Received bytes that were not taken yet.
@@ -84,14 +84,14 @@ impl Backend {
         self.recorded.lock().unwrap().clone()
     }
 
-    /// The number of its connections.
+    /// Returns the number of its connections.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
     }
 }
 
 impl Connection {
-    /// The next request with its body; `None` at the end of the connection.
+    /// Returns the next request with its body; `None` at the end of the connection.
     pub fn request(&mut self) -> Option<String> {
         self.slot = None;
         let head = self.until(b"\r\n\r\n")?;
@@ -108,7 +108,7 @@ impl Connection {
         Some(head + &body)
     }
 
-    /// The head of the next request.
+    /// Returns the head of the next request.
     pub fn head(&mut self) -> Option<String> {
         self.until(b"\r\n\r\n")
     }

@@ -1,4 +1,4 @@
-//! A client that sends bytes unchanged.
+//! Client that sends bytes unchanged.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 /// Time to wait for bytes, after which a test fails.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A connection.
+/// Connection.
 pub struct Client {
     stream: TcpStream,
     waiting: Vec<u8>,
@@ -38,7 +38,7 @@ impl Client {
         self.stream.shutdown(Shutdown::Write).unwrap();
     }
 
-    /// The head of the next response.
+    /// Returns the head of the next response.
     pub fn head(&mut self) -> String {
         loop {
             if let Some(end) = self.waiting.windows(4).position(|window| window == b"\r\n\r\n") {
@@ -52,7 +52,7 @@ impl Client {
         }
     }
 
-    /// The next response, whose body has a length.
+    /// Returns the next response, whose body has a length.
     pub fn answer(&mut self) -> String {
         let head = self.head();
         let lower = head.to_ascii_lowercase();
@@ -105,7 +105,7 @@ pub fn exchange(to: SocketAddr, request: impl AsRef<[u8]>) -> String {
     client.rest()
 }
 
-/// A GET request that ends its connection.
+/// Returns a GET request that ends its connection.
 pub fn get(to: SocketAddr, path: &str) -> String {
     exchange(
         to,

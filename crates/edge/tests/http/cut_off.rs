@@ -19,14 +19,14 @@ use crate::http2;
 use crate::logging::{finish, log, with_directory, written};
 use crate::served::{Served, service};
 
-/// An edge that logs to a directory.
+/// Returns an edge that logs to a directory.
 fn logged(mut service: ServiceSettings) -> (Served, TempDir) {
     let directory = tempfile::tempdir().unwrap();
     service.access_log = Some(log(LogDestination::Directory, LogFormat::Json));
     (Served::with(with_directory(directory.path()), service), directory)
 }
 
-/// The lines of the log, by request target.
+/// Returns the lines of the log, by request target.
 fn lines(directory: &Path) -> Vec<Value> {
     let text = written(directory);
     let mut lines: Vec<Value> = text
@@ -56,7 +56,7 @@ fn await_call(served: &Served) {
     }
 }
 
-/// A backend that reports each request, sends a part of a response for `/begun`, and nothing for others.
+/// Returns a backend that reports each request, sends a part of a response for `/begun`, and nothing for others.
 fn silent() -> (Backend, mpsc::Receiver<()>) {
     let (came, has_come) = mpsc::channel();
     let came = Mutex::new(came);
@@ -114,7 +114,7 @@ fn shutdown_logs_cut_off_requests() {
     );
 }
 
-/// A TCP Service, and a backend that sends `hello` and reads.
+/// Returns a TCP Service, and a backend that sends `hello` and reads.
 fn of_connections() -> (ServiceSettings, Backend) {
     let backend = Backend::start(|connection| {
         connection.answer(b"hello");
@@ -126,7 +126,7 @@ fn of_connections() -> (ServiceSettings, Backend) {
     (service, backend)
 }
 
-/// A client whose data has reached the backend.
+/// Returns a client whose data has reached the backend.
 fn heard(served: &Served, backend: &Backend) -> Client {
     let mut client = Client::connect(served.address);
     client.take(5);

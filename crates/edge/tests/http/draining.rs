@@ -8,7 +8,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status};
 use crate::served::{Served, served, service};
 
-/// A backend that reports each request and responds on command.
+/// Returns a backend that reports each request and responds on command.
 fn waiting() -> (Backend, mpsc::Receiver<()>, mpsc::Sender<()>) {
     let (came, has_come) = mpsc::channel();
     let (go, may_go) = mpsc::channel();

@@ -7,7 +7,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{Client, assert_status, exchange, get};
 use crate::served::{Served, served, service};
 
-/// A loopback address without a listener, with a port below those that the kernel assigns.
+/// Loopback address without a listener, with a port below those that the kernel assigns.
 const REFUSING: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 99), 9));
 
 #[test]

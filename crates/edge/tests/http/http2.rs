@@ -122,7 +122,7 @@ async fn drain_sends_goaway() {
     assert!(client.send_request(request()).await.is_err());
 }
 
-/// An HTTP/2 frame.
+/// Returns an HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags, 0, 0, 0, stream], payload].concat()
@@ -146,7 +146,7 @@ const GOAWAY: u8 = 7;
 const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 
-/// The kinds of the frames of a response on stream 1, until one ends it, and the payload of that.
+/// Returns the kinds of the frames of a response on stream 1, until one ends it, and the payload of that.
 fn raw(to: SocketAddr, frames: &[Vec<u8>]) -> (u8, Vec<u8>) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();

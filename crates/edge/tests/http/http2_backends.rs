@@ -23,7 +23,7 @@ use crate::tls::{identity, server};
 
 type Answering = SendResponse<Bytes>;
 
-/// An edge whose backend runs `serve` for each connection, with its number from 1.
+/// Returns an edge whose backend runs `serve` for each connection, with its number from 1.
 async fn served<F>(
     serve: impl Fn(Connection<TlsStream<TcpStream>, Bytes>, usize) -> F + Send + 'static,
 ) -> Served
@@ -47,7 +47,7 @@ where
     Served::new(service)
 }
 
-/// An edge whose backend responds to each request with `answer`.
+/// Returns an edge whose backend responds to each request with `answer`.
 async fn answering<F>(answer: impl Fn(Request<RecvStream>, Answering) -> F + Clone + Send + 'static) -> Served
 where
     F: Future<Output = ()> + Send + 'static,

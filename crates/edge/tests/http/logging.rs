@@ -27,7 +27,7 @@ pub fn log(destination: LogDestination, format: LogFormat) -> AccessLog {
     }
 }
 
-/// The contents of all files below a directory.
+/// Returns the contents of all files below a directory.
 pub fn written(directory: &Path) -> String {
     let entries = std::fs::read_dir(directory)
         .unwrap()
@@ -196,7 +196,7 @@ fn counts_requests_by_service_port_and_status() {
     }
 }
 
-/// An S3-compatible service that stops with the test.
+/// S3-compatible service that stops with the test.
 struct Moto {
     process: Child,
     address: SocketAddr,
@@ -210,7 +210,7 @@ impl Drop for Moto {
 }
 
 impl Moto {
-    /// Starts it. Fails if this machine does not have it.
+    /// Starts it. Fails if this host does not have it.
     fn start() -> Result<Self, String> {
         let port = free_port();
         let mut process = Command::new("moto_server")

@@ -39,7 +39,7 @@ fn closed_connection_is_not_reused() {
     }
 }
 
-/// A backend that responds to the first request of each connection, and closes it at the second.
+/// Returns a backend that responds to the first request of each connection, and closes it at the second.
 fn forgetful() -> Backend {
     Backend::start(|connection| {
         connection.request();

@@ -1,4 +1,4 @@
-//! An edge with one Service.
+//! Edge with one Service.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 use edge::settings::{Backend, BackendProtocol, Frontend, Listener, ServiceName, ServiceSettings, Settings};
 use edge::{Edge, Options};
 
-/// An edge that serves a Service.
+/// Edge that serves a Service.
 pub struct Served {
     pub edge: Edge,
     pub address: SocketAddr,
     pub service: ServiceSettings,
 }
 
-/// A Service with an HTTP listener and these backends.
+/// Returns a Service with an HTTP listener and these backends.
 pub fn service(backends: &[SocketAddr]) -> ServiceSettings {
     let listener = Listener {
         name: "web".into(),

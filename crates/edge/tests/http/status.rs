@@ -1,4 +1,4 @@
-//! The status of ports.
+//! Status of ports.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::backend::{Backend, OK};
 use crate::client::{assert_status, get};
 use crate::served::{Served, service};
 
-/// A loopback address without a listener, with a port below those that the kernel assigns.
+/// Loopback address without a listener, with a port below those that the kernel assigns.
 const REFUSING: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::new(127, 0, 0, 98)), 9);
 
 /// Longest wait for a condition; only a failing test waits so long.
@@ -22,7 +22,7 @@ fn status(served: &Served) -> Value {
     status[0].clone()
 }
 
-/// The status of an edge once a condition holds.
+/// Returns the status of an edge once a condition holds.
 fn status_when(served: &Served, is_so: impl Fn(&Value) -> bool) -> Value {
     let end = Instant::now() + TIMEOUT;
     loop {

@@ -28,7 +28,7 @@ pub fn identity() -> Identity {
     rcgen::generate_simple_self_signed(["a.example".to_owned()]).unwrap()
 }
 
-/// A request as a backend sees it.
+/// Request as a backend sees it.
 type Seen = (Version, String, String);
 
 pub fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
@@ -46,7 +46,7 @@ pub fn server(identity: &Identity, protocols: &[&str]) -> ServerConfig {
     config
 }
 
-/// A backend with these protocols for ALPN, and its connections.
+/// Returns a backend with these protocols for ALPN, and its connections.
 async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<Mutex<usize>>) {
     let identity = identity();
     let config = server(&identity, protocols);
@@ -87,7 +87,7 @@ async fn backend(protocols: &[&str]) -> (SocketAddr, Arc<Mutex<Vec<Seen>>>, Arc<
     (address, seen, connections)
 }
 
-/// An edge with its own certificate.
+/// Returns an edge with its own certificate.
 fn secured(backend: SocketAddr, protocol: BackendProtocol) -> (Served, Identity) {
     secured_with(backend, protocol, Alpn::default())
 }

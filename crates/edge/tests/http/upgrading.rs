@@ -9,7 +9,7 @@ use crate::served::{Served, served, service};
 const UPGRADE: &str =
     "GET /chat HTTP/1.1\r\nHost: a\r\nConnection: keep-alive, Upgrade\r\nUpgrade: websocket\r\n\r\n";
 
-/// A backend that switches protocols and then echoes in lower case.
+/// Returns a backend that switches protocols and then echoes in lower case.
 fn switching() -> Backend {
     Backend::start(|connection| {
         let head = connection.head().unwrap();

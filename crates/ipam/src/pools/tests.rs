@@ -313,7 +313,7 @@ fn address(last: u8) -> IpAddr {
 }
 
 proptest! {
-    /// Whatever happens, also over restarts: no two hold an address but those who agreed to, everybody is given what
+    /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets what
     /// the pools have, and the counts are right.
     #[test]
     fn no_address_is_assigned_twice(steps in steps()) {

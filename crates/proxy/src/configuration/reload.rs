@@ -26,7 +26,7 @@ pub enum ReloadError {
 /// Reads the file periodically and sends each new valid configuration. An invalid file is logged once, and the previous
 /// configuration stays applied. Runs until it is dropped.
 ///
-/// `hostname_override` is the flag, which takes precedence over the file; `host_name` is the name of the machine.
+/// `hostname_override` is the flag, which takes precedence over the file; `host_name` is the name of the host.
 pub async fn watch_file(
     path: PathBuf,
     hostname_override: Option<String>,

@@ -118,7 +118,7 @@ impl State {
             .is_none_or(|since| now.steady.saturating_duration_since(since) < self.pending_max)
     }
 
-    /// One dataplane serves both families, so their states are the same.
+    /// One data plane serves both families, so their states are the same.
     fn answer(&self, now: Moment, is_healthy: bool, node_eligible: Option<bool>) -> Response {
         let last_updated = if self.is_healthy(now) {
             Some(now.wall)

@@ -8,7 +8,7 @@ use client::Event;
 use super::*;
 use crate::metrics::Packets;
 
-/// Calls of the dataplane.
+/// Calls of the data plane.
 #[derive(Default)]
 struct Calls {
     applied: Vec<Changes>,
@@ -18,7 +18,7 @@ struct Calls {
     refused: Option<ObjectKey>,
 }
 
-/// A dataplane that records its calls.
+/// A data plane that records its calls.
 #[derive(Clone, Default)]
 struct Recorder(Arc<Mutex<Calls>>);
 

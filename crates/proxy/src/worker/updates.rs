@@ -126,7 +126,7 @@ impl<D> Worker<D> {
                 self.warn_of_closed_node_ports();
             }
             Event::Deleted(_) => {
-                // The facts of the Node stay, because the machine still exists.
+                // The facts of the Node stay, because the host still exists.
                 self.shared_status.health.set_node_eligible(false);
             }
             Event::Synced => {

@@ -75,13 +75,13 @@ impl AddressBlock {
         self.last
     }
 
-    /// True if the block contains the address.
+    /// Returns true if the block contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         // `IpAddr` orders all IPv4 addresses before all IPv6 addresses.
         self.first <= address && address <= self.last
     }
 
-    /// True if the blocks have an address in common.
+    /// Returns true if the blocks have an address in common.
     pub fn overlaps(&self, other: &Self) -> bool {
         // `IpAddr` orders all IPv4 addresses before all IPv6 addresses, so blocks of two families never overlap.
         self.first <= other.last && other.first <= self.last

@@ -30,7 +30,7 @@ pub enum LinkPatternError {
 }
 
 impl LinkPattern {
-    /// True if the pattern matches the link name.
+    /// Returns true if the pattern matches the link name.
     pub fn matches(&self, link: &str) -> bool {
         match self {
             Self::Name(name) => link == name,

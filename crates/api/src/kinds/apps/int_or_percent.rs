@@ -43,7 +43,7 @@ impl IntOrPercent {
         }
     }
 
-    /// True if the value is 0 or 0%.
+    /// Returns true if the value is 0 or 0%.
     pub fn is_zero(self) -> bool {
         matches!(self, Self::Int(0) | Self::Percent(0))
     }

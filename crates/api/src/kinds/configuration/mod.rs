@@ -51,7 +51,7 @@ fn decoded_len(base64: &str) -> usize {
     base64.trim_end_matches('=').len() * 3 / 4
 }
 
-/// True if a value exists and is not empty.
+/// Returns true if a value exists and is not empty.
 fn is_present(data: &Value, key: &str) -> bool {
     !text(data, key).is_empty()
 }

@@ -35,7 +35,7 @@ impl Node {
         self.status.conditions.iter().find(|c| c.kind == kind)
     }
 
-    /// True if the condition `Ready` is true.
+    /// Returns true if the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
         self.condition("Ready").is_some_and(|c| c.status == "True")
     }

@@ -22,7 +22,7 @@ pub struct Pod {
 resource!(Pod, "", "v1", "Pod", "pods");
 
 impl Pod {
-    /// True if the condition `Ready` is true.
+    /// Returns true if the condition `Ready` is true.
     pub fn is_ready(&self) -> bool {
         self.status
             .conditions
@@ -30,18 +30,18 @@ impl Pod {
             .any(|c| c.kind == "Ready" && c.status == "True")
     }
 
-    /// True if the Pod has finished: Succeeded or Failed.
+    /// Returns true if the Pod has finished: Succeeded or Failed.
     pub fn is_finished(&self) -> bool {
         is_final_phase(&self.status.phase)
     }
 
-    /// True if deletion of the Pod was requested.
+    /// Returns true if deletion of the Pod was requested.
     pub fn is_terminating(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 }
 
-/// True for the final phases, Succeeded and Failed.
+/// Returns true for the final phases, Succeeded and Failed.
 pub fn is_final_phase(phase: &str) -> bool {
     matches!(phase, "Succeeded" | "Failed")
 }

@@ -57,7 +57,7 @@ pub struct ServiceSpec {
 }
 
 impl ServiceSpec {
-    /// True if the Service has no cluster IP (`clusterIP: None`).
+    /// Returns true if the Service has no cluster IP (`clusterIP: None`).
     pub fn is_headless(&self) -> bool {
         self.cluster_ip == "None"
     }

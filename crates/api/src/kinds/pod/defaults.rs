@@ -200,7 +200,7 @@ fn default_addresses(status: &mut Value) {
     }
 }
 
-/// True for an image with the tag `latest` or none, which is pulled at each start.
+/// Returns true for an image with the tag `latest` or none, which is pulled at each start.
 fn is_latest(image: &str) -> bool {
     let name = image.rsplit('/').next().unwrap_or(image);
     if name.contains('@') {

@@ -131,23 +131,23 @@ impl Configuration {
 }
 
 impl Exemptions {
-    /// True if the Namespace is exempt.
+    /// Returns true if the Namespace is exempt.
     pub fn has_namespace(&self, namespace: &str) -> bool {
         contains(&self.namespaces, namespace)
     }
 
-    /// True if the user is exempt.
+    /// Returns true if the user is exempt.
     pub fn has_user(&self, user: &str) -> bool {
         contains(&self.usernames, user)
     }
 
-    /// True if the RuntimeClass is exempt.
+    /// Returns true if the RuntimeClass is exempt.
     pub fn has_runtime_class(&self, runtime_class: &str) -> bool {
         contains(&self.runtime_classes, runtime_class)
     }
 }
 
-/// True if the list contains the name. Empty names are never exempt.
+/// Returns true if the list contains the name. Empty names are never exempt.
 fn contains(names: &[String], name: &str) -> bool {
     !name.is_empty() && names.iter().any(|entry| entry == name)
 }

@@ -49,7 +49,7 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// True if the Pod complies.
+    /// Returns true if the Pod complies.
     pub fn is_allowed(&self) -> bool {
         self.violations.is_empty()
     }

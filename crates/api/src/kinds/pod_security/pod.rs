@@ -56,7 +56,7 @@ impl<'a> PodView<'a> {
             .collect()
     }
 
-    /// True if the Pod has a user namespace, in which root is an unprivileged user of the node (KEP-127).
+    /// Returns true if the Pod has a user namespace, in which root is an unprivileged user of the node (KEP-127).
     pub(super) fn has_user_namespace(&self) -> bool {
         flag_if_set(self.spec, "hostUsers") == Some(false)
     }

@@ -8,9 +8,9 @@ use crate::machinery::tree::{items, text};
 const SECCOMP_POD_ANNOTATION: &str = "seccomp.security.alpha.kubernetes.io/pod";
 const SECCOMP_CONTAINER_PREFIX: &str = "container.seccomp.security.alpha.kubernetes.io/";
 
-/// True if an update changes anything that a check depends on (upstream's `isSignificantPodUpdate`): containers,
-/// their images, and seccomp annotations. Other relevant fields are immutable. Pods that violate a policy that was
-/// set later can therefore still receive labels or a deadline.
+/// Returns true if an update changes anything that a check depends on (upstream's `isSignificantPodUpdate`):
+/// containers, their images, and seccomp annotations. Other relevant fields are immutable. Pods that violate
+/// a policy that was set later can therefore still receive labels or a deadline.
 pub fn is_significant_update(new: &Value, old: &Value) -> bool {
     let (new, old) = (PodView::new(new), PodView::new(old));
     let (after, before) = (new.annotations(), old.annotations());

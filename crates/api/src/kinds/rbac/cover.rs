@@ -79,7 +79,7 @@ fn rights(rule: &PolicyRule) -> impl Iterator<Item = PolicyRule> {
     resource_rights.chain(path_rights)
 }
 
-/// True if a rule covers a single right.
+/// Returns true if a rule covers a single right.
 fn covers(owner: &PolicyRule, right: &PolicyRule) -> bool {
     let in_list = |owned: &[String], requested: &[String]| {
         owned.iter().any(|value| value == ALL) || requested.iter().all(|value| owned.contains(value))

@@ -58,7 +58,7 @@ pub enum Action<'a> {
 }
 
 impl PolicyRule {
-    /// True if the rule allows the action.
+    /// Returns true if the rule allows the action.
     pub fn allows(&self, action: &Action<'_>) -> bool {
         match *action {
             Action::Resource {
@@ -105,12 +105,12 @@ impl fmt::Display for PolicyRule {
     }
 }
 
-/// True if the list contains the value or the wildcard.
+/// Returns true if the list contains the value or the wildcard.
 fn has(list: &[String], value: &str) -> bool {
     list.iter().any(|item| item == value || item == ALL)
 }
 
-/// True if a resource pattern matches: `pods`, `pods/status`, `*/status` or `*`.
+/// Returns true if a resource pattern matches: `pods`, `pods/status`, `*/status` or `*`.
 fn matches_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     if pattern == ALL {
         return true;
@@ -124,7 +124,7 @@ fn matches_resource(pattern: &str, resource: &str, subresource: &str) -> bool {
     }
 }
 
-/// True if a path pattern matches: the path itself, a prefix (`/healthz/*`), or `*`.
+/// Returns true if a path pattern matches: the path itself, a prefix (`/healthz/*`), or `*`.
 pub(super) fn covers_path(rule: &str, path: &str) -> bool {
     rule == path || rule.ends_with(ALL) && path.starts_with(rule.trim_end_matches(ALL))
 }

@@ -19,7 +19,7 @@ pub struct ConfiguredFamilies {
 }
 
 impl ConfiguredFamilies {
-    /// True if the cluster has a range of `family`.
+    /// Returns true if the cluster has a range of `family`.
     pub fn contains(self, family: Family) -> bool {
         self.is_dual_stack || family == self.primary
     }
@@ -63,7 +63,8 @@ pub fn initialize_families(
     Ok(())
 }
 
-/// True if an unchanged `PreferDualStack` Service keeps its families after a change of the cluster's ranges (FAM-07).
+/// Returns true if an unchanged `PreferDualStack` Service keeps its families after a change of the cluster's
+/// ranges (FAM-07).
 pub fn keeps_prefer_dual_stack(new: &Value, old: &Value) -> bool {
     let (new, old) = (View::of(new), View::of(old));
     let prefers = |policy: Option<&str>| policy == Some("PreferDualStack");

@@ -43,12 +43,12 @@ impl<'a> View<'a> {
         text(self.spec, "type")
     }
 
-    /// True if the type is `ExternalName`.
+    /// Returns true if the type is `ExternalName`.
     pub fn is_external_name(self) -> bool {
         self.kind() == "ExternalName"
     }
 
-    /// True if the type is `LoadBalancer`.
+    /// Returns true if the type is `LoadBalancer`.
     pub fn is_load_balancer(self) -> bool {
         self.kind() == "LoadBalancer"
     }
@@ -78,14 +78,14 @@ impl<'a> View<'a> {
         text_if_set(self.spec, "ipFamilyPolicy")
     }
 
-    /// True if `clusterIPs` is `None` alone.
+    /// Returns true if `clusterIPs` is `None` alone.
     pub fn is_headless(self) -> bool {
         let ips = items(self.spec, "clusterIPs");
         ips.len() == 1 && ips[0] == HEADLESS
     }
 
-    /// True for `clusterIP: None` without a selector. Such Services may have families that the cluster does not have
-    /// (FAM-06).
+    /// Returns true for `clusterIP: None` without a selector. Such Services may have families that the
+    /// cluster does not have (FAM-06).
     pub fn is_headless_without_selector(self) -> bool {
         let has_selector = self
             .spec
@@ -105,7 +105,7 @@ impl<'a> View<'a> {
         number(self.spec, "healthCheckNodePort")
     }
 
-    /// True if clients outside of the cluster can reach the Service: node ports, load balancer or external IPs
+    /// Returns true if clients outside of the cluster can reach the Service: node ports, load balancer or external IPs
     /// (DEF-06).
     pub fn is_externally_accessible(self) -> bool {
         match self.kind() {
@@ -115,22 +115,22 @@ impl<'a> View<'a> {
         }
     }
 
-    /// True if the Service has `clusterIP`, `None` included.
+    /// Returns true if the Service has `clusterIP`, `None` included.
     pub fn needs_cluster_ip(self) -> bool {
         !self.is_external_name()
     }
 
-    /// True if the type has node ports.
+    /// Returns true if the type has node ports.
     pub fn needs_node_ports(self) -> bool {
         matches!(self.kind(), "LoadBalancer" | "NodePort")
     }
 
-    /// True if load balancers check the health of its nodes (API-36).
+    /// Returns true if load balancers check the health of its nodes (API-36).
     pub fn needs_health_check_node_port(self) -> bool {
         self.is_load_balancer() && self.external_traffic_policy() == "Local"
     }
 
-    /// True if absent node ports are allocated (NP-07).
+    /// Returns true if absent node ports are allocated (NP-07).
     pub fn allocates_node_ports(self) -> bool {
         match self.kind() {
             "NodePort" => true,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::creation::managed_fields;
 use super::managers::{self, Manager};
 
-/// True if two versions of an object differ at most in the times of managed fields.
+/// Returns true if two versions of an object differ at most in the times of managed fields.
 pub fn is_same_except_times(new: &Value, old: &Value) -> bool {
     let (new_records, old_records) = (managed_fields(new), managed_fields(old));
     if !is_same_except_managed_fields(new, old) {
@@ -38,7 +38,7 @@ fn is_same_except_managed_fields(new: &Value, old: &Value) -> bool {
             })
 }
 
-/// True if two objects are equal except for the field `excluded`.
+/// Returns true if two objects are equal except for the field `excluded`.
 fn is_same_except(new: &Value, old: &Value, excluded: &str) -> bool {
     let (Some(new), Some(old)) = (new.as_object(), old.as_object()) else {
         return new == old;

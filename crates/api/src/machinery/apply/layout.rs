@@ -82,7 +82,7 @@ impl Layout {
         }
     }
 
-    /// True if `element` is a field of an object type, in contrast to map entries and list items.
+    /// Returns true if `element` is a field of an object type, in contrast to map entries and list items.
     pub(super) fn declares(self, element: &PathElement) -> bool {
         match (self, element) {
             (Layout::Object(definition), PathElement::Field(name)) => definition.field(name).is_some(),

@@ -32,7 +32,7 @@ pub(super) struct Manager {
 }
 
 impl Manager {
-    /// True if both are the same manager. The API version is ignored for applies.
+    /// Returns true if both are the same manager. The API version is ignored for applies.
     pub(super) fn is_same(&self, other: &Manager) -> bool {
         self.name == other.name
             && self.operation == other.operation

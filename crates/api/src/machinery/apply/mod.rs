@@ -336,7 +336,7 @@ fn without_reset_field(configuration: &Value, author: Author<'_>) -> Value {
     written
 }
 
-/// True if a client resets the managed fields: an empty list, or a list of one empty entry.
+/// Returns true if a client resets the managed fields: an empty list, or a list of one empty entry.
 fn is_reset(requested: &Value) -> bool {
     match requested.as_array().map(Vec::as_slice) {
         Some([]) => true,

@@ -33,7 +33,7 @@ impl Findings {
         self.values.get()
     }
 
-    /// True if the walk ended because of too many values.
+    /// Returns true if the walk ended because of too many values.
     pub(super) fn has_too_many_values(&self) -> bool {
         self.values.get() > self.values_max
     }

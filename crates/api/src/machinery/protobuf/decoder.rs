@@ -208,7 +208,7 @@ fn child_object<'o>(object: &'o mut Map<String, Value>, name: &str) -> &'o mut M
     crate::machinery::tree::as_object_mut(slot)
 }
 
-/// True if a Go client's JSON omits the value.
+/// Returns true if a Go client's JSON omits the value.
 fn is_zero(value: &Value, shape: &Shape) -> bool {
     match shape {
         Shape::String | Shape::Bytes | Shape::Int32 | Shape::Int64 | Shape::Boolean => {

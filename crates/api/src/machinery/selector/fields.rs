@@ -106,7 +106,7 @@ impl FieldSelector {
         Ok(Self { terms })
     }
 
-    /// True if the selector matches all objects.
+    /// Returns true if the selector matches all objects.
     pub fn is_empty(&self) -> bool {
         self.terms.is_empty()
     }
@@ -124,7 +124,7 @@ impl FieldSelector {
             .map(|term| term.value.as_str())
     }
 
-    /// True if the object matches.
+    /// Returns true if the object matches.
     pub fn matches_object(&self, object: &Value) -> bool {
         self.terms
             .iter()

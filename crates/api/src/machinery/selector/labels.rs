@@ -48,7 +48,7 @@ impl LabelSelector {
         Self { requirements }
     }
 
-    /// True if the selector matches all objects.
+    /// Returns true if the selector matches all objects.
     pub fn is_empty(&self) -> bool {
         self.requirements.is_empty()
     }
@@ -58,12 +58,12 @@ impl LabelSelector {
         &self.requirements
     }
 
-    /// True if labels match; `label` returns the value of a key.
+    /// Returns true if labels match; `label` returns the value of a key.
     pub fn matches<'v>(&self, label: impl Fn(&str) -> Option<&'v str>) -> bool {
         self.requirements.iter().all(|r| r.matches(label(&r.key)))
     }
 
-    /// True if the labels of an object match.
+    /// Returns true if the labels of an object match.
     pub fn matches_object(&self, object: &Value) -> bool {
         if self.is_empty() {
             return true;

@@ -92,7 +92,7 @@ pub(crate) struct Decision {
 }
 
 impl Decision {
-    /// True if the policy omits this stage.
+    /// Returns true if the policy omits this stage.
     pub(crate) fn omits(&self, stage: Stage) -> bool {
         self.omitted.contains(&stage)
     }

@@ -79,12 +79,12 @@ impl Identity {
         }
     }
 
-    /// True if the client is unauthenticated.
+    /// Returns true if the client is unauthenticated.
     pub(crate) fn is_anonymous(&self) -> bool {
         self.user == ANONYMOUS
     }
 
-    /// True if everything is allowed, independent of roles.
+    /// Returns true if everything is allowed, independent of roles.
     pub(crate) fn is_privileged(&self) -> bool {
         self.groups.iter().any(|group| group == PRIVILEGED)
     }

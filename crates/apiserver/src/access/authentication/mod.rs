@@ -97,7 +97,7 @@ impl Authenticator {
             })
     }
 
-    /// True if one more rejection may be logged for the address. The limit keeps clients from filling the disk.
+    /// Returns true if one more rejection may be logged for the address. The limit keeps clients from filling the disk.
     fn may_log_rejection(&self, source: Option<Source>) -> bool {
         let mut rates = self
             .rejection_log_rates

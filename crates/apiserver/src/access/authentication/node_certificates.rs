@@ -79,7 +79,7 @@ impl ClientCertificate {
         }
     }
 
-    /// True if the certificate may have become invalid by `now` without a change of its Node.
+    /// Returns true if the certificate may have become invalid by `now` without a change of its Node.
     pub(crate) fn may_be_expired(&self, now: Timestamp) -> bool {
         self.is_issued_by_administrator || self.is_expired(now)
     }

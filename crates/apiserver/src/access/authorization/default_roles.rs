@@ -84,7 +84,7 @@ pub(super) fn retired() -> Vec<(&'static str, &'static str)> {
         .collect()
 }
 
-/// True if a server created the object and automatic updates are enabled.
+/// Returns true if a server created the object and automatic updates are enabled.
 pub(super) fn is_default(object: &Value) -> bool {
     let metadata = child(object, "metadata");
     text(child(metadata, "labels"), LABEL.0) == LABEL.1

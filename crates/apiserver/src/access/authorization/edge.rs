@@ -30,7 +30,7 @@ pub(super) const OTHER_EDGES: [&str; 3] = [
     "system:serviceaccount:kube-system:portolan-load-balancer",
 ];
 
-/// True if the user is an edge and may make the request.
+/// Returns true if the user is an edge and may make the request.
 pub(super) fn is_allowed(attributes: &Attributes<'_>, index: &Index, secrets: &Secrets) -> bool {
     let Action::Resource {
         verb: "get",
@@ -74,7 +74,7 @@ struct References {
 }
 
 impl Secrets {
-    /// True if a Service that may use the Secret references it.
+    /// Returns true if a Service that may use the Secret references it.
     fn is_referenced(&self, index: &Index, namespace: &str, name: &str) -> bool {
         let key = (namespace.to_owned(), name.to_owned());
         let namespaces: BTreeSet<String> = {

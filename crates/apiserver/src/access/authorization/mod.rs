@@ -125,7 +125,7 @@ impl Authorizer {
         authorizer
     }
 
-    /// True if the mode `AlwaysAllow` is configured. Unauthenticated requests are rejected in that case.
+    /// Returns true if the mode `AlwaysAllow` is configured. Unauthenticated requests are rejected in that case.
     pub(crate) fn allows_everything(&self) -> bool {
         self.modes.contains(&AuthorizationMode::AlwaysAllow)
     }

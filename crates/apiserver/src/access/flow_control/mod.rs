@@ -51,7 +51,7 @@ impl Flow {
     }
 }
 
-/// True if capacity is reserved for the user: administrators, nodes and components of the cluster.
+/// Returns true if capacity is reserved for the user: administrators, nodes and components of the cluster.
 pub(crate) fn is_reserved_for(user: &Identity) -> bool {
     let subject = Subject {
         verb: "get",

@@ -31,7 +31,7 @@ impl<K: Copy + Eq + Hash> Rates<K> {
         }
     }
 
-    /// True if a holder has a token, without taking it.
+    /// Returns true if a holder has a token, without taking it.
     pub(crate) fn has_one(&self, holder: K, now: Instant) -> bool {
         let bucket = self.buckets.get(&holder);
         self.per_second == 0 || bucket.is_none_or(|bucket| tokens_at(self.per_second, bucket, now) >= 1.0)

@@ -225,8 +225,8 @@ impl FlowSchema {
     }
 }
 
-/// True for components of Portolan, and for components of a node (`system:kube-proxy:NODE`). Only the cluster CA can
-/// issue names with these prefixes.
+/// Returns true for components of Portolan, and for components of a node (`system:kube-proxy:NODE`). Only the
+/// cluster CA can issue names with these prefixes.
 fn is_component(user: &str) -> bool {
     let is_or_has_suffix = |name| {
         user.strip_prefix(name)

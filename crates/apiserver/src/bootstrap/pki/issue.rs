@@ -145,12 +145,12 @@ pub(super) fn sign(
     })
 }
 
-/// True if a certificate expires after a time.
+/// Returns true if a certificate expires after a time.
 pub(super) fn expires_after(certificate: &str, seconds: i64) -> bool {
     with_parsed(certificate, |c| c.validity().not_after.timestamp() > seconds).unwrap_or(false)
 }
 
-/// True if an administrator issued the certificate after a time.
+/// Returns true if an administrator issued the certificate after a time.
 pub(super) fn is_issued_by_administrator_since(certificate: &str, seconds: i64) -> bool {
     with_parsed(certificate, |c| {
         let mut units = c.subject().iter_organizational_unit();
@@ -160,7 +160,7 @@ pub(super) fn is_issued_by_administrator_since(certificate: &str, seconds: i64) 
     .unwrap_or(false)
 }
 
-/// True if the subject is this user as a member of this group, or of no group if that is "".
+/// Returns true if the subject is this user as a member of this group, or of no group if that is "".
 pub(super) fn has_subject(certificate: &str, user: &str, group: &str) -> bool {
     with_parsed(certificate, |c| {
         let subject = c.subject();
@@ -175,7 +175,7 @@ pub(super) fn has_subject(certificate: &str, user: &str, group: &str) -> bool {
     .unwrap_or(false)
 }
 
-/// True if a CA signed a certificate, by the key identifiers of both.
+/// Returns true if a CA signed a certificate, by the key identifiers of both.
 pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
     let issuer = with_parsed(certificate, |c| {
         c.iter_extensions()
@@ -196,7 +196,7 @@ pub(super) fn is_signed_by(certificate: &str, authority: &str) -> bool {
     matches!((issuer, own), (Some(Some(issuer)), Some(Some(own))) if issuer == own)
 }
 
-/// True if a certificate is valid for all names and addresses.
+/// Returns true if a certificate is valid for all names and addresses.
 pub(super) fn has_names(certificate: &str, names: &[String]) -> bool {
     let named = with_parsed(certificate, |c| {
         let Ok(Some(extension)) = c.subject_alternative_name() else {
@@ -212,7 +212,7 @@ pub(super) fn has_names(certificate: &str, names: &[String]) -> bool {
     named.is_some_and(|named: Vec<String>| names.iter().all(|name| named.contains(name)))
 }
 
-/// True if a certificate belongs to a key.
+/// Returns true if a certificate belongs to a key.
 pub(super) fn is_for_key(certificate: &str, key: &KeyPair) -> bool {
     with_parsed(certificate, |c| {
         c.public_key().subject_public_key.data == key.der_bytes()

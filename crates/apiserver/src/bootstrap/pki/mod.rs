@@ -166,7 +166,7 @@ pub fn node_serving(directory: &Path, node_name: &str, addresses: &[IpAddr]) -> 
     })
 }
 
-/// True if a CA signed the first certificate of a PEM text, by the key identifiers of both.
+/// Returns true if a CA signed the first certificate of a PEM text, by the key identifiers of both.
 pub fn is_signed_by(certificate: &str, authority: &str) -> bool {
     issue::is_signed_by(certificate, authority)
 }

@@ -52,7 +52,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, object: &mut V
     Ok(())
 }
 
-/// True if the user may use `verb` on the signer, or on all signers of its domain.
+/// Returns true if the user may use `verb` on the signer, or on all signers of its domain.
 fn may(admission: &Admission, requester: &Identity, verb: &str, signer: &str) -> bool {
     let domain = signer.split('/').next().unwrap_or_default();
     [signer, &format!("{domain}/*")].into_iter().any(|name| {

@@ -77,7 +77,7 @@ fn role_kind(kind: &str) -> Option<&'static Kind> {
     }
 }
 
-/// True if two versions differ only in metadata that the garbage collector changes.
+/// Returns true if two versions differ only in metadata that the garbage collector changes.
 fn grants_the_same(stored: &Value, object: &Value) -> bool {
     let comparable = |object: &Value| {
         let mut object = object.clone();

@@ -156,7 +156,7 @@ impl<'a> Attempt<'a> {
         Attempt { recorder, ..self }
     }
 
-    /// True if the object itself is written, not a subresource.
+    /// Returns true if the object itself is written, not a subresource.
     fn is_main(&self) -> bool {
         self.target.subresource.is_none()
     }

@@ -54,13 +54,13 @@ impl Encryption {
         })
     }
 
-    /// True if a write would store the value of the key in another form.
+    /// Returns true if a write would store the value of the key in another form.
     pub fn is_stale(&self, key: &str) -> bool {
         let stale = self.stale.read().unwrap_or_else(PoisonError::into_inner);
         stale.contains(key)
     }
 
-    /// True if the configuration has a rule for the key.
+    /// Returns true if the configuration has a rule for the key.
     pub fn covers(&self, key: &str) -> bool {
         self.rules.load().rule_for(key).is_some()
     }

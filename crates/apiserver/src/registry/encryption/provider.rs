@@ -151,7 +151,7 @@ impl Providers {
         }
     }
 
-    /// True if both write values in the same form.
+    /// Returns true if both write values in the same form.
     pub(super) fn writes_like(&self, others: &Providers) -> bool {
         match (self.0.first(), others.0.first()) {
             (

@@ -41,7 +41,7 @@ impl Content {
         }
     }
 
-    /// True if no objects remain and no kind failed.
+    /// Returns true if no objects remain and no kind failed.
     pub(super) fn is_empty(&self) -> bool {
         self.resources.is_empty() && self.failures.is_empty()
     }

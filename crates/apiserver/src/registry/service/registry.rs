@@ -268,7 +268,7 @@ fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, RegistryError> {
     }
 }
 
-/// True if a ServiceCIDR is ready. Without a condition it is: there may be no controller that sets one.
+/// Returns true if a ServiceCIDR is ready. Without a condition it is: there may be no controller that sets one.
 fn is_ready(cidr: &Value) -> bool {
     items(child(cidr, "status"), "conditions")
         .iter()

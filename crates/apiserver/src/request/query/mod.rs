@@ -105,7 +105,7 @@ impl Query {
         named.map(|parameter| &self.text[parameter.value.clone()])
     }
 
-    /// True if a parameter is present, with or without a value.
+    /// Returns true if a parameter is present, with or without a value.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.first(name).is_some()
     }

@@ -25,7 +25,7 @@ impl Displaceable {
         self.displaced.notified().await;
     }
 
-    /// True if a newer connection is counted in the place of this one.
+    /// Returns true if a newer connection is counted in the place of this one.
     pub(super) fn is_displaced(&self) -> bool {
         self.is_displaced.load(Ordering::Relaxed)
     }

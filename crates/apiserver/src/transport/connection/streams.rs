@@ -83,12 +83,12 @@ impl Streams {
         while self.long_running.try_join_next().is_some() {}
     }
 
-    /// True if streams have tasks of their own.
+    /// Returns true if streams have tasks of their own.
     pub(super) fn has_own_tasks(&self) -> bool {
         !self.long_running.is_empty()
     }
 
-    /// True if there are streams that have not been polled yet.
+    /// Returns true if there are streams that have not been polled yet.
     pub(super) fn has_new(&self) -> bool {
         !lock(&self.new).is_empty()
     }

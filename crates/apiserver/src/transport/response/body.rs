@@ -55,7 +55,7 @@ impl Body {
         }
     }
 
-    /// True if the duration of the response is not bounded.
+    /// Returns true if the duration of the response is not bounded.
     pub(crate) fn is_long_running(&self) -> bool {
         matches!(self, Body::Stream { .. } | Body::Proxied { .. })
     }
@@ -151,7 +151,7 @@ impl HttpBody for Body {
     }
 }
 
-/// True if a long-running response has to end.
+/// Returns true if a long-running response has to end.
 fn has_ended(lifetime: &mut Option<RequestLifetime>, context: &mut Context<'_>) -> bool {
     lifetime
         .as_mut()

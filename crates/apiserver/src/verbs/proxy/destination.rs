@@ -163,7 +163,7 @@ fn pod_ips(pod: &Value) -> impl Iterator<Item = &str> {
     listed.iter().map(|entry| text(entry, "ip")).chain(single)
 }
 
-/// True for addresses by which the server would reach itself or its link.
+/// Returns true for addresses by which the server would reach itself or its link.
 fn is_local(ip: IpAddr) -> bool {
     let is_link_local = match ip {
         IpAddr::V4(ip) => ip.is_link_local(),

@@ -36,7 +36,7 @@ const CORS_HEADERS: [&str; 4] = [
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_URI: HeaderName = HeaderName::from_static("x-forwarded-uri");
 
-/// True if the request or response upgrades the connection to another protocol.
+/// Returns true if the request or response upgrades the connection to another protocol.
 pub(super) fn is_upgrade(headers: &HeaderMap) -> bool {
     headers.contains_key(UPGRADE) && connection_options(headers).any(|option| option == "upgrade")
 }

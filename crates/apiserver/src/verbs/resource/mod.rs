@@ -205,7 +205,7 @@ impl Resources {
             .transpose()
     }
 
-    /// Reports if the stored form of an object is outdated, for example encrypted with an older key.
+    /// Returns true if the stored form of an object is outdated, for example encrypted with an older key.
     fn is_stored_stale(&self, key: &str) -> bool {
         let encryption = self.encryption.as_ref();
         encryption.is_some_and(|encryption| encryption.is_stale(key))

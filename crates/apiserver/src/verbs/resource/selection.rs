@@ -60,7 +60,7 @@ impl Selection {
         })
     }
 
-    /// True if all objects below the prefix match.
+    /// Returns true if all objects below the prefix match.
     pub(super) fn is_everything(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty() && self.name.is_none()
     }

@@ -238,7 +238,7 @@ fn keep_but_finalizers(new: &mut Value, old: &Value) {
     *new = kept;
 }
 
-/// True if a deleted object has neither finalizers nor a grace period left.
+/// Returns true if a deleted object has neither finalizers nor a grace period left.
 fn is_finished(object: &Value) -> bool {
     let metadata = child(object, "metadata");
     is_set(metadata, "deletionTimestamp")

@@ -52,7 +52,7 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// True if the next line does not depend on lines that were sent before.
+    /// Returns true if the next line does not depend on lines that were sent before.
     pub(super) fn is_stateless(&self) -> bool {
         self.has_sent_columns || self.form.representation != Representation::Table
     }
@@ -147,7 +147,7 @@ impl Lines {
         out.put_slice(&self.framed(change.name(), object, self.include, includes_columns));
     }
 
-    /// True if stored bytes are sent without conversion.
+    /// Returns true if stored bytes are sent without conversion.
     fn sends_stored_bytes(&self) -> bool {
         self.form.is_plain() && self.kind.is_stored_form()
     }

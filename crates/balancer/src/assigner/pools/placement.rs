@@ -50,17 +50,17 @@ impl Placement {
         })
     }
 
-    /// True if the pool contains the address.
+    /// Returns true if the pool contains the address.
     pub fn contains(&self, address: IpAddr) -> bool {
         self.blocks.iter().any(|block| block.contains(address))
     }
 
-    /// True if not every node may announce.
+    /// Returns true if not every node may announce.
     pub fn selects_nodes(&self) -> bool {
         !self.nodes.is_empty()
     }
 
-    /// True if a node with these labels may announce.
+    /// Returns true if a node with these labels may announce.
     pub fn allows_node(&self, labels: &Labels) -> bool {
         let matches = |selector: &LabelSelector| selector.matches(|key| labels.get(key).map(String::as_str));
         self.nodes.is_empty() || self.nodes.iter().any(matches)
@@ -99,7 +99,7 @@ impl Placements {
         self.pools.values().flat_map(|placement| placement.links.iter())
     }
 
-    /// True if a pool contains the address.
+    /// Returns true if a pool contains the address.
     pub fn contain(&self, address: IpAddr) -> bool {
         self.for_address(address).next().is_some()
     }

@@ -78,7 +78,7 @@ impl EdgeInstance {
         }
     }
 
-    /// True if a key of sticky-session cookies is set.
+    /// Returns true if a key of sticky-session cookies is set.
     pub(super) fn has_sticky_secrets(&self) -> bool {
         self.sticky_secrets != StickySecrets::default()
     }

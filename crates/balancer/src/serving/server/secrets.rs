@@ -87,7 +87,7 @@ impl SecretReader {
     }
 }
 
-/// True if the Secret was read, successfully or not.
+/// Returns true if the Secret was read, successfully or not.
 fn is_read(key: &ObjectKey, state: &EdgeState) -> bool {
     let is_cookie_secret = state.has_read_cookie_secret() && *key == cookie_secret::key();
     is_cookie_secret || state.certificates.is_read(key)

@@ -39,7 +39,7 @@ impl Watches {
         }
     }
 
-    /// True if the initial lists of all necessary kinds are complete.
+    /// Returns true if the initial lists of all necessary kinds are complete.
     pub(super) fn are_synced(&self, state: &EdgeState) -> bool {
         self.has_services && (self.has_slices || !state.has_services())
     }

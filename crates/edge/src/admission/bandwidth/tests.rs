@@ -6,7 +6,7 @@ fn reservation(bucket: &Arc<TokenBucket>) -> BandwidthReservation {
     BandwidthReservation::new(bucket.clone(), Rate::new(RATE).expect("a limit"))
 }
 
-/// A sender that sends as much as it may, message by message.
+/// Sender that sends as much as it may, message by message.
 struct Sender {
     reservation: BandwidthReservation,
     message_bytes: usize,

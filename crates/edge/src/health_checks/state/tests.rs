@@ -77,7 +77,7 @@ proptest! {
     }
 }
 
-/// The health before the result at `end`.
+/// Returns the health before the result at `end`.
 fn health_before(answers: &[bool], end: usize, healthy: u32, unhealthy: u32) -> bool {
     let (mut held, mut run, mut last) = (true, 0, true);
     for answer in &answers[..end] {

@@ -28,7 +28,7 @@ fn refusal(request: &str) -> Option<RequestRefusal> {
     run(&[request.as_bytes()]).2
 }
 
-/// A request with these lines after its request line.
+/// Returns a request with these lines after its request line.
 fn with(lines: &str) -> String {
     format!("POST /a HTTP/1.1\r\nHost: a\r\n{lines}\r\n")
 }

@@ -18,7 +18,7 @@ fn parts(version: Version, target: &str, fields: &[(&str, &str)]) -> Parts {
     request.body(()).unwrap().into_parts().0
 }
 
-/// The request for a backend of HTTP/1.1: its target, and its fields except constant ones.
+/// Returns the request for a backend of HTTP/1.1: its target, and its fields except constant ones.
 fn forwarded(version: Version, target: &str, fields: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let mut parts = parts(version, target, fields);
     let head = ForwardedHead::new(&mut parts, Some(HeaderValue::from_static("a")), CLIENT);

@@ -43,7 +43,8 @@ fn guard(stream: DuplexStream, timeout: Duration) -> SmugglingGuard<DuplexStream
     SmugglingGuard::new(stream, BytesMut::new(), timeout, Arc::new(Activity::new()))
 }
 
-/// The paths, and the complete bodies, that a parser behind a guard sees when `parts` are sent one after the other.
+/// Returns the paths, and the complete bodies, that a parser behind a guard sees when `parts` are sent one
+/// after the other.
 fn served(parts: Vec<Vec<u8>>) -> Vec<(String, Option<Vec<u8>>)> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -86,7 +87,7 @@ fn served(parts: Vec<Vec<u8>>) -> Vec<(String, Option<Vec<u8>>)> {
     seen.into_inner().unwrap()
 }
 
-/// The number of admitted heads. Returns true with it if a request is refused.
+/// Returns the number of admitted heads, and true if a request is refused.
 fn admitted(bytes: &[u8]) -> (usize, bool) {
     let (mut framing, mut left, mut heads) = (Framing::default(), bytes, 0);
     loop {

@@ -32,7 +32,7 @@ fn quota(store: &Arc<InMemory>, probe_space: SpaceProbe) -> Quota {
     Quota::new(limits, "/logs".into(), HOST.into(), store, probe_space)
 }
 
-/// The name of a Service's file of one second.
+/// Returns the name of a Service's file of one second.
 fn file(service: &ServiceName, second: i64) -> Path {
     let now = jiff::Timestamp::from_second(1_700_000_000 + second).expect("a time");
     batch::name("logs", service, HOST, now, 7)

@@ -13,7 +13,7 @@ use object_store::{
 use super::*;
 use crate::settings::{LogDestination, LogFormat};
 
-/// A store whose first writes fail.
+/// Store whose first writes fail.
 #[derive(Debug)]
 struct Flaky {
     inner: InMemory,

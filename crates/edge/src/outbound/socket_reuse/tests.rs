@@ -14,7 +14,7 @@ fn listener() -> (TcpListener, SocketAddr) {
     (listener, address)
 }
 
-/// A connection to a backend, and the backend's side of it.
+/// Returns a connection to a backend, and the backend's side of it.
 fn connect(listener: &TcpListener, to: SocketAddr) -> (TcpStream, std::net::TcpStream) {
     let socket = open(to).expect("a socket");
     let called = rustix::net::connect(&socket, &to);

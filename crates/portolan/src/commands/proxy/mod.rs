@@ -164,7 +164,7 @@ fn serve<D: Dataplane + Send + 'static>(
 
 /// Removes the rules of all modes, Portolan's and kube-proxy's.
 fn cleanup() -> Result<ExitCode, CommandError> {
-    // Only opening the dataplane shows missing privileges.
+    // Only opening the data plane shows missing privileges.
     NftablesDataplane::open(nftables::Options::default())?;
     let removed = proxy::remove_leftovers(None);
     if removed.is_empty() {

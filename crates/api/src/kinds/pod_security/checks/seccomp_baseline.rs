@@ -59,7 +59,7 @@ pub(super) fn profile(context: &Value) -> Option<&str> {
     is_set(context, "seccompProfile").then(|| text(child(context, "seccompProfile"), "type"))
 }
 
-/// True if profiles of this type filter system calls.
+/// Returns true if profiles of this type filter system calls.
 pub(super) fn is_allowed(profile: &str) -> bool {
     matches!(profile, "RuntimeDefault" | "Localhost")
 }

@@ -55,7 +55,7 @@ impl Reference {
 }
 
 impl Claims {
-    /// True if the subject is the ServiceAccount of the claim `kubernetes.io`.
+    /// Returns true if the subject is the ServiceAccount of the claim `kubernetes.io`.
     pub(super) fn is_consistent(&self) -> bool {
         let account = self
             .sub

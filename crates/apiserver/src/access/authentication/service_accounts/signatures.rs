@@ -76,7 +76,7 @@ impl Signatures {
         *self.write() = Generations::default();
     }
 
-    /// True if one more signature may be verified for the address.
+    /// Returns true if one more signature may be verified for the address.
     pub(super) fn may_verify(&self, source: Option<Source>) -> bool {
         source.is_none_or(|source| self.invalid_rates().has_one(source, Instant::now()))
     }

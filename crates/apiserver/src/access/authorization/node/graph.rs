@@ -52,7 +52,7 @@ pub(super) struct Graph {
 }
 
 impl Graph {
-    /// True if the object is a Pod of the node, or if a Pod of the node references it.
+    /// Returns true if the object is a Pod of the node, or if a Pod of the node references it.
     pub(super) fn is_related(
         &self,
         node: &str,
@@ -70,7 +70,7 @@ impl Graph {
             .is_some_and(|counts| counts.contains_key(&object))
     }
 
-    /// True once Pods have been listed. A cluster without agents does not need the graph.
+    /// Returns true once Pods have been listed. A cluster without agents does not need the graph.
     pub(super) fn is_loaded(&self) -> bool {
         self.watch.is_some()
     }

@@ -66,8 +66,8 @@ fn replay(file: &str) -> usize {
     compared
 }
 
-/// True for steps that the allocators can replay. Decoding, versions, preconditions and other patches have tests
-/// of their own.
+/// Returns true for steps that the allocators can replay. Decoding, versions, preconditions and other patches
+/// have tests of their own.
 fn is_about_services(step: &Value) -> bool {
     let (method, path) = (
         step["do"].as_str().unwrap_or(""),
