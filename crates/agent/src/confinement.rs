@@ -82,7 +82,7 @@ pub enum SeccompError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Kind of the I/O error.
         kind: std::io::ErrorKind,
     },
     /// The file is no profile, or no filter can be built from it.
@@ -90,7 +90,7 @@ pub enum SeccompError {
     Profile {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// Description of the defect.
         cause: String,
     },
 }

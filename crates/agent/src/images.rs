@@ -50,7 +50,7 @@ pub struct UnknownImage {
 /// User of an image, for Pods that name no user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImageUser {
-    /// Root.
+    /// User 0, by number or name.
     #[default]
     Root,
     /// Unprivileged user.

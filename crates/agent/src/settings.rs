@@ -92,7 +92,7 @@ impl Settings {
 /// Taint of a Node, without a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct NodeTaint {
-    /// Key.
+    /// Key, a qualified name.
     pub key: String,
     /// `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
     pub effect: String,

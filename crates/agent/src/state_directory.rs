@@ -31,7 +31,7 @@ pub enum StateError {
     File {
         /// Path of the file.
         path: PathBuf,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The UID is not usable as the name of a directory. API servers do not issue such UIDs.

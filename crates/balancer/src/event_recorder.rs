@@ -14,7 +14,7 @@ const IN_FLIGHT_MAX: usize = 64;
 /// Event about a Service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceEvent<'a> {
-    /// The Service.
+    /// Service that the Event regards.
     pub service: &'a ObjectKey,
     /// UID of the Service.
     pub uid: &'a str,

@@ -58,7 +58,7 @@ pub enum ConfigError {
         path: PathBuf,
         /// context, cluster or user.
         what: &'static str,
-        /// The name.
+        /// Undefined name.
         name: String,
     },
     /// A `…-data` field is not base64.

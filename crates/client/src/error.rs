@@ -36,7 +36,7 @@ pub enum ClientError {
         method: http::Method,
         /// Path of the request.
         path: String,
-        /// Timeout.
+        /// Timeout that the request exceeded.
         limit: Duration,
     },
     /// The response does not match the request.

@@ -25,7 +25,7 @@ pub enum Fault {
     InvalidCertificate {
         /// Source of the certificate.
         source_name: Arc<str>,
-        /// Defect.
+        /// Description of the defect.
         reason: String,
     },
     /// No certificate is valid: TLS handshakes fail.

@@ -53,7 +53,7 @@ pub enum HandoverError {
     Socket {
         /// Its path.
         path: PathBuf,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The other process does not answer.

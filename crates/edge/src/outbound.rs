@@ -42,7 +42,7 @@ const TRIES_MAX: usize = 4;
 /// Connection to a backend.
 #[derive(Debug)]
 pub(crate) enum BackendStream {
-    /// TCP.
+    /// TCP without TLS.
     Plain(TcpStream),
     /// TCP with TLS.
     Tls(Box<TlsConnection<TcpStream>>),
@@ -64,33 +64,33 @@ pub(crate) enum ConnectError {
     /// The TCP connection failed.
     #[error("connection to backend {to} failed: {source}")]
     Connect {
-        /// Backend.
+        /// Address of the backend.
         to: SocketAddr,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The PROXY header was not sent.
     #[error("PROXY header not sent to backend {to}: {source}")]
     Header {
-        /// Backend.
+        /// Address of the backend.
         to: SocketAddr,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The TLS handshake failed.
     #[error("TLS handshake with backend {to} failed: {source}")]
     Tls {
-        /// Backend.
+        /// Address of the backend.
         to: SocketAddr,
-        /// Cause.
+        /// I/O error, with the TLS alert if there is one.
         source: io::Error,
     },
     /// Connection, PROXY header and handshake took longer than the limit.
     #[error("connection to backend {to} not open within {limit:?}")]
     Timeout {
-        /// Backend.
+        /// Address of the backend.
         to: SocketAddr,
-        /// Limit.
+        /// Time limit of all steps together.
         limit: Duration,
     },
     /// There is no backend, or none besides those that failed.

@@ -7,9 +7,9 @@ use crate::settings::{Frontend, ServiceName};
 /// Transport protocol of a port. A Service may use the same number for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Transport {
-    /// Connections.
+    /// TCP connections.
     Tcp,
-    /// Datagrams.
+    /// UDP datagrams.
     Udp,
 }
 
@@ -34,7 +34,7 @@ impl Transport {
 /// Port of a Service.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortKey {
-    /// Service.
+    /// Service of the port.
     pub service: ServiceName,
     /// Port that clients use.
     pub port: u16,

@@ -11,9 +11,9 @@ use ipnet::IpNet;
 /// Namespace and name of a Service, for logs and metrics too.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServiceName {
-    /// Namespace.
+    /// Namespace of the Service.
     pub namespace: Arc<str>,
-    /// Name.
+    /// Name of the Service.
     pub name: Arc<str>,
 }
 
@@ -124,7 +124,7 @@ pub struct Listener {
 /// Protocol towards clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Frontend {
-    /// TCP.
+    /// TCP connections, relayed unchanged.
     Tcp,
     /// TLS, which is terminated here.
     Ssl(Tls),
@@ -135,7 +135,7 @@ pub enum Frontend {
     },
     /// HTTP with TLS: HTTP/1.1 or HTTP/2, as ALPN selects.
     Https(Tls),
-    /// UDP.
+    /// UDP datagrams, by flow.
     Udp,
 }
 
@@ -221,7 +221,7 @@ pub enum Alpn {
     Http2Optional,
     /// HTTP/2, HTTP/1.1, HTTP/1.0.
     Http2Preferred,
-    /// None.
+    /// No ALPN.
     Never,
 }
 
@@ -230,7 +230,7 @@ pub enum Alpn {
 pub enum ProxyVersion {
     /// Line of text.
     V1,
-    /// Binary.
+    /// Binary header.
     V2,
 }
 
@@ -249,7 +249,7 @@ pub enum Balance {
 /// Session affinity.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Stickiness {
-    /// None.
+    /// No session affinity.
     #[default]
     None,
     /// By client address, until `timeout` after the last connection.
@@ -352,7 +352,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// Endpoint.
+/// Endpoint of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
     /// Its address.

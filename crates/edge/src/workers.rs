@@ -62,7 +62,7 @@ pub(crate) struct Worker {
 
 /// Listening socket for an accept loop.
 pub(crate) struct ListenerHandle {
-    /// Socket.
+    /// Descriptor of the socket.
     pub socket: Arc<OwnedFd>,
     /// Its address.
     pub address: SocketAddr,

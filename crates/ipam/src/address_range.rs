@@ -26,7 +26,7 @@ pub struct AddressRange {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{net} is too large: expected an IPv6 prefix of at least {IPV6_PREFIX_MIN} bits")]
 pub struct UnusableRange {
-    /// The CIDR.
+    /// Rejected CIDR.
     pub net: IpNet,
 }
 

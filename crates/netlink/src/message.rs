@@ -195,7 +195,7 @@ impl<'a> Iterator for Messages<'a> {
 pub struct Attribute<'a> {
     /// Number, without flags.
     pub kind: u16,
-    /// Value.
+    /// Payload without padding.
     pub value: &'a [u8],
 }
 

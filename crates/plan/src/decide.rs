@@ -53,7 +53,7 @@ pub struct Packet {
     pub destination: IpAddr,
     /// Destination port.
     pub port: u16,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// Input interface; `None` if the packet originates on this node, or if the interface is irrelevant.
     pub interface: Option<InterfaceName>,

@@ -48,9 +48,9 @@ pub enum Fault {
     Conflict {
         /// Address; `None` for a node port.
         address: Option<IpAddr>,
-        /// Port.
+        /// Port of the frontend.
         port: u16,
-        /// Protocol.
+        /// Protocol of the frontend.
         protocol: Protocol,
         /// Owner of the frontend.
         by: ObjectKey,

@@ -11,11 +11,11 @@ use ipnet::IpNet;
 /// Identity of one port of one Service in one family, the unit of the plan (KPR-12).
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PortKey {
-    /// Service.
+    /// Namespace and name of the Service.
     pub service: ObjectKey,
     /// Name of the port; empty if it has none.
     pub port: Arc<str>,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// IP family.
     pub family: Family,
@@ -132,7 +132,7 @@ pub struct Frontend {
     pub kind: FrontendKind,
     /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Port.
+    /// Port number.
     pub port: u16,
     /// Targets by [`Origin`], in the order of [`Origin::ALL`].
     pub targets: [Target; 3],
@@ -160,7 +160,7 @@ pub struct Backend {
 /// Decisions for one Service port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServicePortPlan {
-    /// Identity.
+    /// Service and port.
     pub key: PortKey,
     /// Usable endpoints of traffic policy Cluster, sorted, without duplicates; empty if no frontend uses that policy.
     pub cluster: Vec<Backend>,
@@ -176,7 +176,7 @@ pub struct ServicePortPlan {
     pub drain_seconds: Option<u32>,
     /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,
-    /// Frontends.
+    /// Addresses and ports that clients use.
     pub frontends: Vec<Frontend>,
 }
 
@@ -237,7 +237,7 @@ pub struct Withdrawn {
     pub protocol: Protocol,
     /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Port.
+    /// Port number.
     pub port: u16,
 }
 

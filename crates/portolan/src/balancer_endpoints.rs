@@ -24,7 +24,7 @@ pub struct Endpoints {
     pub assigner: Option<Arc<balancer::Metrics>>,
     /// Announcer of addresses.
     pub announcer: Option<Arc<announcer::Metrics>>,
-    /// Edge.
+    /// Edge of load-balancer addresses.
     pub edge: Option<Arc<serving::Metrics>>,
 }
 

@@ -65,7 +65,7 @@ pub enum HttpFailure {
     /// The definition cannot be converted to a request.
     #[error("invalid request: {why}")]
     Request {
-        /// Reason.
+        /// Description of the defect.
         why: String,
     },
 }

@@ -113,7 +113,7 @@ pub fn api_version<T: Resource>() -> String {
 pub struct Notice {
     /// The component that reports the findings (`source.component` of the Event).
     pub component: &'static str,
-    /// The object.
+    /// Object that the Events regard.
     pub regarding: ObjectReference,
     /// The findings; each becomes one Event.
     pub findings: Vec<Finding>,

@@ -27,7 +27,7 @@ pub fn is_sealed(bytes: &[u8]) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unable to transform key {key:?}: {reason}")]
 pub struct TransformError {
-    /// The key.
+    /// Key of the value.
     pub key: String,
     /// Description of the failure.
     pub reason: String,

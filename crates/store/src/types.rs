@@ -56,7 +56,7 @@ impl Value {
 /// A stored key and value with the revision inserted, as readers get it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The key.
+    /// Key of the object.
     pub key: Key,
     /// Value, shared by all readers and watchers.
     pub value: Bytes,
@@ -70,7 +70,7 @@ pub struct Entry {
 /// it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// The key.
+    /// Key of the object.
     pub key: Key,
     /// Value, with the offset of its revision.
     pub value: Value,
@@ -124,7 +124,7 @@ pub enum Write {
     /// Removes a key; removing an absent key changes nothing. Watchers get `last` with the revision of the deletion
     /// inserted, or without `last` the stored value.
     Delete {
-        /// The key.
+        /// Key of the object.
         key: Key,
         /// Last state of the object, for watchers.
         last: Option<Value>,
@@ -134,7 +134,7 @@ pub enum Write {
 /// Writes that are applied atomically.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Transaction {
-    /// Preconditions.
+    /// Preconditions; all must hold, or nothing is written.
     pub expectations: Vec<(Key, Expectation)>,
     /// Changes, at most one per key. A transaction without effect (no writes, or only deletions of absent keys)
     /// gets the newest revision instead of a new one.
@@ -157,7 +157,7 @@ pub enum EventKind {
 pub struct Event {
     /// Kind of the change.
     pub kind: EventKind,
-    /// The key.
+    /// Key of the changed object.
     pub key: Key,
     /// New value, or the last value of a removed key.
     pub value: Bytes,

@@ -57,7 +57,7 @@ pub struct Response {
     pub content_type: &'static str,
     /// Further headers; names in lower case.
     pub headers: Vec<(&'static str, String)>,
-    /// Body.
+    /// Body as text.
     pub body: String,
 }
 

@@ -30,9 +30,9 @@ pub enum AskError {
     /// The link of the member does not exist, or is no Ethernet link.
     #[error("{link} of {member} has no Ethernet address")]
     NoAddress {
-        /// Link.
+        /// Name of the link.
         link: String,
-        /// Member.
+        /// Name of the member.
         member: String,
     },
     /// Frames cannot be sent or received. `EPERM`: not root in the enclosure.

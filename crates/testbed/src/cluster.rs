@@ -85,7 +85,7 @@ pub enum ClusterError {
     /// No member has this name.
     #[error("no member is named {name}; there are {}", names.join(", "))]
     NoMember {
-        /// The name.
+        /// Unknown name.
         name: String,
         /// Names of all members.
         names: Vec<String>,

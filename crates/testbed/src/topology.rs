@@ -93,7 +93,7 @@ pub struct Topology {
     pub router: DualAddress,
     /// Member of the API server.
     pub control_plane: MemberPlan,
-    /// The nodes.
+    /// Nodes of the cluster, at most [`NODES_MAX`].
     pub nodes: Vec<NodePlan>,
     /// A client outside of the cluster.
     pub outside: MemberPlan,

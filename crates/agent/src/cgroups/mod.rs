@@ -41,7 +41,7 @@ pub enum CgroupError {
     File {
         /// Path of the group or file.
         path: PathBuf,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
 }

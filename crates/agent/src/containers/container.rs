@@ -56,7 +56,7 @@ pub enum State {
 /// Container with its state.
 #[derive(Clone, Debug)]
 pub struct TrackedContainer {
-    /// Name.
+    /// Name of the container, unique in its Pod.
     pub name: String,
     /// Set for restartable init containers (sidecars).
     pub is_restartable: bool,

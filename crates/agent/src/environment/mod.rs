@@ -73,7 +73,7 @@ pub enum EnvironmentError {
         kind: SourceKind,
         /// Name of the object.
         name: String,
-        /// Key.
+        /// Missing key of `data`.
         key: String,
     },
     /// `envFrom` refers to a missing ConfigMap or Secret. A retry may succeed.
@@ -89,7 +89,7 @@ pub enum EnvironmentError {
     Resource {
         /// Name of the variable.
         variable: String,
-        /// Resource.
+        /// Name of the resource, such as `limits.cpu`.
         resource: String,
     },
     /// `valueFrom` has no supported source. Only another Pod helps.

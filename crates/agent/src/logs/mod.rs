@@ -42,7 +42,7 @@ pub enum LogError {
     Parameter {
         /// Name of the parameter.
         name: &'static str,
-        /// Value.
+        /// Rejected value.
         value: String,
     },
     /// The Pod is not on this node, or has not started.

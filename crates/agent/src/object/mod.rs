@@ -27,7 +27,7 @@ pub use volume::{
 /// Default of `terminationGracePeriodSeconds`.
 const GRACE_SECONDS_DEFAULT: i64 = 30;
 
-/// Pod.
+/// Pod, with the fields that the agent reads.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Pod {
@@ -141,7 +141,7 @@ pub enum RestartPolicy {
     Always,
     /// After a failure.
     OnFailure,
-    /// Never.
+    /// No restart.
     Never,
 }
 

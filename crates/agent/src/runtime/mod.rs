@@ -39,7 +39,7 @@ pub enum RuntimeError {
     /// The sandbox did not start. A retry may succeed.
     #[error("starting a sandbox: {source}{log}")]
     Start {
-        /// Cause.
+        /// I/O error.
         source: io::Error,
         /// Last line of the sandbox's log in parentheses, or "".
         log: String,
@@ -50,7 +50,7 @@ pub enum RuntimeError {
     /// The sandbox does not respond: it has ended, or is about to be killed.
     #[error("the sandbox does not respond: {source}")]
     Disconnected {
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The sandbox reports a failure, usually a missing program.

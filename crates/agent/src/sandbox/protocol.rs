@@ -32,7 +32,7 @@ pub struct Program {
 /// Confinement of a container's program.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confinement {
-    /// Volumes.
+    /// Mounts of volumes.
     pub mounts: Vec<Mount>,
     /// Empty directory. Sandboxes before 0.2 create a root there.
     pub staging: PathBuf,
@@ -204,7 +204,7 @@ pub enum Outcome {
     },
     /// The action failed.
     Failed {
-        /// Cause.
+        /// Description of the failure.
         message: String,
     },
 }

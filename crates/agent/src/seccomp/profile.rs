@@ -25,7 +25,7 @@ pub enum ProfileError {
     Filter(#[from] seccompiler::BackendError),
 }
 
-/// Profile.
+/// Seccomp profile, in the JSON format of the OCI runtime specification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Profile {
@@ -34,7 +34,7 @@ pub struct Profile {
     /// Error number of [`Action::Errno`]; `EPERM` by default.
     #[serde(default)]
     pub default_errno_ret: Option<u32>,
-    /// Rules.
+    /// Rules for system calls.
     #[serde(default)]
     pub syscalls: Vec<Rule>,
 }
@@ -101,7 +101,7 @@ pub struct Condition {
     /// Operand of [`Comparison::MaskedEqual`].
     #[serde(default)]
     pub value_two: u64,
-    /// Operator.
+    /// Operator that compares the argument with the operand.
     #[serde(rename = "op")]
     pub comparison: Comparison,
 }

@@ -51,9 +51,9 @@ pub enum ServerError {
     /// The address cannot be bound.
     #[error("cannot listen on {address}: {source}")]
     Listen {
-        /// Address.
+        /// Address to listen on.
         address: SocketAddr,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
     /// A certificate or key is not PEM.

@@ -32,7 +32,7 @@ pub enum UserNamespaceError {
     /// The holder process did not start, or ended.
     #[error("creating a user namespace: {source}")]
     Holder {
-        /// The cause.
+        /// I/O error.
         source: io::Error,
     },
     /// The kernel refused a step; a limit in `/proc/sys/user` or a security module is the usual cause.
@@ -46,13 +46,13 @@ pub enum UserNamespaceError {
     Map {
         /// First host ID.
         first: u32,
-        /// The cause.
+        /// I/O error.
         source: io::Error,
     },
     /// Support of ID-mapped mounts could not be determined.
     #[error("ID-mapped mounts: {source}")]
     Mounts {
-        /// The cause.
+        /// I/O error.
         source: io::Error,
     },
 }

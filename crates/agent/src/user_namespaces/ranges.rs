@@ -27,7 +27,7 @@ pub struct IdRange {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected the first ID of a range, a multiple of 65536 from 65536 to 4294836224, got {first}")]
 pub struct NotARange {
-    /// The number.
+    /// Rejected host ID.
     pub first: u32,
 }
 

@@ -21,9 +21,9 @@ const NEXT: &str = "..data_tmp";
 /// File of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Content.
+    /// Bytes of the file.
     pub content: Vec<u8>,
-    /// Mode.
+    /// Permission bits.
     pub mode: u32,
 }
 

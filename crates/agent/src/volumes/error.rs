@@ -46,7 +46,7 @@ pub enum VolumeError {
         kind: SourceKind,
         /// Name of the object.
         name: String,
-        /// Key.
+        /// Missing key of `data`.
         key: String,
     },
     /// The field or resource is not supported.
@@ -58,7 +58,7 @@ pub enum VolumeError {
     /// There is no token of the Pod's ServiceAccount.
     #[error("failed to fetch token: {cause}")]
     Token {
-        /// Cause.
+        /// Description of the failure.
         cause: String,
     },
     /// The request for a source failed.
@@ -85,7 +85,7 @@ pub enum VolumeError {
     File {
         /// Path on the node.
         path: PathBuf,
-        /// Cause.
+        /// I/O error.
         source: io::Error,
     },
 }

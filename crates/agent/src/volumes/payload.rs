@@ -25,7 +25,7 @@ pub struct Sources<'a> {
     pub facts: &'a PodFacts,
     /// ConfigMaps and Secrets.
     pub objects: &'a Objects,
-    /// Tokens.
+    /// ServiceAccount tokens by audience.
     pub tokens: &'a Tokens,
 }
 

@@ -15,7 +15,7 @@ const WAITING_TIMEOUT: Duration = PROBE_PERIOD.saturating_mul(3);
 /// Process that holds votes. A restarted process is another holder, without the votes of its predecessor.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct LeaseHolder {
-    /// The node.
+    /// Node that runs the process.
     pub(crate) name: NodeName,
     /// Random number of the process.
     pub(crate) incarnation: u64,

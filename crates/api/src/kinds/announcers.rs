@@ -54,7 +54,7 @@ pub struct Record {
     pub sequence: u64,
     /// Number of changes of the membership: a node joined, became a member or was removed.
     pub epoch: u64,
-    /// Members.
+    /// Members by Node name.
     pub members: BTreeMap<NodeName, Member>,
     /// Nodes that are joining.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
@@ -127,7 +127,7 @@ pub enum RecordError {
     /// Not JSON, or with unknown fields.
     #[error("expected the members as JSON: {source}")]
     Json {
-        /// Cause.
+        /// JSON error.
         source: serde_json::Error,
     },
     /// Too many members.

@@ -57,7 +57,7 @@ pub const ANNOTATIONS: [(&str, Form); 7] = [
 pub struct SecretName {
     /// Namespace; `None` for the namespace of the Service.
     pub namespace: Option<Arc<str>>,
-    /// Name.
+    /// Name of the Secret.
     pub name: Arc<str>,
 }
 

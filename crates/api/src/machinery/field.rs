@@ -91,9 +91,9 @@ impl Reason {
 /// An invalid field.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FieldError {
-    /// Reason.
+    /// Machine-readable cause.
     pub reason: Reason,
-    /// Field.
+    /// Path of the field.
     pub path: Path,
     /// Message of the cause, with the value: `Invalid value: 0: must be …`.
     pub message: String,

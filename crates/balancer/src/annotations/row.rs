@@ -76,7 +76,7 @@ pub enum EdgeNeed {
 /// Annotation of a Service.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation<'s> {
-    /// Name.
+    /// Complete name, with prefix.
     pub name: &'static str,
     /// Value, trimmed.
     pub value: &'s str,

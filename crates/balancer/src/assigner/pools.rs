@@ -17,7 +17,7 @@ pub use placement::{Placement, Placements};
 /// AddressPool with parsed selectors.
 #[derive(Clone, Debug)]
 pub(super) struct ParsedPool {
-    /// The object.
+    /// Object as stored.
     pub(super) object: AddressPool,
     /// Nodes and links that announce the addresses.
     pub(super) placement: Placement,

@@ -17,7 +17,7 @@ pub enum SecretError {
     /// The Secret cannot be read; a retry may succeed.
     #[error("Secret {secret} cannot be read: {reason}")]
     Unreadable {
-        /// The Secret.
+        /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// Message of the API client.
         reason: String,
@@ -25,7 +25,7 @@ pub enum SecretError {
     /// The Secret has another type.
     #[error("Secret {secret} is of type {found:?}, expected {expected}")]
     WrongType {
-        /// The Secret.
+        /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// Its type.
         found: String,
@@ -35,7 +35,7 @@ pub enum SecretError {
     /// The Secret has no such entry, or the entry is empty or not base64.
     #[error("Secret {secret} lacks {entry:?}")]
     MissingEntry {
-        /// The Secret.
+        /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// Name of the entry.
         entry: &'static str,
@@ -46,7 +46,7 @@ pub enum SecretError {
          must name the namespace"
     )]
     NotAllowed {
-        /// The Secret.
+        /// Namespace and name of the Secret.
         secret: ObjectKey,
         /// Namespace of the Service.
         namespace: String,
@@ -57,9 +57,9 @@ pub enum SecretError {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Secret {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
-    /// Type.
+    /// Type, such as `kubernetes.io/tls`.
     #[serde(rename = "type")]
     pub kind: String,
     data: Option<Labels>,

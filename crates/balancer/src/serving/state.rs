@@ -52,7 +52,7 @@ impl OwnedAddresses {
 /// Service of the edge.
 #[derive(Debug)]
 pub(super) struct ServedService {
-    /// The Service.
+    /// Service as read from the API server.
     pub(super) service: Service,
     /// Configuration that its annotations select.
     pub(super) spec: EdgeSpec,
@@ -85,7 +85,7 @@ pub(super) enum CookieSecret {
     Unread,
     /// Not usable.
     Missing(SecretError),
-    /// Read.
+    /// Read and usable.
     Present,
 }
 

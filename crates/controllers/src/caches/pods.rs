@@ -12,13 +12,13 @@ use super::interner::{Interner, LabelSet};
 /// common values are shared.
 #[derive(Clone, Debug)]
 pub struct PodFacts {
-    /// Namespace.
+    /// Namespace of the Pod.
     pub namespace: Arc<str>,
-    /// Name.
+    /// Name of the Pod.
     pub name: Arc<str>,
-    /// UID.
+    /// UID of the Pod.
     pub uid: Arc<str>,
-    /// Labels.
+    /// Labels, which Service selectors match.
     pub labels: LabelSet,
     /// Name of the Node; empty if the Pod has none.
     pub node_name: Arc<str>,
@@ -50,11 +50,11 @@ pub struct Host {
 /// A named container port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct NamedPort {
-    /// The name.
+    /// Port name, unique in its Pod.
     pub name: Box<str>,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
-    /// Number.
+    /// Container port.
     pub number: u16,
 }
 

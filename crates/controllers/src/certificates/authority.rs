@@ -23,7 +23,7 @@ pub enum AuthorityError {
     /// A file is not readable.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,

@@ -28,15 +28,15 @@ pub enum Objection {
     /// The Node has not reported the address. Temporary.
     #[error("Node {node:?} has not reported the address {address}")]
     NotItsAddress {
-        /// The Node.
+        /// Name of the Node.
         node: String,
-        /// The address.
+        /// Requested address.
         address: IpAddr,
     },
     /// The address does not identify a single host.
     #[error("{address} is {what}")]
     UnusableAddress {
-        /// The address.
+        /// Requested address.
         address: IpAddr,
         /// The kind of address.
         what: &'static str,
@@ -44,7 +44,7 @@ pub enum Objection {
     /// The address belongs to another host.
     #[error("{address} also belongs to {owner}")]
     AddressTaken {
-        /// The address.
+        /// Requested address.
         address: IpAddr,
         /// The other owner.
         owner: String,

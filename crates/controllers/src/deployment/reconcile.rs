@@ -27,7 +27,7 @@ pub enum OldPods {
 
 /// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// The Deployment.
+    /// Deployment from the cache.
     pub deployment: &'a Deployment,
     /// The ReplicaSets that it owns, and the matching ReplicaSets of its namespace without an owner.
     pub sets: &'a [&'a ReplicaSet],

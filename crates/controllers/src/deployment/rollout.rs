@@ -14,9 +14,9 @@ use crate::owned_objects::reference_to;
 /// A ReplicaSet to create.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NewReplicaSet {
-    /// The object.
+    /// ReplicaSet as JSON, as it is sent.
     pub object: Value,
-    /// The name.
+    /// Name, with the hash of the Pod template.
     pub name: String,
     /// Desired Pods.
     pub replicas: i64,

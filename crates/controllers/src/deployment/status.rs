@@ -31,7 +31,7 @@ pub(super) enum StatusDetail {
 /// The desired status and revision of a Deployment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StatusUpdate {
-    /// The status.
+    /// Complete status.
     pub status: DeploymentStatus,
     /// Revision of the newest template, if its ReplicaSet exists.
     pub revision: Option<i64>,

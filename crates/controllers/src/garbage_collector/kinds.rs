@@ -101,7 +101,7 @@ pub(super) struct Change {
 /// Kind, namespace and name of an object, independent of its UID.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectLocation {
-    /// The kind.
+    /// Kind of the object.
     pub kind: Kind,
     /// Namespace and name.
     pub key: ObjectKey,

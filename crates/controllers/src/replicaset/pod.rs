@@ -11,7 +11,7 @@ const DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ReplicaPod {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     pub spec: ReplicaPodSpec,
@@ -33,7 +33,7 @@ pub struct ReplicaPodSpec {
 pub struct ReplicaPodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
-    /// Conditions.
+    /// Conditions, at most one per type.
     pub conditions: Vec<PodCondition>,
     /// Container statuses.
     pub container_statuses: Vec<ContainerState>,

@@ -14,7 +14,7 @@ use crate::owned_objects::{Claim, claims, read_selector};
 
 /// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// The ReplicaSet.
+    /// ReplicaSet from the cache.
     pub set: &'a ReplicaSet,
     /// The Pods that it owns, and the matching Pods of its namespace without an owner.
     pub pods: &'a [&'a ReplicaPod],

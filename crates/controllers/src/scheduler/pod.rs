@@ -9,7 +9,7 @@ use super::resources::Resources;
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SchedulePod {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     pub spec: SchedulePodSpec,
@@ -27,9 +27,9 @@ pub struct SchedulePodSpec {
     pub scheduler_name: String,
     /// Labels that the Node must have.
     pub node_selector: Labels,
-    /// Tolerations.
+    /// Tolerations of taints.
     pub tolerations: Vec<Toleration>,
-    /// Containers.
+    /// Containers, without init containers.
     pub containers: Vec<ScheduleContainer>,
     /// Init containers.
     pub init_containers: Vec<ScheduleContainer>,
@@ -45,7 +45,7 @@ pub struct SchedulePodSpec {
 pub struct ScheduleContainer {
     /// Requests and limits.
     pub resources: ScheduleResources,
-    /// Ports.
+    /// Ports; host ports restrict the choice of the Node.
     pub ports: Vec<SchedulePort>,
     /// `Always` for a sidecar, an init container that keeps running.
     pub restart_policy: String,
@@ -96,7 +96,7 @@ pub struct Toleration {
 pub struct SchedulePodStatus {
     /// Pending, Running, Succeeded, Failed or Unknown.
     pub phase: String,
-    /// Conditions.
+    /// Conditions, at most one per type.
     pub conditions: Vec<Condition>,
 }
 

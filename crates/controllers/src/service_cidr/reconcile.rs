@@ -16,7 +16,7 @@ const DELETION_GRACE_PERIOD: Duration = Duration::from_secs(10);
 
 /// Inputs of [`reconcile()`].
 pub struct Inputs<'a> {
-    /// The ServiceCIDR.
+    /// ServiceCIDR from the cache.
     pub cidr: &'a ServiceCidr,
     /// All ServiceCIDRs, with or without this one.
     pub all: &'a [&'a ServiceCidr],

@@ -63,9 +63,9 @@ pub type Spellings = HashMap<(Table, Box<str>), (u64, u64)>;
 /// Inputs of rules.
 #[derive(Clone, Copy)]
 pub struct Source<'a> {
-    /// The plan.
+    /// Plan that the rules implement.
     pub plan: &'a Plan,
-    /// The settings.
+    /// Settings of the data plane.
     pub context: &'a Context,
     /// Services to leave out, because they were refused.
     pub skipped: &'a BTreeSet<ObjectKey>,

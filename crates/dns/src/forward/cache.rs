@@ -74,7 +74,7 @@ pub enum CacheLookup {
     Miss,
     /// A valid entry.
     Fresh {
-        /// The answer.
+        /// Response from the cache.
         answer: ServedEntry,
         /// True if the caller is to refresh the entry; only one caller gets true.
         prefetch: bool,

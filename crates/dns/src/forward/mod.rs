@@ -109,7 +109,7 @@ impl UpstreamAnswer {
 pub enum Lookup {
     /// An answer. The caller calls [`Forwarder::prefetch`] if `prefetch` is set.
     Hit {
-        /// The answer.
+        /// Response from the cache.
         answer: UpstreamAnswer,
         /// True if the caller is to refresh the entry.
         prefetch: bool,

@@ -16,7 +16,7 @@ pub enum ZoneRecord {
     Address {
         /// Owner name.
         owner: Box<[u8]>,
-        /// Address.
+        /// IPv4 address for A, IPv6 address for AAAA.
         address: IpAddr,
     },
     /// CNAME.
@@ -32,7 +32,7 @@ pub enum ZoneRecord {
         owner: Box<[u8]>,
         /// Port number.
         port: u16,
-        /// Weight.
+        /// Weight (RFC 2782).
         weight: u16,
         /// Target name.
         target: Box<[u8]>,
@@ -48,7 +48,7 @@ pub enum ZoneRecord {
         owner: Box<[u8]>,
         /// TTL in seconds.
         ttl_seconds: u32,
-        /// Text.
+        /// Content, one character string.
         text: &'static str,
     },
 }

@@ -9,7 +9,7 @@ use crate::wire::Name;
 pub struct Metadata {
     /// `svc` or `pod`.
     pub kind: &'static str,
-    /// Namespace.
+    /// Namespace of the Service or Pod.
     pub namespace: String,
     /// Service, or the label with the address of the Pod.
     pub service: Option<String>,

@@ -38,7 +38,7 @@ pub mod kind {
     pub const MINFO: u16 = 14;
     /// Mail exchange.
     pub const MX: u16 = 15;
-    /// Text.
+    /// Text strings.
     pub const TXT: u16 = 16;
     /// Responsible person (RFC 1183).
     pub const RP: u16 = 17;

@@ -36,7 +36,7 @@ pub struct Name {
 }
 
 impl Name {
-    /// The root.
+    /// Root of the DNS, the name without labels.
     pub const ROOT: Self = Self {
         octets: [0; NAME_OCTETS_MAX],
         length: 1,

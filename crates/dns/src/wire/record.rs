@@ -33,7 +33,7 @@ pub struct Record {
     pub owner: Name,
     /// TTL in seconds.
     pub ttl_seconds: u32,
-    /// Value.
+    /// Typed value (RDATA).
     pub value: RecordValue,
 }
 

@@ -177,7 +177,7 @@ impl Backend {
 /// Backend that was chosen for a connection or request, which counts as under way until this is dropped.
 #[derive(Debug)]
 pub(crate) struct ChosenBackend {
-    /// Backend.
+    /// Chosen backend.
     pub backend: Arc<Backend>,
 }
 

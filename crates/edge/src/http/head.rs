@@ -23,14 +23,14 @@ const LENGTH_DIGITS_MAX: usize = 18;
 pub enum Body {
     /// Number of bytes, often 0.
     Length(u64),
-    /// Chunks.
+    /// Chunked transfer coding.
     Chunked,
 }
 
 /// Parts of a head that determine where the next one starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// Body.
+    /// Framing of the body.
     pub body: Body,
     /// The request may switch to another protocol.
     pub may_upgrade: bool,

@@ -37,7 +37,7 @@ const HEADER_READ_BYTES: usize = 512;
 
 /// Accepted connection.
 pub(crate) struct AcceptedConnection {
-    /// Connection.
+    /// Stream to the client.
     pub stream: TcpStream,
     /// Its remote address.
     pub peer: SocketAddr,

@@ -66,15 +66,15 @@ pub enum DestinationError {
     Directory {
         /// Its path.
         directory: PathBuf,
-        /// Cause.
+        /// I/O error.
         source: std::io::Error,
     },
     /// The settings of the destination are invalid.
     #[error("{destination} for access logs: {source}")]
     Settings {
-        /// Destination.
+        /// Bucket or directory.
         destination: String,
-        /// Cause.
+        /// Error of the object store.
         source: object_store::Error,
     },
 }

@@ -110,10 +110,10 @@ impl Counts {
     }
 }
 
-/// Request or a connection that has ended.
+/// Request or connection that has ended.
 #[derive(Clone, Debug)]
 pub struct Record<'a> {
-    /// Service.
+    /// Service of the listener.
     pub service: &'a ServiceName,
     /// Port of the listener.
     pub port: u16,
@@ -121,7 +121,7 @@ pub struct Record<'a> {
     pub started_at: SystemTime,
     /// Time from the start to the end.
     pub duration: Duration,
-    /// Client.
+    /// Remote end of the connection.
     pub peer: &'a Peer,
     /// Backend; `None` if the edge itself responded, or no backend took the connection.
     pub backend: Option<SocketAddr>,
@@ -139,7 +139,7 @@ pub struct Record<'a> {
 pub struct RequestRecord<'a> {
     /// Fields that connections have too.
     pub record: Record<'a>,
-    /// Method.
+    /// Method of the request.
     pub method: &'a str,
     /// Path and query.
     pub target: &'a str,

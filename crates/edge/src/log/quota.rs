@@ -47,7 +47,7 @@ pub(super) enum ReserveError {
     /// The file system is too full.
     #[error("file system of {directory}: less than {percent} % free")]
     FileSystem {
-        /// Limit.
+        /// Minimum of free space in percent.
         percent: u8,
         /// Directory of access logs.
         directory: PathBuf,
@@ -57,7 +57,7 @@ pub(super) enum ReserveError {
     Quota {
         /// Size of the file.
         bytes: u64,
-        /// Limit.
+        /// Quota in bytes.
         quota: u64,
     },
     /// Old files cannot be listed or removed.

@@ -25,7 +25,7 @@ pub enum Header {
 /// Both ends of a client's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Addresses {
-    /// Client.
+    /// Address of the client.
     pub source: SocketAddr,
     /// Address that it connected to.
     pub destination: SocketAddr,

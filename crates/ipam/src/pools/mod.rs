@@ -57,7 +57,7 @@ pub enum Need {
 /// A request for addresses.
 #[derive(Clone, Debug)]
 pub struct Request<'r> {
-    /// Holder.
+    /// Holder of the assigned addresses.
     pub holder: &'r Holder,
     /// Families of the addresses, each at most once, in this order.
     pub families: &'r [Family],
@@ -103,7 +103,7 @@ pub enum AssignError {
     /// Another holder has the requested address.
     #[error("address {address} is held by {holder}, {reason}")]
     Held {
-        /// Address.
+        /// Requested address.
         address: IpAddr,
         /// A holder of the address.
         holder: Holder,

@@ -58,9 +58,9 @@ impl Family {
 /// Addresses of one direction of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Direction {
-    /// Source.
+    /// Source address and port.
     pub source: SocketAddr,
-    /// Destination.
+    /// Destination address and port.
     pub destination: SocketAddr,
 }
 

@@ -248,7 +248,7 @@ pub enum DynsetOperation {
     Add = 0,
     /// Add, or restart the timeout of an existing element.
     Update = 1,
-    /// Delete.
+    /// Delete the element.
     Delete = 2,
 }
 
@@ -320,7 +320,7 @@ pub enum Expression {
     Compare {
         /// Register to compare.
         register: Register,
-        /// Comparison.
+        /// Comparison operator.
         comparison: Comparison,
         /// Constant to compare with.
         value: Vec<u8>,
@@ -331,7 +331,7 @@ pub enum Expression {
         from: Register,
         /// Destination register.
         into: Register,
-        /// Mask.
+        /// Bit mask, as long as the value.
         mask: Vec<u8>,
     },
     /// Looks up a key. The rule ends if a map lacks the key.
@@ -399,7 +399,7 @@ pub enum Expression {
     Dynset {
         /// Name of the map.
         set: String,
-        /// Operation.
+        /// Change of the set.
         operation: DynsetOperation,
         /// First register of the key.
         key: Register,

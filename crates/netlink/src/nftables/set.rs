@@ -75,7 +75,7 @@ pub enum SetValue {
 /// A set or map.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
-    /// Name.
+    /// Name, unique in its table.
     pub name: String,
     /// Fields of the keys.
     pub key: Vec<Field>,
@@ -85,7 +85,7 @@ pub struct Set {
     pub is_interval: bool,
     /// Maximum number of elements, if these have timeouts and rules may add them.
     pub dynamic_size: Option<u32>,
-    /// Comment.
+    /// Comment, which `nft` shows; "" for none.
     pub comment: String,
 }
 

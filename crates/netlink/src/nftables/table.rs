@@ -9,9 +9,9 @@ use super::wire;
 /// A table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Table {
-    /// Name.
+    /// Name, unique in its family.
     pub name: String,
-    /// Comment.
+    /// Comment, which `nft` shows; "" for none.
     pub comment: String,
     /// True if the chains of the table are not registered with hooks.
     pub is_dormant: bool,
@@ -74,9 +74,9 @@ pub enum ChainKind {
 /// Registration of a chain with a hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BaseChain {
-    /// Type.
+    /// Chain type: filter or NAT.
     pub kind: ChainKind,
-    /// Hook.
+    /// Netfilter hook.
     pub hook: Hook,
     /// Priority; lower values run first (`dstnat` is -100, `srcnat` 100).
     pub priority: i32,
@@ -85,11 +85,11 @@ pub struct BaseChain {
 /// A chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// Name.
+    /// Name, unique in its table.
     pub name: String,
     /// Registration with a hook, for base chains. The policy is accept.
     pub base: Option<BaseChain>,
-    /// Comment.
+    /// Comment, which `nft` shows; "" for none.
     pub comment: String,
 }
 
@@ -168,7 +168,7 @@ impl Chain {
 pub struct Rule {
     /// Expressions in order.
     pub expressions: Vec<Expression>,
-    /// Comment.
+    /// Comment, which `nft` shows; "" for none.
     pub comment: String,
 }
 

@@ -16,7 +16,7 @@ const FIXED_BYTES: usize = 8;
 /// An address of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
-    /// Link.
+    /// Link that has the address.
     pub link: LinkIndex,
     /// Address with prefix length.
     pub network: IpNet,

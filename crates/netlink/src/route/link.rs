@@ -14,9 +14,9 @@ const VETH_INFO_PEER: u16 = 1;
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Index.
+    /// Interface index.
     pub index: LinkIndex,
-    /// Name.
+    /// Interface name.
     pub name: String,
     /// Kind, such as `veth` or `bridge`; empty for hardware and `lo`.
     pub kind: String,
@@ -52,7 +52,7 @@ pub struct LinkChange<'a> {
     pub up: Option<bool>,
     /// MTU in bytes.
     pub mtu_bytes: Option<u32>,
-    /// Bridge.
+    /// Bridge that the link joins or leaves.
     pub master: Option<Master>,
     /// Group, which nftables rules can match.
     pub group: Option<u32>,

@@ -18,7 +18,7 @@ const NDA_LLADDR: u16 = 2;
 /// A neighbour on a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Neighbour {
-    /// Link.
+    /// Link of the entry.
     pub link: LinkIndex,
     /// IP address.
     pub address: IpAddr,

@@ -36,7 +36,7 @@ pub enum Action {
     OnLink(LinkIndex),
     /// Deliver to this host, as if the link had the address (`RTN_LOCAL`, in table `local`).
     Local(LinkIndex),
-    /// Drop.
+    /// Drop without a response.
     Blackhole,
     /// Reject with ICMP unreachable.
     Unreachable,
@@ -47,7 +47,7 @@ pub enum Action {
 pub struct Route {
     /// Destination; prefix length 0 for the default route.
     pub destination: IpNet,
-    /// Action.
+    /// Treatment of packets.
     pub action: Action,
     /// Source address of packets from this host.
     pub source: Option<IpAddr>,

@@ -41,7 +41,7 @@ pub struct ControlPlane {
     pub has_merged_kubeconfig: bool,
     /// Settings that all nodes share.
     pub cluster: ClusterSettings,
-    /// Controllers.
+    /// Options of the controllers.
     pub controllers: controllers::Options,
     /// Lifetime of certificates.
     pub signing_duration: Duration,

@@ -78,7 +78,7 @@ pub enum NodeCertificateError {
     Unusable {
         /// Component of the node.
         component: &'static str,
-        /// Violation.
+        /// Description of the defect.
         reason: String,
     },
 }

@@ -13,7 +13,7 @@ use crate::error::CommandError;
 pub enum RecordType {
     /// IPv4 address.
     A = 1,
-    /// Alias.
+    /// Canonical name of an alias.
     Cname = 5,
     /// IPv6 address.
     Aaaa = 28,

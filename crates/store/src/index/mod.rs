@@ -42,7 +42,7 @@ const COMPACT_STEP_EVENTS: usize = 1_024;
 /// Limits of the history. The stricter one applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistoryLimits {
-    /// Events.
+    /// Maximum number of events.
     pub events_max: usize,
     /// Bytes beyond the present state.
     pub bytes_max: usize,
@@ -60,7 +60,7 @@ impl Default for HistoryLimits {
 /// A page of entries, ascending by key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listing {
-    /// The entries.
+    /// Entries, sorted by key.
     pub entries: Vec<Entry>,
     /// Revision of the entries.
     pub revision: Revision,

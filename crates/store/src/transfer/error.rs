@@ -8,7 +8,7 @@ pub enum TransferError {
     /// The destination contains data.
     #[error("{destination} is not empty; set --overwrite to replace it")]
     NotEmpty {
-        /// Destination.
+        /// Directory, file or etcd prefix.
         destination: String,
     },
     /// Reading or writing failed. In etcd, the data written so far remains, marked as incomplete.

@@ -16,13 +16,13 @@ const DIGEST_BYTES: usize = 16;
 /// Component of a node, beside the agent, that is a client of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodePart {
-    /// Proxy.
+    /// Node proxy.
     Proxy,
     /// DNS server.
     Dns,
     /// Announcer of load-balancer IPs.
     Announcer,
-    /// Edge.
+    /// Edge of load-balancer addresses.
     Edge,
 }
 
@@ -97,7 +97,7 @@ pub enum NodeNameError {
     /// Not of the form of a Node name.
     #[error("{name:?} is not a valid Node name: {reason}")]
     Form {
-        /// Text.
+        /// Rejected text.
         name: String,
         /// Broken rule, in upstream's words.
         reason: String,

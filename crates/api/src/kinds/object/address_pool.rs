@@ -9,7 +9,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct AddressPool {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]

@@ -9,7 +9,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct Deployment {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -85,7 +85,7 @@ pub struct DeploymentStatus {
     pub terminating_replicas: Option<i64>,
     /// Number of name collisions of ReplicaSets.
     pub collision_count: Option<i64>,
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<ProgressCondition>,
 }
@@ -94,7 +94,7 @@ pub struct DeploymentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ReplicaSet {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -136,7 +136,7 @@ pub struct ReplicaSetStatus {
     pub available_replicas: i64,
     /// Terminating Pods.
     pub terminating_replicas: Option<i64>,
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<ProgressCondition>,
 }

@@ -10,7 +10,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct CertificateSigningRequest {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Request and requester.
     #[serde(deserialize_with = "null_as_default")]
@@ -42,7 +42,7 @@ impl CertificateSigningRequest {
 pub struct CertificateSigningRequestSpec {
     /// PKCS #10 request, PEM in base64.
     pub request: String,
-    /// Signer.
+    /// Name of the signer, such as `kubernetes.io/kubelet-serving`.
     pub signer_name: String,
     /// Requested lifetime in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -10,7 +10,7 @@ use super::service::Protocol;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Endpoints {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Subsets; each stands for all pairs of its addresses and ports.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
@@ -58,9 +58,9 @@ pub struct SubsetPort {
     /// Name, or ""; equal to the name of the Service port.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Number.
+    /// Port number.
     pub port: u16,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// Application protocol.
     #[serde(skip_serializing_if = "Option::is_none")]

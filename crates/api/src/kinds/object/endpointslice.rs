@@ -14,7 +14,7 @@ pub const SERVICE_NAME_LABEL: &str = "kubernetes.io/service-name";
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct EndpointSlice {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Type of the addresses.
     pub address_type: AddressType,
@@ -116,7 +116,7 @@ pub struct EndpointHints {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct HintName {
-    /// Name.
+    /// Name of the zone or Node.
     pub name: String,
 }
 
@@ -127,13 +127,13 @@ pub struct TargetRef {
     /// Kind, usually `Pod`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Namespace.
+    /// Namespace of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name.
+    /// Name of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// UID.
+    /// UID of the object.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uid: String,
 }
@@ -144,7 +144,7 @@ pub struct TargetRef {
 pub struct EndpointPort {
     /// Name; equal to the name of the Service port. The server writes "" if it is absent.
     pub name: Option<String>,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Option<Protocol>,
     /// Number; `None` means all ports, and proxies ignore the entry.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Lease {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Holder and times.
     #[serde(deserialize_with = "null_as_default")]

@@ -15,7 +15,7 @@ pub type Labels = BTreeMap<String, String>;
 pub struct ObjectKey {
     /// Namespace, or "".
     pub namespace: Arc<str>,
-    /// Name.
+    /// Name, unique in its namespace for each kind.
     pub name: Arc<str>,
 }
 
@@ -76,19 +76,19 @@ pub struct ObjectMeta {
     /// Grace period of the deletion, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deletion_grace_period_seconds: Option<i64>,
-    /// Labels.
+    /// Labels, which selectors match.
     #[serde(
         skip_serializing_if = "Labels::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub labels: Labels,
-    /// Annotations.
+    /// Annotations, which no selector matches.
     #[serde(
         skip_serializing_if = "Labels::is_empty",
         deserialize_with = "null_as_default"
     )]
     pub annotations: Labels,
-    /// Owners.
+    /// Owners; the object is garbage when all of them are gone.
     #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "null_as_default")]
     pub owner_references: Vec<OwnerReference>,
     /// Finalizers: the deletion waits until all are removed.
@@ -134,7 +134,7 @@ pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     const GROUP: &'static str;
     /// Version in the group.
     const VERSION: &'static str;
-    /// Kind.
+    /// Kind, in upper camel case.
     const KIND: &'static str;
     /// Plural name, as in paths.
     const PLURAL: &'static str;

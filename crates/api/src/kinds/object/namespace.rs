@@ -8,7 +8,7 @@ use super::meta::{ObjectMeta, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Namespace {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
 }
 

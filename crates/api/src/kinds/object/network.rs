@@ -8,7 +8,7 @@ use super::meta::{ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidr {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -46,7 +46,7 @@ pub struct ServiceCidrSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ServiceCidrStatus {
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
 }
@@ -71,7 +71,7 @@ pub struct Condition {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IpAddress {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
 }
 

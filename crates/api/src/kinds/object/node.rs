@@ -8,7 +8,7 @@ use super::meta::{Labels, ObjectMeta, null_as_default, resource};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Node {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -53,7 +53,7 @@ pub struct NodeSpec {
     pub pod_cidrs: Vec<String>,
     /// True if the scheduler assigns no new Pods.
     pub unschedulable: bool,
-    /// Taints.
+    /// Taints, which repel Pods without a matching toleration.
     #[serde(deserialize_with = "null_as_default")]
     pub taints: Vec<Taint>,
 }
@@ -62,9 +62,9 @@ pub struct NodeSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Taint {
-    /// Key.
+    /// Key, a qualified name.
     pub key: String,
-    /// Value.
+    /// Value; may be empty.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub value: String,
     /// NoSchedule, PreferNoSchedule or NoExecute.
@@ -81,7 +81,7 @@ pub struct NodeStatus {
     /// Addresses by type.
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<NodeAddress>,
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<NodeCondition>,
     /// Resources for Pods, by name.

@@ -9,7 +9,7 @@ use super::service::Protocol;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Pod {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -58,7 +58,7 @@ pub struct PodSpec {
     pub subdomain: String,
     /// True if the Pod uses the network of its node.
     pub host_network: bool,
-    /// Containers.
+    /// Containers, without init containers.
     #[serde(deserialize_with = "null_as_default")]
     pub containers: Vec<Container>,
     /// Init containers; restartable ones may name ports too (EPC-06).
@@ -70,7 +70,7 @@ pub struct PodSpec {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Container {
-    /// Name.
+    /// Name of the container, unique in its Pod.
     pub name: String,
     /// Declared ports.
     #[serde(deserialize_with = "null_as_default")]
@@ -85,9 +85,9 @@ pub struct Container {
 pub struct ContainerPort {
     /// Name, or "".
     pub name: String,
-    /// Number.
+    /// Port number.
     pub container_port: u16,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
 }
 
@@ -103,7 +103,7 @@ pub struct PodStatus {
     /// All addresses.
     #[serde(rename = "podIPs", deserialize_with = "null_as_default")]
     pub pod_ips: Vec<PodIp>,
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<PodCondition>,
 }
@@ -112,7 +112,7 @@ pub struct PodStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct PodIp {
-    /// The address.
+    /// IP address, as the Pod reports it.
     pub ip: String,
 }
 

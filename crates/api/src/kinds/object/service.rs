@@ -9,7 +9,7 @@ use super::network::Condition;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Service {
-    /// Metadata.
+    /// Standard object metadata.
     pub metadata: ObjectMeta,
     /// Desired state.
     #[serde(deserialize_with = "null_as_default")]
@@ -162,7 +162,7 @@ pub struct ServiceStatus {
     /// The load balancer's addresses.
     #[serde(deserialize_with = "null_as_default")]
     pub load_balancer: LoadBalancerStatus,
-    /// Conditions.
+    /// Conditions, at most one per type.
     #[serde(deserialize_with = "null_as_default")]
     pub conditions: Vec<Condition>,
 }
@@ -195,9 +195,9 @@ pub struct LoadBalancerIngress {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IngressPort {
-    /// Number.
+    /// Port number.
     pub port: u16,
-    /// Protocol.
+    /// Transport protocol.
     pub protocol: Protocol,
     /// Error of the port, if any.
     pub error: Option<String>,

@@ -5,7 +5,7 @@ use std::fmt;
 /// Level of a policy, in ascending strictness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// Unrestricted.
+    /// No restrictions.
     Privileged,
     /// Prevents known privilege escalations.
     Baseline,

@@ -52,7 +52,7 @@ pub enum Action<'a> {
     Path {
         /// HTTP method in lower case.
         verb: &'a str,
-        /// The path.
+        /// Path of the URL, without the query.
         path: &'a str,
     },
 }

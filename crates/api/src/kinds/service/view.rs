@@ -8,7 +8,7 @@ use crate::machinery::tree::{child, flag_if_set, items, number, text, text_if_se
 /// View of a Service. Absent fields read as their zero value.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'a> {
-    /// Object.
+    /// Service as JSON.
     pub object: &'a Value,
     /// `spec`, or null.
     pub spec: &'a Value,

@@ -111,7 +111,7 @@ pub enum DecodeError {
     /// Strict validation is requested, and the object violates it.
     #[error("{kind} in version \"{version}\" cannot be handled as a {kind}: strict decoding error: {}", errors.join(", "))]
     Strict {
-        /// The kind.
+        /// Kind of the object.
         kind: String,
         /// The `apiVersion`.
         version: String,

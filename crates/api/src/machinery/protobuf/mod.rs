@@ -53,7 +53,7 @@ pub enum ProtobufError {
     Malformed {
         /// Path of the field, for example `spec.ports.port`; "" for the object itself.
         path: String,
-        /// The cause.
+        /// Description of the defect.
         detail: String,
     },
 }

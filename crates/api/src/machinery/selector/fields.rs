@@ -21,7 +21,7 @@ pub struct FieldTerm {
     pub field: &'static str,
     /// True if the field must have the value, false if it must not.
     pub is_equal: bool,
-    /// The value.
+    /// Compared value.
     pub value: String,
 }
 

@@ -104,7 +104,7 @@ pub(crate) enum Rejection {
     /// The certificate was signed before the current node joined under the name.
     #[error("the certificate is older than Node {node:?} permits: {CERTIFICATES_SINCE} is {since:?}")]
     TooOld {
-        /// The Node.
+        /// Name of the Node.
         node: String,
         /// The value of the annotation.
         since: String,
@@ -112,7 +112,7 @@ pub(crate) enum Rejection {
     /// The stored Node is malformed.
     #[error("cannot read Node {node:?}: {source}")]
     Unreadable {
-        /// The Node.
+        /// Name of the Node.
         node: String,
         /// The JSON error.
         source: serde_json::Error,

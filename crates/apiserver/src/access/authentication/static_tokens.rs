@@ -12,7 +12,7 @@ pub enum TokenFileError {
     /// The file cannot be read.
     #[error("cannot read the token file {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -20,7 +20,7 @@ pub enum TokenFileError {
     /// A line does not have the form `token,user,uid[,"groups"]`.
     #[error("{}, line {line}: expected token,user,uid and optionally \"group,group\", {found}", path.display())]
     Line {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Line number, from 1.
         line: usize,

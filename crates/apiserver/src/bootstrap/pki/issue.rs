@@ -41,7 +41,7 @@ pub(super) enum Purpose<'a> {
     NodeClient {
         /// Common name.
         user: &'a str,
-        /// Organization.
+        /// Organization, the group of the user.
         group: &'a str,
     },
 }

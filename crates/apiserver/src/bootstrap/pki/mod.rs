@@ -57,7 +57,7 @@ pub enum PkiError {
 /// Certificate and key, both PEM.
 #[derive(Clone)]
 pub struct Pair {
-    /// Certificate.
+    /// X.509 certificate.
     pub certificate: String,
     /// Key, PKCS 8.
     pub key: String,

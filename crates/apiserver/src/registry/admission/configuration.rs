@@ -24,15 +24,15 @@ pub enum AdmissionConfigurationError {
     /// A file cannot be read.
     #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// I/O error.
         source: io::Error,
     },
     /// A file is not valid YAML, or has unknown fields.
     #[error("cannot parse {}: {message}", path.display())]
     Form {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// Message of the parser.
         message: String,
@@ -40,17 +40,17 @@ pub enum AdmissionConfigurationError {
     /// The settings of PodSecurity are invalid.
     #[error("invalid settings of the admission plugin {POD_SECURITY} in {}: {source}", path.display())]
     PodSecurity {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The reason.
+        /// Defect of the plugin's configuration.
         source: ConfigurationError,
     },
     /// The plugin has no settings. Upstream would accept them; ignoring them would leave something unprotected.
     #[error("{} configures the admission plugin {name:?}; only {POD_SECURITY} has settings", path.display())]
     UnknownPlugin {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The plugin.
+        /// Name of the plugin.
         name: String,
     },
 }

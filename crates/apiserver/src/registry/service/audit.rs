@@ -61,7 +61,7 @@ pub enum Inconsistency {
     Unreadable {
         /// The key of the object.
         key: String,
-        /// The reason.
+        /// Description of the defect.
         reason: String,
     },
 }

@@ -21,7 +21,7 @@ const IDLE_SOCKETS_MAX: usize = 64;
 /// A socket for a connection to an endpoint.
 #[derive(Debug)]
 pub struct OutboundSocket {
-    /// Connection.
+    /// Non-blocking socket.
     pub stream: TcpStream,
     /// Address of the endpoint.
     address: SocketAddr,

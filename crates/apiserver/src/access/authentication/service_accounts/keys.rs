@@ -41,7 +41,7 @@ pub enum KeyError {
     /// A file cannot be read or written. A retry helps once the file is accessible.
     #[error("cannot use {}: {source}", path.display())]
     File {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
         /// The I/O error.
         source: std::io::Error,
@@ -49,9 +49,9 @@ pub enum KeyError {
     /// A file holds no usable key. If it is removed, the server creates a new key and rejects tokens of the old one.
     #[error("{} is not a P-256 key in PEM ({reason}); remove it and a new key is created", path.display())]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Description of the defect.
         reason: String,
     },
     /// A key cannot be generated, or a token cannot be signed.

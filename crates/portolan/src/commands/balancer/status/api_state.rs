@@ -20,7 +20,7 @@ pub type Reading<T> = Result<T, String>;
 pub struct ApiState {
     /// Services of type LoadBalancer.
     pub services: Reading<Vec<Service>>,
-    /// AddressPools.
+    /// AddressPools of the cluster.
     pub pools: Reading<Vec<AddressPool>>,
     /// Lease of the assigner, if there is an election.
     pub assigner: Reading<Option<Lease>>,
