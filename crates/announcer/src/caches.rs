@@ -39,9 +39,9 @@ pub(crate) enum CacheEvent {
 pub(crate) struct CacheChanges {
     /// Addresses whose candidates may have changed.
     pub(crate) addresses: BTreeSet<IpAddr>,
-    /// Node objects may have been added or removed.
+    /// True if Node objects may have been added or removed.
     pub(crate) are_nodes: bool,
-    /// Links of AddressPools may have changed.
+    /// True if links of AddressPools may have changed.
     pub(crate) are_pools: bool,
 }
 

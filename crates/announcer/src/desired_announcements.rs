@@ -60,7 +60,7 @@ struct AnnouncedService {
     uid: String,
     addresses: BTreeSet<IpAddr>,
     is_local: bool,
-    /// The edge serves the Service.
+    /// True if the edge serves the Service.
     needs_edge: bool,
     /// Selectors that all candidates match (LBC-13).
     nodes: Vec<LabelSelector>,

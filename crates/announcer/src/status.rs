@@ -12,7 +12,7 @@ use crate::{NodeName, Time};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Status {
-    /// A majority of the members leases votes to this node.
+    /// True if a majority of the members leases votes to this node.
     pub is_quorate: bool,
     /// Members and joining nodes, including this one.
     pub members: Vec<MemberStatus>,
@@ -31,16 +31,16 @@ pub struct MemberStatus {
     pub node: NodeName,
     /// Address of its UDP socket for probes.
     pub address: SocketAddr,
-    /// The member is this node.
+    /// True if the member is this node.
     pub is_this: bool,
-    /// The node is not a member yet.
+    /// True if the node is not a member yet.
     pub is_joining: bool,
     /// Milliseconds since the last probe; `None` without a probe, and for this node.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heard_milliseconds_ago: Option<u64>,
-    /// The node is not suspected; always true for this node.
+    /// True if the node is not suspected; always true for this node.
     pub is_heard: bool,
-    /// The node shuts down and hands its addresses over.
+    /// True if the node shuts down and hands its addresses over.
     pub is_leaving: bool,
 }
 
@@ -62,7 +62,7 @@ pub struct AddressStatus {
     pub candidates: usize,
     /// Services with the address, as `namespace/name`.
     pub services: Vec<String>,
-    /// This node owns the address and does not announce it until its edge serves it.
+    /// True if this node owns the address and does not announce it until its edge serves it.
     pub waits_for_edge: bool,
 }
 

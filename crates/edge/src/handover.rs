@@ -2,7 +2,7 @@
 //!
 //! Both processes have the same sockets, and either accepts what waits there. The successor connects to a
 //! socket in the file system. Each packet that it receives names an address and carries its listening sockets
-//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it says so, and the
+//! (`SCM_RIGHTS`, unix(7)); a last packet ends the list. When the successor serves them it confirms, and the
 //! predecessor accepts no more connections.
 
 use std::fs::{self, Permissions};
@@ -30,7 +30,7 @@ use crate::sockets::{InheritedSockets, ListenAddress, ListeningSockets, SOCKETS_
 
 /// Packet that ends the list of sockets.
 const END: &str = "end";
-/// Packet by which the successor says that it serves them.
+/// Packet by which the successor confirms that it serves them.
 const TAKEN: &str = "taken";
 /// Longest packet.
 const PACKET_BYTES_MAX: usize = 128;

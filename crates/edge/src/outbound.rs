@@ -190,7 +190,7 @@ pub(crate) async fn connect_any(
     Err(last)
 }
 
-/// Connects for a health check. A PROXY header says that there is no client.
+/// Connects for a health check. A PROXY header states that there is no client.
 pub(crate) async fn connect_for_check(
     port: &Port,
     settings: &PortSettings,

@@ -207,7 +207,7 @@ pub enum TlsPolicy {
 }
 
 /// Protocols for ALPN (RFC 7301), as the policies of AWS's network load balancer define them. A client that offers
-/// none of them goes on without ALPN.
+/// none of them continues without ALPN.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Alpn {
     /// HTTP/2 before HTTP/1.1 where the edge serves HTTP, and none where it relays bytes.
@@ -361,7 +361,8 @@ pub struct Backend {
     pub zone: Option<Arc<str>>,
     /// Endpoint condition `ready`: it takes new connections.
     pub is_ready: bool,
-    /// The endpoint terminates and still serves: it takes new connections only if no other one is ready (KEP-1669).
+    /// True if the endpoint terminates and still serves: it takes new connections only if no other one is
+    /// ready (KEP-1669).
     pub is_serving_while_terminating: bool,
 }
 

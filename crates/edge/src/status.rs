@@ -88,9 +88,9 @@ pub enum BackendState {
     NotReady,
     /// Its health checks fail.
     Unhealthy,
-    /// It is ejected for a while after repeated failures.
+    /// Ejected for a while after repeated failures.
     Ejected,
-    /// It is in use.
+    /// In use.
     Healthy,
 }
 

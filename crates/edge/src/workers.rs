@@ -178,7 +178,7 @@ pub(crate) fn spawn_runtime(
             tracing::debug!("thread stops at once: its caller is gone");
             return;
         }
-        // An error says that the sender is gone, which stops the thread as well.
+        // An error means that the sender is gone, which stops the thread as well.
         if runtime.block_on(stop.changed()).is_err() {
             tracing::trace!("thread stops with its owner");
         }

@@ -320,7 +320,7 @@ impl AsFd for Socket {
 /// Result of a request that the kernel did not refuse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exchange {
-    /// A change interrupted the dump (`NLM_F_DUMP_INTR`): entries may be missing or duplicate.
+    /// True if a change interrupted the dump (`NLM_F_DUMP_INTR`): entries may be missing or duplicate.
     pub torn: bool,
 }
 

@@ -53,7 +53,7 @@ pub fn install(filters: &[BpfProgram]) -> io::Result<()> {
             // Both structures are the kernel's `struct sock_filter`, which the kernel only reads.
             filter: filter.as_ptr().cast_mut().cast(),
         };
-        // SAFETY: the program, and the filter of the length that it says, live through the call.
+        // SAFETY: the program, and the filter of the length that it states, live through the call.
         let result = unsafe {
             libc::syscall(
                 libc::SYS_seccomp,

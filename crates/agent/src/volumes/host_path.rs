@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::error::VolumeError;
 use crate::object::HostPath;
 
-/// Checks the type of a path, and creates it if its type says so. Returns the path.
+/// Checks the type of a path, and creates it if its type requires that. Returns the path.
 ///
 /// # Errors
 /// [`VolumeError::Hidden`] for a path in one of the hidden paths, [`VolumeError::HostPath`] for another type, and

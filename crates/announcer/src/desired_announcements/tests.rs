@@ -238,7 +238,7 @@ fn pools_name_nodes_by_their_labels() {
     );
     assert_eq!(desired.pool_deleted("inner"), None);
     assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
-    // One that cannot be read says nothing any more.
+    // An unreadable one has no effect any more.
     let unreadable = pool(
         "office",
         json!({"addresses": ["192.0.2.0/24"], "nodeSelectors": [{"matchLabels": {"-": "x"}}]}),

@@ -15,7 +15,7 @@ pub struct LinkSetId(pub u64);
 /// Requirements of an address.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Requirements {
-    /// The edge serves at least one port of the address.
+    /// True if the edge serves at least one port of the address.
     pub(crate) edge: bool,
     /// Links of the AddressPool; `None` selects the default links of the announcer.
     pub(crate) links: Option<LinkSetId>,
@@ -31,7 +31,7 @@ impl Requirements {
 /// Capabilities of a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeCapabilities {
-    /// The process runs an edge.
+    /// True if the process runs an edge.
     pub has_edge: bool,
     /// Required link sets of which the node has no link.
     pub missing_links: BTreeSet<LinkSetId>,

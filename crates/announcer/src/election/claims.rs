@@ -15,20 +15,20 @@ pub(super) struct Claims {
     announcements: BTreeSet<(Time, IpAddr)>,
     /// Available nodes, including this one, and their capabilities.
     pub(super) available: BTreeMap<NodeName, NodeCapabilities>,
-    /// A majority of the members leases votes to this node.
+    /// True if a majority of the members leases votes to this node.
     pub(super) is_quorate: bool,
-    /// The preferred owners have to be computed again.
+    /// True if the preferred owners have to be computed again.
     pub(super) are_stale: bool,
-    /// The votes have to be counted again.
+    /// True if the votes have to be counted again.
     pub(super) are_votes_stale: bool,
-    /// The votes of this node itself have to be requested again.
+    /// True if the votes of this node itself have to be requested again.
     pub(super) are_own_votes_stale: bool,
 }
 
 /// Claim of an address.
 #[derive(Debug)]
 pub(super) struct Claim {
-    /// This node owns the address.
+    /// True if this node owns the address.
     pub(super) is_held: bool,
     /// The preferred owner in the view of this node.
     pub(super) winner: Option<NodeName>,

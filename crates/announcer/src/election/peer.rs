@@ -27,7 +27,7 @@ enum VoteState {
     /// Released without confirmation. Until the confirmation it is not requested again: a reply to an older
     /// request may be in flight.
     Releasing {
-        /// This node owned the address until then.
+        /// True if this node owned the address until then.
         was_owner: bool,
     },
 }
@@ -46,7 +46,7 @@ struct GrantedLease {
     voter: u64,
     generation: u64,
     until: Time,
-    /// Its expiry was processed.
+    /// True if its expiry was processed.
     is_over: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Peer {
     pub(crate) capabilities: NodeCapabilities,
     /// Addresses at which the peer receives forwarded packets.
     pub(crate) link_addresses: Vec<LinkAddress>,
-    /// This node grants votes to the sender of the last message.
+    /// True if this node grants votes to the sender of the last message.
     pub(crate) receives_votes: bool,
     /// Time of the next probe.
     pub(crate) next_probe: Time,

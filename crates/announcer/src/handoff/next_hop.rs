@@ -35,8 +35,8 @@ pub(crate) struct NextHop {
     pub(crate) hardware: HardwareAddress,
 }
 
-/// Returns the link addresses of this node: one per family on each link whose Ethernet address `hardware` knows. Global
-/// addresses precede link-local ones.
+/// Returns the link addresses of this node: one per family on each link whose Ethernet address `hardware`
+/// contains. Global addresses precede link-local ones.
 pub(crate) fn link_addresses(
     addresses: &[Address],
     hardware: impl Fn(LinkIndex) -> Option<HardwareAddress>,

@@ -56,7 +56,7 @@ struct Ownership {
     /// End of the last ownership.
     ended: Option<Time>,
     chain: ChainState,
-    /// Another node is known to have owned the address since.
+    /// True if another node is known to have owned the address since.
     had_other_owner: bool,
     /// Later owners that released the address, in order.
     releases: Vec<LeaseHolder>,

@@ -49,9 +49,9 @@ pub(crate) struct NetworkLink {
 /// Uses of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LinkUses {
-    /// It is a default link.
+    /// True for default links.
     pub(crate) is_default: bool,
-    /// An AddressPool names it.
+    /// True if an AddressPool names it.
     pub(crate) is_in_pool: bool,
 }
 

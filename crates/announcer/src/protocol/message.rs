@@ -76,13 +76,13 @@ pub struct Message {
     pub incarnation: u64,
     /// Send time.
     pub timestamp: Timestamp,
-    /// Epoch of the member list that the sender knows.
+    /// Epoch of the member list that the sender has.
     pub epoch: u64,
     /// Lowest epoch of candidates that the sender grants votes to.
     pub min_epoch: u64,
-    /// The sender holds leases of a majority.
+    /// True if the sender holds leases of a majority.
     pub is_quorate: bool,
-    /// The sender shuts down and hands its addresses over.
+    /// True if the sender shuts down and hands its addresses over.
     pub is_leaving: bool,
     /// Last message of the receiver that the sender accepted.
     pub echo: Option<Echo>,

@@ -28,7 +28,7 @@ pub const PROTOCOL_NOT_SUPPORTED: &str = "portolan.dev/ProtocolNotSupported";
 /// Error of a TLS port without a certificate.
 pub const NO_CERTIFICATE: &str = "portolan.dev/NoCertificate";
 
-/// Configuration of the edge for a Service, without the parts that only a node knows: endpoints,
+/// Configuration of the edge for a Service, without the parts that only a node has: endpoints,
 /// certificates, addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EdgeSpec {

@@ -178,7 +178,7 @@ pub fn detect() -> Option<Variant> {
         Some(v4? + &v6.unwrap_or_default())
     };
     let nft = rules(Variant::Nft)?;
-    // The legacy program may create tables when it lists them, so the kernel is asked first.
+    // The legacy program may create tables when it lists them, so the kernel is queried first.
     let has_legacy = ["/proc/net/ip_tables_names", "/proc/net/ip6_tables_names"]
         .iter()
         .any(|path| fs::read_to_string(path).is_ok_and(|names| !names.is_empty()));

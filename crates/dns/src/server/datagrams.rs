@@ -73,7 +73,7 @@ impl Route {
     /// Returns the address of the client; `None` for families other than IP.
     pub(super) fn client(&self) -> Option<std::net::IpAddr> {
         let storage = (&raw const self.peer).cast::<libc::sockaddr>();
-        // SAFETY: the storage is as long as the longest address, and its first field says which one it holds.
+        // SAFETY: the storage is as long as the longest address, and its first field states which one it holds.
         unsafe {
             match i32::from((*storage).sa_family) {
                 libc::AF_INET => {
@@ -345,7 +345,7 @@ pub(super) fn interface_addresses() -> Vec<std::net::IpAddr> {
     // SAFETY: `first` is null or points to an element of the list, as does every `ifa_next`.
     let mut next = unsafe { first.as_ref() };
     while let Some(interface) = next {
-        // SAFETY: the address is null or of the family that its first field says.
+        // SAFETY: the address is null or of the family that its first field states.
         unsafe {
             match interface
                 .ifa_addr

@@ -28,11 +28,11 @@ pub struct Question {
     pub name: Name,
     /// Query type.
     pub kind: u16,
-    /// The client desires recursion.
+    /// True if the client desires recursion.
     pub recursion_desired: bool,
-    /// The client validates signatures itself.
+    /// True if the client validates signatures itself.
     pub checking_disabled: bool,
-    /// The client accepts signatures.
+    /// True if the client accepts signatures.
     pub dnssec_ok: bool,
 }
 
@@ -143,7 +143,7 @@ pub struct RelayedMessage {
     ttls: Box<[u16]>,
     /// Offset after the question.
     question_end: u16,
-    /// The response is truncated.
+    /// True if the response is truncated.
     pub truncated: bool,
     /// Response code, including the extended bits of OPT.
     pub code: u16,

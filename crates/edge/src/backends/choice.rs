@@ -20,15 +20,15 @@ pub(super) struct Rank(u8);
 /// Conditions that determine a rank.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Condition {
-    /// Its endpoint is ready.
+    /// True if its endpoint is ready.
     pub is_ready: bool,
-    /// Its endpoint terminates and still serves.
+    /// True if its endpoint terminates and still serves.
     pub is_serving_while_terminating: bool,
-    /// Its health checks pass, or there are none.
+    /// True if its health checks pass, or there are none.
     pub is_healthy: bool,
-    /// It is ejected after repeated failures.
+    /// True if it is ejected after repeated failures.
     pub is_ejected: bool,
-    /// It is in the preferred zone, or zones do not matter.
+    /// True if it is in the preferred zone, or zones do not matter.
     pub is_near: bool,
 }
 
@@ -79,7 +79,7 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// Sets the algorithm and the candidates. Round robin goes on from its last position.
+    /// Sets the algorithm and the candidates. Round robin continues from its last position.
     pub fn set(&mut self, balance: Balance, addresses: &[SocketAddr]) {
         self.balance = balance;
         self.table = match balance {

@@ -1,4 +1,4 @@
-//! Requests without a response of a backend, and the responses that their clients get instead. The log says more.
+//! Requests without a response of a backend, and the responses that their clients get instead. The log has details.
 
 use bytes::Bytes;
 use http::header::{ALLOW, CONNECTION, CONTENT_TYPE, HeaderValue};
@@ -59,7 +59,7 @@ impl GatewayError {
         }
     }
 
-    /// Returns the text for the client, which says nothing about backends.
+    /// Returns the text for the client, which discloses nothing about backends.
     fn text(&self) -> String {
         match self {
             Self::Refused(refusal) => format!("{refusal}\n"),

@@ -32,7 +32,7 @@ pub enum Body {
 pub struct Head {
     /// Framing of the body.
     pub body: Body,
-    /// The request may switch to another protocol.
+    /// True if the request may switch to another protocol.
     pub may_upgrade: bool,
 }
 

@@ -47,7 +47,7 @@ pub struct ClientInfo {
     pub address: IpAddr,
     /// Port that it uses.
     pub port: u16,
-    /// The client uses TLS.
+    /// True if the client uses TLS.
     pub is_tls: bool,
 }
 

@@ -6,7 +6,7 @@ use http::StatusCode;
 /// [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {
-    /// It violates HTTP, or is ambiguous, as requests are that the edge and the backend should read differently (RFC
+    /// Violates HTTP, or is ambiguous, as requests are that the edge and the backend should read differently (RFC
     /// 9112, section 11.2).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
@@ -16,7 +16,7 @@ pub enum RequestRefusal {
     /// Its header section is too large, or has too many fields.
     #[error("the request's header section is too large")]
     HeadTooLarge,
-    /// It did not arrive in time.
+    /// Did not arrive in time.
     #[error("the request took too long to arrive")]
     Slow,
     /// Its method is not for a reverse proxy.

@@ -48,13 +48,13 @@ pub(super) struct OutgoingRequest {
     pub cookie_ids: Vec<u64>,
     /// The client's version of HTTP.
     pub version: Version,
-    /// The client waits for `100 Continue`, which the parser of its connection sends.
+    /// True if the client waits for `100 Continue`, which the parser of its connection sends.
     pub holds_body: bool,
     /// Receiver of informational responses.
     pub sink: InformationalSink,
-    /// The request has no body, so all of it is still present.
+    /// True if the request has no body, so all of it is still present.
     pub is_whole: bool,
-    /// The request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
+    /// True if the request is idempotent, and all of it is still present (RFC 9110, section 9.2.2).
     pub is_repeatable: bool,
     pub exchange: Arc<Exchange>,
 }

@@ -48,7 +48,7 @@ pub enum Parsed {
 /// Reason for which bytes are no header, and cannot become one. The connection has to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedHeader {
-    /// They begin like neither version.
+    /// The bytes begin like neither version.
     #[error("expected a PROXY header, got other bytes")]
     NoSignature,
     /// Line that version 1 does not permit.

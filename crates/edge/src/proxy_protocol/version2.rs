@@ -34,7 +34,7 @@ const SUBTYPE_SSL_VERSION: u8 = 0x21;
 const SUBTYPE_SSL_CIPHER: u8 = 0x23;
 /// The client connected over TLS.
 const CLIENT_SSL: u8 = 0x01;
-/// It presented no verified certificate.
+/// No verified certificate was presented.
 const NOT_VERIFIED: u32 = 1;
 
 pub(super) fn read(bytes: &[u8]) -> Result<Parsed, MalformedHeader> {

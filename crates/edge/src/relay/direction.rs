@@ -95,7 +95,7 @@ impl Direction {
 
     /// Moves data on. Completes when all data is written and the writer is shut down.
     ///
-    /// With `may_defer`, the shutdown usually waits. `is_last` says that the other direction has no more data either,
+    /// With `may_defer`, the shutdown usually waits. `is_last` states that the other direction has no more data either,
     /// so that both connections are closed anyway.
     pub fn poll<F: RelayStream, T: RelayStream>(
         &mut self,

@@ -27,7 +27,7 @@ const HTTP_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 pub(crate) struct TlsTermination {
     /// Configuration of handshakes.
     pub config: Arc<ServerConfig>,
-    /// Configuration for clients that offer none of the protocols of an ALPN policy, and go on without ALPN.
+    /// Configuration for clients that offer none of the protocols of an ALPN policy, and continue without ALPN.
     without_alpn: Option<Arc<ServerConfig>>,
     certificates: Arc<Certificates>,
 }

@@ -444,7 +444,7 @@ fn alpn_policies_select_protocols() {
     assert_eq!(agreed(Alpn::Http2Optional, ALL), protocol("http/1.1"));
     assert_eq!(agreed(Alpn::Http2Optional, &["h2"]), protocol("h2"));
     assert_eq!(agreed(Alpn::Http2Preferred, ALL), protocol("h2"));
-    // A client without a common protocol goes on without ALPN.
+    // A client without a common protocol continues without ALPN.
     assert_eq!(agreed(Alpn::Http2Only, &["http/1.1"]), None);
     assert_eq!(agreed(Alpn::Http1Only, &["h2"]), None);
     assert_eq!(agreed(Alpn::Http2Preferred, &["acme-tls/1"]), None);

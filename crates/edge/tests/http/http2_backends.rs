@@ -170,7 +170,7 @@ async fn response_may_precede_the_end_of_its_request() {
         let refused = Response::builder().status(413).body(()).unwrap();
         let mut body = respond.send_response(refused, false).unwrap();
         body.send_data(Bytes::from("too much"), true).unwrap();
-        // A reset without an error says that the request is not read further.
+        // A reset without an error means that the request is not read further.
     })
     .await;
     let address = served.address;

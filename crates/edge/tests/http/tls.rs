@@ -290,7 +290,7 @@ async fn alpn_policies_select_the_http_version() {
         (Alpn::Http2Optional, "h2", Some("h2")),
         (Alpn::Http2Preferred, "http/1.1,h2", Some("h2")),
         (Alpn::Http1Only, "http/1.0", Some("http/1.0")),
-        // A client without a common protocol goes on without ALPN, with HTTP/1.1.
+        // A client without a common protocol continues without ALPN, with HTTP/1.1.
         (Alpn::Http2Only, "http/1.1", None),
         (Alpn::Http1Only, "h2", None),
         (Alpn::Http2Only, "", None),

@@ -259,7 +259,7 @@ fn later_pool_excludes_held_addresses() {
         assign(&mut pools, "a/a", &Asks::default()),
         Ok(vec![ip("192.0.2.1")])
     );
-    // An address that no pool has any more is given up when it is asked about.
+    // An address that no pool has any more is released when it is requested.
     pools.set("p", pool(&[("192.0.2.7", "192.0.2.8")]));
     assert_eq!(pools.of("a/a"), [ip("192.0.2.1")]);
     assert_eq!(

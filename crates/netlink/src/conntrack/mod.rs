@@ -75,7 +75,7 @@ pub enum TcpState {
     Established,
     /// FIN of one side seen.
     FinWait,
-    /// That FIN acknowledged; the other side may still send.
+    /// The FIN is acknowledged; the other side may still send.
     CloseWait,
     /// FIN of the other side seen.
     LastAck,

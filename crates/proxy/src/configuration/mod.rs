@@ -1,7 +1,7 @@
 //! kube-proxy's configuration: the file format, its defaults, its validation and its feature gates.
 //!
 //! Flags and the configuration file both fill a [`KubeProxyConfiguration`]. [`validate`] turns it into the
-//! [`Config`](crate::Config) that the proxy runs with. This module knows no command line; the binary maps its flags.
+//! [`Config`](crate::Config) that the proxy runs with. This module reads no command line; the binary maps its flags.
 //!
 //! ```
 //! use std::path::Path;

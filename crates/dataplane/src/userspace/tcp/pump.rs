@@ -43,13 +43,13 @@ pub struct Pump {
     pipe: Option<Pipe>,
     /// Consecutive full steps, or sparse ones while there is a pipe.
     steps: usize,
-    /// The stream has just become bulk.
+    /// True if the stream has just become bulk.
     became_bulk: bool,
-    /// The sender closed its side; the kernel reports this only once.
+    /// True if the sender closed its side; the kernel reports this only once.
     peer_closed: bool,
-    /// A short read does not mean that the receive queue is empty.
+    /// True if a short read does not mean that the receive queue is empty.
     reads_until_drained: bool,
-    /// The receiver has got data.
+    /// True if the receiver has got data.
     has_sent: bool,
     is_ended: bool,
 }

@@ -21,13 +21,13 @@ pub struct Relay {
     pub endpoint: OutboundSocket,
     up: Pump,
     down: Pump,
-    /// The endpoint connected at once, so it is on this node.
+    /// True if the endpoint connected at once, so it is on this node.
     is_on_node: bool,
-    /// Data of the endpoint is acknowledged at once.
+    /// True if data of the endpoint is acknowledged at once.
     has_quick_acks: bool,
-    /// The client's FIN was relayed to the endpoint.
+    /// True if the client's FIN was relayed to the endpoint.
     is_endpoint_shut_down: bool,
-    /// The connection carries bulk data, and has another congestion control.
+    /// True if the connection carries bulk data, and has another congestion control.
     is_bulk: bool,
     congestion: CongestionControl,
     /// Released when the relay is dropped.
