@@ -189,7 +189,7 @@ fn full_disk_rejects_writes_until_space_is_free() {
         .args(["-c", r#"trap "" XFSZ; exec "$0" "$@""#])
         .arg(env::current_exe().expect("this binary"))
         .args([
-            "a_full_disk_refuses_writes_until_there_is_room",
+            "full_disk_rejects_writes_until_space_is_free",
             "--exact",
             "--nocapture",
         ])

@@ -553,7 +553,7 @@ fn documentation_contains_the_table() {
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/load-balancer/reference.md"
     );
-    let page = std::fs::read_to_string(path).expect("docs/load-balancer.md");
+    let page = std::fs::read_to_string(path).expect("docs/load-balancer/reference.md");
     let (begin, end) = ("<!-- table of annotations -->\n", "\n<!-- end of the table -->");
     let (before, rest) = page.split_once(begin).expect("start marker of the table");
     let (shown, after) = rest.split_once(end).expect("end marker of the table");

@@ -31,7 +31,8 @@ pub struct RequestBody {
 /// Wait of a body for `100 Continue`.
 #[derive(Debug)]
 struct ContinueWait {
-    released: oneshot::Receiver<()>,
+    /// `None` once [`BodyHold`] is dropped without a release: a receiver must not be polled again after its result.
+    released: Option<oneshot::Receiver<()>>,
     timeout: Pin<Box<Sleep>>,
 }
 
@@ -61,7 +62,10 @@ impl RequestBody {
     pub fn hold(&mut self) -> BodyHold {
         let (release, released) = oneshot::channel();
         let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
-        self.continue_wait = Some(ContinueWait { released, timeout });
+        self.continue_wait = Some(ContinueWait {
+            released: Some(released),
+            timeout,
+        });
         BodyHold(release)
     }
 }
@@ -81,11 +85,15 @@ impl BodyHold {
 
 impl ContinueWait {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match Pin::new(&mut self.released).poll(cx) {
-            Poll::Ready(Ok(())) => Poll::Ready(()),
-            // The request has ended, or no `100 Continue` has come: the timeout decides.
-            Poll::Ready(Err(_)) | Poll::Pending => self.timeout.as_mut().poll(cx),
+        if let Some(released) = &mut self.released {
+            match Pin::new(released).poll(cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(()),
+                // The request has ended, or no `100 Continue` has come: the timeout decides.
+                Poll::Ready(Err(_)) => self.released = None,
+                Poll::Pending => {}
+            }
         }
+        self.timeout.as_mut().poll(cx)
     }
 }
 
@@ -147,3 +155,6 @@ fn refusal(error: &WireError) -> Option<RequestRefusal> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;
