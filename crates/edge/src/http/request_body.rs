@@ -31,8 +31,7 @@ pub struct RequestBody {
 /// Wait of a body for `100 Continue`.
 #[derive(Debug)]
 struct ContinueWait {
-    /// `None` once [`BodyHold`] is dropped without a release: a receiver must not be polled again after its result.
-    released: Option<oneshot::Receiver<()>>,
+    released: oneshot::Receiver<()>,
     timeout: Pin<Box<Sleep>>,
 }
 
@@ -62,10 +61,7 @@ impl RequestBody {
     pub fn hold(&mut self) -> BodyHold {
         let (release, released) = oneshot::channel();
         let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
-        self.continue_wait = Some(ContinueWait {
-            released: Some(released),
-            timeout,
-        });
+        self.continue_wait = Some(ContinueWait { released, timeout });
         BodyHold(release)
     }
 }
@@ -85,15 +81,11 @@ impl BodyHold {
 
 impl ContinueWait {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        if let Some(released) = &mut self.released {
-            match Pin::new(released).poll(cx) {
-                Poll::Ready(Ok(())) => return Poll::Ready(()),
-                // The request has ended, or no `100 Continue` has come: the timeout decides.
-                Poll::Ready(Err(_)) => self.released = None,
-                Poll::Pending => {}
-            }
+        match Pin::new(&mut self.released).poll(cx) {
+            Poll::Ready(Ok(())) => Poll::Ready(()),
+            // The request has ended, or no `100 Continue` has come: the timeout decides.
+            Poll::Ready(Err(_)) | Poll::Pending => self.timeout.as_mut().poll(cx),
         }
-        self.timeout.as_mut().poll(cx)
     }
 }
 
@@ -155,6 +147,3 @@ fn refusal(error: &WireError) -> Option<RequestRefusal> {
     }
     None
 }
-
-#[cfg(test)]
-mod tests;
