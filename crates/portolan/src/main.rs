@@ -11,6 +11,12 @@
 //! | [`leadership`] | components that work only on the leader |
 //! | [`output`], [`logging`], [`error`], [`runtime`], [`shutdown`], [`rlimit`], [`malloc`] | services of the process |
 
+#![allow(
+    rustdoc::bare_urls,
+    rustdoc::broken_intra_doc_links,
+    reason = "doc comments of flags are the texts of --help"
+)]
+
 mod balancer_endpoints;
 mod cli;
 mod cluster;
