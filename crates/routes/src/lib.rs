@@ -2,7 +2,7 @@
 //! VXLAN link if routers are between them.
 //!
 //! [`Plan`] derives the desired state of this node's kernel from all Nodes. [`Changes`] is the difference to the
-//! current state. Both are pure. [`run`] watches Nodes and applies the changes by [`Kernel`]. The routing protocol
+//! current state. Both are pure. [`run()`] watches Nodes and applies the changes by [`Kernel`]. The routing protocol
 //! number [`PROTOCOL`] and the link name [`LINK`] identify own objects; foreign objects stay unchanged.
 //!
 //! ```

@@ -20,7 +20,7 @@ pub use runtime_default::runtime_default;
 pub enum Seccomp {
     /// No filter.
     Unconfined,
-    /// Rules of [`runtime_default`].
+    /// Rules of [`runtime_default()`].
     #[default]
     RuntimeDefault,
     /// Rules of a profile of the administrator.

@@ -1,7 +1,7 @@
 //! The EndpointSlice, Endpoints and EndpointSliceMirroring controllers, which share their caches.
 //!
 //! - [`watches`] receives changes; [`changes`] applies them to the caches ([`crate::caches`]) and adds the affected
-//!   [`Work`](work::Work) to the queues ([`work_queues`]).
+//!   [`Work`] to the queues ([`work_queues`]).
 //! - [`sync`] calls the controller's pure function and turns its result into a [`job::JobKind`]; [`job`] runs it.
 //! - [`results`] applies the result of a job to the caches.
 //!

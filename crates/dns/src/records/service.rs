@@ -74,7 +74,7 @@ impl Entry {
 #[derive(Debug)]
 pub(super) struct ServiceData {
     pub(super) kind: ServiceKind,
-    /// Never empty; see [`Port::NONE`].
+    /// Never empty.
     pub(super) ports: Box<[Port]>,
     pub(super) publish_not_ready: bool,
 }

@@ -156,7 +156,7 @@ pub trait Resource: DeserializeOwned + Send + Sync + 'static {
     }
 }
 
-/// Implements [`Resource`](crate::object::Resource) for a view with the field `metadata`: group, version, kind and
+/// Implements [`crate::object::Resource`] for a view with the field `metadata`: group, version, kind and
 /// plural.
 #[macro_export]
 macro_rules! resource {

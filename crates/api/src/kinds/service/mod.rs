@@ -2,7 +2,7 @@
 //! here allocates. The Service registry calls, in this order,
 //!
 //! - on create: [`default_on_write`], the allocation of addresses and ports (which calls
-//!   [`normalize_cluster_ips`] and [`initialize_families`] first), [`prepare_create`], [`validate`],
+//!   [`normalize_cluster_ips`] and [`initialize_families`] first), [`prepare_create`], [`validate()`],
 //!   [`default_on_read`];
 //! - on update: [`default_on_write`], the allocation (which calls [`patch_allocated_values`],
 //!   [`normalize_cluster_ips`] and [`initialize_families`] first), [`prepare_update`],

@@ -51,7 +51,7 @@ pub enum Format {
     Json,
     /// `application/yaml`.
     Yaml,
-    /// `application/vnd.kubernetes.protobuf`, see [`protobuf`](crate::protobuf).
+    /// `application/vnd.kubernetes.protobuf`, see [`crate::protobuf`].
     Protobuf,
 }
 
