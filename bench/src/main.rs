@@ -19,6 +19,7 @@ mod server;
 mod services;
 mod siege;
 mod standalone;
+mod takeover;
 mod traffic;
 mod watches;
 
@@ -73,6 +74,8 @@ enum Benchmark {
     SiegeAttacker(siege::AttackerFlags),
     /// Run a benchmark with two builds alternately and print the ratio of each figure
     Compare(compare::Flags),
+    /// Replace kube-proxy, CoreDNS and endpoint controllers of a real cluster, and go back: failed requests
+    Takeover(takeover::Flags),
     /// Query the DNS server: rate, latency, correctness, CPU and memory
     Dns(dns::Flags),
 }
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Benchmark::Siege(flags) => siege::run(&flags),
         Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
         Benchmark::Compare(flags) => compare::run(&flags),
+        Benchmark::Takeover(flags) => takeover::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

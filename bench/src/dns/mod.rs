@@ -5,7 +5,7 @@ mod forwarded;
 mod history;
 mod idle;
 mod paced;
-mod queries;
+pub mod queries;
 mod restart;
 mod rolling;
 mod visible;

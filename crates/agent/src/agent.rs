@@ -55,7 +55,9 @@ pub enum AgentError {
     #[error("serving the API server: {0}")]
     Server(#[from] server::ServerError),
     /// The Node has other Pod ranges than the agent assumed without the API. A restart uses the new ones.
-    #[error("the Node's podCIDRs are {now:?}, not those of before; Pods get new addresses")]
+    #[error(
+        "the Node has podCIDRs {now:?}, the agent started Pods with others; a restart of the agent uses the Node's"
+    )]
     RangesChanged {
         /// Pod ranges of the Node.
         now: Vec<IpNet>,

@@ -14,8 +14,10 @@ use serde_json::Value;
 use tokio::sync::mpsc::Receiver;
 use tokio::task::JoinSet;
 
-use crate::NodeName;
 use crate::desired_announcements::DesiredAnnouncements;
+use crate::{NodeName, Settings};
+use balancer::metallb::objects::IpAddressPool;
+use balancer::metallb::{self, Configurations, Kinds};
 
 /// Capacity of the queue of watch events per kind.
 const EVENTS_QUEUED_MAX: usize = 1_024;
@@ -32,6 +34,8 @@ pub(crate) enum CacheEvent {
     Pool(Event<AddressPool>),
     /// AddressPools cannot be read.
     PoolsUnavailable(ClientError),
+    /// MetalLB's objects have changed.
+    MetalLb,
 }
 
 /// Consequences of watch events.
@@ -56,17 +60,25 @@ pub(crate) struct Caches {
     pools: Receiver<Event<AddressPool>>,
     /// Checks the right to read AddressPools.
     pool_errors: JoinSet<ClientError>,
+    /// MetalLB's objects; `None` to ignore them.
+    metallb: Option<Configurations>,
     /// Kinds whose initial list has not arrived.
     unsynced: BTreeSet<&'static str>,
 }
 
 impl Caches {
     /// Starts the watches.
-    pub(crate) fn start(client: &Client) -> Self {
+    pub(crate) fn start(client: &Client, settings: &Settings) -> Self {
+        let metallb = settings
+            .metallb_namespace
+            .as_deref()
+            .map(|namespace| metallb::watch(client, namespace, Kinds::Layer2));
+        let kinds = [Service::KIND, EndpointSlice::KIND, Node::KIND, AddressPool::KIND];
+        let metallb_kind = metallb.as_ref().map(|_| IpAddressPool::KIND);
         let mut pool_errors = JoinSet::new();
         pool_errors.spawn(pool_error(client.clone()));
         Self {
-            desired: DesiredAnnouncements::default(),
+            desired: DesiredAnnouncements::new(settings.ignores_exclude_label),
             nodes: BTreeSet::new(),
             has_nodes: false,
             services: watch_all(client),
@@ -74,7 +86,8 @@ impl Caches {
             node_events: watch_all(client),
             pools: watch_all(client),
             pool_errors,
-            unsynced: BTreeSet::from([Service::KIND, EndpointSlice::KIND, Node::KIND, AddressPool::KIND]),
+            metallb,
+            unsynced: kinds.into_iter().chain(metallb_kind).collect(),
         }
     }
 
@@ -84,6 +97,7 @@ impl Caches {
             biased;
             Some(event) = self.node_events.recv() => CacheEvent::Node(event),
             Some(event) = self.pools.recv() => CacheEvent::Pool(event),
+            () = metallb::changed(&mut self.metallb) => CacheEvent::MetalLb,
             Some(event) = self.slices.recv() => CacheEvent::Slice(event),
             Some(event) = self.services.recv() => CacheEvent::Service(event),
             Some(Ok(error)) = self.pool_errors.join_next() => CacheEvent::PoolsUnavailable(error),
@@ -94,12 +108,15 @@ impl Caches {
     /// Returns one queued event of each kind.
     pub(crate) fn try_next(&mut self) -> impl Iterator<Item = CacheEvent> + use<> {
         let pool_errors = self.pool_errors.try_join_next().and_then(Result::ok);
+        let metallb = self.metallb.as_ref();
+        let has_metallb_changed = metallb.is_some_and(|metallb| metallb.has_changed().unwrap_or(false));
         let events = [
             self.node_events.try_recv().ok().map(CacheEvent::Node),
             self.pools.try_recv().ok().map(CacheEvent::Pool),
             self.slices.try_recv().ok().map(CacheEvent::Slice),
             self.services.try_recv().ok().map(CacheEvent::Service),
             pool_errors.map(CacheEvent::PoolsUnavailable),
+            has_metallb_changed.then_some(CacheEvent::MetalLb),
         ];
         events.into_iter().flatten()
     }
@@ -117,10 +134,15 @@ impl Caches {
                 changes.are_pools = addresses.is_some();
                 changes.addresses = addresses.unwrap_or_default();
             }
+            CacheEvent::MetalLb => {
+                let addresses = self.process_metallb();
+                changes.are_pools = addresses.is_some();
+                changes.addresses = addresses.unwrap_or_default();
+            }
             CacheEvent::PoolsUnavailable(error) => {
                 tracing::error!(
                     %error,
-                    "failed to read AddressPools, no address is announced; the announcer's role needs to list and watch \
+                    "AddressPools not read, no address is announced; the announcer's role needs to list and watch \
                      addresspools of portolan.dev"
                 );
                 changes.addresses = self.synced(AddressPool::KIND);
@@ -194,6 +216,14 @@ impl Caches {
         }
     }
 
+    fn process_metallb(&mut self) -> Option<BTreeSet<IpAddr>> {
+        let metallb = self.metallb.as_mut()?;
+        let configuration = metallb.borrow_and_update().clone()?;
+        let affected = self.desired.metallb_applied(configuration);
+        let all = self.synced(IpAddressPool::KIND);
+        if all.is_empty() { affected } else { Some(all) }
+    }
+
     fn process_slice(&mut self, event: Event<EndpointSlice>) -> BTreeSet<IpAddr> {
         match event {
             Event::Applied(slice) => self.desired.slice_applied(&slice),
@@ -234,7 +264,7 @@ async fn pool_error(client: Client) -> ClientError {
             Ok(_) => pending().await,
             Err(error) if matches!(error.code(), Some(403 | 404)) => return error,
             // The watch reports the error.
-            Err(error) => tracing::debug!(%error, "failed to check the right to read AddressPools"),
+            Err(error) => tracing::debug!(%error, "right to read AddressPools not checked"),
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }

@@ -26,7 +26,8 @@ use crate::election::capabilities::{LinkSetId, Requirements};
 use crate::l2::links::AddressLinks;
 use balancer::annotations;
 use balancer::assigner::pools::{Placement, Placements};
-use balancer::assigner::{ASSIGNED_CONDITION, IngressMode, takes_traffic};
+use balancer::assigner::{ASSIGNED_CONDITION, IngressMode, NODE_ADDRESSES_REASON, takes_traffic};
+use balancer::metallb::Configuration;
 
 pub(crate) mod withheld;
 
@@ -46,8 +47,14 @@ pub(crate) struct DesiredAnnouncements {
     slice_owners: HashMap<ObjectKey, ObjectKey>,
     /// Nodes that accept external traffic.
     nodes: BTreeMap<NodeName, CandidateNode>,
-    /// Nodes and links of AddressPools.
+    /// Nodes and links of AddressPools and IPAddressPools.
     placements: Placements,
+    /// Names of AddressPools. An AddressPool takes the place of the IPAddressPool with its name.
+    address_pools: BTreeSet<String>,
+    /// MetalLB's objects.
+    metallb: Arc<Configuration>,
+    /// Accept nodes with the label that excludes them from load balancers (LBM-18).
+    ignores_exclude_label: bool,
     /// Addresses of hosts and gateways.
     host_addresses: HostAddresses,
     /// Candidates of addresses without restrictions.
@@ -64,6 +71,8 @@ struct AnnouncedService {
     needs_edge: bool,
     /// Selectors that all candidates match (LBC-13).
     nodes: Vec<LabelSelector>,
+    /// Labels, which L2Advertisements select.
+    labels: Labels,
 }
 
 /// Node that accepts external traffic.
@@ -81,6 +90,14 @@ struct EndpointNodes {
 }
 
 impl DesiredAnnouncements {
+    /// Creates an instance without objects.
+    pub(crate) fn new(ignores_exclude_label: bool) -> Self {
+        Self {
+            ignores_exclude_label,
+            ..Self::default()
+        }
+    }
+
     /// Processes an added or modified Service. Returns the affected addresses.
     pub(crate) fn service_applied(&mut self, service: &Service) -> BTreeSet<IpAddr> {
         let key = service.metadata.key();
@@ -94,6 +111,7 @@ impl DesiredAnnouncements {
             is_local: service.spec.external_traffic_policy == "Local",
             needs_edge: needs_edge(service),
             nodes: annotations::read(service).nodes,
+            labels: service.metadata.labels.clone(),
         };
         if self.services.get(&key) == Some(&announced) {
             return BTreeSet::new();
@@ -177,7 +195,7 @@ impl DesiredAnnouncements {
     }
 
     fn candidate_applied(&mut self, name: NodeName, node: &Node) -> BTreeSet<IpAddr> {
-        if !takes_traffic(node) {
+        if !takes_traffic(node, self.ignores_exclude_label) {
             return self.candidate_deleted(&name);
         }
         let candidate = CandidateNode {
@@ -223,15 +241,19 @@ impl DesiredAnnouncements {
 
     /// Returns the reason why a recorded address is not announced; `None` if it is.
     pub(crate) fn withheld(&self, address: IpAddr) -> Option<Withheld> {
-        if self.placements.contain(address) {
-            self.host_addresses.reason(address)
-        } else {
-            Some(Withheld::NoPool)
+        if !self.placements.contain(address) {
+            return Some(Withheld::NoPool);
         }
+        let mut announcing = self.placements.for_address(address);
+        if announcing.next().is_none() {
+            return Some(Withheld::NoAdvertisement);
+        }
+        self.host_addresses.reason(address)
     }
 
     /// Processes an added or modified AddressPool. Returns the affected addresses; `None` without a relevant change.
     pub(crate) fn pool_applied(&mut self, pool: &AddressPool) -> Option<BTreeSet<IpAddr>> {
+        self.address_pools.insert(pool.metadata.name.clone());
         let placement = Placement::parse(pool).map_err(|error| {
             tracing::error!(%error, "AddressPool ignored; its addresses are not announced until it is corrected");
         });
@@ -241,8 +263,32 @@ impl DesiredAnnouncements {
 
     /// Processes a deleted AddressPool. Returns the affected addresses; `None` if the pool was unknown.
     pub(crate) fn pool_deleted(&mut self, name: &str) -> Option<BTreeSet<IpAddr>> {
-        let affected = self.placements.set(name, None);
+        self.address_pools.remove(name);
+        let placement = self.metallb_placement(name);
+        let affected = self.placements.set(name, placement);
         (!affected.is_empty()).then(|| self.in_blocks(&affected))
+    }
+
+    /// Replaces MetalLB's objects. Returns the affected addresses; `None` without a relevant change.
+    pub(crate) fn metallb_applied(&mut self, configuration: Arc<Configuration>) -> Option<BTreeSet<IpAddr>> {
+        let before = std::mem::replace(&mut self.metallb, configuration);
+        let mut affected = Vec::new();
+        for name in self.metallb.changed_pools(&before) {
+            if !self.address_pools.contains(&name) {
+                let placement = self.metallb_placement(&name);
+                affected.extend(self.placements.set(&name, placement));
+            }
+        }
+        (!affected.is_empty()).then(|| self.in_blocks(&affected))
+    }
+
+    /// Placement of an IPAddressPool; `None` without a valid one.
+    fn metallb_placement(&self, name: &str) -> Option<Placement> {
+        let pool = self.metallb.pools.get(name)?;
+        let placement = Placement::of_metallb(pool, &self.metallb).map_err(|error| {
+            tracing::error!(%error, "IPAddressPool ignored; its addresses are not announced until it is corrected");
+        });
+        placement.ok()
     }
 
     /// Returns the links of an address.
@@ -289,12 +335,14 @@ impl DesiredAnnouncements {
                 );
             }
         }
-        for placement in self
-            .placements
-            .for_address(address)
-            .filter(|placement| placement.selects_nodes())
-        {
-            restrict(self.nodes_with(|labels| placement.allows_node(labels)));
+        let labels_of = holders
+            .iter()
+            .filter_map(|key| Some(&self.services.get(key)?.labels));
+        for service in labels_of {
+            let placements = self.placements.for_address(address);
+            for placement in placements.filter(|placement| placement.selects_nodes()) {
+                restrict(self.nodes_with(|labels| placement.allows_node(labels, service)));
+            }
         }
         let requirements = Requirements {
             edge: self.needs_edge(address),
@@ -418,7 +466,12 @@ fn needs_edge(service: &Service) -> bool {
 
 /// Returns the addresses that the assigner has recorded.
 fn assigned(service: &Service) -> BTreeSet<IpAddr> {
-    let is_ours = |condition: &Condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True";
+    // Nodes have their own addresses anyway.
+    let is_ours = |condition: &Condition| {
+        condition.kind == ASSIGNED_CONDITION
+            && condition.status == "True"
+            && condition.reason != NODE_ADDRESSES_REASON
+    };
     let is_served = service.spec.kind == "LoadBalancer" && service.status.conditions.iter().any(is_ours);
     if !is_served || service.metadata.deletion_timestamp.is_some() {
         return BTreeSet::new();

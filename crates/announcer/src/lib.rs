@@ -36,6 +36,8 @@
 //!     node_ip: None,
 //!     port: 7947,
 //!     links: LinkSelection::default(),
+//!     metallb_namespace: None,
+//!     ignores_exclude_label: false,
 //!     served: None,
 //! };
 //! let shutdown = async { tokio::signal::ctrl_c().await.unwrap_or_default() };

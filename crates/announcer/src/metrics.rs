@@ -1,6 +1,6 @@
-//! Metrics of the announcer in the Prometheus text format, and its last status.
+//! Metrics of the announcer in the Prometheus text format, also under the names of MetalLB (LBM-17), and its last status.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,6 +31,19 @@ pub struct Metrics {
     /// `None` before an announcer has started.
     held: watch::Sender<Option<BTreeSet<IpAddr>>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
+    /// Numbers of messages by [`Message`], for each address that this node owns.
+    messages: Mutex<BTreeMap<IpAddr, [u64; 3]>>,
+}
+
+/// An ARP or NDP message for an address.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Message {
+    /// Received request.
+    Request,
+    /// Sent response.
+    Response,
+    /// Sent announcement without a request.
+    Gratuitous,
 }
 
 impl Metrics {
@@ -42,7 +55,30 @@ impl Metrics {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 
+    /// Counts a message for an address: in total, and for the address while this node owns it.
+    pub(crate) fn count_message(&self, address: IpAddr, message: Message) {
+        Self::count(match message {
+            Message::Request => &self.requests,
+            Message::Response => &self.replies,
+            Message::Gratuitous => &self.announcements,
+        });
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = messages
+            .get_mut(&address)
+            .and_then(|counts| counts.get_mut(message as usize))
+        {
+            *count += 1;
+        }
+    }
+
     pub(crate) fn set_held(&self, address: IpAddr, is_held: bool) {
+        let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_held {
+            messages.entry(address).or_default();
+        } else {
+            messages.remove(&address);
+        }
+        drop(messages);
         self.held.send_if_modified(|held| {
             let held = held.get_or_insert_default();
             if is_held {
@@ -89,6 +125,10 @@ impl Metrics {
     /// Notes that an announcer has started; it owns no address yet.
     pub(crate) fn begin(&self) {
         self.held.send_replace(Some(BTreeSet::new()));
+        self.messages
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clear();
     }
 
     pub(crate) fn set_status(&self, status: Status) {
@@ -117,6 +157,10 @@ impl Metrics {
         let mut text = MetricsText::default();
         self.write_counters(&mut text);
         self.write_gauges(&mut text);
+        self.write_messages(&mut text);
+        if let Some((_, status)) = self.status() {
+            status.write_metrics(&self.held(), &mut text);
+        }
         text.finish()
     }
 
@@ -173,6 +217,34 @@ impl Metrics {
         }
     }
 
+    /// Writes the messages for each address under the names of MetalLB.
+    fn write_messages(&self, text: &mut MetricsText) {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        for (name, help, message) in [
+            (
+                "metallb_layer2_requests_received",
+                "Number of layer2 requests received for owned IPs.",
+                Message::Request,
+            ),
+            (
+                "metallb_layer2_responses_sent",
+                "Number of layer2 responses sent for owned IPs in response to requests.",
+                Message::Response,
+            ),
+            (
+                "metallb_layer2_gratuitous_sent",
+                "Number of gratuitous layer2 packets sent for owned IPs as a result of failovers.",
+                Message::Gratuitous,
+            ),
+        ] {
+            text.family(name, MetricType::Counter, help);
+            for (address, counts) in &*messages {
+                let count = counts.get(message as usize).copied().unwrap_or_default();
+                text.sample(name, &format!("ip=\"{address}\""), count);
+            }
+        }
+    }
+
     fn write_gauges(&self, text: &mut MetricsText) {
         let gauges = [
             (
@@ -206,10 +278,13 @@ impl Metrics {
         text.family(
             name,
             MetricType::Gauge,
-            "Addresses that this node announces; always 1.",
+            "1 for each address that this node announces.",
         );
         for address in self.held() {
             text.sample(name, &format!("ip=\"{address}\""), 1);
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,10 @@
 //! Status of an announcer: members, and owners of addresses in its view.
 
+use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 
 use serde::{Deserialize, Serialize};
+use telemetry::{MetricType, MetricsText};
 
 use crate::desired_announcements::DesiredAnnouncements;
 use crate::election::Election;
@@ -94,4 +96,58 @@ impl Status {
             addresses: addresses.collect(),
         }
     }
+
+    /// Writes the state of the election, the addresses of Services, and those that this node announces (`held`) under the
+    /// name of MetalLB.
+    pub(crate) fn write_metrics(&self, held: &BTreeSet<IpAddr>, text: &mut MetricsText) {
+        text.single(
+            "portolan_announcer_quorate",
+            MetricType::Gauge,
+            "1 if a majority of the members leases votes to this node, otherwise 0.",
+            u8::from(self.is_quorate),
+        );
+        let name = "portolan_announcer_members";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of members of the election in the view of this node, by state.",
+        );
+        let heard = self.members.iter().filter(|member| member.is_heard).count();
+        text.sample(name, "state=\"heard\"", heard);
+        text.sample(name, "state=\"suspected\"", self.members.len() - heard);
+        let name = "portolan_announcer_assigned";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Number of nodes that may announce an address of a Service, in the view of this node.",
+        );
+        let assigned = self
+            .addresses
+            .iter()
+            .filter(|address| !address.services.is_empty());
+        for address in assigned.clone() {
+            text.sample(name, &format!("ip=\"{}\"", address.ip), address.candidates);
+        }
+        let name = "metallb_speaker_announced";
+        text.family(
+            name,
+            MetricType::Gauge,
+            "Services being announced from this node. This is desired state, it does not guarantee that the routing \
+             protocols have converged.",
+        );
+        let this = self.members.iter().find(|member| member.is_this);
+        let node = this.map_or("", |member| &member.node);
+        for address in assigned.filter(|address| held.contains(&address.ip)) {
+            for service in &address.services {
+                let labels = format!(
+                    "ip=\"{}\",node=\"{node}\",protocol=\"layer2\",service=\"{service}\"",
+                    address.ip
+                );
+                text.sample(name, &labels, 1);
+            }
+        }
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -72,6 +72,8 @@ fn start_load_balancer(
                     node_ip: None,
                     port: 7_947,
                     links: LinkSelection::default(),
+                    metallb_namespace: None,
+                    ignores_exclude_label: false,
                     served: Some(follow_served),
                 },
                 Arc::clone(&metrics),

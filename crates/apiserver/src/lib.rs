@@ -1,6 +1,6 @@
 //! API server: HTTPS, access control, and the verbs of the Kubernetes API on objects of a [`store`].
 //!
-//! A request passes the wings of the crate in this order:
+//! A request passes the modules of the crate in this order:
 //!
 //! - `transport` accepts the connection, serves HTTP, and reads the body.
 //! - `request` parses path, query and Accept headers into a `RequestInfo`.

@@ -2,7 +2,7 @@
 //!
 //! An annotation is in one of these states:
 //!
-//! - **In force.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies it.
+//! - **Applied.** The assigner ([`crate::assigner::AddressRequest`]), the announcer or the edge ([`EdgeSpec`]) applies it.
 //! - **Without effect.** It has no meaning outside of its cloud, or none without the edge. Its name is reported once.
 //! - **Unknown.** Its name has the prefix of a load balancer's annotations. It is reported, too.
 //!
@@ -76,9 +76,7 @@ pub enum AnnotationError {
         second: String,
     },
     /// The annotation restricts clients in a way that cannot be applied.
-    #[error(
-        "annotation {annotation} restricts clients by objects of its cloud, which do not exist here: {remedy}"
-    )]
+    #[error("annotation {annotation} restricts clients and cannot be applied here: {remedy}")]
     Unenforceable {
         /// Name of the annotation.
         annotation: String,
@@ -189,7 +187,8 @@ impl Reading {
             | Meaning::Addresses
             | Meaning::FamilyAddress(_)
             | Meaning::Pool
-            | Meaning::SharingKey => return,
+            | Meaning::SharingKey
+            | Meaning::Written => return,
             Meaning::CloudOnly(check) => {
                 self.cloud_only.push(row.name);
                 check

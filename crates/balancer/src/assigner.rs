@@ -5,27 +5,33 @@
 //! | `core` | state machine: caches, allocated addresses, changes to write; no clock, no I/O |
 //! | `reconcile` | desired state of one Service and the update that leads to it |
 //! | `address_request` | addresses that a Service requests by fields and annotations |
+//! | `allocation` | addresses of one Service, from ranges or of nodes |
 //! | [`pools`] | AddressPools after parsing; nodes and links that announce their addresses |
+//! | `node_pools` | pools of the nodes' own addresses |
 //! | `findings` | annotations without effect, for conditions and Events |
 //! | `spec_changes` | changes of a Service that concern its load balancer, for Events |
 //! | `controller` | loop around the state machine, with watches and a work queue |
 //! | `status_writer` | writes of Services, AddressPools and Events |
 
 mod address_request;
+mod allocation;
 mod controller;
 mod core;
 mod findings;
 mod metrics;
+mod node_pools;
 pub mod pools;
 mod reconcile;
 mod spec_changes;
 mod status_writer;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{IngressPort, LoadBalancerIngress, Node};
+use api::object::{AddressPoolStatus, IngressPort, LoadBalancerIngress, Node};
+
+use crate::metallb::objects::IpAddressPoolStatus;
 
 pub use address_request::{AddressRequest, RequestError};
 pub use controller::run;
@@ -39,14 +45,16 @@ pub const CLASS: &str = "portolan.dev/balancer";
 const CLASS_PREFIX: &str = "portolan.dev/";
 /// Condition with the result of the assignment and the reason of a failure.
 pub use api::edge_secret::ASSIGNED_CONDITION;
+/// Reason of [`ASSIGNED_CONDITION`] if the addresses are those of nodes. They are not announced.
+pub const NODE_ADDRESSES_REASON: &str = "NodeAddresses";
 /// Condition that is present while annotations have no effect or an error.
 pub const ANNOTATIONS_CONDITION: &str = "portolan.dev/AnnotationsInForce";
 /// Condition that is present while no node may announce an address of the Service.
 pub const ANNOUNCED_CONDITION: &str = "portolan.dev/AddressAnnounced";
 /// All conditions that the assigner writes.
 const CONDITIONS: [&str; 3] = [ASSIGNED_CONDITION, ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION];
-/// Label of nodes that take no traffic from outside (CCM-05).
-const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Label of nodes that take no traffic from outside (CCM-05, API-50).
+pub const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Taint of nodes that the cluster autoscaler is about to delete (CCM-05).
 const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
@@ -59,6 +67,12 @@ pub const CONCURRENT_SERVICE_SYNCS: usize = 8;
 pub struct Options {
     /// Serve Services without a `loadBalancerClass`; false where a cloud's controller does (CCM-01).
     pub serves_default_class: bool,
+    /// Further classes to serve (LBM-06).
+    pub classes: BTreeSet<String>,
+    /// Namespace of MetalLB's objects; `None` to ignore them.
+    pub metallb_namespace: Option<String>,
+    /// Count nodes with the label [`EXCLUDE_LABEL`] as nodes that take traffic (LBM-18).
+    pub ignores_exclude_label: bool,
     /// Set if nodes run the edge. Otherwise Services that need it get an error.
     pub has_edges: bool,
     /// Maximum number of concurrent writes (CCM-11).
@@ -71,6 +85,9 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             serves_default_class: true,
+            classes: BTreeSet::new(),
+            metallb_namespace: None,
+            ignores_exclude_label: false,
             has_edges: false,
             concurrent_service_syncs: CONCURRENT_SERVICE_SYNCS,
             metrics: Arc::default(),
@@ -78,12 +95,23 @@ impl Default for Options {
     }
 }
 
-/// Returns true if a node takes traffic from outside (CCM-05).
-pub fn takes_traffic(node: &Node) -> bool {
+/// Returns true if a node takes traffic from outside (CCM-05). `ignores_exclude_label` admits nodes with the label
+/// [`EXCLUDE_LABEL`].
+pub fn takes_traffic(node: &Node, ignores_exclude_label: bool) -> bool {
     let meta = &node.metadata;
     meta.deletion_timestamp.is_none()
-        && !meta.labels.contains_key(EXCLUDE_LABEL)
+        && (ignores_exclude_label
+            || !meta
+                .labels
+                .get(EXCLUDE_LABEL)
+                .is_some_and(|value| excludes(value)))
         && !node.spec.taints.iter().any(|taint| taint.key == DELETION_TAINT)
+}
+
+/// Returns true for any value of the label but Go's spellings of false (`strconv.ParseBool`). Upstream reads the value
+/// since 1.34; before, every value excluded the node.
+fn excludes(value: &str) -> bool {
+    !["0", "f", "F", "false", "False", "FALSE"].contains(&value)
 }
 
 /// Component that handles the packets for an address (`ipMode`, KEP-1860).
@@ -147,6 +175,16 @@ impl PendingEvent {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Assignment {
     addresses: Vec<IpAddr>,
+    /// True if addresses of another controller stay in the status until the assigner has one.
+    keeps_status: bool,
+    /// Names of the pools of the addresses, separated by commas.
+    pools: String,
+    /// True if the addresses are those of nodes.
+    is_of_nodes: bool,
+    /// True if other Services prevent further addresses.
+    is_incomplete: bool,
+    /// Families that the Service prefers and has no address of, with the reason.
+    missing_family: String,
     mode: IngressMode,
     /// Host name beside the addresses.
     hostname: Option<String>,
@@ -165,9 +203,29 @@ struct Assignment {
 struct ServiceUpdate {
     events_before: Vec<PendingEvent>,
     adds_finalizer: bool,
+    /// New value of the annotation with the pools (LBM-05); empty to remove it.
+    pools: Option<String>,
     status: Option<StatusChange>,
     removes_finalizer: bool,
     events_after: Vec<PendingEvent>,
+}
+
+/// Change of a pool's status.
+#[derive(Clone, Debug, PartialEq)]
+enum PoolUpdate {
+    /// Status of an AddressPool.
+    AddressPool {
+        name: String,
+        uid: String,
+        status: AddressPoolStatus,
+    },
+    /// Status of an IPAddressPool.
+    MetalLb {
+        namespace: String,
+        name: String,
+        uid: String,
+        status: IpAddressPoolStatus,
+    },
 }
 
 /// Change of a Service's status.

@@ -74,7 +74,7 @@ impl EventRecorder {
         let (client, service) = (self.client.clone(), service.clone());
         self.in_flight.spawn(async move {
             if let Err(error) = client::events::post(&client, &service.namespace, posting).await {
-                tracing::warn!(%service, %error, "failed to write an Event");
+                tracing::warn!(%service, %error, "Event not written");
             }
         });
     }

@@ -7,26 +7,27 @@ use std::time::Duration;
 use http::Method;
 
 /// Upper bounds of the buckets of durations in seconds (the default buckets of Prometheus).
-pub const REQUEST_BOUNDS_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+pub(crate) const REQUEST_BOUNDS_SECONDS: [f64; 11] =
+    [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 /// Number of buckets: one more than bounds.
 const BUCKETS: usize = REQUEST_BOUNDS_SECONDS.len() + 1;
 
 /// Counts of requests.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Requests {
+pub(crate) struct Requests {
     /// Requests by method and status code; `None` for requests without a response.
-    pub ended: BTreeMap<(String, Option<u16>), u64>,
+    pub(crate) ended: BTreeMap<(String, Option<u16>), u64>,
     /// Durations until the response header, by method.
-    pub durations: BTreeMap<String, Durations>,
+    pub(crate) durations: BTreeMap<String, Durations>,
 }
 
 /// Histogram of durations.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Durations {
+pub(crate) struct Durations {
     /// Requests per bucket of [`REQUEST_BOUNDS_SECONDS`]; the last bucket has no upper bound.
-    pub counts: [u64; BUCKETS],
+    pub(crate) counts: [u64; BUCKETS],
     /// Sum in seconds.
-    pub sum_seconds: f64,
+    pub(crate) sum_seconds: f64,
 }
 
 /// Counters behind a lock: requests are rare, because components watch instead of polling.

@@ -18,7 +18,7 @@ pub enum ClientError {
         status: Status,
     },
     /// No response: connection refused, reset, TLS failure. A retry may succeed.
-    #[error("{method} {path}: no answer from {server}: {}", innermost(source.as_ref()))]
+    #[error("{method} {path}: no response from {server}: {}", innermost(source.as_ref()))]
     Transport {
         /// Method of the request.
         method: http::Method,
@@ -30,7 +30,7 @@ pub enum ClientError {
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The request timed out. A retry may succeed.
-    #[error("{method} {path}: no answer within {limit:?}")]
+    #[error("{method} {path}: no response within {limit:?}")]
     Timeout {
         /// Method of the request.
         method: http::Method,

@@ -1,5 +1,6 @@
 //! Single requests.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -14,9 +15,10 @@ use hyper_util::rt::{TokioExecutor, TokioTimer};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use telemetry::MetricsText;
 
 use crate::config::{Config, ConfigError};
-use crate::counters::{Counters, Requests};
+use crate::counters::Counters;
 use crate::error::{ClientError, Status};
 use crate::fence::Fence;
 use crate::transport::{Body, Exchange, Transport};
@@ -54,6 +56,15 @@ struct Inner {
     turn: AtomicUsize,
     transport: Transport,
     counters: Counters,
+}
+
+/// Credentials stay out of logs.
+impl fmt::Debug for Client {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Client")
+            .field("server", &self.server())
+            .finish_non_exhaustive()
+    }
 }
 
 impl Client {
@@ -135,9 +146,10 @@ impl Client {
         self.inner.server(self.inner.turn.load(Ordering::Relaxed))
     }
 
-    /// Returns the counts of the requests of this client and its clones.
-    pub fn requests(&self) -> Requests {
-        self.inner.counters.read()
+    /// Writes the metrics of the requests of this client and its clones: `rest_client_requests_total` and
+    /// `rest_client_request_duration_seconds`, with `prefix` before these names.
+    pub fn write_metrics(&self, text: &mut MetricsText, prefix: &str) {
+        self.inner.counters.read().write(text, prefix, self.server());
     }
 
     /// Reads an object, or any other JSON response, at `path`.

@@ -1,4 +1,4 @@
-//! Dataplanes: implementations of a [`Plan`] in nftables, iptables or userspace. Each one writes differences only.
+//! Data planes: implementations of a [`Plan`] in nftables, iptables or userspace. Each one writes differences only.
 //!
 //! ```no_run
 //! use dataplane::Dataplane;

@@ -12,7 +12,6 @@ use tokio::task::JoinSet;
 
 use crate::config::Config;
 use crate::explain::{explain, kind_of_text};
-use crate::metrics::write_requests;
 use crate::run::unix_seconds;
 use crate::server::Responder;
 use crate::wire::{Name, kind};
@@ -78,9 +77,10 @@ impl Status {
                 self.responder.metrics().write(&mut text);
                 self.responder.forwarder().write_metrics(&mut text);
                 if let Some(client) = &self.client {
-                    write_requests(&mut text, client);
+                    client.write_metrics(&mut text, "coredns_kubernetes_");
                 }
                 self.write_state(&mut text);
+                telemetry::write_process(&mut text);
                 Response::metrics(text.finish())
             }
             "/explain" => self.explain(uri.query().unwrap_or_default()),

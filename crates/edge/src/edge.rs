@@ -210,7 +210,7 @@ impl Edge {
     /// Metrics in the text format of Prometheus.
     pub fn metrics(&self) -> String {
         let ports: Vec<_> = self.inner.table().ports().cloned().collect();
-        metrics::text(&ports, &self.inner.logs)
+        metrics::text(&ports, &self.inner.edge.connections, &self.inner.logs)
     }
 
     /// Returns the present state of each port.

@@ -1,17 +1,19 @@
 //! Metrics of all ports in the text format of Prometheus.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use telemetry::{MetricType, MetricsText};
 
+use crate::admission::ProcessConnections;
 use crate::backends::Backend;
 use crate::http::request_metrics;
 use crate::log::Logs;
 use crate::port::Port;
 use crate::refusal::ConnectionRefusal;
 
-/// Returns the metrics of these ports, and of access logs.
-pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
+/// Returns the metrics of these ports, of all connections of the process, and of access logs.
+pub(crate) fn text(ports: &[Arc<Port>], connections: &ProcessConnections, logs: &Logs) -> String {
     let mut text = MetricsText::default();
     let labels: Vec<String> = ports.iter().map(|port| labels(port)).collect();
     let mut each = |name: &str, metric_type: MetricType, help: &str, value: &dyn Fn(&Port) -> u64| {
@@ -62,6 +64,8 @@ pub(crate) fn text(ports: &[Arc<Port>], logs: &Logs) -> String {
         &mut text,
     );
     backends(&mut text, ports, &labels);
+    certificates(&mut text, ports, &labels);
+    process(&mut text, connections);
     logs.metrics(&mut text);
     text.finish()
 }
@@ -88,6 +92,38 @@ fn refusals(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
         for refusal in ConnectionRefusal::ALL {
             let labels = format!("{labels},reason=\"{}\"", refusal.reason());
             text.sample(name, &labels, port.counters.refusals(refusal));
+        }
+    }
+}
+
+fn process(text: &mut MetricsText, connections: &ProcessConnections) {
+    text.single(
+        "portolan_edge_process_connections",
+        MetricType::Gauge,
+        "Number of open connections and UDP flows of all ports.",
+        connections.open(),
+    );
+    text.single(
+        "portolan_edge_process_connections_max",
+        MetricType::Gauge,
+        "Number of connections and UDP flows that may be open at once.",
+        connections.open_max(),
+    );
+}
+
+fn certificates(text: &mut MetricsText, ports: &[Arc<Port>], labels: &[String]) {
+    let name = "portolan_edge_certificate_expiration_timestamp_seconds";
+    text.family(
+        name,
+        MetricType::Gauge,
+        "Time at which a served certificate expires, in seconds since 1970. 'certificate' is its Secret.",
+    );
+    for (port, labels) in ports.iter().zip(labels) {
+        let policy = port.policy.load();
+        // A port may name a certificate twice.
+        let expirations: BTreeMap<&str, i64> = policy.tls.iter().flat_map(|tls| tls.expirations()).collect();
+        for (source, unix_seconds) in expirations {
+            text.sample(name, &format!("{labels},certificate=\"{source}\""), unix_seconds);
         }
     }
 }

@@ -175,7 +175,7 @@ pub(crate) fn spawn_runtime(
             }
         };
         if send.send(Ok(runtime.handle().clone())).is_err() {
-            tracing::debug!("thread stops at once: its caller is gone");
+            tracing::debug!("thread stopped: the edge was dropped");
             return;
         }
         // An error means that the sender is gone, which stops the thread as well.

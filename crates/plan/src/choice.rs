@@ -19,7 +19,7 @@ impl Candidate<'_> {
     fn backend(&self) -> Backend {
         Backend {
             address: self.address,
-            local: self.endpoint.is_local(),
+            can_be_local: self.endpoint.can_be_local(),
         }
     }
 

@@ -158,7 +158,7 @@ fn at_frontend(
             let is_from_here = settings.is_own(packet.source);
             let choices = port.backends(set).iter().map(|backend| {
                 let ip = backend.address.ip();
-                let is_hairpin = backend.local && ip == packet.source;
+                let is_hairpin = backend.can_be_local && ip == packet.source;
                 // A packet that arrives from outside and stays on this node does not pass the hook that masquerades.
                 let passes_out = is_from_here || !settings.is_own(ip);
                 Choice {

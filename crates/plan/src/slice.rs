@@ -47,6 +47,7 @@ const TERMINATING: u8 = 4;
 const LOCAL: u8 = 8;
 const NODE_HINTS: u8 = 16;
 const HINTED_FOR_NODE: u8 = 32;
+const WITHOUT_NODE: u8 = 64;
 
 impl EndpointRecord {
     pub(crate) fn is_ready(&self) -> bool {
@@ -64,6 +65,11 @@ impl EndpointRecord {
     /// Returns true if the endpoint is on this node (KPR-16).
     pub(crate) fn is_local(&self) -> bool {
         self.flags & LOCAL != 0
+    }
+
+    /// Returns true if the endpoint is on this node, or its slice does not name its node.
+    pub(crate) fn can_be_local(&self) -> bool {
+        self.flags & (LOCAL | WITHOUT_NODE) != 0
     }
 
     pub(crate) fn has_node_hints(&self) -> bool {
@@ -140,12 +146,14 @@ impl SliceRecord {
 fn flags(endpoint: &Endpoint, node_name: &str) -> u8 {
     let conditions = &endpoint.conditions;
     let nodes = endpoint.hints.as_ref().map_or(&[][..], |hints| &hints.for_nodes);
-    let is_local = !node_name.is_empty() && endpoint.node_name.as_deref() == Some(node_name);
+    let node_of_endpoint = endpoint.node_name.as_deref().unwrap_or_default();
+    let is_local = !node_name.is_empty() && node_of_endpoint == node_name;
     [
         (READY, conditions.ready.unwrap_or(true)),
         (SERVING, conditions.serving.unwrap_or(true)),
         (TERMINATING, conditions.terminating.unwrap_or(false)),
         (LOCAL, is_local),
+        (WITHOUT_NODE, node_of_endpoint.is_empty()),
         (NODE_HINTS, !nodes.is_empty()),
         (HINTED_FOR_NODE, nodes.iter().any(|hint| hint.name == node_name)),
     ]

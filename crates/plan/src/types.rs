@@ -103,7 +103,7 @@ pub enum Target {
         /// Endpoint set.
         set: Set,
         /// True if the source becomes an address of the node. Hairpin connections (a local endpoint that reaches
-        /// itself, [`Backend::local`]) are always masqueraded (EPT-15).
+        /// itself, [`Backend::can_be_local`]) are always masqueraded (EPT-15).
         masquerade: bool,
     },
     /// Reject: ICMP port unreachable, or a TCP reset (EPT-09).
@@ -153,8 +153,9 @@ impl Frontend {
 pub struct Backend {
     /// Address and port.
     pub address: SocketAddr,
-    /// True if the endpoint is on this node.
-    pub local: bool,
+    /// True if the endpoint is on this node, or its slice does not name its node. Such an endpoint can reach itself
+    /// through this node (EPT-15).
+    pub can_be_local: bool,
 }
 
 /// Decisions for one Service port.

@@ -5,10 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use balancer::serving;
+use client::Client;
+use client::election;
 use edge::status::PortStatus;
 use http::StatusCode;
 use serde::{Deserialize, Serialize};
-use telemetry::{Handler, Response};
+use telemetry::{Handler, MetricsText, Response};
+use tokio::sync::watch;
 
 /// Default listen address.
 pub const ADDRESS: &str = "127.0.0.1:10268";
@@ -26,6 +29,10 @@ pub struct Endpoints {
     pub announcer: Option<Arc<announcer::Metrics>>,
     /// Edge of load-balancer addresses.
     pub edge: Option<Arc<serving::Metrics>>,
+    /// Client whose requests are counted.
+    pub client: Option<Client>,
+    /// Name of the Lease of the assigner, and the leadership of this process.
+    pub election: Option<(String, watch::Receiver<bool>)>,
 }
 
 /// Document at `/status`.
@@ -93,7 +100,15 @@ impl Endpoints {
             self.announcer.as_ref().map(|component| component.render()),
             self.edge.as_ref().map(|component| component.render()),
         ];
-        components.into_iter().flatten().collect()
+        let mut text = MetricsText::default();
+        if let Some((name, is_leader)) = &self.election {
+            election::write_metrics(&mut text, name, *is_leader.borrow());
+        }
+        if let Some(client) = &self.client {
+            client.write_metrics(&mut text, "");
+        }
+        telemetry::write_process(&mut text);
+        components.into_iter().flatten().chain([text.finish()]).collect()
     }
 
     fn status(&self) -> Status {

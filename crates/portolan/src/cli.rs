@@ -21,7 +21,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Run one component",
         &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
     ),
-    ("Administer", &["backend", "store", "kubeconfig"]),
+    ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
     ("Inspect", &["status", "plan", "env"]),
     ("Other commands", &["completions", "man", "version"]),
 ];
@@ -89,6 +89,8 @@ pub enum Command {
     Dns(Box<commands::dns::Flags>),
     /// Run the Pods of this node as processes
     Agent(commands::agent::Flags),
+    /// Print the manifests that install components in a Kubernetes cluster
+    Manifests(Box<commands::manifests::Flags>),
     /// Add, list and remove non-Pod backends of a Service, with health checks
     #[command(subcommand)]
     Backend(commands::backend::Command),

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::{self, Command};
 use crate::commands::{
     agent, apiserver, backend, balancer, completions, controllers, dns, env, join, kubeconfig, leave, man,
-    plan, playground, proxy, service, status, store, token, up, version,
+    manifests, plan, playground, proxy, service, status, store, token, up, version,
 };
 use crate::error::CommandError;
 
@@ -36,6 +36,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Env(flags) => env::run(&flags),
         Command::Completions(flags) => completions::run(&flags, cli::command()),
         Command::Man(flags) => man::run(&flags, cli::command()),
+        Command::Manifests(flags) => manifests::run(&flags),
         Command::Version => Ok(version::run()),
     }
 }

@@ -1,7 +1,9 @@
-//! Recorded behaviour of the reference components, compared with Portolan over the network.
+//! Recorded behaviour of the reference components, compared with Portolan over the network, and the Conformance tests of
+//! Kubernetes' own suite in a real cluster.
 
 mod support;
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use support::{Api, TOKEN, conformance, etcd, free_dns_port, has, portolan, run_conformance};
@@ -154,4 +156,73 @@ fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
         .args(flags)
         .arg(conformance("dataplane.json"));
     run_conformance(&mut runner, &directory.path().join("results.json"), known);
+}
+
+/// Programs of a real cluster, with an argument that makes them exit at once.
+const CLUSTER_PROGRAMS: [(&str, &str); 10] = [
+    ("containerd", "--version"),
+    ("runc", "--version"),
+    ("kubectl", "--help"),
+    ("etcd", "--version"),
+    ("conntrack", "--version"),
+    ("nft", "--version"),
+    ("iptables", "--version"),
+    ("curl", "--version"),
+    ("wget", "--version"),
+    ("python3", "--version"),
+];
+/// Conformance tests of Services, endpoints and DNS, at least; fewer are a fault of the selection.
+const CONFORMANCE_TESTS_MIN: usize = 40;
+/// Starts a cluster with Portolan's parts, runs the Conformance tests, and removes the cluster. Its namespaces have their own
+/// directory, so those of other clusters stay. Arguments: `tools/e2e`, the binary, and the directory of the results.
+const RUN_SUITE: &str = r#"
+    mkdir -p /run/netns && mount -t tmpfs namespaces /run/netns || exit
+    trap '"$0" down' EXIT
+    "$0" up --parts portolan --nodes 2 --portolan "$1" && "$0" run --focus '\[Conformance\]' --results "$2"
+"#;
+
+/// Script that starts a real cluster: `$PORTOLAN_CLUSTER`, or one beside the checkout.
+fn cluster_script() -> Option<PathBuf> {
+    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cluster/cluster.sh");
+    let script = std::env::var_os("PORTOLAN_CLUSTER").map_or(beside, PathBuf::from);
+    script.is_file().then_some(script)
+}
+
+/// Fails if a Conformance test of the suite fails in two of three runs.
+#[test]
+fn upstream_suite() {
+    let test = "upstream_suite";
+    let Some(script) = cluster_script() else {
+        return println!("skipped: {test}: no script of a real cluster is beside the checkout");
+    };
+    if !rustix::process::geteuid().is_root() {
+        return println!("skipped: {test}: root is required");
+    }
+    if !CLUSTER_PROGRAMS
+        .iter()
+        .all(|(program, argument)| has(test, program, argument))
+    {
+        return;
+    }
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let results = tempfile::tempdir().expect("a temporary directory");
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation=private", "sh", "-c", RUN_SUITE])
+        .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/e2e"))
+        .arg(env!("CARGO_BIN_EXE_portolan"))
+        .arg(results.path())
+        .env("PORTOLAN_CLUSTER", script)
+        .env("CLUSTER_DIR", directory.path())
+        .env("CLUSTER_PREFIX", "pe")
+        .env("CLUSTER_NET", "198.18.19")
+        .output()
+        .expect("unshare");
+    let text = format!(
+        "{}{}",
+        String::from_utf8_lossy(&output.stdout),
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.status.success(), "{text}");
+    let passed = text.lines().filter(|line| line.starts_with("passed ")).count();
+    assert!(passed >= CONFORMANCE_TESTS_MIN, "{passed} tests passed:\n{text}");
 }

@@ -185,11 +185,11 @@ impl Metrics {
     }
 
     /// Renders all metrics.
-    pub(crate) fn render(&self, packets: Packets) -> String {
+    pub(crate) fn render(&self, packets: Packets) -> MetricsText {
         let mut text = KubeProxyText::default();
         self.values().write(&mut text);
         packets.write(&mut text);
-        text.0.finish()
+        text.0
     }
 
     fn values(&self) -> MutexGuard<'_, Values> {

@@ -31,7 +31,7 @@ const TRAFFIC_TIMEOUT: Duration = Duration::from_secs(3);
 /// Maximum of Services in a response.
 const TRAFFIC_SERVICES_MAX: usize = 10_000;
 /// Pause between attempts to bind the address of a health or metrics server.
-const BIND_RETRY_PERIOD: Duration = Duration::from_secs(5);
+const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
 
 /// Reasons for which the proxy exits.
 #[derive(Debug, thiserror::Error)]
@@ -108,6 +108,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
         &config,
         &shared_status,
         &events,
+        &client,
         &sender.downgrade(),
         &mut servers,
     )?;
@@ -160,6 +161,7 @@ fn start_servers(
     config: &Config,
     shared_status: &Arc<SharedStatus>,
     events: &Events,
+    client: &Client,
     worker: &WeakSender<Update>,
     servers: &mut JoinSet<()>,
 ) -> Result<(), ProxyError> {
@@ -173,10 +175,11 @@ fn start_servers(
             address,
             handler,
         };
-        server.start(is_strict, events, servers)?;
+        server.start(is_strict, events, worker, servers)?;
     }
     if let Some(address) = config.metrics_bind_address {
-        let (shared_status, config, worker) = (shared_status.clone(), config.clone(), worker.clone());
+        let (shared_status, config, released) = (shared_status.clone(), config.clone(), worker.clone());
+        let (client, worker) = (client.clone(), worker.clone());
         let started = Timestamp::now();
         let handler: Handler = Arc::new(move |uri| match uri.path() {
             "/status" => {
@@ -188,7 +191,7 @@ fn start_servers(
             }
             "/statusz" => page(config.pages.statusz(started, Timestamp::now())),
             "/flagz" => page(config.pages.flagz()),
-            path => metrics_answer(&shared_status, &config, path),
+            path => metrics_answer(&shared_status, &config, &client, path),
         });
         let server = Server {
             what: "metrics",
@@ -196,7 +199,7 @@ fn start_servers(
             address,
             handler,
         };
-        server.start(is_strict, events, servers)?;
+        server.start(is_strict, events, &released, servers)?;
     }
     Ok(())
 }
@@ -211,8 +214,15 @@ struct Server {
 }
 
 impl Server {
-    /// Starts the server. If its address cannot be bound, this fails if `is_strict`, and is retried otherwise.
-    fn start(self, is_strict: bool, events: &Events, servers: &mut JoinSet<()>) -> Result<(), ProxyError> {
+    /// Starts the server. If its address cannot be bound, this fails if `is_strict`, and is retried otherwise; the
+    /// worker learns when the address is free.
+    fn start(
+        self,
+        is_strict: bool,
+        events: &Events,
+        worker: &WeakSender<Update>,
+        servers: &mut JoinSet<()>,
+    ) -> Result<(), ProxyError> {
         let Self {
             what,
             failure,
@@ -234,11 +244,16 @@ impl Server {
             Err(error) => {
                 tracing::warn!(%address, what, %error, "listen failed; it is retried");
                 events.record_node_warning(failure, format!("cannot listen on {address}: {error}"));
+                let worker = worker.clone();
                 servers.spawn(async move {
                     loop {
                         tokio::time::sleep(BIND_RETRY_PERIOD).await;
                         if let Ok(listener) = listen(address) {
                             tracing::info!(%address, what, "listening");
+                            if let Some(worker) = worker.upgrade() {
+                                // The queue is closed at shutdown only.
+                                worker.send(Update::AddressReleased).await.ok();
+                            }
                             return serve(listener, handler).await;
                         }
                     }
@@ -269,9 +284,14 @@ fn health_answer(shared_status: &SharedStatus, path: &str) -> Response {
 }
 
 /// Responds on port 10249 (HLT-04).
-fn metrics_answer(shared_status: &SharedStatus, config: &Config, path: &str) -> Response {
+fn metrics_answer(shared_status: &SharedStatus, config: &Config, client: &Client, path: &str) -> Response {
     match path {
-        "/metrics" => Response::metrics(shared_status.metrics.render(packets(shared_status, config))),
+        "/metrics" => {
+            let mut text = shared_status.metrics.render(packets(shared_status, config));
+            client.write_metrics(&mut text, "");
+            telemetry::write_process(&mut text);
+            Response::metrics(text.finish())
+        }
         "/metrics/slis" => {
             let now = Moment::now();
             let is_live = shared_status.health.is_healthy(now);

@@ -1,11 +1,14 @@
 //! Sources of updates: watches of the API, and addresses of this node. Each one is a task.
+//!
+//! Servers since 1.24 are supported, and features of later ones are detected: without the field selector of Services
+//! (1.31) all Services are read, and without ServiceCIDRs (1.33) there are none.
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
 use api::object::{EndpointSlice, Node, Resource, Service, ServiceCidr};
-use client::{Client, Event, Query};
+use client::{Client, ClientError, Event, Query, Watch};
 use netlink::nftables::Monitor;
 use tokio::sync::mpsc::{Sender, WeakSender};
 use tokio::sync::watch;
@@ -15,7 +18,8 @@ use crate::config::Config;
 use crate::node;
 use crate::worker::Update;
 
-/// Services of this proxy: not for another proxy, and not headless (KPR-01, API-48).
+/// Services of this proxy: not for another proxy, and not headless (KPR-01, API-48). Servers before 1.31 lack the
+/// field; the plan ignores headless Services (KPR-11).
 const SERVICE_LABELS: &str = "!service.kubernetes.io/service-proxy-name";
 const SERVICE_FIELDS: &str = "spec.clusterIP!=None";
 /// Slices of this proxy (API-48, API-49).
@@ -24,8 +28,15 @@ const SLICE_LABELS: &str = "!service.kubernetes.io/headless,!service.kubernetes.
 const ADDRESS_PERIOD: Duration = Duration::from_secs(10);
 /// Period in which the monitor thread checks that it is still needed.
 const MONITOR_PERIOD: Duration = Duration::from_secs(1);
-/// Pause between attempts to detect whether the API has ServiceCIDRs.
-const PROBE_PERIOD: Duration = Duration::from_secs(1);
+/// Time after the start in which rules wait for ServiceCIDRs. No Service needs them.
+const SERVICE_CIDRS_WAIT_MAX: Duration = Duration::from_secs(10);
+/// Pauses between attempts to read ServiceCIDRs while the server fails: the first, doubled up to the maximum.
+const FAILURE_PAUSE_MIN: Duration = Duration::from_secs(1);
+const FAILURE_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Pauses between attempts on a server without ServiceCIDRs: the first, for a server that is still creating its
+/// roles, doubled up to the maximum, after which an upgrade of the server is noticed.
+const ABSENCE_PAUSE_MIN: Duration = Duration::from_secs(10);
+const ABSENCE_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Starts all sources. They end when the set is dropped or the receiver of the queue is gone.
 pub(crate) fn start(
@@ -42,37 +53,29 @@ pub(crate) fn start(
     };
     let services = query(SERVICE_LABELS, SERVICE_FIELDS);
     tasks.spawn(forward::<Service>(
-        client.clone(),
-        services,
+        client::watch(client, services).with_optional_field_selector(),
         |event| Update::Service(Box::new(event)),
         updates.clone(),
     ));
     let slices = query(SLICE_LABELS, "");
     tasks.spawn(forward::<EndpointSlice>(
-        client.clone(),
-        slices,
+        client::watch(client, slices),
         Update::Slice,
         updates.clone(),
     ));
     let own_node = query("", &format!("metadata.name={node_name}"));
     tasks.spawn(forward::<Node>(
-        client.clone(),
-        own_node,
+        client::watch(client, own_node),
         |event| Update::Node(Box::new(event)),
         updates.clone(),
     ));
     tasks.spawn(service_cidrs(client.clone(), updates.clone()));
+    tasks.spawn(end_wait_for_service_cidrs(updates.clone()));
     tasks.spawn(addresses(own_addresses, updates.clone()));
     tasks
 }
 
-async fn forward<T: Resource>(
-    client: Client,
-    query: Query,
-    wrap: fn(Event<T>) -> Update,
-    updates: Sender<Update>,
-) {
-    let mut watch = client::watch::<T>(&client, query);
+async fn forward<T: Resource>(mut watch: Watch<T>, wrap: fn(Event<T>) -> Update, updates: Sender<Update>) {
     loop {
         if updates.send(wrap(watch.next().await)).await.is_err() {
             return;
@@ -118,26 +121,48 @@ pub(crate) async fn configs(mut configs: watch::Receiver<Config>, updates: Sende
     }
 }
 
-/// Watches ServiceCIDRs if the API has them.
+/// Watches ServiceCIDRs once the server has them and grants them. Until then the proxy works without them (KPR-05).
 async fn service_cidrs(client: Client, updates: Sender<Update>) {
     let probe = format!("{}?limit=1", ServiceCidr::collection(None));
-    loop {
-        match client.get::<serde::de::IgnoredAny>(&probe).await {
-            Ok(_) => break,
-            Err(error) if error.is_not_found() => {
-                tracing::info!("API without ServiceCIDRs; packets to unassigned cluster IPs are not dropped");
-                if updates.send(Update::NoServiceCidrs).await.is_err() {
-                    return;
-                }
-                return std::future::pending().await;
-            }
-            Err(error) => {
-                tracing::debug!(%error, "probe for ServiceCIDRs failed");
-                tokio::time::sleep(PROBE_PERIOD).await;
+    let mut absence_pause = None;
+    let mut failure_pause = FAILURE_PAUSE_MIN;
+    while let Err(error) = client.get::<serde::de::IgnoredAny>(&probe).await {
+        if !is_absence(&error) {
+            tracing::warn!(%error, pause = ?failure_pause, "ServiceCIDRs not read, retrying");
+            tokio::time::sleep(failure_pause).await;
+            failure_pause = (failure_pause * 2).min(FAILURE_PAUSE_MAX);
+            continue;
+        }
+        let pause = absence_pause.map_or(ABSENCE_PAUSE_MIN, |pause: Duration| {
+            (pause * 2).min(ABSENCE_PAUSE_MAX)
+        });
+        if absence_pause.replace(pause).is_none() {
+            tracing::warn!(%error, "no ServiceCIDRs; packets to unassigned cluster IPs are not dropped");
+            if updates.send(Update::ServiceCidrsNotAwaited).await.is_err() {
+                return;
             }
         }
+        tokio::time::sleep(pause).await;
     }
-    forward::<ServiceCidr>(client, Query::default(), Update::ServiceCidr, updates).await;
+    if absence_pause.is_some() {
+        tracing::info!("ServiceCIDRs found");
+    }
+    let watch = client::watch(&client, Query::default());
+    forward::<ServiceCidr>(watch, Update::ServiceCidr, updates).await;
+}
+
+/// Lets the worker write rules although ServiceCIDRs are not read: the server fails, or some servers of the cluster lack
+/// them during an upgrade.
+async fn end_wait_for_service_cidrs(updates: Sender<Update>) {
+    tokio::time::sleep(SERVICE_CIDRS_WAIT_MAX).await;
+    // The receiver is gone if the proxy ends.
+    updates.send(Update::ServiceCidrsNotAwaited).await.ok();
+}
+
+/// Returns true if a retry does not help before an upgrade of the server or a change of a role. Authorization comes
+/// before the path: a role from before 1.33 gets 403 from a server without the kind.
+fn is_absence(error: &ClientError) -> bool {
+    matches!(error.code(), Some(400 | 403 | 404))
 }
 
 /// Reads this node's addresses periodically and sends changes.
@@ -156,3 +181,6 @@ async fn addresses(mut known: Vec<IpAddr>, updates: Sender<Update>) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

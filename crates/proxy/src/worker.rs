@@ -38,7 +38,7 @@ const STATUS_FAULTS_MAX: usize = 1_000;
 pub(crate) const QUEUE_UPDATES_MAX: usize = 2_048;
 /// Maximum of updates per sync: enough for bursts, and few enough that a constant stream cannot delay a sync.
 const BATCH_UPDATES_MAX: usize = 16_384;
-/// Pauses after a failure of the dataplane: the first, doubled up to the maximum.
+/// Pauses after a failure of the data plane: the first, doubled up to the maximum.
 const RETRY_MIN: Duration = Duration::from_millis(50);
 const RETRY_MAX: Duration = Duration::from_secs(10);
 
@@ -138,6 +138,8 @@ pub(crate) struct Worker<D> {
     refused: BTreeMap<ObjectKey, String>,
     triggers: Vec<Timestamp>,
     started: Timestamp,
+    /// True after the removal of kube-proxy's rules.
+    has_taken_over: bool,
     /// Earliest time of the next sync.
     ready_at: Instant,
 }
@@ -180,6 +182,7 @@ impl<D: Dataplane> Worker<D> {
             refused: BTreeMap::new(),
             triggers: Vec::new(),
             started: Timestamp::now(),
+            has_taken_over: false,
             ready_at: Instant::now(),
         };
         let is_iptables = worker.config.proxy_mode == "iptables";
@@ -293,7 +296,7 @@ impl<D: Dataplane> Worker<D> {
             }
             self.record_drains(&changes);
             self.watch_external_changes();
-            self.remove_leftovers_once();
+            self.take_over_once();
             for skipped in applied.skipped {
                 self.refused.insert(skipped.service.clone(), skipped.reason);
                 self.pending.services.push(skipped.service);
@@ -362,12 +365,24 @@ impl<D: Dataplane> Worker<D> {
         skipped.chain(refused).chain(unsupported).collect()
     }
 
-    /// Removes kube-proxy's rules once, after the first sync. A thread does so, because many chains and slow programs
-    /// take time.
-    fn remove_leftovers_once(&mut self) {
-        if !std::mem::take(&mut self.config.takes_over) {
-            return;
+    /// Removes kube-proxy's rules after the first sync.
+    fn take_over_once(&mut self) {
+        if std::mem::take(&mut self.config.takes_over) {
+            self.has_taken_over = true;
+            self.remove_leftovers();
         }
+    }
+
+    /// Removes kube-proxy's rules again after its exit: it restores them while it runs beside this process. Before the
+    /// first sync they carry the traffic.
+    fn remove_leftovers_of_exited(&self) {
+        if self.has_taken_over {
+            self.remove_leftovers();
+        }
+    }
+
+    /// Removes kube-proxy's rules. A thread does so, because many chains and slow programs take time.
+    fn remove_leftovers(&self) {
         let mode = self.config.proxy_mode.clone();
         let work = move || {
             for found in remove_leftovers(Some(&mode)) {

@@ -152,7 +152,7 @@ impl EventRecorder {
         for finding in &notice.findings {
             if let Err(error) = self.write(&notice, finding).await {
                 let object = &notice.regarding.key;
-                tracing::warn!(reason = finding.reason, %object, %error, "Event write failed");
+                tracing::warn!(reason = finding.reason, %object, %error, "Event not written");
             }
         }
     }

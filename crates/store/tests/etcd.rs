@@ -1,4 +1,4 @@
-//! The battery on etcd.
+//! The common test suite on etcd.
 
 #[macro_use]
 mod battery;

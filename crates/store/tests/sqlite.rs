@@ -1,4 +1,4 @@
-//! The battery on the embedded engine.
+//! The common test suite on the embedded engine.
 
 #[macro_use]
 mod battery;

@@ -18,10 +18,12 @@
 
 mod histogram;
 mod http;
+mod process;
 mod text;
 mod validation;
 
 pub use crate::http::{Handler, Response, accept_connections, listen, serve};
 pub use histogram::Histogram;
+pub use process::write_process;
 pub use text::{MetricType, MetricsText};
 pub use validation::{InvalidMetrics, validate};

@@ -328,3 +328,68 @@ fn withholds_addresses_of_nodes_of_this_machine_and_of_its_gateway() {
     assert_eq!(desired.set_host_addresses(none.clone(), none), some);
     assert!(desired.candidates(address).is_some());
 }
+
+/// MetalLB's objects: an IPAddressPool "public" of 203.0.113.0/24, and L2Advertisements.
+fn metallb(advertisements: &[(&str, Value)]) -> Arc<Configuration> {
+    let pool = json!({"metadata": {"name": "public"}, "spec": {"addresses": ["203.0.113.0/24"]}});
+    let advertisements = advertisements.iter().map(|(name, spec)| {
+        let object = json!({"metadata": {"name": name}, "spec": spec});
+        ((*name).to_owned(), serde_json::from_value(object).unwrap())
+    });
+    Arc::new(Configuration {
+        pools: BTreeMap::from([("public".to_owned(), serde_json::from_value(pool).unwrap())]),
+        advertisements: advertisements.collect(),
+        ..Configuration::default()
+    })
+}
+
+/// LBM-09: nodes and links are those of the L2Advertisements.
+#[test]
+fn announces_metallb_pools_as_their_advertisements_select() {
+    let mut desired = three_nodes();
+    let address = ip("203.0.113.7");
+    desired.node_applied(&node("b", false, json!({"role": "edge"})));
+    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    assert_eq!(desired.withheld(address), Some(Withheld::NoPool));
+    assert_eq!(
+        desired.metallb_applied(metallb(&[])),
+        Some(BTreeSet::from([address]))
+    );
+    assert_eq!(desired.withheld(address), Some(Withheld::NoAdvertisement));
+    assert_eq!(desired.candidates(address), None);
+    let on_edge = json!({
+        "ipAddressPools": ["public"], "nodeSelectors": [{"matchLabels": {"role": "edge"}}], "interfaces": ["eth1"],
+    });
+    let advertised = metallb(&[("a", on_edge)]);
+    let affected = desired.metallb_applied(Arc::clone(&advertised));
+    assert_eq!(affected, Some(BTreeSet::from([address])));
+    assert_eq!(desired.metallb_applied(advertised), None, "nothing is new");
+    assert_eq!(names(&desired.candidates(address).unwrap().preferred), ["b"]);
+    assert_eq!(desired.pool_links().len(), 1);
+}
+
+#[test]
+fn announces_addresses_of_an_address_pool_instead_of_the_metallb_pool_with_its_name() {
+    let mut desired = three_nodes();
+    desired.service_applied(&service("s", "Cluster", "203.0.113.7", true));
+    desired.metallb_applied(metallb(&[]));
+    let pool = json!({"metadata": {"name": "public"}, "spec": {"addresses": ["203.0.113.0/25"]}});
+    desired.pool_applied(&serde_json::from_value(pool).unwrap());
+    assert!(desired.candidates(ip("203.0.113.7")).is_some());
+    desired.pool_deleted("public");
+    assert_eq!(
+        desired.withheld(ip("203.0.113.7")),
+        Some(Withheld::NoAdvertisement)
+    );
+}
+
+/// LBM-18: the flag admits nodes with the label.
+#[test]
+fn ignores_the_exclude_label_on_request() {
+    let excluded = json!({"node.kubernetes.io/exclude-from-external-load-balancers": ""});
+    for (ignores, expected) in [(false, 0), (true, 1)] {
+        let mut desired = DesiredAnnouncements::new(ignores);
+        desired.node_applied(&node("a", false, excluded.clone()));
+        assert_eq!(desired.uncordoned().len(), expected);
+    }
+}

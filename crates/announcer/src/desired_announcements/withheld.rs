@@ -14,6 +14,8 @@ use crate::NodeName;
 pub(crate) enum Withheld {
     /// No AddressPool contains the address.
     NoPool,
+    /// No L2Advertisement selects the IPAddressPool of the address.
+    NoAdvertisement,
     /// A Node reports the address in its status.
     OfNode(NodeName),
     /// A link of this host has the address.
@@ -24,13 +26,15 @@ pub(crate) enum Withheld {
 
 impl Withheld {
     /// Metric labels of all reasons.
-    pub(crate) const LABELS: [&'static str; 4] = ["no-pool", "node", "this-machine", "gateway"];
+    pub(crate) const LABELS: [&'static str; 5] =
+        ["no-pool", "no-advertisement", "node", "this-machine", "gateway"];
 
     /// Returns the metric label of the reason.
     pub(crate) fn label(&self) -> &'static str {
-        let [no_pool, node, this_machine, gateway] = Self::LABELS;
+        let [no_pool, no_advertisement, node, this_machine, gateway] = Self::LABELS;
         match self {
             Self::NoPool => no_pool,
+            Self::NoAdvertisement => no_advertisement,
             Self::OfNode(_) => node,
             Self::OfThisMachine => this_machine,
             Self::OfGateway => gateway,
@@ -42,6 +46,7 @@ impl fmt::Display for Withheld {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoPool => f.write_str("no AddressPool contains it"),
+            Self::NoAdvertisement => f.write_str("no L2Advertisement selects its IPAddressPool"),
             Self::OfNode(name) => write!(f, "it is an address of Node {name:?}"),
             Self::OfThisMachine => f.write_str("it is an address of a link of this host"),
             Self::OfGateway => f.write_str("it is a gateway of this host"),

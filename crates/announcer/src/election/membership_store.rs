@@ -66,7 +66,7 @@ pub(crate) async fn write(client: Client, write: MembershipWrite, sent: Time) ->
             WriteOutcome::failed(read.ok().and_then(Result::ok))
         }
         Err(error) => {
-            tracing::warn!(%error, "failed to write the member list");
+            tracing::warn!(%error, "member list not written");
             WriteOutcome::failed(None)
         }
     }

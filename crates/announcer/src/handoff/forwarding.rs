@@ -146,7 +146,7 @@ impl ConnectionForwarding {
                 // The next refresh of links or the next change tries again.
                 tracing::warn!(
                     family = table.family.name(), %error,
-                    "failed to write the forwarding table; connections through previous owners may be lost"
+                    "forwarding table not written; connections through previous owners may be lost"
                 );
             }
         }

@@ -87,7 +87,7 @@ impl LinkSockets {
                 found
             }
             Err(error) => {
-                tracing::warn!(%error, "failed to list links");
+                tracing::warn!(%error, "links not listed");
                 return false;
             }
         };
@@ -124,7 +124,7 @@ impl LinkSockets {
                     self.open.insert(link.index.0, open);
                 }
                 Err(error) => {
-                    tracing::warn!(link = link.name, %error, "failed to open packet sockets on link; CAP_NET_RAW is required");
+                    tracing::warn!(link = link.name, %error, "packet sockets not opened on link; CAP_NET_RAW is required");
                 }
             }
         }
@@ -140,7 +140,7 @@ impl LinkSockets {
         self.gateways_due = now + GATEWAYS_PERIOD;
         match Connection::open().and_then(|mut connection| connection.routes()) {
             Ok(routes) => self.gateways = routes.iter().filter_map(default_gateway).collect(),
-            Err(error) => tracing::warn!(%error, "failed to list routes"),
+            Err(error) => tracing::warn!(%error, "routes not listed"),
         }
     }
 
@@ -225,7 +225,7 @@ impl LinkSockets {
             for frame in announcement(open.link.hardware, address) {
                 if let Err(error) = open.socket.get_ref().send(&frame) {
                     // Announcements are repeated.
-                    tracing::debug!(link = open.link.name, %address, %error, "failed to send an announcement");
+                    tracing::debug!(link = open.link.name, %address, %error, "announcement not sent");
                 }
             }
         }
@@ -250,7 +250,7 @@ impl LinkSockets {
                 let (socket, count) = &mut self.group_sockets[socket];
                 *count -= 1;
                 if let Err(error) = socket.leave_multicast_v6(&group, link) {
-                    tracing::debug!(%group, link, %error, "failed to leave a multicast group");
+                    tracing::debug!(%group, link, %error, "multicast group not left");
                 }
             }
         }
@@ -263,7 +263,7 @@ impl LinkSockets {
                     self.groups.insert((link, group), socket);
                 }
                 Err(error) => {
-                    tracing::warn!(%group, link, %error, "failed to join a multicast group; clients may not resolve the address");
+                    tracing::warn!(%group, link, %error, "multicast group not joined; clients may not resolve the address");
                 }
             }
         }
@@ -329,7 +329,7 @@ fn restrict_kernel_arp(link: &str) {
         if let Err(error) = written {
             tracing::warn!(
                 path, wanted, %error,
-                "failed to restrict ARP of the kernel, which may answer for addresses of the edge; write the value to the path"
+                "ARP of the kernel not restricted; it may answer for addresses of the edge; write the value to the path"
             );
         }
     }
@@ -355,7 +355,7 @@ async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<Rece
                 tracing::debug!(link, "link down");
             }
             Ok(Err(error)) => {
-                tracing::warn!(link, %error, "failed to read resolution requests from link");
+                tracing::warn!(link, %error, "resolution requests not read from link");
                 return;
             }
             Err(_) => {}

@@ -100,13 +100,14 @@ impl Announcer {
         tracing::info!(node = settings.node_name, %address, "announcer started");
         metrics.begin();
         let keyring = Keyring::new(NodeName::clone(&identity.name), identity.incarnation, secret);
+        let caches = Caches::start(&client, &settings);
         let served = ServedAddresses::new(settings.served);
         let forwarding = ForwardingControl::start(since_boot(), &metrics);
         let mut election = Election::new(identity, since_boot());
         election.restore_after_crash(forwarding.recovered());
         Ok(Self {
             election,
-            caches: Caches::start(&client),
+            caches,
             probes: ProbeSocket::new(socket, keyring, Arc::clone(&metrics)),
             membership: MembershipClient::start(client.clone()),
             sockets: LinkSockets::new(settings.links, served.has_edge()),
@@ -181,7 +182,7 @@ impl Announcer {
                     self.election.receive(since_boot(), datagram.1, &message);
                 }
             }
-            Input::Datagram(Err(error)) => tracing::debug!(%error, "failed to receive a probe"),
+            Input::Datagram(Err(error)) => tracing::debug!(%error, "probe not received"),
             Input::Request((link, request)) => {
                 self.reply(link, &request);
                 for _ in 1..REQUESTS_BATCH_MAX {

@@ -119,6 +119,6 @@ impl ConntrackFlusher {
 pub(crate) fn log_failure(error: &ConntrackError) {
     tracing::warn!(
         %error,
-        "failed to flush conntrack entries; connections from reused client ports may hang"
+        "conntrack entries not flushed; connections from reused client ports may hang"
     );
 }

@@ -7,7 +7,7 @@ use netlink::clock::since_boot;
 use super::announcer::Announcer;
 use crate::election::Effect;
 use crate::l2::frame::ResolutionRequest;
-use crate::metrics::Metrics;
+use crate::metrics::Message;
 
 impl Announcer {
     /// Starts a write that is due and applies the effects of the election.
@@ -70,24 +70,24 @@ impl Announcer {
 
     /// Sends gratuitous announcements.
     pub(super) fn announce(&self, address: IpAddr) {
-        Metrics::count(&self.metrics.announcements);
+        self.metrics.count_message(address, Message::Gratuitous);
         self.sockets
             .announce(address, &self.caches.desired.links(address));
     }
 
     /// Replies if this node owns the address at this very moment: the process may have been frozen since the request.
     pub(super) fn reply(&mut self, link: u32, request: &ResolutionRequest) {
-        Metrics::count(&self.metrics.requests);
+        self.metrics.count_message(request.target(), Message::Request);
         if !self.may_answer(request.target()) {
             return;
         }
         let links = self.caches.desired.links(request.target());
         match self.sockets.reply(link, request, &links) {
-            Ok(true) => Metrics::count(&self.metrics.replies),
+            Ok(true) => self.metrics.count_message(request.target(), Message::Response),
             // The address is announced on other links.
             Ok(false) => {}
             // Clients repeat requests.
-            Err(error) => tracing::debug!(%error, "failed to send a reply"),
+            Err(error) => tracing::debug!(%error, "reply not sent"),
         }
     }
 

@@ -87,7 +87,7 @@ impl ForwardingControl {
                         .filter(|(_, _, hop)| silent.contains(&(hop.link, hop.gateway)));
                     unanswered.extend(hops.map(|(_, node, _)| NodeName::clone(node)));
                 }
-                Err(error) => tracing::debug!(%error, "failed to list neighbours"),
+                Err(error) => tracing::debug!(%error, "neighbours not listed"),
             }
         }
         // A node that was probed just now had no time to answer.

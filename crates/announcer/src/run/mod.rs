@@ -39,6 +39,10 @@ pub struct Settings {
     pub port: u16,
     /// Links that addresses are announced on, unless their AddressPools name others.
     pub links: LinkSelection,
+    /// Namespace of MetalLB's objects; `None` to ignore them.
+    pub metallb_namespace: Option<String>,
+    /// Announce from nodes with the label `node.kubernetes.io/exclude-from-external-load-balancers` (LBM-18).
+    pub ignores_exclude_label: bool,
     /// Addresses that the edge of this process serves; `None` without an edge. An address of an edge Service
     /// is announced only while the edge serves it. With an edge, ARP replies of the kernel are restricted:
     /// the kernel would continue to answer for local addresses while this process is frozen.
@@ -111,7 +115,7 @@ async fn internal_ip(client: &Client, node_name: &str) -> IpAddr {
                 }
                 tracing::info!(node_name, "Node without InternalIP");
             }
-            Err(error) => tracing::warn!(node_name, %error, "failed to read the Node"),
+            Err(error) => tracing::warn!(node_name, %error, "Node not read"),
         }
         tokio::time::sleep(NODE_RETRY_PERIOD).await;
     }

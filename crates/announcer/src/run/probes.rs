@@ -73,7 +73,7 @@ impl ProbeSocket {
         };
         match self.socket.try_send_to(&bytes, to) {
             Ok(_) => Metrics::count(&self.metrics.probes_sent),
-            Err(error) => tracing::debug!(%to, %error, "failed to send a probe"),
+            Err(error) => tracing::debug!(%to, %error, "probe not sent"),
         }
     }
 }

@@ -81,7 +81,10 @@ impl Reporter {
 
     /// Records Events about a withheld address. If all nodes see the reason, one of them records it.
     fn record_withheld(&mut self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
-        let is_seen_by_all = matches!(reason, Withheld::NoPool | Withheld::OfNode(_));
+        let is_seen_by_all = matches!(
+            reason,
+            Withheld::NoPool | Withheld::NoAdvertisement | Withheld::OfNode(_)
+        );
         let recorder = rendezvous::winner(address, desired.uncordoned().iter());
         if is_seen_by_all && recorder.is_none_or(|name| **name != *self.node_name) {
             return;

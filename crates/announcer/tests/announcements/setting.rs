@@ -136,6 +136,8 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
         node_ip: None,
         port: 7_947,
         links: LinkSelection::default(),
+        metallb_namespace: None,
+        ignores_exclude_label: false,
         served: has_edge.then_some(served),
     };
     let config = config.clone();

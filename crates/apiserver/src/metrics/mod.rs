@@ -3,7 +3,6 @@
 mod allocators;
 mod audit;
 mod pod_security;
-mod process;
 mod requests;
 pub(crate) mod watches;
 
@@ -93,7 +92,7 @@ impl Metrics {
         if let Some(counts) = &self.audit {
             audit::render(counts, &mut out);
         }
-        process::render(&mut out);
+        telemetry::write_process(&mut out);
         out.finish()
     }
 }

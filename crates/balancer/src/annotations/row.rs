@@ -43,6 +43,8 @@ pub enum Meaning {
     Unenforceable(Remedy),
     /// Sets a value of the edge and does not move the Service to the edge. Elsewhere the annotation is reported.
     EdgeOnly(Apply),
+    /// Written by the assigner; a value of another controller is replaced.
+    Written,
     /// Has no effect outside of its cloud. The value may still be validated.
     CloudOnly(Option<Check>),
 }
@@ -64,7 +66,7 @@ pub enum Remedy {
 /// Degree to which an annotation needs the edge.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EdgeNeed {
-    /// Applies if the edge serves the Service for another reason. The load balancer of its cloud forwards packets, too.
+    /// Does not select the edge: applied only where the edge serves the Service for another reason.
     #[default]
     None,
     /// Needs the edge, unless the Service requests a load balancer that forwards packets.

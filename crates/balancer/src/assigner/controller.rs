@@ -1,11 +1,11 @@
 //! Event loop of the assigner: watch events in, writes in tasks, at most one per object.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::future::Future;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use api::object::{AddressPool, Lease, Namespace, Node, ObjectKey, Resource, Service};
+use api::object::{AddressPool, EndpointSlice, Lease, Namespace, Node, ObjectKey, Resource, Service};
 use client::election::Ending;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use reconcile::queue::{BackOff, Queue};
@@ -17,6 +17,7 @@ use super::status_writer::StatusWriter;
 use super::{Metrics, Options};
 use crate::cookie_secret;
 use crate::edge_report::{self, LEASE_DURATION, Report};
+use crate::metallb::{self, BgpObject, Configurations, Kinds};
 
 /// Capacity of the channel between a watch and the loop.
 const WATCH_EVENTS_MAX: usize = 1_024;
@@ -37,7 +38,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 enum Written {
     /// The Service after an update; `None` if it is deleted.
     Service(Result<Option<Box<Service>>, ClientError>),
-    /// The usage of a pool.
+    /// The status of a pool.
     Pool(Result<(), ClientError>),
 }
 
@@ -59,10 +60,18 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         nodes: Watch::start(&client),
         leases: watch(&client, leases).into_channel(WATCH_EVENTS_MAX),
         expiries: BTreeMap::new(),
-        unsynced: 4,
+        unsynced: 4 + usize::from(options.metallb_namespace.is_some()),
         concurrent_writes: options.concurrent_service_syncs.max(1),
         metrics: Arc::clone(&options.metrics),
         node_sync: None,
+        metallb: options
+            .metallb_namespace
+            .as_deref()
+            .map(|namespace| metallb::watch(&client, namespace, Kinds::All)),
+        slices: None,
+        client: client.clone(),
+        is_metallb_synced: false,
+        reported_bgp: BTreeSet::new(),
         core: Core::new(options),
         queue: Queue::new(BACK_OFF),
         tasks: JoinSet::new(),
@@ -106,6 +115,8 @@ enum WatchEvent {
     Namespace(Event<Namespace>),
     Node(Event<Node>),
     Lease(Event<Lease>),
+    MetalLb,
+    Slice(Event<EndpointSlice>),
 }
 
 struct Controller {
@@ -117,6 +128,14 @@ struct Controller {
     leases: Receiver<Event<Lease>>,
     /// Reports with faults, by node: their renew time, and the local time of their expiry.
     expiries: BTreeMap<String, (Option<String>, Instant)>,
+    /// EndpointSlices, read from the first pool of node addresses on.
+    slices: Option<Receiver<Event<EndpointSlice>>>,
+    client: Client,
+    /// MetalLB's objects; `None` to ignore them.
+    metallb: Option<Configurations>,
+    is_metallb_synced: bool,
+    /// Objects of BGP that were reported.
+    reported_bgp: BTreeSet<BgpObject>,
     /// Number of watches whose initial list is incomplete.
     unsynced: usize,
     core: Core,
@@ -154,6 +173,8 @@ impl Controller {
             Some(event) = self.namespaces.events.recv() => Some(WatchEvent::Namespace(event)),
             Some(event) = self.nodes.events.recv() => Some(WatchEvent::Node(event)),
             Some(event) = self.leases.recv() => Some(WatchEvent::Lease(event)),
+            () = metallb::changed(&mut self.metallb) => Some(WatchEvent::MetalLb),
+            Some(event) = next_slice(&mut self.slices) => Some(WatchEvent::Slice(event)),
             Some(event) = self.services.events.recv() => Some(WatchEvent::Service(event)),
             () = reconcile::sleep_until(wake) => None,
         };
@@ -194,6 +215,11 @@ impl Controller {
                 self.add_node_sync(work)
             }
             WatchEvent::Lease(event) => self.lease_event(event),
+            WatchEvent::MetalLb => self.metallb_event(),
+            WatchEvent::Slice(Event::Applied(slice)) => core.slice_applied(&slice),
+            WatchEvent::Slice(Event::Deleted(key)) => core.slice_deleted(&key),
+            WatchEvent::Slice(Event::Synced) => core.slices_synced(),
+            WatchEvent::Slice(Event::Malformed { key, error }) => malformed("EndpointSlice", &key, &error),
             WatchEvent::Service(Event::Synced) => self.synced(|this| &mut this.services.is_synced),
             WatchEvent::Pool(Event::Synced) => self.synced(|this| &mut this.pools.is_synced),
             WatchEvent::Namespace(Event::Synced) => self.synced(|this| &mut this.namespaces.is_synced),
@@ -205,6 +231,9 @@ impl Controller {
             WatchEvent::Node(Event::Malformed { key, error }) => malformed("Node", &key, &error),
         };
         self.enqueue(work);
+        if self.slices.is_none() && self.core.has_node_pools() {
+            self.slices = Some(watch(&self.client, Query::default()).into_channel(WATCH_EVENTS_MAX));
+        }
     }
 
     /// Applies the report of an edge. It expires by the local clock, because clocks of nodes may differ.
@@ -236,6 +265,32 @@ impl Controller {
         }
     }
 
+    /// Applies MetalLB's objects. The first configuration ends the initial list.
+    fn metallb_event(&mut self) -> Vec<WorkItem> {
+        let present = self
+            .metallb
+            .as_mut()
+            .map(|metallb| metallb.borrow_and_update().clone());
+        let Some(configuration) = present.flatten() else {
+            return Vec::new();
+        };
+        for object in configuration.bgp.difference(&self.reported_bgp) {
+            tracing::warn!(
+                kind = object.kind,
+                name = object.name,
+                "object of MetalLB without effect: addresses are announced with ARP and NDP only"
+            );
+            let (writer, object) = (self.writer.clone(), object.clone());
+            tokio::spawn(async move { writer.report_bgp(&object).await });
+        }
+        self.reported_bgp.clone_from(&configuration.bgp);
+        let mut work = self.core.metallb_applied(configuration);
+        if !std::mem::replace(&mut self.is_metallb_synced, true) {
+            work.extend(self.end_initial_list());
+        }
+        work
+    }
+
     fn drop_expired_reports(&mut self) {
         let now = now();
         let expired = self.expiries.iter().filter(|(_, (_, at))| *at <= now);
@@ -253,6 +308,10 @@ impl Controller {
         if std::mem::replace(flag(self), true) {
             return Vec::new();
         }
+        self.end_initial_list()
+    }
+
+    fn end_initial_list(&mut self) -> Vec<WorkItem> {
         self.unsynced -= 1;
         if self.unsynced == 0 {
             tracing::info!("caches synced");
@@ -339,13 +398,14 @@ impl Controller {
     }
 
     fn start_pool(&mut self, name: &str) -> bool {
-        let Some((pool, usage)) = self.core.pool_usage(name) else {
+        self.metrics.set_pool(name, self.core.pool_usage(name));
+        let Some(update) = self.core.pool_update(name) else {
             return false;
         };
-        let (writer, pool) = (self.writer.clone(), pool.clone());
+        let writer = self.writer.clone();
         let task = self
             .tasks
-            .spawn(async move { Written::Pool(writer.write_usage(&pool, &usage).await) });
+            .spawn(async move { Written::Pool(writer.write_pool(&update).await) });
         let in_flight = InFlight {
             item: WorkItem::Pool(name.to_owned()),
             since: now(),
@@ -400,6 +460,7 @@ impl Controller {
     }
 
     async fn drain(mut self) -> Ending {
+        self.metrics.clear_pools();
         let writes = async {
             while let Some(result) = self.tasks.join_next_with_id().await {
                 self.finish(result);
@@ -416,6 +477,14 @@ impl Controller {
 fn malformed(kind: &'static str, key: &ObjectKey, error: &str) -> Vec<WorkItem> {
     tracing::error!(kind, object = %key, error, "malformed object ignored");
     Vec::new()
+}
+
+/// Waits for the next event of EndpointSlices; never without their watch.
+async fn next_slice(slices: &mut Option<Receiver<Event<EndpointSlice>>>) -> Option<Event<EndpointSlice>> {
+    match slices {
+        Some(slices) => slices.recv().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Time on the clock of the runtime.

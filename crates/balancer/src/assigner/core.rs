@@ -9,15 +9,21 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{AddressPool, AddressPoolUsage, Labels, Namespace, Node, ObjectKey, Service};
+use api::object::{
+    AddressPool, AddressPoolStatus, AddressPoolUsage, Condition, EndpointSlice, Labels, Namespace, Node,
+    ObjectKey, Service,
+};
 use ipam::pools::{Holder, Pools};
 
-use super::pools::{ParsedPool, usage};
+use super::node_pools::{self, EndpointNodes, NodeAddresses, NodePorts, ServicePort};
+use super::pools::{InvalidPool, ParsedPool, metallb_status, node_usage, usage};
 use super::{
-    ASSIGNED_CONDITION, CLASS, FINALIZER, Options, PendingEvent, address_request, spec_changes, takes_traffic,
+    ASSIGNED_CONDITION, CLASS, FINALIZER, Options, PendingEvent, PoolUpdate, address_request, spec_changes,
+    takes_traffic,
 };
 use crate::annotations::EDGE_CLASS;
 use crate::edge_report::{Report, Reports};
+use crate::metallb::{Configuration, POOL_ANNOTATION};
 
 /// Object to reconcile.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -33,12 +39,23 @@ pub(super) enum WorkItem {
 pub(super) struct Core {
     pub(super) options: Options,
     pub(super) services: HashMap<ObjectKey, Service>,
+    /// Valid pools of both kinds.
     pub(super) pools: BTreeMap<String, ParsedPool>,
-    /// Usage in the status of each pool, valid or not.
-    usage: BTreeMap<String, Vec<AddressPoolUsage>>,
+    /// AddressPools, valid or not.
+    address_pools: BTreeMap<String, AddressPool>,
+    /// Errors of invalid AddressPools.
+    invalid_pools: BTreeMap<String, InvalidPool>,
+    /// MetalLB's objects.
+    metallb: Arc<Configuration>,
     pub(super) namespaces: HashMap<String, Labels>,
     /// Labels of the nodes that take traffic.
     pub(super) nodes: BTreeMap<String, Labels>,
+    /// Addresses of the nodes that take traffic, for pools of node addresses.
+    pub(super) node_addresses: BTreeMap<String, NodeAddresses>,
+    /// Ports of Services at addresses of nodes.
+    pub(super) node_ports: NodePorts,
+    /// Nodes with endpoints, read only with a pool of node addresses.
+    pub(super) endpoints: EndpointNodes,
     /// Addresses by Service.
     pub(super) allocations: Pools,
     /// Services without the addresses that they request.
@@ -50,6 +67,8 @@ pub(super) struct Core {
     /// Reports of edges about ports.
     pub(super) reports: Reports,
     pub(super) is_initialized: bool,
+    /// True after the API server dropped the `ipMode` of a status.
+    pub(super) lacks_ip_mode: bool,
 }
 
 impl Core {
@@ -72,6 +91,7 @@ impl Core {
             }
             if !is_same_object {
                 self.allocations.release(&holder_of(&key));
+                self.node_ports.release(&key);
                 self.spec_changes.remove(&key);
             } else if self.is_initialized
                 && let Some(events) = spec_changes::events(cached, &service)
@@ -92,37 +112,70 @@ impl Core {
         self.release(key)
     }
 
-    /// Adds or replaces a pool.
+    /// Adds or replaces an AddressPool.
     pub(super) fn pool_applied(&mut self, pool: AddressPool) -> Vec<WorkItem> {
         let name = pool.metadata.name.clone();
-        self.usage.insert(name.clone(), pool.status.usage.clone());
-        match ParsedPool::parse(pool) {
-            Ok((parsed, addresses)) => {
-                let is_unchanged = self
-                    .pools
-                    .get(&name)
-                    .is_some_and(|cached| cached.object.spec == parsed.object.spec);
-                self.pools.insert(name.clone(), parsed);
-                if is_unchanged {
-                    return vec![WorkItem::Pool(name)];
-                }
-                self.allocations.set(&name, addresses);
-            }
-            Err(error) => {
-                tracing::error!(%error, "AddressPool ignored");
-                self.pools.remove(&name);
-                self.allocations.remove(&name);
-            }
-        }
-        self.all_objects()
+        self.address_pools.insert(name.clone(), pool);
+        self.refresh_pool(&name)
     }
 
-    /// Removes a pool.
+    /// Removes an AddressPool. An IPAddressPool with the same name takes its place.
     pub(super) fn pool_deleted(&mut self, name: &str) -> Vec<WorkItem> {
-        self.usage.remove(name);
+        self.address_pools.remove(name);
+        self.refresh_pool(name)
+    }
+
+    /// Replaces MetalLB's objects.
+    pub(super) fn metallb_applied(&mut self, configuration: Arc<Configuration>) -> Vec<WorkItem> {
+        let before = std::mem::replace(&mut self.metallb, configuration);
+        let changed = self.metallb.changed_pools(&before);
+        let mut work: Vec<WorkItem> = self.all_pools().collect();
+        for name in changed {
+            if self.address_pools.contains_key(&name) {
+                tracing::warn!(
+                    name,
+                    "IPAddressPool without effect: an AddressPool has the same name"
+                );
+            } else {
+                work.extend(self.refresh_pool(&name));
+            }
+        }
+        work.sort_unstable();
+        work.dedup();
+        work
+    }
+
+    /// Parses the AddressPool of a name, or without one the IPAddressPool.
+    fn refresh_pool(&mut self, name: &str) -> Vec<WorkItem> {
+        let parsed = match (self.address_pools.get(name), self.metallb.pools.get(name)) {
+            (Some(pool), _) => Some(ParsedPool::parse(pool.clone())),
+            (None, Some(pool)) => Some(ParsedPool::of_metallb(pool, &self.metallb)),
+            (None, None) => None,
+        };
+        self.invalid_pools.remove(name);
+        match parsed {
+            Some(Ok((parsed, addresses))) => {
+                let before = self.pools.insert(name.to_owned(), parsed.clone());
+                if before.is_some_and(|before| before.is_same_as(&parsed)) {
+                    return vec![WorkItem::Pool(name.to_owned())];
+                }
+                self.allocations.set(name, addresses);
+            }
+            Some(Err(error)) => {
+                tracing::error!(%error, "address pool ignored");
+                self.invalid_pools.insert(name.to_owned(), error);
+                self.remove_pool(name);
+            }
+            None => self.remove_pool(name),
+        }
+        let mut work = self.all_objects();
+        work.push(WorkItem::Pool(name.to_owned()));
+        work
+    }
+
+    fn remove_pool(&mut self, name: &str) {
         self.pools.remove(name);
         self.allocations.remove(name);
-        self.all_objects()
     }
 
     /// Adds or replaces a namespace.
@@ -145,9 +198,20 @@ impl Core {
     /// Adds or replaces a Node (CCM-05, CCM-06). Its labels decide if it may announce addresses.
     pub(super) fn node_applied(&mut self, node: &Node) -> Vec<WorkItem> {
         let meta = &node.metadata;
-        if !takes_traffic(node) {
+        if !takes_traffic(node, self.options.ignores_exclude_label) {
             return self.node_deleted(&meta.name);
         }
+        let addresses = NodeAddresses::of(node);
+        let before = self.node_addresses.insert(meta.name.clone(), addresses.clone());
+        let mut work = self.node_addresses_changed(before.as_ref() != Some(&addresses));
+        work.extend(self.node_labels_applied(node));
+        work.sort_unstable();
+        work.dedup();
+        work
+    }
+
+    fn node_labels_applied(&mut self, node: &Node) -> Vec<WorkItem> {
+        let meta = &node.metadata;
         match self.nodes.insert(meta.name.clone(), meta.labels.clone()) {
             None => self.nodes_changed(true),
             Some(before) if before != meta.labels && self.is_initialized => {
@@ -160,7 +224,55 @@ impl Core {
     /// Removes a Node.
     pub(super) fn node_deleted(&mut self, name: &str) -> Vec<WorkItem> {
         let has_changed = self.nodes.remove(name).is_some();
-        self.nodes_changed(has_changed)
+        let had_addresses = self.node_addresses.remove(name).is_some();
+        let mut work = self.node_addresses_changed(had_addresses);
+        work.extend(self.nodes_changed(has_changed));
+        work.sort_unstable();
+        work.dedup();
+        work
+    }
+
+    /// Services and pools to reconcile if addresses of nodes have changed.
+    fn node_addresses_changed(&self, have_changed: bool) -> Vec<WorkItem> {
+        if !have_changed || !self.is_initialized || !self.has_node_pools() {
+            return Vec::new();
+        }
+        let services = self.node_ports.services().chain(&self.waiting);
+        let services = services.cloned().map(WorkItem::Service);
+        services.chain(self.all_pools()).collect()
+    }
+
+    /// Returns true if there is a pool of node addresses.
+    pub(super) fn has_node_pools(&self) -> bool {
+        self.pools.values().any(|pool| pool.node_addresses.is_some())
+    }
+
+    /// Adds or replaces an EndpointSlice.
+    pub(super) fn slice_applied(&mut self, slice: &EndpointSlice) -> Vec<WorkItem> {
+        let changed = self.endpoints.slice_applied(slice);
+        self.endpoints_changed(changed)
+    }
+
+    /// Removes an EndpointSlice.
+    pub(super) fn slice_deleted(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
+        let changed = self.endpoints.slice_deleted(key);
+        self.endpoints_changed(changed)
+    }
+
+    /// Ends the initial list of EndpointSlices.
+    pub(super) fn slices_synced(&mut self) -> Vec<WorkItem> {
+        self.endpoints.is_synced = true;
+        let services = self.node_ports.services().cloned();
+        services.map(WorkItem::Service).collect()
+    }
+
+    /// Services at addresses of nodes, of those whose endpoints have changed.
+    fn endpoints_changed(&self, services: Vec<ObjectKey>) -> Vec<WorkItem> {
+        let services = services.into_iter();
+        services
+            .filter(|key| self.endpoints.is_synced && self.node_ports.pool_of(key).is_some())
+            .map(WorkItem::Service)
+            .collect()
     }
 
     /// Replaces the report of a node's edge about its ports.
@@ -175,16 +287,32 @@ impl Core {
         self.with_load_balancer().map(WorkItem::Service).collect()
     }
 
-    /// Restores the allocations from the statuses of Services, after all caches are synced. If two Services
-    /// have the same address, the older one keeps it. Returns all objects.
+    /// Restores the allocations from the statuses of Services, after all caches are synced. Addresses of Services
+    /// that another controller served are kept, too. If two Services have the same address, the one that the assigner
+    /// served keeps it, then the older one. Returns all objects.
     pub(super) fn initialize(&mut self) -> Vec<WorkItem> {
         let mut services: Vec<(&ObjectKey, &Service)> = self.services.iter().collect();
-        services.sort_by_key(|(key, service)| (service.metadata.creation_timestamp.clone(), (*key).clone()));
+        services.retain(|(_, service)| self.is_ours(service) || self.is_taken_over(service));
+        services.sort_by_cached_key(|(key, service)| {
+            let age = service.metadata.creation_timestamp.clone();
+            (!self.is_ours(service), age, (*key).clone())
+        });
         for (key, service) in services {
-            if !self.is_ours(service) {
+            let addresses = addresses_of(service);
+            let pool = service.metadata.annotations.get(POOL_ANNOTATION);
+            let pool = pool.filter(|name| {
+                let pool = self.pools.get(*name);
+                pool.is_some_and(|pool| pool.node_addresses.is_some())
+            });
+            if let Some(pool) = pool {
+                // The Service keeps its ports on nodes that its status lacks, too.
+                let mut all = addresses;
+                all.extend(self.node_pool_addresses(pool));
+                if let Err(conflict) = self.node_ports.claim(key, pool, &all, &service_ports(service)) {
+                    tracing::warn!(service = %key, %conflict, "addresses of nodes are withdrawn");
+                }
                 continue;
             }
-            let addresses = addresses_of(service);
             let sharing = address_request::sharing(service).unwrap_or_default();
             if !self.allocations.restore(&holder_of(key), &addresses, &sharing) {
                 tracing::warn!(service = %key, ?addresses, "address is allocated to another Service and is withdrawn");
@@ -195,12 +323,57 @@ impl Core {
         self.all_objects()
     }
 
-    /// A pool and its usage, if the usage differs from the status.
-    pub(super) fn pool_usage(&self, name: &str) -> Option<(&AddressPool, Vec<AddressPoolUsage>)> {
-        let pool = self.pools.get(name)?;
-        let written = self.usage.get(name)?;
-        let usage = usage(&self.allocations, name);
-        (*written != usage).then_some((&pool.object, usage))
+    /// Usage of a valid pool.
+    pub(super) fn pool_usage(&self, name: &str) -> Option<Vec<AddressPoolUsage>> {
+        let pool = self.pools.get_key_value(name);
+        pool.map(|(name, _)| self.usage(name))
+    }
+
+    fn usage(&self, name: &str) -> Vec<AddressPoolUsage> {
+        let pool = self.pools.get(name);
+        if pool.is_some_and(|pool| pool.node_addresses.is_some()) {
+            node_usage(
+                &self.node_pool_addresses(name),
+                &self.node_ports.addresses_in(name),
+            )
+        } else {
+            usage(&self.allocations, name)
+        }
+    }
+
+    /// Addresses of the ready nodes that a pool selects; empty for other pools.
+    fn node_pool_addresses(&self, name: &str) -> BTreeSet<IpAddr> {
+        let pool = self.pools.get(name);
+        let Some((pool, address_type)) = pool.and_then(|pool| Some((pool, pool.node_addresses?))) else {
+            return BTreeSet::new();
+        };
+        let is_selected = |labels: &Labels| pool.placement.allows_node(labels, &Labels::new());
+        let all = node_pools::addresses(&self.node_addresses, address_type, is_selected);
+        all.into_iter().map(|(_, address)| address).collect()
+    }
+
+    /// Change of a pool's status, if it differs from the written one.
+    pub(super) fn pool_update(&self, name: &str) -> Option<PoolUpdate> {
+        let usage = self.usage(name);
+        if let Some(pool) = self.address_pools.get(name) {
+            let status = AddressPoolStatus {
+                usage,
+                conditions: vec![ready_condition(self.invalid_pools.get(name))],
+            };
+            return (pool.status != status).then(|| PoolUpdate::AddressPool {
+                name: name.to_owned(),
+                uid: pool.metadata.uid.clone(),
+                status,
+            });
+        }
+        let pool = self.metallb.pools.get(name)?;
+        let status = metallb_status(&usage);
+        (pool.status != status).then(|| PoolUpdate::MetalLb {
+            namespace: pool.metadata.namespace.clone(),
+            name: name.to_owned(),
+            uid: pool.metadata.uid.clone(),
+            status,
+        })
     }
 
     /// A Service in the cache.
@@ -220,17 +393,23 @@ impl Core {
         has_condition || (has_finalizer(service) && self.serves(class))
     }
 
+    /// Returns true if the assigner serves the Service, although it has no mark of it yet.
+    pub(super) fn is_taken_over(&self, service: &Service) -> bool {
+        service.spec.kind == "LoadBalancer" && self.serves(service.spec.load_balancer_class.as_deref())
+    }
+
     pub(super) fn serves(&self, class: Option<&str>) -> bool {
         match class {
             None => self.options.serves_default_class,
             Some(EDGE_CLASS) => self.options.has_edges,
-            Some(class) => class == CLASS,
+            Some(class) => class == CLASS || self.options.classes.contains(class),
         }
     }
 
     /// Releases the addresses of a Service, which waiting Services may get.
     pub(super) fn release(&mut self, key: &ObjectKey) -> Vec<WorkItem> {
-        if !self.allocations.release(&holder_of(key)) {
+        let had_addresses = self.allocations.release(&holder_of(key));
+        if !self.node_ports.release(key) && !had_addresses {
             return Vec::new();
         }
         let waiting = self.waiting.iter().cloned().map(WorkItem::Service);
@@ -258,8 +437,30 @@ impl Core {
     }
 
     pub(super) fn all_pools(&self) -> impl Iterator<Item = WorkItem> {
-        self.pools.keys().cloned().map(WorkItem::Pool)
+        let names: BTreeSet<&String> = self.pools.keys().chain(self.address_pools.keys()).collect();
+        let pools: Vec<WorkItem> = names.into_iter().cloned().map(WorkItem::Pool).collect();
+        pools.into_iter()
     }
+}
+
+/// Condition of an AddressPool: false with the error of an invalid one.
+fn ready_condition(error: Option<&InvalidPool>) -> Condition {
+    let (status, reason) = match error {
+        None => ("True", "Valid"),
+        Some(_) => ("False", "Invalid"),
+    };
+    Condition {
+        kind: "Ready".to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: error.map(InvalidPool::to_string).unwrap_or_default(),
+    }
+}
+
+/// Protocols and numbers of the ports of a Service.
+pub(super) fn service_ports(service: &Service) -> Vec<ServicePort> {
+    let ports = service.spec.ports.iter();
+    ports.map(|port| (port.protocol, port.port)).collect()
 }
 
 /// Holder of the addresses of a Service.

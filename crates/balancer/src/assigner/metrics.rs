@@ -1,17 +1,23 @@
-//! Metrics with the names and help texts of upstream's service controller (CCM-12).
+//! Metrics with the names and help texts of upstream's service controller (CCM-12), and the usage of pools, also under
+//! MetalLB's names (LBM-17).
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use api::object::AddressPoolUsage;
 use telemetry::{Histogram, MetricType, MetricsText};
 
-/// Counters and latencies of updates of Services.
+/// Counters and latencies of updates of Services, and the usage of pools.
 #[derive(Debug)]
 pub struct Metrics {
     syncs: AtomicU64,
     node_sync_errors: AtomicU64,
     node_syncs: Histogram,
     host_updates: Histogram,
+    /// Usage of the pools by name, while this process is the active assigner.
+    pools: Mutex<BTreeMap<String, Vec<AddressPoolUsage>>>,
 }
 
 impl Default for Metrics {
@@ -23,6 +29,7 @@ impl Default for Metrics {
             node_sync_errors: AtomicU64::default(),
             node_syncs: seconds(),
             host_updates: seconds(),
+            pools: Mutex::default(),
         }
     }
 }
@@ -46,6 +53,20 @@ impl Metrics {
     /// Records the latency of one update after a change of nodes.
     pub(crate) fn host_updated(&self, took: Duration) {
         self.host_updates.observe(took.as_secs_f64());
+    }
+
+    /// Sets the usage of a pool, or removes the pool.
+    pub(crate) fn set_pool(&self, name: &str, usage: Option<Vec<AddressPoolUsage>>) {
+        let mut pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        match usage {
+            Some(usage) => pools.insert(name.to_owned(), usage),
+            None => pools.remove(name),
+        };
+    }
+
+    /// Removes all pools: another process assigns from now on.
+    pub(crate) fn clear_pools(&self) {
+        self.pools.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Number of updates of Services.
@@ -89,7 +110,55 @@ impl Metrics {
             text.family(name, MetricType::Histogram, help);
             text.histogram(name, "", histogram);
         }
+        self.render_pools(&mut text);
         text.finish()
+    }
+
+    fn render_pools(&self, text: &mut MetricsText) {
+        let pools = self.pools.lock().unwrap_or_else(PoisonError::into_inner);
+        let total = |usage: &AddressPoolUsage| usage.total;
+        let assigned = |usage: &AddressPoolUsage| usage.assigned;
+        type Count = fn(&AddressPoolUsage) -> i64;
+        let of_families: [(&str, &str, Count); 2] = [
+            (
+                "portolan_address_pool_addresses",
+                "Addresses of a pool that can be assigned, by family.",
+                total,
+            ),
+            (
+                "portolan_address_pool_addresses_assigned",
+                "Addresses of a pool that are assigned, by family.",
+                assigned,
+            ),
+        ];
+        for (name, help, count) in of_families {
+            text.family(name, MetricType::Gauge, help);
+            for (pool, usage) in pools.iter() {
+                for usage in usage {
+                    let labels = format!("pool=\"{pool}\",family=\"{}\"", usage.family);
+                    text.sample(name, &labels, count(usage));
+                }
+            }
+        }
+        let of_metallb: [(&str, &str, Count); 2] = [
+            (
+                "metallb_allocator_addresses_total",
+                "Number of usable IP addresses, per pool",
+                total,
+            ),
+            (
+                "metallb_allocator_addresses_in_use_total",
+                "Number of IP addresses in use, per pool",
+                assigned,
+            ),
+        ];
+        for (name, help, count) in of_metallb {
+            text.family(name, MetricType::Gauge, help);
+            for (pool, usage) in pools.iter() {
+                let sum = usage.iter().map(count).fold(0, i64::saturating_add);
+                text.sample(name, &format!("pool=\"{pool}\""), sum);
+            }
+        }
     }
 }
 

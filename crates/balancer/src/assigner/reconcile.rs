@@ -5,30 +5,18 @@ use std::net::IpAddr;
 
 use api::object::{IngressPort, Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
-use ipam::pools::{AssignError, Request};
 
+use super::allocation::{Allocation, AssignmentError};
 use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
 use super::findings::Findings;
+use super::node_pools::Claim;
 use super::pools::eligible;
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, AddressRequest, Assignment, CLASS,
-    CLASS_PREFIX, CONDITIONS, IngressMode, PendingEvent, RequestError, ServiceUpdate, StatusChange,
+    CLASS_PREFIX, CONDITIONS, IngressMode, PendingEvent, ServiceUpdate, StatusChange,
 };
 use crate::annotations::{self, EDGE_CLASS};
-
-/// Failure to assign addresses; the message is the reason in the condition of the Service.
-#[derive(Debug, thiserror::Error)]
-enum AssignmentError {
-    /// Annotations restrict clients in a way that cannot be applied.
-    #[error("{0}")]
-    Withheld(String),
-    /// The request is invalid.
-    #[error(transparent)]
-    Request(#[from] RequestError),
-    /// No pool has the requested addresses.
-    #[error(transparent)]
-    Pools(#[from] AssignError),
-}
+use crate::metallb::POOL_ANNOTATION;
 
 /// Desired state of a Service.
 enum DesiredState {
@@ -37,7 +25,7 @@ enum DesiredState {
     /// Without load balancer; the assigner removes its addresses, conditions and finalizer.
     CleanedUp,
     /// With load balancer.
-    Assigned(Assignment, Findings),
+    Assigned(Box<Assignment>, Findings),
 }
 
 impl Core {
@@ -47,7 +35,7 @@ impl Core {
         let Some(service) = self.services.get(key).cloned() else {
             return (None, Vec::new());
         };
-        let before = self.allocations.of(&holder_of(key)).to_vec();
+        let before = self.held(key);
         let desired = self.desired_state(key, &service);
         let has_node_changes = self.node_changes.remove(key);
         let spec_changes = self.spec_changes.remove(key);
@@ -71,24 +59,30 @@ impl Core {
                 (update, work)
             }
             DesiredState::Assigned(assignment, findings) => {
-                if assignment.failure.is_empty() {
+                if assignment.failure.is_empty() && !assignment.is_incomplete {
                     self.waiting.remove(key);
                 } else {
                     self.waiting.insert(key.clone());
                 }
-                let update = assign(&service, assignment, &findings);
+                let update = assign(&service, *assignment, &findings);
                 let update = with_spec_changes(&service, update, spec_changes);
                 (self.with_node_changes(update, has_node_changes), Vec::new())
             }
         };
-        if self.allocations.of(&holder_of(key)) != before {
+        if self.held(key) != before {
             work.extend(self.all_pools());
-            if !before.is_empty() {
+            if !before.0.is_empty() || before.1.is_some() {
                 let others = self.waiting.iter().filter(|other| *other != key);
                 work.extend(others.cloned().map(WorkItem::Service));
             }
         }
         (update, work)
+    }
+
+    /// Addresses and ports of nodes that a Service holds, to compare.
+    fn held(&self, key: &ObjectKey) -> (Vec<IpAddr>, Option<Claim>) {
+        let addresses = self.allocations.of(&holder_of(key)).to_vec();
+        (addresses, self.node_ports.of(key).cloned())
     }
 
     fn desired_state(&mut self, key: &ObjectKey, service: &Service) -> DesiredState {
@@ -97,7 +91,7 @@ impl Core {
             service.spec.kind == "LoadBalancer" && service.metadata.deletion_timestamp.is_none();
         if is_load_balancer && self.serves(class) {
             let (assignment, findings) = self.assignment(key, service);
-            return DesiredState::Assigned(assignment, findings);
+            return DesiredState::Assigned(Box::new(assignment), findings);
         }
         if is_load_balancer && let Some(class) = class.filter(|class| class.starts_with(CLASS_PREFIX)) {
             let remedy = match class {
@@ -108,7 +102,7 @@ impl Core {
                 failure: format!("class {class} is not served here: {remedy}"),
                 ..Assignment::default()
             };
-            return DesiredState::Assigned(assignment, Findings::default());
+            return DesiredState::Assigned(Box::new(assignment), Findings::default());
         }
         // The API server clears the class when the type of a Service changes.
         if self.is_ours(service) {
@@ -127,27 +121,51 @@ impl Core {
         let hostname = reading.hostname.take();
         let node_selectors = std::mem::take(&mut reading.nodes);
         let withheld = reading.restrictions.reason_to_withhold(self.options.has_edges);
+        let withheld = withheld.or_else(|| self.reason_without_ip_mode(mode, service));
         // The reason of a withheld address mentions the edge itself.
         let is_edge_missing = reading.edge.is_some() && !self.options.has_edges && withheld.is_none();
         let findings = Findings::new(reading, is_edge_missing);
         let outcome = match withheld {
             Some(reason) => Err(AssignmentError::Withheld(reason)),
-            None => self.allocate(key, service),
+            None => self.allocate(key, service, mode, &node_selectors),
         };
-        let (addresses, failure) = match outcome {
-            Ok(addresses) => (addresses, String::new()),
+        let (allocation, failure) = match outcome {
+            Ok(allocation) => (allocation, String::new()),
             Err(error) => {
                 self.allocations.release(&holder_of(key));
-                (Vec::new(), error.to_string())
+                // Without endpoints the Service keeps the ports of the nodes for the next ones.
+                if !matches!(error, AssignmentError::NoEndpoint(_)) {
+                    self.node_ports.release(key);
+                }
+                (Allocation::default(), error.to_string())
             }
         };
-        let announcement_failure = self.announcement_failure(&addresses, &node_selectors);
+        let Allocation {
+            addresses,
+            is_of_nodes,
+            is_incomplete,
+        } = allocation;
+        let announcement_failure = self.announcement_failure(service, &addresses, &node_selectors);
         let port_states = match mode {
             IngressMode::Proxy => self.port_states(key, service, &addresses, &node_selectors),
             IngressMode::Vip => BTreeMap::new(),
         };
         let assignment = Assignment {
+            pools: if is_of_nodes {
+                self.node_ports.pool_of(key).unwrap_or_default().to_owned()
+            } else {
+                self.pools_of(key, service, &addresses)
+            },
+            missing_family: if is_of_nodes || !is_incomplete {
+                String::new()
+            } else {
+                missing_family(service, &addresses)
+            },
             addresses,
+            // Decided when the assignment is compared with the status.
+            keeps_status: false,
+            is_of_nodes,
+            is_incomplete,
             mode,
             hostname,
             failure,
@@ -158,22 +176,23 @@ impl Core {
         (assignment, findings)
     }
 
-    /// Allocates the addresses that a Service requests.
-    fn allocate(&mut self, key: &ObjectKey, service: &Service) -> Result<Vec<IpAddr>, AssignmentError> {
-        let request = AddressRequest::of(service)?;
-        let no_labels = Labels::new();
-        let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
-        let eligible = eligible(&self.pools, service, request.is_internal, namespace);
-        let request = Request {
-            holder: &holder_of(key),
-            families: &request.families,
-            need: request.need,
-            addresses: &request.addresses,
-            pool: request.pool.as_deref(),
-            eligible: &eligible,
-            sharing: request.sharing.clone(),
-        };
-        Ok(self.allocations.assign(&request)?)
+    /// Returns the reason to withhold addresses of the edge on an API server without `ipMode`, which is on by default since
+    /// 1.30: node proxies would forward past the edge. The first status that the server stores shows this.
+    fn reason_without_ip_mode(&mut self, mode: IngressMode, service: &Service) -> Option<String> {
+        if mode != IngressMode::Proxy {
+            return None;
+        }
+        let mut conditions = service.status.conditions.iter();
+        let is_written =
+            conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True");
+        let mut ingress = service.status.load_balancer.ingress.iter();
+        let is_dropped = is_written && ingress.any(|ingress| ingress.ip_mode.is_none());
+        self.lacks_ip_mode |= is_dropped;
+        self.lacks_ip_mode.then(|| {
+            "the API server does not store ipMode, which the edge needs; use Kubernetes 1.30 or later, or remove the \
+             settings of the edge; the address is withheld, since clients would bypass the edge"
+                .to_owned()
+        })
     }
 
     /// States of all ports, for each address at which an edge reports a fault. Only reports of nodes that may
@@ -198,7 +217,7 @@ impl Core {
         let at_address = |address: IpAddr| {
             let may_announce = |node: &str| {
                 let labels = self.nodes.get(node);
-                labels.is_some_and(|labels| self.may_announce(address, labels, node_selectors))
+                labels.is_some_and(|labels| self.may_announce(service, address, labels, node_selectors))
             };
             let ports = service.spec.ports.iter();
             let states: Vec<IngressPort> = ports
@@ -218,13 +237,20 @@ impl Core {
     }
 
     /// Returns true if pools and annotations allow a node with these labels to announce an address.
-    fn may_announce(&self, address: IpAddr, labels: &Labels, node_selectors: &[LabelSelector]) -> bool {
+    fn may_announce(
+        &self,
+        service: &Service,
+        address: IpAddr,
+        labels: &Labels,
+        node_selectors: &[LabelSelector],
+    ) -> bool {
         let mut restricting = self
             .pools
             .values()
             .map(|pool| &pool.placement)
-            .filter(|placement| placement.selects_nodes() && placement.contains(address));
-        restricting.all(|placement| placement.allows_node(labels))
+            .filter(|placement| placement.selects_nodes() && placement.contains(address))
+            .filter(|placement| placement.is_announced(&service.metadata.labels));
+        restricting.all(|placement| placement.allows_node(labels, &service.metadata.labels))
             && node_selectors
                 .iter()
                 .all(|selector| selector.matches(|key| labels.get(key).map(String::as_str)))
@@ -261,20 +287,37 @@ impl Core {
 
     /// Reason for which no node may announce one of the addresses; `None` if there is a node for each.
     /// Annotations restrict the nodes by `node_selectors` (LBC-13).
-    fn announcement_failure(&self, addresses: &[IpAddr], node_selectors: &[LabelSelector]) -> Option<String> {
+    fn announcement_failure(
+        &self,
+        service: &Service,
+        addresses: &[IpAddr],
+        node_selectors: &[LabelSelector],
+    ) -> Option<String> {
         addresses.iter().find_map(|address| {
-            let pools = self.pools.iter().map(|(name, pool)| (name, &pool.placement));
-            let restricting: Vec<_> = pools
-                .filter(|(_, placement)| placement.selects_nodes() && placement.contains(*address))
+            let (unannounced, announced): (Vec<_>, Vec<_>) = self
+                .pools
+                .iter()
+                .filter(|(_, pool)| pool.placement.contains(*address))
+                .partition(|(_, pool)| !pool.placement.is_announced(&service.metadata.labels));
+            if let [(name, _), ..] = unannounced.as_slice()
+                && announced.is_empty()
+            {
+                return Some(format!(
+                    "{address} is announced by no node: no L2Advertisement selects IPAddressPool {name:?}"
+                ));
+            }
+            let restricting: Vec<_> = announced
+                .iter()
+                .filter(|(_, pool)| pool.placement.selects_nodes())
                 .collect();
             let may_every_node = restricting.is_empty() && node_selectors.is_empty();
-            let may_announce = |labels: &Labels| self.may_announce(*address, labels, node_selectors);
+            let may_announce = |labels: &Labels| self.may_announce(service, *address, labels, node_selectors);
             if may_every_node || self.nodes.values().any(may_announce) {
                 return None;
             }
             let pools = restricting
                 .iter()
-                .map(|(name, _)| format!("nodeSelectors of AddressPool {name:?}"));
+                .map(|(name, pool)| format!("{} {name:?}", pool.source.node_selectors()));
             let annotations =
                 (!node_selectors.is_empty()).then(|| "node selectors of annotations".to_owned());
             let selectors: Vec<String> = pools.chain(annotations).collect();
@@ -284,6 +327,37 @@ impl Core {
             ))
         })
     }
+
+    /// Names of the pools of addresses, separated by commas. A pool that the Service may use comes before others.
+    fn pools_of(&self, key: &ObjectKey, service: &Service, addresses: &[IpAddr]) -> String {
+        let no_labels = Labels::new();
+        let namespace = self.namespaces.get(&*key.namespace).unwrap_or(&no_labels);
+        let is_internal = AddressRequest::of(service).is_ok_and(|request| request.is_internal);
+        let eligible = eligible(&self.pools, service, is_internal, namespace);
+        let mut names: Vec<&str> = Vec::new();
+        for address in addresses {
+            let mut pools = eligible.iter().filter(|name| {
+                let pool = self.pools.get(&***name);
+                pool.is_some_and(|pool| pool.placement.contains(*address))
+            });
+            if let Some(name) = pools.next()
+                && !names.contains(&&**name)
+            {
+                names.push(name);
+            }
+        }
+        names.join(",")
+    }
+}
+
+/// Families that a Service prefers and has no address of, separated by commas (LBM-07).
+fn missing_family(service: &Service, addresses: &[IpAddr]) -> String {
+    let families = service.spec.ip_families.iter().map(String::as_str);
+    let is_missing = |family: &&str| {
+        let is_v4 = *family == "IPv4";
+        !addresses.iter().any(|address| address.is_ipv4() == is_v4)
+    };
+    families.filter(is_missing).collect::<Vec<_>>().join(",")
 }
 
 /// Message of a condition; empty without it.
@@ -294,20 +368,28 @@ pub(super) fn condition_message<'s>(service: &'s Service, kind: &str) -> &'s str
 }
 
 /// Update of a Service with a load balancer (CCM-02, CCM-10).
-fn assign(service: &Service, assignment: Assignment, findings: &Findings) -> Option<ServiceUpdate> {
+fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) -> Option<ServiceUpdate> {
+    assignment.keeps_status = !assignment.failure.is_empty() && is_of_another_controller(service);
     let adds_finalizer = !has_finalizer(service) && !assignment.addresses.is_empty();
     let is_assigned =
         !adds_finalizer && has_result(service, &assignment) && has_addresses(service, &assignment);
     let has_findings = condition_message(service, ANNOTATIONS_CONDITION) == assignment.findings;
     let has_announcement_failure =
         condition_message(service, ANNOUNCED_CONDITION) == assignment.announcement_failure;
-    if is_assigned && has_findings && has_announcement_failure && has_port_states(service, &assignment) {
+    let is_status_current =
+        is_assigned && has_findings && has_announcement_failure && has_port_states(service, &assignment);
+    let pools = (pools_of_annotation(service) != assignment.pools).then(|| assignment.pools.clone());
+    if is_status_current && pools.is_none() {
         return None;
     }
     let mut update = ServiceUpdate {
         adds_finalizer,
+        pools,
         ..ServiceUpdate::default()
     };
+    if is_status_current {
+        return Some(update);
+    }
     if !has_findings {
         update.events_after.extend(findings.events());
     }
@@ -320,12 +402,9 @@ fn assign(service: &Service, assignment: Assignment, findings: &Findings) -> Opt
     if !is_assigned {
         if assignment.failure.is_empty() {
             update.add_ensured_events();
+            update.add_allocated_events(service, &assignment);
         } else {
-            let failure = &assignment.failure;
-            let message = format!("Error syncing load balancer: failed to ensure load balancer: {failure}");
-            update
-                .events_after
-                .push(PendingEvent::warning("SyncLoadBalancerFailed", message));
+            update.add_failure_events(service, &assignment.failure);
         }
     }
     update.status = Some(StatusChange::Set(assignment));
@@ -344,6 +423,67 @@ impl ServiceUpdate {
             "Ensured load balancer",
         ));
     }
+
+    /// Adds MetalLB's Events about addresses.
+    fn add_allocated_events(&mut self, service: &Service, assignment: &Assignment) {
+        let before = addresses_of(service);
+        if assignment.is_of_nodes {
+            self.add_nodes_event(&before, &assignment.addresses);
+            return;
+        }
+        let new = assignment
+            .addresses
+            .iter()
+            .filter(|address| !before.contains(address));
+        let new: Vec<String> = new.map(|address| format!("{:?}", address.to_string())).collect();
+        if !new.is_empty() {
+            let message = format!("Assigned IP [{}]", new.join(" "));
+            self.events_after
+                .push(PendingEvent::normal("IPAllocated", message));
+        }
+        if !assignment.missing_family.is_empty() {
+            let message = format!(
+                "cannot assign additional IP in PreferDualStack: no free address of family {}",
+                assignment.missing_family
+            );
+            self.events_after
+                .push(PendingEvent::normal("AdditionalAssignFailed", message));
+        }
+    }
+
+    /// Adds the Event of k3s' ServiceLB about addresses of nodes (LBK-15).
+    fn add_nodes_event(&mut self, before: &[IpAddr], after: &[IpAddr]) {
+        let list = |addresses: &[IpAddr]| {
+            let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+            format!("[{}]", addresses.join(" "))
+        };
+        if before != after {
+            let (before, after) = (list(before), list(after));
+            let message = format!("Updated LoadBalancer with new IPs: {before} -> {after}");
+            self.events_after
+                .push(PendingEvent::normal("UpdatedLoadBalancer", message));
+        }
+    }
+
+    /// Adds upstream's and MetalLB's Events about a failure.
+    fn add_failure_events(&mut self, service: &Service, failure: &str) {
+        let message = format!("Error syncing load balancer: failed to ensure load balancer: {failure}");
+        self.events_after
+            .push(PendingEvent::warning("SyncLoadBalancerFailed", message));
+        let key = service.metadata.key().to_string();
+        let message = format!("Failed to allocate IP for {key:?}: {failure}");
+        self.events_after
+            .push(PendingEvent::warning("AllocationFailed", message));
+    }
+}
+
+/// Value of the annotation with the pools; empty without it.
+fn pools_of_annotation(service: &Service) -> &str {
+    service
+        .metadata
+        .annotations
+        .get(POOL_ANNOTATION)
+        .map_or("", String::as_str)
 }
 
 /// Update of a Service without a load balancer (CCM-03).
@@ -353,6 +493,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
     let mut conditions = service.status.conditions.iter();
     let has_status = !service.status.load_balancer.ingress.is_empty()
         || conditions.any(|condition| has_condition(&condition.kind));
+    let has_pools = !pools_of_annotation(service).is_empty();
     let is_deleted = service.metadata.deletion_timestamp.is_some();
     if !has_finalizer && (is_deleted || !has_status) {
         return None;
@@ -363,6 +504,7 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
             "Deleting load balancer",
         )],
         adds_finalizer: false,
+        pools: (has_pools && !is_deleted).then(String::new),
         // The status of a Service that is being deleted does not matter.
         status: (has_status && !is_deleted).then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,
@@ -371,6 +513,15 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
             "Deleted load balancer",
         )],
     })
+}
+
+/// Returns true if the assigner has given the Service no address: those in its status are of another controller, such
+/// as MetalLB.
+fn is_of_another_controller(service: &Service) -> bool {
+    let mut conditions = service.status.conditions.iter();
+    let is_assigned =
+        conditions.any(|condition| condition.kind == ASSIGNED_CONDITION && condition.status == "True");
+    !has_finalizer(service) && !is_assigned
 }
 
 /// Returns true if the condition of the status has the result of the assignment.
@@ -386,6 +537,9 @@ fn has_result(service: &Service, assignment: &Assignment) -> bool {
 
 /// Returns true if the status contains the present states of ports.
 fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
+    if assignment.keeps_status {
+        return true;
+    }
     service.status.load_balancer.ingress.iter().all(|ingress| {
         let ip = ingress.ip.parse::<IpAddr>().ok();
         let states = ip.and_then(|ip| assignment.port_states.get(&ip));
@@ -395,6 +549,9 @@ fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
 
 /// Returns true if the status contains the assigned addresses, apart from the states of ports.
 fn has_addresses(service: &Service, assignment: &Assignment) -> bool {
+    if assignment.keeps_status {
+        return true;
+    }
     let ingress = &service.status.load_balancer.ingress;
     let hostname = assignment.hostname.as_deref().unwrap_or_default();
     let are_current = ingress.iter().all(|ingress| {

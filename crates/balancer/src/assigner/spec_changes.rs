@@ -3,6 +3,7 @@
 use api::object::{Protocol, Service};
 
 use super::PendingEvent;
+use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 
 /// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream
 /// reports the first difference only.
@@ -56,7 +57,7 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<PendingEvent>> 
             events.push(PendingEvent::normal("ExternalIP", format!("Added: {address}")));
         }
     }
-    differs(old.metadata.annotations != new.metadata.annotations);
+    differs(!annotations(old).eq(annotations(new)));
     if differs(before.external_traffic_policy != after.external_traffic_policy) {
         let text = format!(
             "{} -> {}",
@@ -73,6 +74,12 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<PendingEvent>> 
     }
     differs(before.ip_families.len() != after.ip_families.len());
     has_changed.then_some(events)
+}
+
+/// Annotations, without those that the assigner writes.
+fn annotations(service: &Service) -> impl Iterator<Item = (&String, &String)> {
+    let annotations = service.metadata.annotations.iter();
+    annotations.filter(|(name, _)| ![POOL_ANNOTATION, POOL_ANNOTATION_BEFORE].contains(&name.as_str()))
 }
 
 /// Fields of ports that upstream compares; target ports are not among them.

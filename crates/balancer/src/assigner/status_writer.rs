@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use api::object::{AddressPool, AddressPoolUsage, IngressPort, ObjectKey, Resource, Service};
+use api::object::{AddressPool, IngressPort, ObjectKey, Resource, Service};
 use client::events::{Correlator, Occurrence};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
-    PendingEvent, ServiceUpdate, StatusChange,
+    NODE_ADDRESSES_REASON, PendingEvent, PoolUpdate, ServiceUpdate, StatusChange,
 };
+use crate::metallb::objects::IpAddressPool;
+use crate::metallb::{BgpObject, POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 
 /// Component of Events: upstream's name (CCM-02).
 const COMPONENT: &str = "service-controller";
@@ -41,8 +43,8 @@ impl StatusWriter {
         );
         self.record(&service, &update.events_before).await;
         let mut is_deleted = false;
-        if update.adds_finalizer {
-            let patch = finalizers(&service, true);
+        if update.adds_finalizer || update.pools.is_some() {
+            let patch = metadata(&service, &update);
             service = self.patch(&path, MERGE_PATCH, &service, patch).await?;
         }
         if let Some(change) = &update.status {
@@ -68,14 +70,36 @@ impl StatusWriter {
         Ok((!is_deleted).then_some(service))
     }
 
-    /// Writes the usage of a pool.
-    pub(super) async fn write_usage(
-        &self,
-        pool: &AddressPool,
-        usage: &[AddressPoolUsage],
-    ) -> Result<(), ClientError> {
-        let path = format!("{}/{}/status", AddressPool::collection(None), pool.metadata.name);
-        let patch = json!({"metadata": {"uid": pool.metadata.uid}, "status": {"usage": usage}});
+    /// Writes the status of a pool.
+    pub(super) async fn write_pool(&self, update: &PoolUpdate) -> Result<(), ClientError> {
+        let (path, patch) = match update {
+            PoolUpdate::AddressPool { name, uid, status } => {
+                let conditions = status.conditions.iter().map(|present| {
+                    condition(
+                        &present.kind,
+                        &present.status,
+                        &present.reason,
+                        &present.message,
+                        self.clock.now(),
+                    )
+                });
+                let conditions: Vec<Value> = conditions.collect();
+                let status = json!({"usage": status.usage, "conditions": conditions});
+                (
+                    format!("{}/{name}/status", AddressPool::collection(None)),
+                    json!({"metadata": {"uid": uid}, "status": status}),
+                )
+            }
+            PoolUpdate::MetalLb {
+                namespace,
+                name,
+                uid,
+                status,
+            } => (
+                format!("{}/{name}/status", IpAddressPool::collection(Some(namespace))),
+                json!({"metadata": {"uid": uid}, "status": status}),
+            ),
+        };
         match self
             .client
             .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
@@ -84,6 +108,40 @@ impl StatusWriter {
             Err(error) if !error.is_not_found() => Err(error),
             _ => Ok(()),
         }
+    }
+
+    /// Reports an object of BGP, which has no effect.
+    pub(super) async fn report_bgp(&self, object: &BgpObject) {
+        let occurrence = Occurrence {
+            component: COMPONENT.to_owned(),
+            involved: json!({
+                "apiVersion": object.api_version, "kind": object.kind,
+                "namespace": object.namespace, "name": object.name, "uid": object.uid,
+            }),
+            namespace: object.namespace.clone(),
+            is_warning: true,
+            reason: "BGPNotSupported".to_owned(),
+            message: format!(
+                "{} {:?} has no effect: addresses are announced with ARP and NDP, as L2Advertisements select",
+                object.kind, object.name
+            ),
+        };
+        if let Err(error) = self.post(&object.namespace, &occurrence).await {
+            tracing::warn!(kind = object.kind, name = object.name, %error, "Event not written");
+        }
+    }
+
+    /// Posts an Event, unless the rate limit drops it.
+    async fn post(&self, namespace: &str, occurrence: &Occurrence) -> Result<(), ClientError> {
+        let posting = {
+            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+            events.observe(occurrence, self.clock.now())
+        };
+        let Some(posting) = posting else {
+            tracing::debug!(reason = occurrence.reason, "Event dropped: rate limit");
+            return Ok(());
+        };
+        client::events::post(&self.client, namespace, posting).await
     }
 
     async fn patch(
@@ -120,20 +178,26 @@ impl StatusWriter {
                 reason: event.reason.to_owned(),
                 message: event.message.clone(),
             };
-            let posting = {
-                let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-                events.observe(&occurrence, self.clock.now())
-            };
-            let key = ObjectKey::new(&meta.namespace, &meta.name);
-            let Some(posting) = posting else {
-                tracing::debug!(service = %key, reason = event.reason, "Event dropped: rate limit");
-                continue;
-            };
-            if let Err(error) = client::events::post(&self.client, &meta.namespace, posting).await {
-                tracing::warn!(service = %key, reason = event.reason, %error, "failed to write an Event");
+            if let Err(error) = self.post(&meta.namespace, &occurrence).await {
+                let key = ObjectKey::new(&meta.namespace, &meta.name);
+                tracing::warn!(service = %key, reason = event.reason, %error, "Event not written");
             }
         }
     }
+}
+
+/// Merge patch of the finalizer and of the annotation with the pools.
+fn metadata(service: &Service, update: &ServiceUpdate) -> Value {
+    let mut patch = if update.adds_finalizer {
+        finalizers(service, true)
+    } else {
+        json!({"metadata": {}})
+    };
+    if let Some(pools) = &update.pools {
+        let value = (!pools.is_empty()).then_some(pools);
+        patch["metadata"]["annotations"] = json!({POOL_ANNOTATION: value, POOL_ANNOTATION_BEFORE: null});
+    }
+    patch
 }
 
 fn finalizers(service: &Service, has_ours: bool) -> Value {
@@ -148,6 +212,7 @@ fn finalizers(service: &Service, has_ours: bool) -> Value {
 /// Strategic merge patch of a status.
 fn status(change: &StatusChange, now: Timestamp) -> Value {
     let remove = |kind: &str| json!({"$patch": "delete", "type": kind});
+    let mut keeps_ingress = false;
     let (ingress, conditions) = match change {
         StatusChange::Clear => (Value::Null, CONDITIONS.map(remove).to_vec()),
         StatusChange::Set(assignment) => {
@@ -161,9 +226,13 @@ fn status(change: &StatusChange, now: Timestamp) -> Value {
                 unless_empty(ANNOTATIONS_CONDITION, "NotInForce", &assignment.findings),
                 unless_empty(ANNOUNCED_CONDITION, "NoNode", &assignment.announcement_failure),
             ];
+            keeps_ingress = assignment.keeps_status;
             (ingress(assignment), conditions)
         }
     };
+    if keeps_ingress {
+        return json!({"metadata": {}, "status": {"conditions": conditions}});
+    }
     json!({"metadata": {}, "status": {"loadBalancer": {"ingress": ingress}, "conditions": conditions}})
 }
 
@@ -198,7 +267,12 @@ fn port_state(port: &IngressPort) -> Value {
 fn assigned_condition(assignment: &Assignment, now: Timestamp) -> Value {
     if assignment.failure.is_empty() {
         let message = "The addresses in status.loadBalancer are assigned";
-        condition(ASSIGNED_CONDITION, "True", "Assigned", message, now)
+        let reason = if assignment.is_of_nodes {
+            NODE_ADDRESSES_REASON
+        } else {
+            "Assigned"
+        };
+        condition(ASSIGNED_CONDITION, "True", reason, message, now)
     } else {
         condition(ASSIGNED_CONDITION, "False", "NoAddress", &assignment.failure, now)
     }

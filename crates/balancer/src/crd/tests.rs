@@ -25,6 +25,10 @@ fn fields_match_the_schema() {
     let root = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"];
     for (definition, properties) in [
         ("AddressPoolSpec", &root["spec"]["properties"]),
+        (
+            "AddressPoolNodeAddresses",
+            &root["spec"]["properties"]["nodeAddresses"]["properties"],
+        ),
         ("AddressPoolStatus", &root["status"]["properties"]),
         (
             "AddressPoolUsage",

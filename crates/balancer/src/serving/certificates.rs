@@ -96,7 +96,7 @@ impl Certificates {
             }
             Err(error) => {
                 if self.cached.contains_key(key) {
-                    tracing::warn!(secret = %key, %error, "failed to read a Secret; its last version stays in use");
+                    tracing::warn!(secret = %key, %error, "Secret not read; its last version stays in use");
                     return false;
                 }
                 let error = SecretError::Unreadable {

@@ -22,6 +22,7 @@ use std::time::Duration;
 use http::Method;
 use jiff::Timestamp;
 use serde_json::json;
+use telemetry::{MetricType, MetricsText};
 use tokio::sync::watch;
 
 use crate::clock::WallClock;
@@ -48,6 +49,18 @@ pub struct Settings {
     pub renew_deadline: Duration,
     /// Period of attempts to acquire or renew the lease; less than the renew deadline.
     pub retry_period: Duration,
+}
+
+/// Writes the metric of an election. `name` is that of the Lease.
+pub fn write_metrics(text: &mut MetricsText, name: &str, is_leader: bool) {
+    let family = "leader_election_master_status";
+    text.family(
+        family,
+        MetricType::Gauge,
+        "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. \
+         'name' is the string used to identify the lease. Please make sure to group by name.",
+    );
+    text.sample(family, &format!("name=\"{name}\""), u8::from(is_leader));
 }
 
 /// Invalid settings.
@@ -350,6 +363,6 @@ async fn announce(client: Client, settings: Settings, now: Timestamp) {
     });
     let path = format!("/api/v1/namespaces/{namespace}/events");
     if let Err(error) = client.request(Method::POST, &path, JSON, Some(&event)).await {
-        tracing::warn!(%error, "writing the leadership Event failed");
+        tracing::warn!(%error, "Event not written");
     }
 }

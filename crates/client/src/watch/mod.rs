@@ -3,7 +3,8 @@
 //! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
 //! revision is gone (410), or newer than the server's history, the collection is listed again, and objects that
 //! vanished meanwhile are reported as deletions. A consumer that applies all events is therefore never wrong, only
-//! late.
+//! late. A refused request (403) reports nothing: the objects that were reported stay until a list shows that they are
+//! gone.
 
 mod stream;
 
@@ -77,6 +78,9 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         ready: VecDeque::new(),
         back_off: BACK_OFF_MIN,
         lists_without_watch: 0,
+        field_selection: FieldSelection::Sent,
+        is_field_selector_optional: false,
+        has_warned_of_field_selector: false,
         kind: PhantomData,
     }
 }
@@ -92,7 +96,20 @@ pub struct Watch<T> {
     back_off: Duration,
     /// Lists since the last event of a watch: their revisions were compacted before a watch could start from them.
     lists_without_watch: u32,
+    field_selection: FieldSelection,
+    is_field_selector_optional: bool,
+    /// True after the warning of a rejected field selector, which is logged once.
+    has_warned_of_field_selector: bool,
     kind: PhantomData<T>,
+}
+
+/// Use of the field selector between two lists. A watch selects the same objects as its list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FieldSelection {
+    /// Requests have the field selector.
+    Sent,
+    /// The server rejected the field selector; requests are without it.
+    LeftOut,
 }
 
 enum State {
@@ -108,6 +125,17 @@ enum State {
 }
 
 impl<T: Resource> Watch<T> {
+    /// Reads the whole collection from a server that rejects the field selector (400), because the field is newer than
+    /// the server. The consumer has to ignore the objects that the field selector excludes. Each list from the beginning
+    /// tries the field selector again, so that an upgrade of the server is noticed.
+    #[must_use]
+    pub fn with_optional_field_selector(self) -> Self {
+        Self {
+            is_field_selector_optional: true,
+            ..self
+        }
+    }
+
     /// Returns the next event. Failures are retried with back-off and logged; the stream never ends. Dropping the
     /// future loses no event, but a pending request starts over.
     pub async fn next(&mut self) -> Event<T> {
@@ -191,6 +219,10 @@ impl<T: Resource> Watch<T> {
             tokio::time::sleep(with_jitter(pause)).await;
             return;
         }
+        if self.can_leave_field_selector_out(error) {
+            self.leave_field_selector_out(error);
+            return;
+        }
         tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, retrying");
         if error.is_ahead_of_server() {
             // Waiting for the revision could miss objects created before it.
@@ -200,6 +232,29 @@ impl<T: Resource> Watch<T> {
         }
         tokio::time::sleep(with_jitter(self.back_off)).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
+    }
+
+    /// Returns true if the server rejected a request whose field selector is optional.
+    fn can_leave_field_selector_out(&self, error: &ClientError) -> bool {
+        error.code() == Some(400)
+            && self.is_field_selector_optional
+            && !self.query.field_selector.is_empty()
+            && self.field_selection == FieldSelection::Sent
+    }
+
+    /// Lists the collection without the field selector.
+    fn leave_field_selector_out(&mut self, error: &ClientError) {
+        if !self.has_warned_of_field_selector {
+            self.has_warned_of_field_selector = true;
+            tracing::warn!(
+                kind = T::KIND,
+                selector = self.query.field_selector,
+                %error,
+                "field selector rejected by the server, reading all objects"
+            );
+        }
+        self.start_list();
+        self.field_selection = FieldSelection::LeftOut;
     }
 
     /// Leaves a broken watch; an interrupted list starts over.
@@ -215,7 +270,9 @@ impl<T: Resource> Watch<T> {
         }
     }
 
+    /// Starts a list, with the field selector: the server may have been upgraded.
     fn start_list(&mut self) {
+        self.field_selection = FieldSelection::Sent;
         let listing = State::Listing {
             continue_token: String::new(),
             seen: BTreeSet::new(),
@@ -326,7 +383,7 @@ impl<T: Resource> Watch<T> {
             "{}?limit={PAGE_OBJECTS}",
             T::collection(self.query.namespace.as_deref())
         );
-        self.query.append_to(&mut path);
+        self.query.append_to(&mut path, self.field_selection);
         if !token.is_empty() {
             path.push_str("&continue=");
             push_escaped(&mut path, token);
@@ -339,7 +396,7 @@ impl<T: Resource> Watch<T> {
             "{}?watch=true&allowWatchBookmarks=true&timeoutSeconds={WATCH_SECONDS}&resourceVersion={revision}",
             T::collection(self.query.namespace.as_deref())
         );
-        self.query.append_to(&mut path);
+        self.query.append_to(&mut path, self.field_selection);
         path
     }
 }
@@ -361,10 +418,14 @@ fn with_jitter(pause: Duration) -> Duration {
 }
 
 impl Query {
-    fn append_to(&self, path: &mut String) {
+    fn append_to(&self, path: &mut String, fields: FieldSelection) {
+        let field_selector = match fields {
+            FieldSelection::Sent => self.field_selector.as_str(),
+            FieldSelection::LeftOut => "",
+        };
         for (name, selector) in [
-            ("labelSelector", &self.label_selector),
-            ("fieldSelector", &self.field_selector),
+            ("labelSelector", self.label_selector.as_str()),
+            ("fieldSelector", field_selector),
         ] {
             if !selector.is_empty() {
                 path.push('&');

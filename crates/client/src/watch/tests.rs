@@ -13,7 +13,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpListener;
 
-use super::{Event, Query, push_escaped, watch};
+use super::{Event, Query, Watch, push_escaped, watch};
 use crate::{Client, Config};
 
 /// Answers in the order of `script`, each with a status and a body; records the paths requests for.
@@ -75,7 +75,10 @@ fn list(items: &[String], revision: u32, next: &str) -> (u16, String) {
 
 /// Events of a consumer in short form: `+name`, `-name`, `=` for synced, `!name` for malformed.
 async fn seen(client: &Client, count: usize) -> Vec<String> {
-    let mut watch = watch::<Service>(client, Query::default());
+    seen_by(&mut watch::<Service>(client, Query::default()), count).await
+}
+
+async fn seen_by(watch: &mut Watch<Service>, count: usize) -> Vec<String> {
     let mut out = Vec::new();
     while out.len() < count {
         out.push(match watch.next().await {
@@ -182,6 +185,94 @@ async fn failures_are_retried() {
     let script = vec![(500, "oops".to_owned()), list(&[service("a", 1)], 10, "")];
     let (address, _) = scripted(script).await;
     assert_eq!(seen(&client_of(address), 2).await, ["+a", "="]);
+}
+
+fn status(code: u16, message: &str) -> (u16, String) {
+    (
+        code,
+        format!(r#"{{"kind":"Status","code":{code},"message":"{message}"}}"#),
+    )
+}
+
+fn without_headless(client: &Client) -> Watch<Service> {
+    let query = Query {
+        label_selector: "!headless".to_owned(),
+        field_selector: "spec.clusterIP!=None".to_owned(),
+        ..Query::default()
+    };
+    watch::<Service>(client, query)
+}
+
+#[tokio::test]
+async fn rejected_optional_field_selector_is_left_out_until_next_list() {
+    let script = vec![
+        status(400, "unknown field"),
+        list(&[service("a", 1), service("headless", 2)], 10, ""),
+        status(410, "too old"),
+        list(&[service("a", 1)], 30, ""),
+        status(400, "unknown field"),
+        list(&[service("a", 1), service("headless", 2)], 40, ""),
+    ];
+    let (address, requests) = scripted(script).await;
+    let mut watch = without_headless(&client_of(address)).with_optional_field_selector();
+    assert_eq!(
+        seen_by(&mut watch, 9).await,
+        [
+            "+a",
+            "+headless",
+            "=",
+            "+a",
+            "-headless",
+            "=",
+            "+a",
+            "+headless",
+            "="
+        ]
+    );
+    let requests = requests.lock().expect("lock");
+    let is_selected: Vec<bool> = requests
+        .iter()
+        .map(|path| path.contains("fieldSelector="))
+        .collect();
+    // List, list, watch; the upgraded server: list; a watch on a server before its upgrade, list.
+    assert_eq!(is_selected, [true, false, false, true, true, false]);
+    assert!(
+        requests
+            .iter()
+            .all(|path| path.contains("labelSelector=%21headless"))
+    );
+}
+
+#[tokio::test]
+async fn rejected_required_field_selector_is_retried() {
+    let script = vec![status(400, "unknown field"), list(&[service("a", 1)], 10, "")];
+    let (address, requests) = scripted(script).await;
+    assert_eq!(
+        seen_by(&mut without_headless(&client_of(address)), 2).await,
+        ["+a", "="]
+    );
+    let requests = requests.lock().expect("lock");
+    assert!(
+        requests[..2].iter().all(|path| path.contains("fieldSelector=")),
+        "{requests:?}"
+    );
+}
+
+#[tokio::test]
+async fn refused_requests_report_no_deletion() {
+    let script = vec![
+        list(&[service("a", 1), service("b", 2)], 10, ""),
+        status(403, "watch forbidden"),
+        status(410, "too old"),
+        status(403, "list forbidden"),
+        status(403, "list forbidden"),
+        list(&[service("b", 2)], 30, ""),
+    ];
+    let (address, _) = scripted(script).await;
+    assert_eq!(
+        seen(&client_of(address), 6).await,
+        ["+a", "+b", "=", "+b", "-a", "="]
+    );
 }
 
 #[test]

@@ -15,7 +15,7 @@ pub enum Objection {
     Name(#[from] NodeNameError),
     /// Another host has the name.
     #[error(
-        "a Node named {0:?} exists; join with another --node-name, remove the Node first (`portolan leave` on its machine, or \
+        "a Node named {0:?} exists; join with another --node-name, remove the Node first (`portolan leave` on its host, or \
          `kubectl delete node`), or join with a token of `portolan token create --replace {0}`"
     )]
     NameTaken(String),

@@ -8,6 +8,7 @@ mod slices;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
+use client::Client;
 use jiff::Timestamp;
 use reconcile::metrics::{QueueMetrics, QueueRegistry};
 use telemetry::{Histogram, MetricType, MetricsText};
@@ -31,6 +32,7 @@ pub(crate) struct Values {
     pub(crate) slices: SliceMetrics,
     pub(crate) mirroring: MirroringMetrics,
     election: Option<(String, watch::Receiver<bool>)>,
+    client: Option<Client>,
     phase: Phase,
 }
 
@@ -52,6 +54,11 @@ impl Metrics {
         self.values().election = Some((name.to_owned(), is_leader));
     }
 
+    /// Adds the metrics of the requests of this client.
+    pub fn set_client(&self, client: Client) {
+        self.values().client = Some(client);
+    }
+
     /// Renders all metrics as text.
     pub fn render(&self, now: Instant) -> String {
         let mut text = MetricsText::default();
@@ -60,17 +67,14 @@ impl Metrics {
             values.slices.write(&mut text);
             values.mirroring.write(&mut text);
             if let Some((name, is_leader)) = &values.election {
-                let family = "leader_election_master_status";
-                text.family(
-                    family,
-                    MetricType::Gauge,
-                    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates \
-                     master. 'name' is the string used to identify the lease. Please make sure to group by name.",
-                );
-                text.sample(family, &format!("name=\"{name}\""), u8::from(*is_leader.borrow()));
+                client::election::write_metrics(&mut text, name, *is_leader.borrow());
+            }
+            if let Some(client) = &values.client {
+                client.write_metrics(&mut text, "");
             }
         }
         self.queues.write(now, &mut text);
+        telemetry::write_process(&mut text);
         text.finish()
     }
 

@@ -143,7 +143,7 @@ impl PortWriter<'_> {
             }
             let protocol = self.port.key.protocol;
             let mut rules = Vec::with_capacity(2);
-            if backend.local {
+            if backend.can_be_local {
                 let hairpin = Rule::new().source(backend.address.ip().into());
                 rules.push(hairpin.comment(&self.name).jump(MARK_MASQ));
             }

@@ -122,7 +122,7 @@ impl Rule {
         self.matching("addrtype --dst-type LOCAL")
     }
 
-    /// Matches one of `count` packets at random.
+    /// Matches one of `count` packets at random (IPT-04).
     pub fn one_in(self, count: usize) -> Self {
         let steps = f64::from(1_u32 << PROBABILITY_BITS);
         let nearest = (steps / count as f64).round() / steps;

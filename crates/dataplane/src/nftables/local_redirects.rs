@@ -28,7 +28,7 @@ impl LocalRedirects {
         let [cluster, local] = local_redirects.map(|redirect| {
             let backend = redirect.map(|address| Backend {
                 address,
-                local: false,
+                can_be_local: false,
             });
             backend.into_iter().collect()
         });

@@ -134,7 +134,7 @@ impl Port {
             .map(Shared::ClusterIp);
         let endpoints = self.cluster.iter().chain(self.local.iter());
         let local = endpoints
-            .filter(|backend| backend.local)
+            .filter(|backend| backend.can_be_local)
             .map(|backend| Shared::LocalEndpoint(backend.address.ip()));
         addresses.chain(local)
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use plan::{Backend, Family};
 
-/// Endpoints by index, packed as address, port and a flag for endpoints on this node.
+/// Endpoints by index, packed as address, port and the flag [`Backend::can_be_local`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Slots {
     packed: Box<[u8]>,
@@ -41,7 +41,7 @@ impl Slots {
                 IpAddr::V6(ip) => packed.extend_from_slice(&ip.octets()),
             }
             packed.extend_from_slice(&backend.address.port().to_be_bytes());
-            packed.push(u8::from(backend.local));
+            packed.push(u8::from(backend.can_be_local));
         }
         Self {
             packed: packed.into_boxed_slice(),
@@ -54,14 +54,16 @@ impl Slots {
         let bytes = address_bytes(self.family);
         self.packed.chunks_exact(bytes + 3).filter_map(move |packed| {
             let (ip, rest) = packed.split_at_checked(bytes)?;
-            let [high, low, local] = *rest else { return None };
+            let [high, low, can_be_local] = *rest else {
+                return None;
+            };
             let ip = match self.family {
                 Family::V4 => IpAddr::V4(Ipv4Addr::from(<[u8; 4]>::try_from(ip).ok()?)),
                 Family::V6 => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(ip).ok()?)),
             };
             Some(Backend {
                 address: SocketAddr::new(ip, u16::from_be_bytes([high, low])),
-                local: local != 0,
+                can_be_local: can_be_local != 0,
             })
         })
     }

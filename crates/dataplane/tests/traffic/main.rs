@@ -1,4 +1,4 @@
-//! Test suite for all dataplanes: real packets are handled as `Plan::decide` states, for random Services.
+//! Test suite for all data planes: real packets are handled as `Plan::decide` states, for random Services.
 
 mod drain;
 mod services;

@@ -10,6 +10,9 @@ use telemetry::{Histogram, MetricType, MetricsText};
 use super::{EntryKind, Forwarder, Upstream};
 use crate::metrics::{DURATION_BOUNDS_SECONDS, SERVER_LABELS, code_name};
 
+/// Label of the metrics that CoreDNS' plugins share.
+const OWNER_LABEL: &str = ",proxy_name=\"forward\"";
+
 /// Counters of the forwarder and its cache.
 #[derive(Debug, Default)]
 pub(super) struct ForwardCounters {
@@ -190,10 +193,7 @@ impl Forwarder {
 fn write_durations(text: &mut MetricsText, upstreams: &[&Upstream]) {
     for (name, owner) in [
         ("coredns_forward_request_duration_seconds", ""),
-        (
-            "coredns_proxy_request_duration_seconds",
-            ",proxy_name=\"forward\"",
-        ),
+        ("coredns_proxy_request_duration_seconds", OWNER_LABEL),
     ] {
         text.family(
             name,
@@ -220,32 +220,42 @@ fn write_durations(text: &mut MetricsText, upstreams: &[&Upstream]) {
 
 fn write_failures(text: &mut MetricsText, upstreams: &[&Upstream]) {
     type Counter = fn(&Upstream) -> &AtomicU64;
-    let counters: [(&str, &str, Counter); 4] = [
+    let counters: [(&str, &str, &str, Counter); 5] = [
         (
             "coredns_forward_healthcheck_failures_total",
             "Counter of the number of failures healthchecks.",
+            "",
+            |upstream| &upstream.counters.probe_failures,
+        ),
+        (
+            "coredns_proxy_healthcheck_failures_total",
+            "Counter of the number of failures healthchecks.",
+            OWNER_LABEL,
             |upstream| &upstream.counters.probe_failures,
         ),
         (
             "portolan_dns_forward_failures_total",
             "Number of upstream queries without a valid response.",
+            "",
             |upstream| &upstream.counters.failures,
         ),
         (
             "portolan_dns_forward_foreign_messages_total",
             "Number of messages from upstreams that match no query.",
+            "",
             |upstream| &upstream.counters.foreign_messages,
         ),
         (
             "portolan_dns_forward_respelled_answers_total",
             "Number of upstream responses that changed the case of the query name.",
+            "",
             |upstream| &upstream.counters.case_losses,
         ),
     ];
-    for (name, help, counter) in counters {
+    for (name, help, owner, counter) in counters {
         text.family(name, MetricType::Counter, help);
         for upstream in upstreams {
-            let labels = format!("to=\"{}\"", upstream.address());
+            let labels = format!("to=\"{}\"{owner}", upstream.address());
             text.sample(name, &labels, counter(upstream).load(Ordering::Relaxed));
         }
     }

@@ -3,7 +3,6 @@
 //! Each worker has counters of its own, so that cores do not write to the same memory. A scrape adds them up.
 
 mod counters;
-mod rest_client;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use telemetry::{Histogram, MetricType, MetricsText};
 
 pub(crate) use counters::{Counters, QueryRecord, Source, code_name};
-pub(crate) use rest_client::write as write_requests;
 
 /// Bounds of CoreDNS' durations: 0.25 ms, doubled 15 times.
 pub(crate) const DURATION_BOUNDS_SECONDS: [f64; 16] = [

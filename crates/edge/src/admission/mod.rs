@@ -44,6 +44,11 @@ impl ProcessConnections {
     pub fn open(&self) -> usize {
         self.open.load(Ordering::Relaxed)
     }
+
+    /// Limit of open connections and flows.
+    pub fn open_max(&self) -> usize {
+        self.open_max
+    }
 }
 
 /// Load of a Service, which its ports share.

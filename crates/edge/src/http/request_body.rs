@@ -31,7 +31,8 @@ pub struct RequestBody {
 /// Wait of a body for `100 Continue`.
 #[derive(Debug)]
 struct ContinueWait {
-    released: oneshot::Receiver<()>,
+    /// `None` once [`BodyHold`] is dropped without a release: a receiver must not be polled after its result.
+    released: Option<oneshot::Receiver<()>>,
     timeout: Pin<Box<Sleep>>,
 }
 
@@ -61,7 +62,10 @@ impl RequestBody {
     pub fn hold(&mut self) -> BodyHold {
         let (release, released) = oneshot::channel();
         let timeout = Box::pin(sleep(CONTINUE_TIMEOUT));
-        self.continue_wait = Some(ContinueWait { released, timeout });
+        self.continue_wait = Some(ContinueWait {
+            released: Some(released),
+            timeout,
+        });
         BodyHold(release)
     }
 }
@@ -80,12 +84,21 @@ impl BodyHold {
 }
 
 impl ContinueWait {
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        match Pin::new(&mut self.released).poll(cx) {
-            Poll::Ready(Ok(())) => Poll::Ready(()),
-            // The request has ended, or no `100 Continue` has come: the timeout decides.
-            Poll::Ready(Err(_)) | Poll::Pending => self.timeout.as_mut().poll(cx),
+    /// Waits for the release or the timeout.
+    ///
+    /// A dropped hold means that the final response has come without `100 Continue`. The body then fails at the timeout,
+    /// which closes both connections: the client has not sent the body and need not send it. Until then the response
+    /// passes.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), WireError>> {
+        if let Some(released) = &mut self.released {
+            match Pin::new(released).poll(cx) {
+                Poll::Ready(Ok(())) => return Poll::Ready(Ok(())),
+                Poll::Ready(Err(_)) => self.released = None,
+                Poll::Pending => {}
+            }
         }
+        ready!(self.timeout.as_mut().poll(cx));
+        Poll::Ready(self.released.is_some().then_some(()).ok_or(WireError::Unwanted))
     }
 }
 
@@ -96,7 +109,11 @@ impl Body for RequestBody {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> NextFrame {
         let this = &mut *self;
         if let Some(continue_wait) = &mut this.continue_wait {
-            ready!(continue_wait.poll(cx));
+            if let Err(error) = ready!(continue_wait.poll(cx)) {
+                // Released, so that the client's connection closes. A later poll reports the end.
+                (this.continue_wait, this.inner) = (None, None);
+                return Poll::Ready(Some(Err(error)));
+            }
             this.continue_wait = None;
         }
         let Some(inner) = &mut this.inner else {
@@ -147,3 +164,6 @@ fn refusal(error: &WireError) -> Option<RequestRefusal> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,6 +29,9 @@ pub enum WireError {
     /// HTTP/2.
     #[error(transparent)]
     Http2(#[from] h2::Error),
+    /// The backend responded to `Expect: 100-continue` without a request for the body.
+    #[error("the backend responded without the request body")]
+    Unwanted,
 }
 
 impl WireError {

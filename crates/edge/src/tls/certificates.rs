@@ -27,6 +27,7 @@ pub(super) struct Certificates {
 struct LoadedCertificate {
     source: Arc<str>,
     names: Vec<String>,
+    expires_at_unix_seconds: i64,
     key: Arc<CertifiedKey>,
 }
 
@@ -80,6 +81,13 @@ impl Certificates {
         (certificates, faults)
     }
 
+    /// Returns the source of each certificate, and the time at which it expires in seconds since 1970.
+    pub fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.loaded
+            .iter()
+            .map(|certificate| (&*certificate.source, certificate.expires_at_unix_seconds))
+    }
+
     /// Returns the certificates for a name in order of preference, and then the first one of all. A wildcard
     /// stands for the leftmost label (RFC 6125, section 6.4.3).
     fn matching(&self, name: Option<&str>) -> impl Iterator<Item = &LoadedCertificate> {
@@ -111,7 +119,10 @@ fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError
     let chain: Vec<CertificateDer<'static>> = CertificateDer::pem_slice_iter(&certificate.chain_pem)
         .collect::<Result<_, _>>()
         .map_err(CertificateError::Chain)?;
-    let names = names(chain.first().ok_or(CertificateError::NoCertificate)?)?;
+    let leaf = chain.first().ok_or(CertificateError::NoCertificate)?;
+    let (_, leaf) = X509Certificate::from_der(leaf).map_err(|error| unreadable(&error))?;
+    let names = names(&leaf)?;
+    let expires_at_unix_seconds = leaf.validity().not_after.timestamp();
     let key = PrivateKeyDer::from_pem_slice(&certificate.key_pem).map_err(CertificateError::Key)?;
     let key = rustls::crypto::ring::sign::any_supported_type(&key).map_err(CertificateError::KeyKind)?;
     let key = CertifiedKey::new(chain, key);
@@ -119,14 +130,13 @@ fn read(certificate: &Certificate) -> Result<LoadedCertificate, CertificateError
     Ok(LoadedCertificate {
         source: certificate.source.clone(),
         names,
+        expires_at_unix_seconds,
         key: Arc::new(key),
     })
 }
 
 /// Returns the names of a certificate in lower case: its alternative names, or its common name if it has none.
-fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateError> {
-    let unreadable = |error: &dyn std::fmt::Display| CertificateError::Certificate(error.to_string());
-    let (_, certificate) = X509Certificate::from_der(certificate).map_err(|error| unreadable(&error))?;
+fn names(certificate: &X509Certificate<'_>) -> Result<Vec<String>, CertificateError> {
     let alternative = certificate
         .subject_alternative_name()
         .map_err(|error| unreadable(&error))?;
@@ -148,6 +158,10 @@ fn names(certificate: &CertificateDer<'_>) -> Result<Vec<String>, CertificateErr
             .collect(),
     };
     Ok(names)
+}
+
+fn unreadable(error: &dyn std::fmt::Display) -> CertificateError {
+    CertificateError::Certificate(error.to_string())
 }
 
 #[cfg(test)]

@@ -77,6 +77,11 @@ impl TlsTermination {
         (Some(termination), faults)
     }
 
+    /// Returns the source of each certificate, and the time at which it expires in seconds since 1970.
+    pub fn expirations(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.certificates.expirations()
+    }
+
     /// Completes the handshake with a client.
     ///
     /// # Errors

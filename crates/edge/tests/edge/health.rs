@@ -72,7 +72,7 @@ fn failing_tcp_check_removes_a_backend() {
     let mut settings = service(Frontend::Tcp, &[good, bad]);
     settings.policy.health_check = Some(check(HealthProbe::Tcp));
     let mut setting = Setting::new(settings);
-    wait_until("it is found out", || healthy(&setting, bad) == Some(0));
+    wait_until("the check fails", || healthy(&setting, bad) == Some(0));
     assert_eq!(healthy(&setting, good), Some(1));
     let failures = || setting.metric("portolan_edge_backend_failures_total", &bad.to_string());
     let before = failures();
@@ -98,7 +98,7 @@ fn http_check_uses_statuses_and_thresholds() {
         status.store(503, Ordering::Relaxed);
         wait_until("it fails", || healthy(&setting, server) == Some(0));
         status.store(404, Ordering::Relaxed);
-        wait_until("it is well again", || healthy(&setting, server) == Some(1));
+        wait_until("the backend is healthy", || healthy(&setting, server) == Some(1));
     }
 }
 
@@ -108,7 +108,7 @@ fn tls_check_fails_without_tls() {
     let mut settings = service(Frontend::Tcp, &[plain]);
     settings.policy.health_check = Some(check(HealthProbe::Ssl));
     let setting = Setting::new(settings);
-    wait_until("it is found out", || healthy(&setting, plain) == Some(0));
+    wait_until("the check fails", || healthy(&setting, plain) == Some(0));
     // The only backend is used although it is unhealthy.
     assert_eq!(setting.taker().expect("a backend"), "plain");
 }

@@ -238,6 +238,9 @@ impl Pools {
         if !request.addresses.is_empty() {
             return self.requested(request);
         }
+        if let Some(chosen) = self.choose_from_one_pool(request, before) {
+            return Ok(chosen);
+        }
         let mut chosen = Vec::new();
         let mut first_error = None;
         for family in request.families {
@@ -251,6 +254,37 @@ impl Pools {
             Some(error) if chosen.is_empty() => Err(error),
             _ => Ok(chosen),
         }
+    }
+
+    /// Returns addresses of all families from one pool (LBM-07); `None` if that is impossible, or if the holder has
+    /// addresses of several pools.
+    fn choose_from_one_pool(&self, request: &Request<'_>, before: &[IpAddr]) -> Option<Vec<IpAddr>> {
+        if request.families.len() < 2 {
+            return None;
+        }
+        let usable: Vec<&Arc<str>> = self.usable(request).collect();
+        let is_kept = |address: &IpAddr| {
+            request.families.contains(&Family::of(*address))
+                && usable.iter().any(|name| self.book.contains(name, *address))
+                && self
+                    .obstacle(*address, request.holder, &request.sharing)
+                    .is_none()
+        };
+        let kept: Vec<IpAddr> = before.iter().copied().filter(is_kept).collect();
+        usable.iter().find_map(|name| {
+            let is_open = request.pool.is_some() || !kept.is_empty() || self.book.is_automatic(name);
+            let has_kept = kept.iter().all(|address| self.book.contains(name, *address));
+            if !is_open || !has_kept {
+                return None;
+            }
+            let request = Request {
+                pool: Some(name),
+                ..request.clone()
+            };
+            let families = request.families.iter();
+            let chosen = families.map(|family| self.choose_address(&request, *family, before).ok());
+            chosen.collect()
+        })
     }
 
     /// Returns the requested addresses.

@@ -163,7 +163,7 @@ fn deletes_flows() {
         assert_eq!(answered_by(&stale), ["10.244.2.2:5353"]);
         let now = conntrack.current(&stale[0]).expect("it is looked for");
         assert_eq!(now.map(|flow| flow.original), Some(stale[0].original));
-        assert!(conntrack.delete(&stale[0]).expect("it is forgotten"));
+        assert!(conntrack.delete(&stale[0]).expect("a deleted entry"));
         assert_eq!(conntrack.current(&stale[0]).expect("it is looked for"), None);
         assert!(!conntrack.delete(&stale[0]).expect("it is gone"));
         let left = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");

@@ -92,6 +92,33 @@ fn decisions_print_readable_reasons() {
     }
 }
 
+/// EPT-15: a slice that an operator or another controller writes may lack the name of the node.
+#[test]
+fn endpoint_without_node_is_masqueraded_when_it_reaches_itself() {
+    let mut plan = plan();
+    let slice = |node: &str| {
+        let text = r#"{"metadata":{"namespace":"ns","name":"web-1","labels":{"kubernetes.io/service-name":"web"}},
+            "addressType":"IPv4","ports":[{"name":"","port":8080}],"endpoints":[{"addresses":["10.244.1.2"]NODE}]}"#;
+        serde_json::from_str(&text.replace("NODE", node)).expect("a slice")
+    };
+    for (node, expected) in [
+        (
+            "",
+            "ns/web/tcp by cluster IP, from a Pod: one of 10.244.1.2:8080 (masqueraded)",
+        ),
+        (
+            r#","nodeName":"node-b""#,
+            "ns/web/tcp by cluster IP, from a Pod: one of 10.244.1.2:8080",
+        ),
+    ] {
+        plan.apply_slice(&slice(node));
+        plan.take_changes();
+        assert_eq!(said(&plan, "10.244.1.2", "10.96.0.5", 80), expected);
+    }
+    let other = "ns/web/tcp by cluster IP, from a Pod: one of 10.244.1.2:8080";
+    assert_eq!(said(&plan, "10.244.1.3", "10.96.0.5", 80), other);
+}
+
 #[test]
 fn node_ports_answer_on_selected_addresses() {
     let mut plan = plan();

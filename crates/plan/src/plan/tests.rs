@@ -292,7 +292,7 @@ proptest! {
         let mut seen = BTreeSet::new();
         for port in plan.ports() {
             prop_assert!(port.cluster.is_sorted() && port.local.is_sorted());
-            prop_assert!(port.local.iter().all(|backend| backend.local));
+            prop_assert!(port.local.iter().all(|backend| backend.can_be_local));
             for frontend in &port.frontends {
                 let key = format!("{:?} {:?} {:?} {}", port.key.family, frontend.address, port.key.protocol, frontend.port);
                 prop_assert!(seen.insert(key), "a frontend is there twice");
@@ -311,7 +311,7 @@ proptest! {
                 let Some((port, _)) = decision.frontend else { panic!("balanced without a frontend") };
                 prop_assert_eq!(choices.len(), port.backends(*set).len());
                 let itself = choices.iter().find(|choice| choice.address.ip() == packet.source);
-                let is_local = |ip| port.backends(Set::Cluster).iter().any(|b| b.address.ip() == ip && b.local);
+                let is_local = |ip| port.backends(Set::Cluster).iter().any(|b| b.address.ip() == ip && b.can_be_local);
                 prop_assert!(itself.is_none_or(|choice| choice.masquerade || !is_local(packet.source)));
             }
         }

@@ -2,19 +2,31 @@ use super::*;
 
 #[test]
 fn only_components_of_this_process_are_reported() {
-    let none = Endpoints::default();
-    assert_eq!(none.metrics(), "");
+    let none = Endpoints::default().metrics();
+    assert!(
+        none.lines()
+            .all(|line| line.starts_with('#') || line.starts_with("process_")),
+        "{none}"
+    );
+    let client = Client::new(client::Config {
+        server: "https://192.0.2.1:6443".to_owned(),
+        ..client::Config::default()
+    });
     let all = Endpoints {
         node_name: "node-1".to_owned(),
         assigner: Some(Arc::default()),
         announcer: Some(Arc::default()),
         edge: Some(Arc::default()),
+        client: Some(client.expect("a client")),
+        election: Some(("lock".to_owned(), watch::Sender::new(true).subscribe())),
     };
     let text = all.metrics();
     assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     for name in [
         "service_controller_loadbalancer_sync_total 0",
         "portolan_announcer_probes_sent_total 0",
+        "leader_election_master_status{name=\"lock\"} 1",
+        "# TYPE rest_client_requests_total counter",
     ] {
         assert!(text.contains(name), "{text}");
     }

@@ -11,35 +11,45 @@ use serde_json::json;
 /// Name of the pool.
 const NAME: &str = "default";
 
+/// Value of the flag that selects the addresses of the nodes.
+pub const NODES: &str = "nodes";
+
 /// Text that is not an address block.
 #[derive(Debug, thiserror::Error)]
-#[error("{text:?} {source}; examples are 192.0.2.0/28 and 192.0.2.200-192.0.2.220")]
+#[error("{text:?} {source}; examples are 192.0.2.0/28 and 192.0.2.200-192.0.2.220, or `nodes` alone")]
 pub struct InvalidBlock {
     text: String,
     source: <AddressBlock as FromStr>::Err,
 }
 
-/// Checks one block of a pool's addresses and returns its text.
+/// Checks one block of a pool's addresses, or the value [`NODES`], and returns its text.
 ///
 /// # Errors
 ///
 /// [`InvalidBlock`] if the text is neither a CIDR nor a range of addresses.
 pub fn parse_block(text: &str) -> Result<String, InvalidBlock> {
     let text = text.trim().to_owned();
+    if text == NODES {
+        return Ok(text);
+    }
     match text.parse::<AddressBlock>() {
         Ok(_) => Ok(text),
         Err(source) => Err(InvalidBlock { text, source }),
     }
 }
 
-/// Creates the pool, or replaces the addresses of an existing one.
+/// Creates the pool, or replaces the addresses of an existing one. [`NODES`] alone selects the addresses of nodes.
 ///
 /// # Errors
 ///
 /// [`ClientError`] if a request fails.
 pub async fn publish(client: &Client, addresses: &[String]) -> Result<(), ClientError> {
     let collection = AddressPool::collection(None);
-    let spec = json!({"spec": {"addresses": addresses}});
+    let spec = if addresses.iter().any(|text| text == NODES) {
+        json!({"spec": {"nodeAddresses": {"type": "InternalIP"}, "addresses": null}})
+    } else {
+        json!({"spec": {"addresses": addresses, "nodeAddresses": null}})
+    };
     let path = format!("{collection}/{NAME}");
     match client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&spec))

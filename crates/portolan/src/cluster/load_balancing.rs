@@ -122,6 +122,8 @@ impl LoadBalancing {
             node_ip: Some(self.node_ip),
             port: self.probe_port,
             links: self.links.clone(),
+            metallb_namespace: None,
+            ignores_exclude_label: false,
             served: Some(served),
         }
     }

@@ -272,6 +272,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
         let client = Client::new(config)?.named("portolan-controllers");
         tracing::info!(server = client.server(), "controllers started");
         let metrics = Arc::<Metrics>::default();
+        metrics.set_client(client.clone());
         let mut status = JoinSet::new();
         if let Some(address) = flags.metrics_bind_address.0 {
             status.spawn(serve_status(address, Arc::clone(&metrics)));

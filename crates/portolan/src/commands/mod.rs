@@ -12,6 +12,7 @@ pub mod join;
 pub mod kubeconfig;
 pub mod leave;
 pub mod man;
+pub mod manifests;
 pub mod plan;
 pub mod playground;
 pub mod proxy;

@@ -11,6 +11,9 @@ use clap::{Args, Subcommand};
 use crate::error::{CommandError, FileError};
 use crate::output;
 
+/// Variable of additional flags in the file of `--flags-file`.
+const FLAGS_VARIABLE: &str = "PORTOLAN_FLAGS";
+
 /// Subcommands of `portolan service`.
 #[derive(Debug, Subcommand)]
 pub enum Command {
@@ -43,6 +46,12 @@ pub struct InstallFlags {
     /// Run `portolan join` instead of `portolan up`
     #[arg(long)]
     join: bool,
+    /// Program in the unit, an absolute path [default: this program]
+    #[arg(long, value_name = "FILE")]
+    program: Option<PathBuf>,
+    /// File with additional flags in the variable PORTOLAN_FLAGS, an absolute path, read at each start
+    #[arg(long, value_name = "FILE")]
+    flags_file: Option<PathBuf>,
     /// Flags of `portolan up` or `portolan join`, after `--`
     #[arg(last = true, value_name = "FLAG")]
     up: Vec<String>,
@@ -61,8 +70,8 @@ enum UnitError {
     File(#[from] FileError),
     #[error("path of this program not found: {0}")]
     Program(#[source] io::Error),
-    #[error("expected a program path in UTF-8, found {0:?}")]
-    ProgramPath(PathBuf),
+    #[error("expected an absolute path in UTF-8, found {0:?}")]
+    UnitPath(PathBuf),
     #[error("{0} has no file name")]
     NoFileName(String),
     #[error("{command} exited with {status}")]
@@ -85,14 +94,22 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
 }
 
 fn install(flags: &InstallFlags) -> Result<(), UnitError> {
-    let program = std::env::current_exe().map_err(UnitError::Program)?;
+    let program = match &flags.program {
+        Some(program) => program.clone(),
+        None => std::env::current_exe().map_err(UnitError::Program)?,
+    };
     let path = &flags.unit.unit;
     let (arguments, token) = without_token(&flags.up, &token_file(path));
     if let Some(token) = token {
         let file = token_file(path);
         trust::private_file::write(&file, token.as_bytes()).map_err(FileError::at(&file))?;
     }
-    let unit = render_unit(&program, flags.subcommand(), &arguments)?;
+    let unit = render_unit(
+        &program,
+        flags.subcommand(),
+        &arguments,
+        flags.flags_file.as_deref(),
+    )?;
     fs::write(path, unit).map_err(FileError::at(path))?;
     output::print(&format!("{} written\n", path.display()));
     if flags.unit.file_only {
@@ -158,13 +175,23 @@ fn without_token(flags: &[String], file: &Path) -> (Vec<String>, Option<String>)
 /// The unit has no sandboxing, because Pods inherit it: system call filters and `NoNewPrivileges` would apply to each
 /// Pod, and a mount namespace (`ProtectSystem`) would separate the agent from the volumes of Pods that outlive it. The
 /// agent confines Pods itself.
-fn render_unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<String, UnitError> {
-    let path = program.to_str();
-    let path = path.ok_or_else(|| UnitError::ProgramPath(program.to_owned()))?;
-    let words = [path, subcommand]
+///
+/// systemd splits the variable of the flags file into words, and accepts a missing file.
+fn render_unit(
+    program: &Path,
+    subcommand: &str,
+    flags: &[String],
+    flags_file: Option<&Path>,
+) -> Result<String, UnitError> {
+    let words = [absolute(program)?, subcommand]
         .into_iter()
         .chain(flags.iter().map(String::as_str));
-    let command: Vec<String> = words.map(quote).collect();
+    let mut command: Vec<String> = words.map(quote).collect();
+    let mut environment = String::new();
+    if let Some(file) = flags_file {
+        environment = format!("EnvironmentFile=-{}\n", absolute(file)?.replace('%', "%%"));
+        command.push(format!("${FLAGS_VARIABLE}"));
+    }
     Ok(format!(
         "[Unit]\n\
          Description=Portolan: Kubernetes Services on this host\n\
@@ -172,7 +199,7 @@ fn render_unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<Str
          Wants=network-online.target\n\
          \n\
          [Service]\n\
-         ExecStart={}\n\
+         {environment}ExecStart={}\n\
          Restart=always\n\
          RestartSec=2\n\
          KillMode=process\n\
@@ -184,6 +211,13 @@ fn render_unit(program: &Path, subcommand: &str, flags: &[String]) -> Result<Str
          WantedBy=multi-user.target\n",
         command.join(" ")
     ))
+}
+
+/// Returns a path for the unit.
+fn absolute(path: &Path) -> Result<&str, UnitError> {
+    path.to_str()
+        .filter(|_| path.is_absolute())
+        .ok_or_else(|| UnitError::UnitPath(path.to_owned()))
 }
 
 /// Quotes a word of a command line for systemd, which expands `%` and `$`.

@@ -52,7 +52,8 @@ pub struct Flags {
     /// Merge the administrator's kubeconfig into ~/.kube/config as current context `portolan`
     #[arg(long)]
     merge_kubeconfig: bool,
-    /// Addresses for Services of type LoadBalancer, such as 192.0.2.200-192.0.2.220; creates AddressPool `default`
+    /// Addresses for Services of type LoadBalancer, such as 192.0.2.200-192.0.2.220, or `nodes` for those of the nodes;
+    /// creates AddressPool `default`
     #[arg(long, value_delimiter = ',', value_name = "RANGES", value_parser = address_pool::parse_block)]
     load_balancer_addresses: Vec<String>,
     #[command(flatten)]
@@ -126,6 +127,10 @@ impl Flags {
         node.agent.hidden.extend(key_files.into_iter().flatten());
         if self.nodes.taint_server {
             node.agent.node_taints.push(server_taint());
+        }
+        let addresses = &self.load_balancer_addresses;
+        if addresses.len() > 1 && addresses.iter().any(|text| text == address_pool::NODES) {
+            return Err("--load-balancer-addresses=nodes accepts no further addresses".into());
         }
         Ok(ControlPlane {
             engine: self.engine.clone(),

@@ -31,7 +31,9 @@ impl AdministratorFlags {
     }
 }
 
-fn default_kubeconfig() -> Option<PathBuf> {
+/// Returns the kubeconfig of an administrator: the first of $KUBECONFIG, that of `portolan up`, and `~/.kube/config` that
+/// exists.
+pub fn default_kubeconfig() -> Option<PathBuf> {
     let named = std::env::var_os("KUBECONFIG");
     let named: Vec<PathBuf> = named
         .iter()

@@ -3,6 +3,7 @@
 #[path = "../support/machine.rs"]
 mod machine;
 mod page;
+mod real_cluster;
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -16,18 +17,18 @@ const NOBODY: u32 = 65_534;
 /// Directory of the pages.
 const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 /// Page of the guides for hosts without Kubernetes.
-const STANDALONE: &str = "standalone.md";
+const STANDALONE: &str = "standalone/tutorials.md";
 /// Page of the guide for load-balancer addresses.
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 
 #[test]
 fn one_host_guide_works() {
-    in_namespace(|| follow(STANDALONE, "one-machine", 1));
+    in_namespace(|| follow(STANDALONE, "one-host", 1));
 }
 
 #[test]
 fn two_host_guide_works() {
-    in_namespace(|| follow(STANDALONE, "two-machines", 2));
+    in_namespace(|| follow(STANDALONE, "two-hosts", 2));
 }
 
 /// Runs the guide without privileges also if root runs the tests.

@@ -1,8 +1,10 @@
-//! The configuration file: strict parsing and rendering.
+//! The configuration file: parsing and rendering. Like upstream, parsing is strict first, and then lenient with a warning
+//! (KPC-01).
 
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value};
+use serde_saphyr::DuplicateKeyPolicy;
 
 use super::v1alpha1::{API_VERSION, KIND, KubeProxyConfiguration};
 
@@ -32,14 +34,6 @@ pub enum FileError {
         path: PathBuf,
         /// Kind and version of the file.
         found: String,
-    },
-    /// The kind lacks some fields of the file.
-    #[error("{path} has unknown fields: {fields}", path = .path.display())]
-    Unknown {
-        /// Path of the file.
-        path: PathBuf,
-        /// Names of the fields.
-        fields: String,
     },
     /// A field has a value of another type.
     #[error("{path}: {reason}", path = .path.display())]
@@ -107,21 +101,17 @@ pub fn load(path: &Path) -> Result<(KubeProxyConfiguration, Vec<String>), FileEr
     parse(path, &text)
 }
 
-/// Parses the text of a file; `path` appears in errors only.
+/// Parses the text of a file; `path` appears in errors only. Unknown and duplicate fields cause one warning, because
+/// files of older and newer versions have fields that this version lacks.
 ///
 /// # Errors
 ///
 /// A [`FileError`] if the text is not a valid `KubeProxyConfiguration`.
 pub fn parse(path: &Path, text: &str) -> Result<(KubeProxyConfiguration, Vec<String>), FileError> {
     let path = path.to_owned();
-    let mut value: Value = match serde_saphyr::from_str(text) {
-        Ok(value) => value,
-        Err(error) => {
-            return Err(FileError::Syntax {
-                path,
-                reason: error.to_string(),
-            });
-        }
+    let (mut value, duplicate) = match read_yaml(text) {
+        Ok(read) => read,
+        Err(reason) => return Err(FileError::Syntax { path, reason }),
     };
     drop_nulls(&mut value);
     let text_of = |field: &str| value.get(field).and_then(Value::as_str).unwrap_or("none");
@@ -132,13 +122,12 @@ pub fn parse(path: &Path, text: &str) -> Result<(KubeProxyConfiguration, Vec<Str
     let known = serde_json::to_value(KubeProxyConfiguration::default()).unwrap_or_default();
     let mut unknown = Vec::new();
     find_unknown("", &value, &known, &mut unknown);
-    if !unknown.is_empty() {
-        let fields = unknown.join(", ");
-        return Err(FileError::Unknown { path, fields });
-    }
-    let warnings = WITHOUT_EFFECT
+    let without_effect = WITHOUT_EFFECT
         .iter()
-        .filter_map(|(field, reason)| warning(&value, field, reason))
+        .filter_map(|(field, reason)| warning(&value, field, reason));
+    let warnings = lenience_warning(&unknown, duplicate.as_deref())
+        .into_iter()
+        .chain(without_effect)
         .collect();
     // Their defaults depend on the bind address, so serde must not fill them in.
     for field in ["healthzBindAddress", "metricsBindAddress"] {
@@ -153,6 +142,31 @@ pub fn parse(path: &Path, text: &str) -> Result<(KubeProxyConfiguration, Vec<Str
         })?;
     configuration.set_defaults();
     Ok((configuration, warnings))
+}
+
+/// Parses YAML. If a mapping has a key twice, the last value counts, and the description of the first such key is
+/// returned.
+fn read_yaml(text: &str) -> Result<(Value, Option<String>), String> {
+    let error = match serde_saphyr::from_str(text) {
+        Ok(value) => return Ok((value, None)),
+        Err(error) => error,
+    };
+    let serde_saphyr::Error::DuplicateMappingKey { key, location } = error.without_snippet() else {
+        return Err(error.to_string());
+    };
+    let key = key.as_deref().unwrap_or("a key");
+    let duplicate = format!("{key} again in line {}", location.line());
+    let lenient = serde_saphyr::options! { duplicate_keys: DuplicateKeyPolicy::LastWins };
+    let value = serde_saphyr::from_str_with_options(text, lenient).map_err(|error| error.to_string())?;
+    Ok((value, Some(duplicate)))
+}
+
+/// Returns the warning of a file that is not valid strictly.
+fn lenience_warning(unknown: &[String], duplicate: Option<&str>) -> Option<String> {
+    let ignored = (!unknown.is_empty()).then(|| format!("unknown fields ignored: {}", unknown.join(", ")));
+    let replaced = duplicate.map(|key| format!("duplicate fields, the last value applies: {key}"));
+    let parts: Vec<String> = ignored.into_iter().chain(replaced).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
 }
 
 /// Renders the configuration as YAML.

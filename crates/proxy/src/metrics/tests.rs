@@ -5,7 +5,7 @@ fn sync_counts_for_both_families() {
     let metrics = Metrics::default();
     let now = Timestamp::from_millisecond(1_500).expect("a time");
     metrics.synced(Duration::from_millis(3), false, now);
-    let text = metrics.render(Packets::default());
+    let text = metrics.render(Packets::default()).finish();
     for line in [
         "# TYPE kubeproxy_sync_proxy_rules_duration_seconds histogram",
         "kubeproxy_sync_proxy_rules_duration_seconds_bucket{ip_family=\"IPv6\",le=\"0.002\"} 0",
@@ -27,7 +27,7 @@ fn each_family_has_a_help_text() {
         invalid_dropped: Some(1),
         localhost_accepted: 1,
     };
-    assert_eq!(telemetry::validate(&metrics.render(packets)), Ok(()));
+    assert_eq!(telemetry::validate(&metrics.render(packets).finish()), Ok(()));
     assert_eq!(telemetry::validate(&metrics.render_health([true, false])), Ok(()));
     metrics.update(|values| {
         values.is_iptables = true;
@@ -38,7 +38,7 @@ fn each_family_has_a_help_text() {
             tables: Vec::new(),
         }];
     });
-    assert_eq!(telemetry::validate(&metrics.render(packets)), Ok(()));
+    assert_eq!(telemetry::validate(&metrics.render(packets).finish()), Ok(()));
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn network_programming_has_upstream_buckets() {
 fn deleted_flows_are_counted_by_family() {
     let metrics = Metrics::default();
     metrics.update(|values| values.conntrack_reconciler_deleted_entries_total = [2, 1]);
-    let text = metrics.render(Packets::default());
+    let text = metrics.render(Packets::default()).finish();
     for line in [
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv4\"} 2",
         "kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family=\"IPv6\"} 1",
@@ -66,7 +66,12 @@ fn deleted_flows_are_counted_by_family() {
 #[test]
 fn failure_counters_depend_on_mode() {
     let metrics = Metrics::default();
-    let has = |packets, name: &str| metrics.render(packets).contains(&format!("\nkubeproxy_{name}"));
+    let has = |packets, name: &str| {
+        metrics
+            .render(packets)
+            .finish()
+            .contains(&format!("\nkubeproxy_{name}"))
+    };
     assert!(has(
         Packets::default(),
         "sync_proxy_rules_nftables_sync_failures_total"

@@ -4,6 +4,7 @@ use dataplane::{Applied, Skipped};
 
 use api::object::ObjectKey;
 use client::Event;
+use netlink::nftables::{Batch, Chain, Change, Nftables, Table, TableFamily};
 
 use super::*;
 use crate::metrics::Packets;
@@ -97,7 +98,7 @@ fn sync(worker: &mut Worker<Recorder>) {
     worker.apply_update(Update::Service(Box::new(Event::Synced)));
     worker.apply_update(Update::Slice(Event::Synced));
     worker.apply_update(Update::Node(Box::new(Event::Synced)));
-    worker.apply_update(Update::NoServiceCidrs);
+    worker.apply_update(Update::ServiceCidrsNotAwaited);
 }
 
 fn keys(names: &[&str]) -> Vec<ObjectKey> {
@@ -110,7 +111,7 @@ fn writes_nothing_before_initial_lists_are_complete() {
     worker.apply_update(service("a", "10.96.0.1"));
     worker.apply_update(Update::Service(Box::new(Event::Synced)));
     worker.apply_update(Update::Node(Box::new(Event::Synced)));
-    worker.apply_update(Update::NoServiceCidrs);
+    worker.apply_update(Update::ServiceCidrsNotAwaited);
     assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
     assert!(recorder.calls().applied.is_empty());
     worker.apply_update(Update::Slice(Event::Synced));
@@ -167,6 +168,7 @@ fn failed_changes_are_retried_with_later_ones() {
             .shared_status
             .metrics
             .render(Packets::default())
+            .finish()
             .lines()
             .any(|line| line == failures)
     );
@@ -291,7 +293,7 @@ fn closed_queue_is_drained_and_ends_worker() {
         Update::Service(Box::new(Event::Synced)),
         Update::Slice(Event::Synced),
         Update::Node(Box::new(Event::Synced)),
-        Update::NoServiceCidrs,
+        Update::ServiceCidrsNotAwaited,
         service("b", "10.96.0.2"),
     ] {
         sender.try_send(update).expect("there is room");
@@ -306,4 +308,56 @@ fn closed_queue_is_drained_and_ends_worker() {
     assert_eq!(calls.applied[0].services, keys(&["a", "b"]));
     // Both claim node port 30080; each has its health check nevertheless.
     assert_eq!(calls.applied[0].health_checks, keys(&["a", "b"]));
+}
+
+/// Chain in the table of kube-proxy's nftables mode.
+const UPSTREAM_CHAIN: &str = "upstream";
+
+fn add_upstream_table(nftables: &mut Nftables) {
+    let mut batch = Batch::of_family(TableFamily::Ipv4, "kube-proxy");
+    let table = Table {
+        name: "kube-proxy".to_owned(),
+        comment: String::new(),
+        is_dormant: false,
+    };
+    let chain = Chain {
+        name: UPSTREAM_CHAIN.to_owned(),
+        base: None,
+        comment: String::new(),
+    };
+    batch.table(Change::Add, &table, 0);
+    batch.chain(Change::Add, &chain, 0);
+    nftables.commit(batch).expect("a table");
+}
+
+fn has_upstream_table(nftables: &mut Nftables) -> bool {
+    let chains = nftables.chain_names(TableFamily::Ipv4).expect("chains");
+    chains.iter().any(|name| name == UPSTREAM_CHAIN)
+}
+
+#[test]
+fn rules_of_kube_proxy_are_removed_after_first_sync_and_after_its_exit() {
+    testbed::in_namespace(|| {
+        let mut nftables = Nftables::open().expect("nftables");
+        let (mut worker, _) = worker();
+        worker.config.takes_over = true;
+        worker.config.proxy_mode = "nftables".to_owned();
+        add_upstream_table(&mut nftables);
+        worker.apply_update(Update::AddressReleased);
+        assert!(
+            !worker.has_taken_over,
+            "the rules carry the traffic until the first sync"
+        );
+        worker.apply_update(service("a", "10.96.0.1"));
+        sync(&mut worker);
+        for _ in 0..2 {
+            worker.apply().expect("no failure");
+            testbed::until("removal of the table", Duration::from_secs(60), || {
+                (!has_upstream_table(&mut nftables)).then_some(())
+            });
+            // A running kube-proxy restores its table; the address is free after its exit.
+            add_upstream_table(&mut nftables);
+            worker.apply_update(Update::AddressReleased);
+        }
+    });
 }

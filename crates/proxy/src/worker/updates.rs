@@ -5,6 +5,7 @@ use std::sync::mpsc::SyncSender;
 
 use api::object::{EndpointSlice, Node, ObjectKey, Service, ServiceCidr};
 use client::Event;
+use dataplane::Dataplane;
 use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::nftables::ExternalChange;
@@ -29,14 +30,16 @@ pub(crate) enum Update {
     Slice(Event<EndpointSlice>),
     Node(Box<Event<Node>>),
     ServiceCidr(Event<ServiceCidr>),
-    /// The API lacks ServiceCIDRs.
-    NoServiceCidrs,
+    /// Rules need not wait for ServiceCIDRs: the server lacks them, refuses them, or did not send them in time.
+    ServiceCidrsNotAwaited,
     /// All addresses of this node.
     Addresses(Vec<IpAddr>),
     /// A new configuration.
     Config(Box<Config>),
     /// External changes of the rules.
     ExternalChanges(Vec<ExternalChange>),
+    /// A server's address became free: the process that had it, such as kube-proxy, has exited.
+    AddressReleased,
     /// Query for the busiest Services.
     Traffic(TrafficQuery),
 }
@@ -50,7 +53,7 @@ pub(crate) struct TrafficQuery {
     pub(crate) response: SyncSender<Vec<Traffic>>,
 }
 
-impl<D> Worker<D> {
+impl<D: Dataplane> Worker<D> {
     /// Applies an update to the plan.
     pub(super) fn apply_update(&mut self, update: Update) {
         match update {
@@ -58,13 +61,14 @@ impl<D> Worker<D> {
             Update::Slice(event) => self.apply_slice(event),
             Update::Node(event) => self.apply_node(*event),
             Update::ServiceCidr(event) => self.apply_service_cidr(event),
-            Update::NoServiceCidrs => self.synced.service_cidrs = true,
+            Update::ServiceCidrsNotAwaited => self.synced.service_cidrs = true,
             Update::Addresses(own) => {
                 self.own_addresses = own;
                 self.choose_addresses();
             }
             Update::Config(config) => self.apply_config(*config),
             Update::ExternalChanges(changes) => self.queue_external_changes(changes),
+            Update::AddressReleased => self.remove_leftovers_of_exited(),
             Update::Traffic(query) => self.respond_traffic(&query),
         }
     }

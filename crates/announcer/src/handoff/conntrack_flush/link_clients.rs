@@ -23,7 +23,7 @@ impl LinkClients {
     /// Reads the current routes. If that fails, no client is behind the links.
     pub(crate) fn new(links: &BTreeSet<LinkIndex>) -> Self {
         let routes = list_routes().unwrap_or_else(|error| {
-            tracing::warn!(%error, "failed to list routes; open connections are not flushed");
+            tracing::warn!(%error, "routes not listed; open connections are not flushed");
             Vec::new()
         });
         Self::with_routes(&routes, links)

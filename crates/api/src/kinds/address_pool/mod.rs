@@ -22,6 +22,8 @@ pub const ADDRESSES_MAX: usize = 256;
 pub const SELECTORS_MAX: usize = 64;
 /// Valid scopes; the first is the default.
 pub const SCOPES: [&str; 2] = ["External", "Internal"];
+/// Valid types of node addresses; the first is the default.
+pub const NODE_ADDRESS_TYPES: [&str; 3] = ["InternalIP", "ExternalIP", "ExternalOrInternalIP"];
 /// Bound of the priority, positive and negative.
 const PRIORITY_MAX: i64 = 1_000_000;
 
@@ -34,6 +36,8 @@ pub fn default_on_write(pool: &mut Value) {
     omit_null(
         spec,
         &[
+            "addresses",
+            "nodeAddresses",
             "autoAssign",
             "priority",
             "scope",
@@ -52,6 +56,9 @@ pub fn default_on_write(pool: &mut Value) {
         ("scope", json!(SCOPES[0])),
     ] {
         spec.entry(field).or_insert(default);
+    }
+    if let Some(nodes) = spec.get_mut("nodeAddresses").and_then(Value::as_object_mut) {
+        nodes.entry("type").or_insert(json!(NODE_ADDRESS_TYPES[0]));
     }
 }
 
@@ -85,7 +92,11 @@ pub fn validate_update(new: &Value, old: &Value) -> FieldErrors {
 
 fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     let path = Path::new("spec");
-    validate_addresses(errors, &texts(spec, "addresses"), &path.child("addresses"));
+    if is_set(spec, "nodeAddresses") {
+        validate_node_addresses(errors, spec, &path);
+    } else {
+        validate_addresses(errors, &texts(spec, "addresses"), &path.child("addresses"));
+    }
     let scope = text(spec, "scope");
     if !SCOPES.contains(&scope) {
         errors.push(FieldError::not_supported(&path.child("scope"), scope, &SCOPES));
@@ -104,6 +115,27 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     }
     validate_nodes(errors, items(spec, "nodeSelectors"), &path.child("nodeSelectors"));
     validate_links(errors, &texts(spec, "interfaces"), &path.child("interfaces"));
+}
+
+/// Validates a pool of node addresses. Nodes have their addresses anyway, so there is nothing to announce.
+fn validate_node_addresses(errors: &mut FieldErrors, spec: &Value, path: &Path) {
+    for field in ["addresses", "interfaces"] {
+        if !items(spec, field).is_empty() {
+            errors.push(FieldError::forbidden(
+                &path.child(field),
+                "must not be set with nodeAddresses",
+            ));
+        }
+    }
+    let address_type = text(child(spec, "nodeAddresses"), "type");
+    if !NODE_ADDRESS_TYPES.contains(&address_type) {
+        let path = path.child("nodeAddresses").child("type");
+        errors.push(FieldError::not_supported(
+            &path,
+            address_type,
+            &NODE_ADDRESS_TYPES,
+        ));
+    }
 }
 
 fn validate_nodes(errors: &mut FieldErrors, selectors: &[Value], path: &Path) {

@@ -154,3 +154,24 @@ fn changed_spec_increments_the_generation_and_keeps_the_status() {
     prepare_update(&mut other, &old);
     assert_eq!(other["metadata"]["generation"], 2);
 }
+
+#[test]
+fn pool_has_either_addresses_or_those_of_nodes() {
+    let of = |spec: Value| causes(&validate(&pool(spec)));
+    let nodes = pool(json!({"addresses": null, "nodeAddresses": {}}));
+    assert_eq!(nodes["spec"]["nodeAddresses"]["type"], "InternalIP");
+    assert!(validate(&nodes).is_empty());
+    assert!(of(json!({"nodeAddresses": {"type": "ExternalOrInternalIP"}})).is_empty());
+    assert_eq!(of(json!({})), ["FieldValueRequired spec.addresses"]);
+    assert_eq!(
+        of(json!({"nodeAddresses": {"type": "Hostname"}})),
+        ["FieldValueNotSupported spec.nodeAddresses.type"]
+    );
+    assert_eq!(
+        of(json!({"nodeAddresses": {}, "addresses": ["192.0.2.0/24"], "interfaces": ["eth0"]})),
+        [
+            "FieldValueForbidden spec.addresses",
+            "FieldValueForbidden spec.interfaces"
+        ]
+    );
+}

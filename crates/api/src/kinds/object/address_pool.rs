@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::meta::{ObjectMeta, null_as_default, resource};
+use super::network::Condition;
 
 /// An AddressPool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -34,6 +35,8 @@ pub struct AddressPoolSpec {
     /// CIDRs and ranges, in the form of [`AddressBlock`](crate::address_pool::AddressBlock).
     #[serde(deserialize_with = "null_as_default")]
     pub addresses: Vec<String>,
+    /// Uses the addresses of nodes instead.
+    pub node_addresses: Option<NodeAddressesSource>,
     /// True if Services that select no pool get addresses from this one; `None` means true.
     pub auto_assign: Option<bool>,
     /// Pools of higher priority are used first.
@@ -56,6 +59,15 @@ pub struct AddressPoolSpec {
     pub interfaces: Vec<String>,
 }
 
+/// `spec.nodeAddresses` of an AddressPool.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct NodeAddressesSource {
+    /// `InternalIP`, `ExternalIP`, or `ExternalOrInternalIP`; "" means `InternalIP`.
+    #[serde(rename = "type")]
+    pub kind: String,
+}
+
 /// `status` of an AddressPool.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -63,6 +75,9 @@ pub struct AddressPoolStatus {
     /// Usage by family.
     #[serde(deserialize_with = "null_as_default")]
     pub usage: Vec<AddressPoolUsage>,
+    /// Conditions: `Ready` is false while the pool is invalid.
+    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
 }
 
 /// Number of used addresses of one family.

@@ -14,7 +14,9 @@ mod node;
 mod pod;
 mod service;
 
-pub use address_pool::{AddressPool, AddressPoolSpec, AddressPoolStatus, AddressPoolUsage};
+pub use address_pool::{
+    AddressPool, AddressPoolSpec, AddressPoolStatus, AddressPoolUsage, NodeAddressesSource,
+};
 pub use apps::{
     Deployment, DeploymentSpec, DeploymentStatus, DeploymentStrategy, ProgressCondition, ReplicaSet,
     ReplicaSetSpec, ReplicaSetStatus, RollingUpdate,

@@ -1,4 +1,4 @@
-//! DenyServiceExternalIPs: a user who can choose external IPs can intercept traffic to them.
+//! DenyServiceExternalIPs (API-52): a user who can choose external IPs can intercept traffic to them.
 
 use api::tree::{child, text, texts};
 use serde_json::Value;

@@ -2,6 +2,7 @@
 
 use super::Provider;
 use crate::annotations::row::{Meaning, Row};
+use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
 
 pub(super) const PROVIDER: Provider = Provider {
     name: "MetalLB and kube-vip",
@@ -12,7 +13,6 @@ pub(super) const PROVIDER: Provider = Provider {
 const ADDRESSES: &str = "as `portolan.dev/load-balancer-ips`";
 const POOL: &str = "as `portolan.dev/address-pool`";
 const SHARING: &str = "as `portolan.dev/allow-shared-ip`";
-const WRITTEN_BY_CONTROLLER: &str = "written by MetalLB or kube-vip";
 
 const ROWS: &[Row] = &[
     Row::assigner("metallb.io/loadBalancerIPs", ADDRESSES, Meaning::Addresses),
@@ -39,10 +39,15 @@ const ROWS: &[Row] = &[
         "as `portolan.dev/load-balancer-hostname`",
         super::hostname,
     ),
-    Row::cloud_only("metallb.io/ip-allocated-from-pool", WRITTEN_BY_CONTROLLER),
-    Row::cloud_only(
-        "metallb.universe.tf/ip-allocated-from-pool",
-        WRITTEN_BY_CONTROLLER,
+    Row::assigner(
+        POOL_ANNOTATION,
+        "written by the assigner: the pool of the addresses",
+        Meaning::Written,
     ),
-    Row::cloud_only("kube-vip.io/vipHost", WRITTEN_BY_CONTROLLER),
+    Row::assigner(
+        POOL_ANNOTATION_BEFORE,
+        "written by MetalLB; the assigner replaces it by `metallb.io/ip-allocated-from-pool`",
+        Meaning::Written,
+    ),
+    Row::cloud_only("kube-vip.io/vipHost", "written by kube-vip"),
 ];

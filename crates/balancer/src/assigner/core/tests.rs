@@ -7,6 +7,11 @@ use crate::assigner::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, EXCLUDE_LABEL, IngressMode, ServiceUpdate, StatusChange,
 };
 use crate::edge_report::PortFault;
+use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
+
+mod ip_mode;
+mod metallb;
+mod node_addresses;
 
 /// A core whose updates are applied to its own cache.
 struct Fixture {
@@ -14,6 +19,8 @@ struct Fixture {
     version: u64,
     /// Reasons of the recorded Events, in order.
     reasons: Vec<&'static str>,
+    /// True for the API server of a version before 1.29.
+    drops_ip_mode: bool,
 }
 
 impl Fixture {
@@ -22,6 +29,7 @@ impl Fixture {
             core: Core::new(Options::default()),
             version: 1,
             reasons: Vec::new(),
+            drops_ip_mode: false,
         };
         this.core
             .namespace_applied(read(json!({"metadata": {"name": "default"}})));
@@ -89,6 +97,14 @@ impl Fixture {
         if update.adds_finalizer {
             finalizers.push(FINALIZER.to_owned());
         }
+        if let Some(pools) = &update.pools {
+            let annotations = &mut service.metadata.annotations;
+            annotations.remove(POOL_ANNOTATION_BEFORE);
+            match pools.as_str() {
+                "" => annotations.remove(POOL_ANNOTATION),
+                pools => annotations.insert(POOL_ANNOTATION.to_owned(), pools.to_owned()),
+            };
+        }
         if update.removes_finalizer {
             finalizers.retain(|name| name != FINALIZER);
             if service.metadata.deletion_timestamp.is_some() {
@@ -102,10 +118,12 @@ impl Fixture {
                 let ingress = assignment.addresses.iter().map(|ip| LoadBalancerIngress {
                     ip: ip.to_string(),
                     hostname: assignment.hostname.clone().unwrap_or_default(),
-                    ip_mode: Some(assignment.mode.as_str().to_owned()),
+                    ip_mode: (!self.drops_ip_mode).then(|| assignment.mode.as_str().to_owned()),
                     ports: assignment.port_states.get(ip).cloned().unwrap_or_default(),
                 });
-                service.status.load_balancer.ingress = ingress.collect();
+                if !assignment.keeps_status {
+                    service.status.load_balancer.ingress = ingress.collect();
+                }
                 let condition = |kind: &str, is_true: bool, message: &str| Condition {
                     kind: kind.to_owned(),
                     status: if is_true { "True" } else { "False" }.to_owned(),
@@ -173,6 +191,8 @@ fn load_balancer(name: &str, more: Value) -> Service {
 }
 
 const ENSURED: [&str; 2] = ["EnsuringLoadBalancer", "EnsuredLoadBalancer"];
+const ASSIGNED: [&str; 3] = ["EnsuringLoadBalancer", "EnsuredLoadBalancer", "IPAllocated"];
+const FAILED: [&str; 2] = ["SyncLoadBalancerFailed", "AllocationFailed"];
 const DELETED: [&str; 2] = ["DeletingLoadBalancer", "DeletedLoadBalancer"];
 
 /// CCM-02: Events and finalizer.
@@ -182,15 +202,16 @@ fn assigns_an_address_once() {
     fixture.apply(load_balancer("a", json!({})));
     assert_eq!(fixture.addresses("a"), ["192.0.2.0"]);
     assert!(has_finalizer(&fixture.service("a")));
-    assert_eq!(fixture.reasons(), ENSURED);
+    assert_eq!(fixture.reasons(), ASSIGNED);
     let same = fixture.service("a");
     fixture.apply(same);
     assert_eq!(fixture.reasons(), [""; 0]);
-    let (_, usage) = fixture
-        .core
-        .pool_usage("p")
-        .expect("usage differs from the status");
-    assert_eq!((usage[0].total, usage[0].assigned), (256, 1));
+    let update = fixture.core.pool_update("p").expect("change of the status");
+    let PoolUpdate::AddressPool { status, .. } = update else {
+        panic!("expected the status of an AddressPool, got {update:?}");
+    };
+    assert_eq!((status.usage[0].total, status.usage[0].assigned), (256, 1));
+    assert_eq!(status.conditions[0].status, "True");
 }
 
 /// CCM-03: deletion.
@@ -210,7 +231,7 @@ fn deletion_releases_the_address_for_waiting_services() {
     fixture.apply(going);
     assert!(fixture.core.service(&ObjectKey::new("default", "a")).is_none());
     assert_eq!(fixture.addresses("b"), ["192.0.2.1"]);
-    assert_eq!(fixture.reasons(), [DELETED, ENSURED].concat());
+    assert_eq!(fixture.reasons(), [&DELETED[..], &ASSIGNED].concat());
 }
 
 /// CCM-03: another type.
@@ -241,7 +262,7 @@ fn serves_only_its_classes() {
         "c",
         json!({"loadBalancerClass": "portolan.dev/other"}),
     ));
-    assert_eq!(fixture.reasons(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(fixture.reasons(), FAILED);
     assert!(
         fixture
             .failure("c")
@@ -267,16 +288,16 @@ fn failure_is_reported_once_per_reason() {
         fixture.failure("a"),
         "there is no AddressPool: create one with addresses of this network"
     );
-    assert_eq!(fixture.reasons(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(fixture.reasons(), FAILED);
     let same = fixture.service("a");
     fixture.apply(same);
     assert_eq!(fixture.reasons(), [""; 0]);
     fixture.pool("p", &["192.0.2.0/24"], json!({}));
     assert_eq!(fixture.failure("a"), "no pool has an address of family IPv6");
-    assert_eq!(fixture.reasons(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(fixture.reasons(), FAILED);
     fixture.pool("q", &["2001:db8::/64"], json!({}));
     assert_eq!(fixture.addresses("a"), ["2001:db8::"]);
-    assert_eq!(fixture.reasons(), ENSURED);
+    assert_eq!(fixture.reasons(), ASSIGNED);
 }
 
 #[test]
@@ -324,7 +345,7 @@ fn restart_keeps_all_addresses() {
         assert_eq!(after.addresses(name), before.addresses(name));
     }
     assert_eq!(after.addresses("aa"), ["192.0.2.3"]);
-    assert_eq!(after.reasons(), ENSURED);
+    assert_eq!(after.reasons(), ASSIGNED);
 }
 
 /// CCM-06, CCM-07: Events about nodes.
@@ -351,6 +372,22 @@ fn changes_of_nodes_are_reported() {
     );
 }
 
+/// API-50: the value is a boolean of Go; text that is none excludes the node.
+#[test]
+fn false_exclusion_label_includes_node() {
+    let is_included = |value: &str| {
+        let labels = json!({EXCLUDE_LABEL: value});
+        let node = read(json!({"metadata": {"name": "node-1", "labels": labels}}));
+        super::super::takes_traffic(&node, false)
+    };
+    assert!(
+        ["false", "False", "FALSE", "f", "F", "0"]
+            .into_iter()
+            .all(is_included)
+    );
+    assert!(!["", "true", "1", "no", "fAlse"].into_iter().any(is_included));
+}
+
 #[test]
 fn condition_reports_that_no_node_may_announce() {
     let mut fixture = Fixture::new();
@@ -375,6 +412,7 @@ fn condition_reports_that_no_node_may_announce() {
         "EnsuringLoadBalancer",
         "UnAvailableLoadBalancer",
         "EnsuredLoadBalancer",
+        "IPAllocated",
     ];
     assert_eq!(fixture.reasons(), reasons);
     let same = fixture.service("a");
@@ -477,7 +515,12 @@ fn missing_edge_is_reported() {
     assert_eq!(fixture.addresses("b"), ["192.0.2.0"]);
     assert_eq!(
         fixture.reasons(),
-        ["EnsuringLoadBalancer", "InvalidAnnotation", "EnsuredLoadBalancer"]
+        [
+            "EnsuringLoadBalancer",
+            "InvalidAnnotation",
+            "EnsuredLoadBalancer",
+            "IPAllocated"
+        ]
     );
 }
 
@@ -491,7 +534,7 @@ fn withholds_the_address_when_a_restriction_needs_the_missing_edge() {
     ));
     assert_eq!(fixture.addresses("a"), [""; 0]);
     assert!(fixture.failure("a").contains(ranges), "{}", fixture.failure("a"));
-    assert_eq!(fixture.reasons(), ["SyncLoadBalancerFailed"]);
+    assert_eq!(fixture.reasons(), FAILED);
     let same = fixture.service("a");
     fixture.apply(same);
     assert_eq!(fixture.reasons(), [""; 0], "recorded once");

@@ -33,3 +33,36 @@ fn renders_all_metrics_of_upstream() {
         );
     }
 }
+
+/// LBM-17: usage of pools under Portolan's and MetalLB's names.
+#[test]
+fn renders_the_usage_of_pools() {
+    let usage = |family: &str, total, assigned| AddressPoolUsage {
+        family: family.to_owned(),
+        total,
+        assigned,
+    };
+    let metrics = Metrics::default();
+    metrics.set_pool("a", Some(vec![usage("IPv4", 16, 2), usage("IPv6", i64::MAX, 1)]));
+    metrics.set_pool("b", Some(vec![usage("IPv4", 1, 1)]));
+    metrics.set_pool("b", None);
+    let text = metrics.render();
+    assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
+    for line in [
+        "portolan_address_pool_addresses{pool=\"a\",family=\"IPv4\"} 16",
+        "portolan_address_pool_addresses_assigned{pool=\"a\",family=\"IPv6\"} 1",
+        "metallb_allocator_addresses_total{pool=\"a\"} 9223372036854775807",
+        "metallb_allocator_addresses_in_use_total{pool=\"a\"} 3",
+    ] {
+        assert!(
+            text.lines().any(|rendered| rendered == line),
+            "{line} is not in\n{text}"
+        );
+    }
+    assert!(!text.contains("pool=\"b\""), "{text}");
+    metrics.clear_pools();
+    assert!(
+        !metrics.render().contains("pool="),
+        "no pool of a standby process"
+    );
+}

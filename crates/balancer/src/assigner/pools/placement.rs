@@ -9,7 +9,9 @@ use api::field::Path;
 use api::object::{AddressPool, Labels};
 use api::selector::LabelSelector;
 
-use super::{InvalidPool, blocks, selector};
+use super::{InvalidPool, blocks, metallb_blocks, selector};
+use crate::metallb::objects::{IpAddressPool, L2Advertisement};
+use crate::metallb::{Configuration, parse_selector};
 
 #[cfg(test)]
 mod tests;
@@ -18,35 +20,74 @@ mod tests;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
     blocks: Vec<AddressBlock>,
-    /// A node has to match one of them; without selectors every node may announce.
-    nodes: Vec<LabelSelector>,
-    /// Sorted and unique, so that all nodes compare them as equal.
+    /// Alternatives; without any of them the addresses are not announced.
+    advertisements: Vec<Advertisement>,
+    /// Links of all advertisements together, sorted and unique, so that all nodes compare them as equal. Empty
+    /// for the default links.
     links: Arc<[LinkPattern]>,
 }
 
+/// Nodes that announce the addresses of some Services.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Advertisement {
+    /// A Service has to match one of them; without selectors all Services match.
+    services: Vec<LabelSelector>,
+    /// A node has to match one of them; without selectors every node may announce.
+    nodes: Vec<LabelSelector>,
+}
+
 impl Placement {
-    /// Parses the selectors and links of a pool.
+    /// Parses the selectors and links of an AddressPool.
     ///
     /// # Errors
     /// See [`InvalidPool`].
     pub fn parse(pool: &AddressPool) -> Result<Self, InvalidPool> {
         let spec = &pool.spec;
+        let name = &pool.metadata.name;
         let path = Path::new("spec").child("nodeSelectors");
         let nodes = spec.node_selectors.iter().enumerate();
-        let nodes = nodes.map(|(index, object)| selector(pool, &path.index(index), object));
-        let mut links: Vec<LinkPattern> = Vec::new();
-        for text in &spec.interfaces {
-            let link = text.parse::<LinkPattern>();
-            links.push(
-                link.map_err(|error| InvalidPool::new(pool, "spec.interfaces", format!("{text:?} {error}")))?,
-            );
-        }
-        links.sort_unstable();
-        links.dedup();
+        let nodes = nodes.map(|(index, object)| selector(name, &path.index(index), object));
+        let links =
+            links(&spec.interfaces).map_err(|reason| InvalidPool::new(name, "spec.interfaces", reason))?;
         Ok(Self {
-            blocks: blocks(pool)?,
-            nodes: nodes.collect::<Result<_, _>>()?,
-            links: links.into(),
+            blocks: blocks(name, &spec.addresses)?,
+            advertisements: vec![Advertisement {
+                services: Vec::new(),
+                nodes: nodes.collect::<Result<_, _>>()?,
+            }],
+            links: sorted(links),
+        })
+    }
+
+    /// Parses the addresses of MetalLB's IPAddressPool, with the L2Advertisements that select it (LBM-09). An
+    /// invalid L2Advertisement is logged and announces nothing.
+    ///
+    /// # Errors
+    /// See [`InvalidPool`].
+    pub fn of_metallb(pool: &IpAddressPool, configuration: &Configuration) -> Result<Self, InvalidPool> {
+        let mut advertisements = Vec::new();
+        let mut all_links = Vec::new();
+        let mut has_default_links = false;
+        for advertisement in configuration.advertisements_of(pool) {
+            match Advertisement::parse(advertisement) {
+                Ok((parsed, links)) => {
+                    advertisements.push(parsed);
+                    has_default_links |= links.is_empty();
+                    all_links.extend(links);
+                }
+                Err(error) => {
+                    let name = &advertisement.metadata.name;
+                    tracing::error!(name, error, "L2Advertisement ignored until it is corrected");
+                }
+            }
+        }
+        if has_default_links {
+            all_links.clear();
+        }
+        Ok(Self {
+            blocks: metallb_blocks(pool)?,
+            advertisements,
+            links: sorted(all_links),
         })
     }
 
@@ -55,21 +96,76 @@ impl Placement {
         self.blocks.iter().any(|block| block.contains(address))
     }
 
-    /// Returns true if not every node may announce.
+    /// Returns true if nodes announce the addresses of a Service with these labels.
+    pub fn is_announced(&self, service: &Labels) -> bool {
+        self.advertisements_for(service).next().is_some()
+    }
+
+    /// Returns true if not every node may announce the addresses of all Services.
     pub fn selects_nodes(&self) -> bool {
-        !self.nodes.is_empty()
+        let is_for_all = |advertisement: &Advertisement| {
+            advertisement.services.is_empty() && advertisement.nodes.is_empty()
+        };
+        !self.advertisements.iter().any(is_for_all)
     }
 
-    /// Returns true if a node with these labels may announce.
-    pub fn allows_node(&self, labels: &Labels) -> bool {
-        let matches = |selector: &LabelSelector| selector.matches(|key| labels.get(key).map(String::as_str));
-        self.nodes.is_empty() || self.nodes.iter().any(matches)
+    /// Returns true if a node with the labels `node` may announce the addresses of a Service with the labels
+    /// `service`.
+    pub fn allows_node(&self, node: &Labels, service: &Labels) -> bool {
+        self.advertisements_for(service)
+            .any(|advertisement| matches_any(&advertisement.nodes, node))
     }
 
-    /// Links that announce; empty for the default links of the announcer.
+    /// Links that announce; empty for the default links of the announcer. Those of several L2Advertisements apply
+    /// together.
     pub fn links(&self) -> &Arc<[LinkPattern]> {
         &self.links
     }
+
+    fn advertisements_for(&self, service: &Labels) -> impl Iterator<Item = &Advertisement> {
+        self.advertisements
+            .iter()
+            .filter(|advertisement| matches_any(&advertisement.services, service))
+    }
+}
+
+impl Advertisement {
+    /// Parses an L2Advertisement. The second value contains its links.
+    fn parse(object: &L2Advertisement) -> Result<(Self, Vec<LinkPattern>), String> {
+        let spec = &object.spec;
+        let selectors = |field: &str, values: &[serde_json::Value]| {
+            let selectors = values.iter().map(|value| {
+                parse_selector(field, value).map_err(|reason| format!("spec.{field}: {reason}"))
+            });
+            selectors.collect::<Result<Vec<_>, _>>()
+        };
+        let this = Self {
+            services: selectors("serviceSelectors", &spec.service_selectors)?,
+            nodes: selectors("nodeSelectors", &spec.node_selectors)?,
+        };
+        Ok((this, links(&spec.interfaces)?))
+    }
+}
+
+/// Parses patterns of links.
+fn links(patterns: &[String]) -> Result<Vec<LinkPattern>, String> {
+    let links = patterns.iter().map(|text| {
+        let link = text.parse::<LinkPattern>();
+        link.map_err(|error| format!("{text:?} {error}"))
+    });
+    links.collect()
+}
+
+fn sorted(mut links: Vec<LinkPattern>) -> Arc<[LinkPattern]> {
+    links.sort_unstable();
+    links.dedup();
+    links.into()
+}
+
+/// Returns true if one of the selectors matches the labels, or if there are none.
+pub(super) fn matches_any(selectors: &[LabelSelector], labels: &Labels) -> bool {
+    let matches = |selector: &LabelSelector| selector.matches(|key| labels.get(key).map(String::as_str));
+    selectors.is_empty() || selectors.iter().any(matches)
 }
 
 /// Placements of all pools.
@@ -101,13 +197,13 @@ impl Placements {
 
     /// Returns true if a pool contains the address.
     pub fn contain(&self, address: IpAddr) -> bool {
-        self.for_address(address).next().is_some()
+        self.pools.values().any(|placement| placement.contains(address))
     }
 
-    /// Placements of all pools that contain the address. A node has to satisfy each of them.
+    /// Placements of all pools that contain the address and are announced. A node has to satisfy each of them.
     pub fn for_address(&self, address: IpAddr) -> impl Iterator<Item = &Placement> {
         self.pools
             .values()
-            .filter(move |placement| placement.contains(address))
+            .filter(move |placement| placement.contains(address) && !placement.advertisements.is_empty())
     }
 }

@@ -77,7 +77,7 @@ impl NodeAddresses {
     pub(super) fn add(&mut self, addresses: &Addresses) {
         for address in addresses {
             if let Err(error) = self.local.add(*address) {
-                tracing::error!(%address, %error, "failed to make an address local; clients cannot connect to it");
+                tracing::error!(%address, %error, "address not made local; clients cannot connect to it");
             }
         }
     }
@@ -92,7 +92,7 @@ impl NodeAddresses {
             .collect();
         for address in others {
             if let Err(error) = self.local.remove(address) {
-                tracing::warn!(%address, %error, "failed to remove a local address");
+                tracing::warn!(%address, %error, "local address not removed");
             }
         }
     }

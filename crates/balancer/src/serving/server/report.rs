@@ -48,7 +48,7 @@ impl ReportWriter {
         self.write.spawn(async move {
             let written = edge_report::write(&client, &node, &report, WallClock::system().now()).await;
             if let Err(error) = &written {
-                tracing::warn!(%error, "failed to write the report of ports");
+                tracing::warn!(%error, "report of ports not written");
             }
             (report, written.is_ok())
         });

@@ -112,7 +112,7 @@ fn apply_cookie_secret(result: &Result<Secret, ClientError>, state: &mut EdgeSta
             state.set_cookie_secret(CookieSecret::Missing(error));
         }
         Err(error) => {
-            tracing::debug!(%error, "failed to read the key of cookies; the former key stays in use")
+            tracing::debug!(%error, "key of cookies not read; the former key stays in use")
         }
     }
 }

@@ -17,7 +17,7 @@ fn port() -> PortKey {
 fn chain_names_contain_hash_of_service_port_and_endpoint() {
     let backend = Backend {
         address: "10.180.0.1:80".parse().unwrap(),
-        local: false,
+        can_be_local: false,
     };
     let chain = ChainName::of_port(Kind::Cluster, &port());
     assert_eq!(chain.to_string(), "KUBE-SVC-XPGD46QRK7WJZT7O");

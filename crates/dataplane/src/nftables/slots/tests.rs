@@ -6,7 +6,7 @@ fn backends(numbers: &[u8]) -> Vec<Backend> {
         .iter()
         .map(|&number| Backend {
             address: SocketAddr::new(IpAddr::V4(Ipv4Addr::new(10, 0, 0, number)), 80),
-            local: number % 2 == 0,
+            can_be_local: number % 2 == 0,
         })
         .collect();
     backends.sort_unstable();
@@ -36,7 +36,7 @@ fn replaced_endpoint_keeps_other_indexes() {
 fn ipv6_endpoints_keep_their_address() {
     let backend = Backend {
         address: "[fd00::1]:8080".parse().unwrap(),
-        local: true,
+        can_be_local: true,
     };
     let slots = Slots::assign(Family::V6, &[], &[backend]);
     assert_eq!(slots.iter().collect::<Vec<_>>(), [backend]);

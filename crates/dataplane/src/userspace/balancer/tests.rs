@@ -16,7 +16,7 @@ fn client(number: u8) -> SocketAddr {
 fn port(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -> ServicePortPlan {
     let backend = |number: &u8| Backend {
         address: at(*number),
-        local: false,
+        can_be_local: false,
     };
     ServicePortPlan {
         key: PortKey {

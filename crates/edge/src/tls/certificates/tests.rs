@@ -104,3 +104,21 @@ fn each_defect_has_its_message() {
         assert!(reason.starts_with(expected), "{reason}");
     }
 }
+
+#[test]
+fn reports_the_expiration_of_each_certificate() {
+    let key = KeyPair::generate().expect("a key");
+    let mut params = CertificateParams::new(["shop.test".to_owned()]).expect("names");
+    params.not_after = rcgen::date_time_ymd(2040, 1, 2);
+    let signed = params.self_signed(&key).expect("a certificate");
+    let certificate = Arc::new(Certificate {
+        source: "shop/tls".into(),
+        chain_pem: signed.pem().into_bytes(),
+        key_pem: key.serialize_pem().into_bytes(),
+    });
+    let (certificates, faults) = Certificates::load(&[certificate], None);
+    assert_eq!(faults, []);
+    let certificates = certificates.expect("a valid certificate");
+    let expirations: Vec<(&str, i64)> = certificates.expirations().collect();
+    assert_eq!(expirations, [("shop/tls", 2_209_075_200)]);
+}

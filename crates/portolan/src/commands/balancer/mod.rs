@@ -46,6 +46,12 @@ pub struct Flags {
     #[arg(long, alias = "announce-metrics-bind-address", default_value = balancer_endpoints::ADDRESS,
           value_name = "ADDRESS:PORT", value_parser = optional_address)]
     metrics_bind_address: OptionalAddress,
+    /// Namespace of MetalLB's IPAddressPools and L2Advertisements; empty to ignore them
+    #[arg(long, default_value = balancer::metallb::NAMESPACE, value_name = "NAMESPACE")]
+    metallb_namespace: String,
+    /// Use nodes with the label node.kubernetes.io/exclude-from-external-load-balancers, too
+    #[arg(long)]
+    ignore_exclude_lb: bool,
     #[command(flatten)]
     assigner: AssignerFlags,
     #[command(flatten)]
@@ -63,9 +69,12 @@ struct AssignerFlags {
     /// Assign addresses to Services of type LoadBalancer
     #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
     assign: bool,
-    /// Serve Services without a loadBalancerClass, too; false beside a cloud controller
-    #[arg(long, default_value_t = true, action = ArgAction::Set, value_name = "BOOL")]
-    serve_default_class: bool,
+    /// Serve Services with these values of loadBalancerClass, and not those without one
+    #[arg(long, value_delimiter = ',', value_name = "CLASSES")]
+    lb_class: Vec<String>,
+    /// Serve Services without a loadBalancerClass; false beside a cloud controller [default: true without --lb-class]
+    #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
+    serve_default_class: Option<bool>,
     /// Leave Services that need the edge to the edges of the nodes [default: as --edge]
     #[arg(long, action = ArgAction::Set, value_name = "BOOL")]
     serve_edge_class: Option<bool>,
@@ -139,6 +148,9 @@ impl Flags {
     /// Checks that a component is selected, and that the edge has addresses.
     fn check(&self) -> Result<(), CommandError> {
         let (assigns, announces) = (self.assigner.assign, self.announcer.announce);
+        if self.assigner.lb_class.iter().any(String::is_empty) {
+            return Err("--lb-class needs names of classes, such as example.com/balancer".into());
+        }
         if !assigns && !announces && !self.edge.edge {
             return Err("--assign=false needs --announce or --edge".into());
         }
@@ -149,6 +161,10 @@ impl Flags {
             );
         }
         Ok(())
+    }
+
+    fn metallb_namespace(&self) -> Option<String> {
+        Some(self.metallb_namespace.clone()).filter(|namespace| !namespace.is_empty())
     }
 
     /// Starts the components. The end of one ends the process.
@@ -162,18 +178,26 @@ impl Flags {
         let node_name = self.node_name.clone().unwrap_or_else(host_name);
         let mut endpoints = Endpoints {
             node_name: node_name.clone(),
+            client: Some(client.clone()),
             ..Endpoints::default()
         };
         if self.assigner.assign {
             let options = Options {
-                serves_default_class: self.assigner.serve_default_class,
+                serves_default_class: self.assigner.serves_default_class(),
+                classes: self.assigner.lb_class.iter().cloned().collect(),
+                metallb_namespace: self.metallb_namespace(),
+                ignores_exclude_label: self.ignore_exclude_lb,
                 has_edges: self.assigner.serve_edge_class.unwrap_or(self.edge.edge),
                 concurrent_service_syncs: self.assigner.concurrent_service_syncs,
                 metrics: Arc::default(),
             };
             endpoints.assigner = Some(Arc::clone(&options.metrics));
             let shutdown = Box::pin(shutdown::requested(shutdown.clone()));
-            components.spawn(assign(client.clone(), options, election, shutdown));
+            let is_leader = watch::Sender::new(false);
+            endpoints.election = election
+                .as_ref()
+                .map(|settings| (settings.name.clone(), is_leader.subscribe()));
+            components.spawn(assign(client.clone(), options, election, is_leader, shutdown));
         }
         let announcer = Arc::<Metrics>::default();
         let (served, served_addresses) = watch::channel(Arc::default());
@@ -185,6 +209,8 @@ impl Flags {
                 links: LinkSelection {
                     names: self.announcer.interfaces.clone(),
                 },
+                metallb_namespace: self.metallb_namespace(),
+                ignores_exclude_label: self.ignore_exclude_lb,
                 served: self.edge.edge.then_some(served_addresses),
             };
             endpoints.announcer = Some(Arc::clone(&announcer));
@@ -209,15 +235,24 @@ impl Flags {
     }
 }
 
+impl AssignerFlags {
+    /// Returns true if Services without a class are served. As MetalLB's, the flag `--lb-class` selects only the
+    /// Services of its classes.
+    fn serves_default_class(&self) -> bool {
+        self.serve_default_class.unwrap_or(self.lb_class.is_empty())
+    }
+}
+
 /// Assigns addresses, as the leader if there is an election.
 async fn assign(
     client: Client,
     options: Options,
     election: Option<Settings>,
+    is_leader: watch::Sender<bool>,
     shutdown: Shutdown,
 ) -> Result<(), CommandError> {
     let work = |client, shutdown: Shutdown| balancer::run(client, options.clone(), shutdown);
-    leadership::run(client, election, watch::Sender::new(false), shutdown, work).await;
+    leadership::run(client, election, is_leader, shutdown, work).await;
     Ok(())
 }
 

@@ -6,13 +6,30 @@ fn unit_quotes_the_flags() {
         "--data-dir=/var/lib/a b".to_owned(),
         "--node-labels=x=100%".to_owned(),
     ];
-    let text = render_unit(Path::new("/usr/bin/portolan"), "up", &flags).expect("a unit");
+    let text = render_unit(Path::new("/usr/bin/portolan"), "up", &flags, None).expect("a unit");
     let line = text.lines().find(|line| line.starts_with("ExecStart="));
     assert_eq!(
         line,
         Some("ExecStart=/usr/bin/portolan up \"--data-dir=/var/lib/a b\" --node-labels=x=100%%")
     );
     assert!(text.contains("\nKillMode=process\n") && text.contains("\nDelegate=yes\n"));
+}
+
+#[test]
+fn unit_reads_additional_flags_from_a_file() {
+    let file = Path::new("/etc/default/100%");
+    let text = render_unit(Path::new("/usr/bin/portolan"), "join", &[], Some(file)).expect("a unit");
+    let expected =
+        "[Service]\nEnvironmentFile=-/etc/default/100%%\nExecStart=/usr/bin/portolan join $PORTOLAN_FLAGS\n";
+    assert!(text.contains(expected), "{text}");
+}
+
+#[test]
+fn unit_rejects_relative_paths() {
+    for (program, file) in [("portolan", "/etc/flags"), ("/usr/bin/portolan", "flags")] {
+        let unit = render_unit(Path::new(program), "up", &[], Some(Path::new(file)));
+        assert!(matches!(unit, Err(UnitError::UnitPath(_))), "{unit:?}");
+    }
 }
 
 #[test]
@@ -25,6 +42,8 @@ fn removal_of_a_missing_unit_succeeds() {
     install(&InstallFlags {
         unit: flags(),
         join: false,
+        program: None,
+        flags_file: None,
         up: vec![],
     })
     .expect("an installed unit");
@@ -48,6 +67,8 @@ fn token_is_in_a_private_file_and_not_in_the_unit() {
                 file_only: true,
             },
             join: true,
+            program: None,
+            flags_file: None,
             up,
         })
         .expect("an installed unit");

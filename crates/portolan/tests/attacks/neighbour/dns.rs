@@ -1,4 +1,4 @@
-//! Abuse of the DNS server of a node as an open resolver (M6): cluster names, recursion, zone transfer and
+//! Abuse of the DNS server of a node as an open resolver: cluster names, recursion, zone transfer and
 //! amplification.
 
 use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Idle connections without a request (H3): the server closes them, and limits the connections of an address.
+//! Idle connections without a request: the server closes them, and limits the connections of an address.
 
 use serde_json::Value;
 

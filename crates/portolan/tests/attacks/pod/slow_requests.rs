@@ -1,4 +1,4 @@
-//! Slow requests (H2) that must not delay requests of other users.
+//! Slow requests that must not delay requests of other users.
 
 use std::io::Write;
 use std::net::TcpListener;

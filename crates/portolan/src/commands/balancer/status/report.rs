@@ -8,7 +8,10 @@ use announcer::status::{AddressStatus, MemberStatus};
 use api::address_pool::AddressBlock;
 use api::object::{AddressPool, AddressPoolUsage, Lease, Service};
 use balancer::annotations::EDGE_CLASS;
-use balancer::assigner::{ANNOTATIONS_CONDITION, ASSIGNED_CONDITION, CLASS, IngressMode};
+use balancer::assigner::{
+    ANNOTATIONS_CONDITION, ASSIGNED_CONDITION, CLASS, IngressMode, NODE_ADDRESSES_REASON,
+};
+use balancer::metallb::POOL_ANNOTATION;
 use edge::status::{BackendState, PortStatus};
 use jiff::Timestamp;
 use serde::Serialize;
@@ -75,6 +78,9 @@ pub struct AddressReport {
     /// Component that accepts the connections: `edge` or `proxy`.
     #[serde(rename = "takenBy")]
     pub accepted_by: &'static str,
+    /// True for the address of a node, which is not announced.
+    #[serde(skip)]
+    pub is_of_node: bool,
 }
 
 /// Report about a pool.
@@ -213,7 +219,8 @@ impl Report {
                 self.problems
                     .push(format!("{name} waits for an address: {reason}"));
             }
-            for address in report.addresses.iter().filter(|address| address.node.is_none()) {
+            let unannounced = |address: &&AddressReport| address.node.is_none() && !address.is_of_node;
+            for address in report.addresses.iter().filter(unannounced) {
                 if let Some(reason) = announcements.absence_reason(&address.ip) {
                     self.problems
                         .push(format!("{} of {name} is not announced: {reason}", address.ip));
@@ -306,10 +313,20 @@ impl ServiceReport {
             None if !is_ours || !ingress.is_empty() => return None,
             None => Some("not reconciled yet; does a balancer run that serves its class?".to_owned()),
         };
+        let is_of_node = assigned.is_some_and(|condition| condition.reason == NODE_ADDRESSES_REASON);
+        // The annotation names pools that the list lacks: those of MetalLB and of node addresses.
+        let annotation = service.metadata.annotations.get(POOL_ANNOTATION);
+        let recorded_pool = annotation.filter(|names| !names.contains(','));
         let addresses = ingress.iter().filter(|ingress| !ingress.ip.is_empty());
         let addresses = addresses.map(|ingress| AddressReport {
             ip: ingress.ip.clone(),
-            pool: ingress.ip.parse().ok().and_then(|ip| pool_of(ip, pools)),
+            pool: ingress
+                .ip
+                .parse()
+                .ok()
+                .and_then(|ip| pool_of(ip, pools))
+                .or_else(|| recorded_pool.cloned()),
+            is_of_node,
             node: announcements.node(&name, &ingress.ip),
             accepted_by: match IngressMode::of(ingress) {
                 IngressMode::Vip => "proxy",

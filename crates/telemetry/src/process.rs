@@ -3,12 +3,13 @@
 use std::fs;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use telemetry::{MetricType, MetricsText};
+use crate::{MetricType, MetricsText};
 
 /// Clock ticks of `/proc` (`USER_HZ`), which is 100 on all architectures.
 const TICKS_PER_SECOND: f64 = 100.0;
 
-pub(super) fn render(out: &mut MetricsText) {
+/// Writes CPU time, memory, descriptors and start time of this process. Values that `/proc` does not have are omitted.
+pub fn write_process(out: &mut MetricsText) {
     if let Some(stat) = Stat::read() {
         let seconds = "process_cpu_seconds_total";
         out.family(

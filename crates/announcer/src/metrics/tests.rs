@@ -1,0 +1,32 @@
+use super::*;
+
+/// LBM-17: MetalLB's names and labels.
+#[test]
+fn messages_are_counted_for_owned_addresses() {
+    let metrics = Metrics::default();
+    let (owned, other): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
+    metrics.set_held(owned, true);
+    for address in [owned, other] {
+        metrics.count_message(address, Message::Request);
+    }
+    metrics.count_message(owned, Message::Response);
+    let lines = || {
+        let text = metrics.render();
+        assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
+        let lines = text
+            .lines()
+            .filter(|line| line.starts_with("metallb_") || line.starts_with("portolan_announcer_requests"));
+        lines.map(str::to_owned).collect::<Vec<String>>()
+    };
+    assert_eq!(
+        lines(),
+        [
+            "portolan_announcer_requests_received_total 2",
+            "metallb_layer2_requests_received{ip=\"192.0.2.1\"} 1",
+            "metallb_layer2_responses_sent{ip=\"192.0.2.1\"} 1",
+            "metallb_layer2_gratuitous_sent{ip=\"192.0.2.1\"} 0",
+        ]
+    );
+    metrics.set_held(owned, false);
+    assert_eq!(lines(), ["portolan_announcer_requests_received_total 2"]);
+}
