@@ -25,6 +25,8 @@ const ENDPOINT_CONTROLLERS: [&str; 3] = [
 const REMOVAL_TIMEOUT: Duration = Duration::from_secs(120);
 /// Time in which a proxy applies its rules.
 const SYNC_TIMEOUT: Duration = Duration::from_secs(180);
+/// Time in which the controllers and proxies remove DNS servers that the Service no longer selects.
+const DNS_MOVE_PERIOD: Duration = Duration::from_secs(10);
 /// Pause between looks at Pods and proxies.
 const POLL: Duration = Duration::from_millis(300);
 
@@ -63,6 +65,15 @@ impl Mode {
             Self::Iptables => "iptables",
         }
     }
+}
+
+/// DNS servers that the Service `kube-dns` selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DnsServers {
+    /// All with the label `k8s-app: kube-dns`.
+    All,
+    /// Portolan's.
+    Portolan,
 }
 
 /// Part of Portolan that is a DaemonSet or a Deployment.
@@ -263,6 +274,20 @@ impl<'a> Parts<'a> {
             return self.wait_for_absence("app=coredns");
         }
         self.wait_for_rollout("kube-system", "deployment/coredns")
+    }
+
+    /// Changes the selector of the Service `kube-dns`. After a restriction, waits until the proxies have moved all clients.
+    pub fn select_dns_servers(&self, servers: DnsServers) -> Result<(), Failure> {
+        let name = match servers {
+            DnsServers::All => "null",
+            DnsServers::Portolan => r#""portolan-dns""#,
+        };
+        let patch = format!(r#"{{"spec":{{"selector":{{"app.kubernetes.io/name":{name}}}}}}}"#);
+        self.system(&["patch", "service", "kube-dns", "--type=merge", "-p", &patch])?;
+        if servers == DnsServers::Portolan {
+            std::thread::sleep(DNS_MOVE_PERIOD);
+        }
+        Ok(())
     }
 
     /// Installs or updates a part of Portolan, and waits for it.

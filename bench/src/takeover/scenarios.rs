@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 
-use super::parts::{Mode, Part, Parts, Version};
+use super::parts::{DnsServers, Mode, Part, Parts, Version};
 use crate::Failure;
 
 /// Scenario.
@@ -164,7 +164,9 @@ fn go_back_to_kube_proxy(parts: &Parts<'_>, mode: Mode) -> Result<(), Failure> {
 
 fn take_over_dns(parts: &Parts<'_>, version: Version) -> Result<(), Failure> {
     parts.install(Part::Dns, version)?;
-    parts.scale_coredns(0)
+    parts.select_dns_servers(DnsServers::Portolan)?;
+    parts.scale_coredns(0)?;
+    parts.select_dns_servers(DnsServers::All)
 }
 
 fn go_back_to_coredns(parts: &Parts<'_>) -> Result<(), Failure> {

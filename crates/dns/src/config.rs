@@ -79,7 +79,8 @@ pub struct Config {
     pub health_address: Option<SocketAddr>,
     /// Address for `/ready`.
     pub ready_address: Option<SocketAddr>,
-    /// Period after the shutdown request in which the server still answers, while `/health` reports `lameduck`.
+    /// Period after the shutdown request in which the server still answers, while `/health` and `/ready`
+    /// report `lameduck`.
     pub lameduck: Duration,
     /// Snapshot on disk, if enabled.
     pub snapshot: Option<SnapshotSettings>,

@@ -40,7 +40,8 @@ impl Status {
         }
     }
 
-    /// Makes `/health` report the lameduck period.
+    /// Makes `/health` and `/ready` report the lameduck period. The readiness probe then removes the endpoint, so that
+    /// proxies move UDP flows to other servers while this one still responds.
     pub(crate) fn set_lameduck(&self) {
         self.is_lameduck.store(true, Ordering::Release);
     }
@@ -61,9 +62,12 @@ impl Status {
         }
     }
 
-    /// Serves `/ready`: ready means that the zone has data.
+    /// Serves `/ready`: ready means that the zone has data and no shutdown was requested.
     fn ready(&self, uri: &Uri) -> Response {
         match (uri.path(), self.responder.zone().state()) {
+            ("/ready", _) if self.is_lameduck.load(Ordering::Acquire) => {
+                Response::text(StatusCode::SERVICE_UNAVAILABLE, "lameduck")
+            }
             ("/ready", ZoneState::Unknown) => Response::text(StatusCode::SERVICE_UNAVAILABLE, "kubernetes"),
             ("/ready", ZoneState::Snapshot | ZoneState::Live) => Response::text(StatusCode::OK, "OK"),
             _ => Response::not_found(),

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -49,6 +50,7 @@ pub(super) async fn serve(settings: Settings) -> io::Result<()> {
         }
     }
     println!("echo: {} answers on {:?}", settings.pod, settings.ports);
+    close_stdin()?;
     while tasks.join_next().await.is_some() {}
     Ok(())
 }
@@ -166,6 +168,16 @@ async fn bind_udp(port: u16) -> io::Result<UdpSocket> {
         Err(error) if lacks_ipv6(&error) => UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).await,
         bound => bound,
     }
+}
+
+/// Replaces the standard input by `/dev/null`, which tells the sandbox that the ports are open.
+fn close_stdin() -> io::Result<()> {
+    let null = std::fs::File::open("/dev/null")?;
+    // SAFETY: dup2 takes numbers; both descriptors are open.
+    if unsafe { libc::dup2(null.as_raw_fd(), libc::STDIN_FILENO) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 fn lacks_ipv6(error: &io::Error) -> bool {

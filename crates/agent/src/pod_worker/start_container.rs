@@ -89,6 +89,7 @@ impl ContainerStart<'_> {
         confinement.staging = self.context.directory.staging()?;
         confinement.cgroups = self.create_cgroups()?;
         Ok(Program {
+            closes_stdin_when_serving: entrypoint == Entrypoint::Echo && self.container.command.is_empty(),
             command: self.command(entrypoint, &environment),
             environment,
             directory: self.container.working_dir.clone(),

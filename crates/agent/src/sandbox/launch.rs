@@ -1,5 +1,6 @@
 //! Start of a program in a container: another process of this binary enters the mounts, credentials and limits of the
-//! container, then executes the program. It reports an error over a socket, which a successful `execve` closes.
+//! container, then executes the program. It reports an error over a socket, which a successful `execve` closes. The
+//! built-in server closes it when it serves: a container without a readiness probe is ready when it has started.
 
 use std::io::{self, Read, Write};
 use std::net::Shutdown;
@@ -114,11 +115,12 @@ fn execute_request() -> io::Result<()> {
     let mut json = Vec::new();
     socket.read_to_end(&mut json)?;
     let launch: Launch = serde_json::from_slice(&json)?;
-    let error = execute_program(&launch).map_or_else(|error| error.to_string(), |never| match never {});
+    let error =
+        execute_program(&launch, &socket).map_or_else(|error| error.to_string(), |never| match never {});
     socket.write_all(error.as_bytes())
 }
 
-fn execute_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
+fn execute_program(launch: &Launch, socket: &UnixStream) -> io::Result<std::convert::Infallible> {
     let pod_directory = OpenPodDirectory::inherit(&launch.directory)?;
     let program = &launch.program;
     let confinement = &program.confinement;
@@ -153,11 +155,16 @@ fn execute_program(launch: &Launch) -> io::Result<std::convert::Infallible> {
     if first == SELF_EXE {
         command.arg0("portolan");
     }
+    let stdin = if program.closes_stdin_when_serving {
+        Stdio::from(OwnedFd::from(socket.try_clone()?))
+    } else {
+        Stdio::inherit()
+    };
     command
         .args(arguments)
         .env_clear()
         .envs(&program.environment)
-        .stdin(Stdio::inherit());
+        .stdin(stdin);
     let error = command.exec();
     Err(with_context(&format!("exec: {first:?}"), &error))
 }

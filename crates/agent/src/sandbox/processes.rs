@@ -234,6 +234,7 @@ impl Shared {
             program.ok_or_else(|| io::Error::other(format!("container {container} is not running")))?;
         Ok(Program {
             command,
+            closes_stdin_when_serving: false,
             ..program.clone()
         })
     }

@@ -27,6 +27,9 @@ pub struct Program {
     /// Confinement of the program.
     #[serde(default)]
     pub confinement: Confinement,
+    /// Set if the program closes its standard input when it serves. It has started then, otherwise on `execve`.
+    #[serde(default)]
+    pub closes_stdin_when_serving: bool,
 }
 
 /// Confinement of a container's program.

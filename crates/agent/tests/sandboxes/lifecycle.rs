@@ -25,6 +25,7 @@ pub async fn echo_responds_from_its_own_namespace() -> Outcome {
     command.extend(echo.arguments());
     let program = Program {
         command,
+        closes_stdin_when_serving: true,
         ..Program::default()
     };
     pod.start_container("echo", program).await?;
@@ -60,16 +61,9 @@ pub async fn echo_responds_from_its_own_namespace() -> Outcome {
     pod.end().await
 }
 
-/// Connects once the server listens, sends `request` and reads to the end.
+/// Connects, sends `request` and reads to the end. The server listens since its start was reported.
 fn request_tcp(to: SocketAddr, request: &str) -> std::io::Result<String> {
-    let mut stream = loop {
-        match TcpStream::connect(to) {
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {
-                std::thread::sleep(Duration::from_millis(5));
-            }
-            other => break other?,
-        }
-    };
+    let mut stream = TcpStream::connect(to)?;
     stream.write_all(request.as_bytes())?;
     stream.shutdown(std::net::Shutdown::Write)?;
     let mut response = String::new();

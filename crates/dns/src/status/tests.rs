@@ -29,10 +29,10 @@ fn health_readiness_and_metrics_show_the_state() {
     status.responder.zone().live().set_synced();
     assert_eq!(status.ready(&uri("/ready")).status, StatusCode::OK);
     status.set_lameduck();
-    assert_eq!(
-        status.health(&uri("/health")).status,
-        StatusCode::SERVICE_UNAVAILABLE
-    );
+    for response in [status.health(&uri("/health")), status.ready(&uri("/ready"))] {
+        assert_eq!(response.status, StatusCode::SERVICE_UNAVAILABLE);
+        assert_eq!(response.body, "lameduck");
+    }
     assert_eq!(status.health(&uri("/nothing")).status, StatusCode::NOT_FOUND);
     let metrics = status.metrics(&uri("/metrics")).body;
     assert_eq!(telemetry::validate(&metrics), Ok(()), "{metrics}");

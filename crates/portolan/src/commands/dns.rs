@@ -128,7 +128,7 @@ struct StatusFlags {
     /// Address of /ready; empty disables the server
     #[arg(long, default_value = "0.0.0.0:8181", value_name = "ADDRESS:PORT", value_parser = optional_address)]
     ready_bind_address: OptionalAddress,
-    /// Seconds to serve queries after SIGTERM, while /health reports the shutdown
+    /// Seconds to serve queries after SIGTERM, while /health and /ready report the shutdown
     #[arg(long, default_value_t = 0, value_name = "SECONDS")]
     lameduck: u64,
     /// File of the last state, which is served if the API is unreachable at the start [default: none]

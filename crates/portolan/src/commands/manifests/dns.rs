@@ -20,6 +20,8 @@ const DNS_PORT: u16 = 53;
 const HEALTH_PORT: u16 = 8080;
 const READY_PORT: u16 = 8181;
 const METRICS_PORT: u16 = 9153;
+/// Time in which the endpoint leaves the Service: the readiness probe, the EndpointSlice and a full sync of a proxy.
+const LAMEDUCK_SECONDS: u32 = 10;
 /// Ports of the DNS server on the network of nodes. Metrics have the port of NodeLocal DNSCache.
 const NODE_LOCAL_METRICS_PORT: u16 = 9253;
 const NODE_LOCAL_HEALTH_PORT: u16 = 9254;
@@ -105,7 +107,7 @@ fn pod(settings: &Settings) -> Value {
     let mut security = unprivileged_pod();
     security["sysctls"] =
         json!([{"name": "net.ipv4.ip_unprivileged_port_start", "value": DNS_PORT.to_string()}]);
-    let mut arguments = vec!["--ttl=30".to_owned(), "--lameduck=5".to_owned()];
+    let mut arguments = vec!["--ttl=30".to_owned(), format!("--lameduck={LAMEDUCK_SECONDS}")];
     if settings.cluster_dns.iter().any(IpAddr::is_ipv6) {
         arguments.push(format!("--listen=0.0.0.0:{DNS_PORT},[::]:{DNS_PORT}"));
     }
@@ -130,9 +132,18 @@ fn pod(settings: &Settings) -> Value {
             "securityContext": container_with(&[]),
             "resources": {"requests": {"cpu": "100m", "memory": "96Mi"}, "limits": {"memory": "256Mi"}},
             "livenessProbe": http_probe(None, "/health", HEALTH_PORT),
-            "readinessProbe": readiness_probe(None, "/ready", READY_PORT),
+            "readinessProbe": lameduck_probe(),
         }],
     })
+}
+
+/// Returns a readiness probe that notices the lameduck period within two seconds. Until then clients with a UDP flow to
+/// the Pod keep it.
+fn lameduck_probe() -> Value {
+    let mut probe = readiness_probe(None, "/ready", READY_PORT);
+    probe["periodSeconds"] = json!(1);
+    probe["failureThreshold"] = json!(2);
+    probe
 }
 
 /// Returns the Pod on the network of a node. It creates an interface with the addresses that Pods query.

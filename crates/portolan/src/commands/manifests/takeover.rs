@@ -37,7 +37,12 @@ const COREDNS: Steps = Steps {
     before: &[],
     after: &[
         "kubectl -n kube-system rollout status deployment/portolan-dns",
+        "Remove CoreDNS from the Service, and stop it when the proxies have moved all clients:",
+        r#"kubectl -n kube-system patch service kube-dns --type=merge -p '{"spec":{"selector":{"app.kubernetes.io/name":"portolan-dns"}}}'"#,
+        "sleep 10",
         "kubectl -n kube-system scale deployment/coredns --replicas=0",
+        "kubectl -n kube-system wait pod -l k8s-app=kube-dns,app.kubernetes.io/name!=portolan-dns --for=delete --timeout=60s",
+        r#"kubectl -n kube-system patch service kube-dns --type=merge -p '{"spec":{"selector":{"app.kubernetes.io/name":null}}}'"#,
     ],
     back: &[
         "kubectl -n kube-system scale deployment/coredns --replicas=2",
