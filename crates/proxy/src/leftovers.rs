@@ -52,7 +52,7 @@ pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
         Ok(mut nftables) => {
             for (family, table) in tables {
                 match nftables.delete_table(family, table) {
-                    Ok(true) => found.push(format!("nftables table {family:?} {table}")),
+                    Ok(true) => found.push(format!("nftables table {family} {table}")),
                     Ok(false) => {}
                     Err(error) => tracing::warn!(%error, table, "table not deleted"),
                 }

@@ -81,6 +81,7 @@ pub fn watch<T: Resource>(client: &Client, query: Query) -> Watch<T> {
         field_selection: FieldSelection::Sent,
         is_field_selector_optional: false,
         has_warned_of_field_selector: false,
+        has_warned_of_missing_kind: false,
         kind: PhantomData,
     }
 }
@@ -100,6 +101,8 @@ pub struct Watch<T> {
     is_field_selector_optional: bool,
     /// True after the warning of a rejected field selector, which is logged once.
     has_warned_of_field_selector: bool,
+    /// True after the warning that the server does not serve the kind, which is logged once until a list succeeds.
+    has_warned_of_missing_kind: bool,
     kind: PhantomData<T>,
 }
 
@@ -223,7 +226,7 @@ impl<T: Resource> Watch<T> {
             self.leave_field_selector_out(error);
             return;
         }
-        tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, retrying");
+        self.log_failure(error);
         if error.is_ahead_of_server() {
             // Waiting for the revision could miss objects created before it.
             self.start_list();
@@ -232,6 +235,15 @@ impl<T: Resource> Watch<T> {
         }
         tokio::time::sleep(with_jitter(self.back_off)).await;
         self.back_off = (self.back_off * 2).min(BACK_OFF_MAX);
+    }
+
+    fn log_failure(&mut self, error: &ClientError) {
+        if !error.is_not_found() {
+            tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, retrying");
+        } else if !self.has_warned_of_missing_kind {
+            self.has_warned_of_missing_kind = true;
+            tracing::warn!(kind = T::KIND, %error, "kind not served by the API server, retrying until it is");
+        }
     }
 
     /// Returns true if the server rejected a request whose field selector is optional.
@@ -291,6 +303,7 @@ impl<T: Resource> Watch<T> {
             .send(Method::GET, &path, JSON, bytes::Bytes::new())
             .await?;
         let page = read_page::<T>(&path, &body)?;
+        self.has_warned_of_missing_kind = false;
         for event in page.items.unwrap_or_default() {
             let key = match &event {
                 Event::Applied(object) => object.metadata().key(),

@@ -33,6 +33,17 @@ pub enum TableFamily {
     Ipv6 = libc::NFPROTO_IPV6 as u8,
 }
 
+impl std::fmt::Display for TableFamily {
+    /// Writes the name of the family in `nft`.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Inet => "inet",
+            Self::Ipv4 => "ip",
+            Self::Ipv6 => "ip6",
+        })
+    }
+}
+
 /// A transaction on one table. Each message has an owner, a number that the caller chooses and that a [`Refusal`]
 /// contains.
 #[derive(Debug)]

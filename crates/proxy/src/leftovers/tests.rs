@@ -25,7 +25,7 @@ fn removes_leftovers_except_current_mode() {
         assert_eq!(remove_leftovers(Some("nftables")), Vec::<String>::new());
         assert_eq!(
             remove_leftovers(Some("iptables")),
-            ["nftables table Inet portolan"]
+            ["nftables table inet portolan"]
         );
     });
 }
