@@ -58,7 +58,8 @@ impl NftablesDataplane {
         }
     }
 
-    /// Creates the table and loads all Services.
+    /// Creates the table and loads all Services. The ranges of cluster IPs come last: until all Services are there,
+    /// another proxy may serve the addresses that the table does not know yet.
     fn load(
         &mut self,
         plan: &Plan,
@@ -70,6 +71,11 @@ impl NftablesDataplane {
         self.applied = AppliedServices::default();
         self.codes = super::VerdictCodes::new(plan.settings().pods.clone());
         self.ranges = ranges::elements(plan.settings());
+        let (service_cidrs, other_ranges): (Vec<_>, Vec<_>) = self
+            .ranges
+            .iter()
+            .cloned()
+            .partition(|element| matches!(element.map_id, MapId::Map(Map::ServiceCidrs, _)));
         let table = base_ruleset::table(&self.table);
         let mut batch = Batch::new(&self.table, None);
         if is_there {
@@ -81,7 +87,7 @@ impl NftablesDataplane {
         }
         write_chains(&mut batch, &chains);
         write_elements(&mut batch, Change::Add, &base_ruleset::masqueraded(), NO_OWNER);
-        write_elements(&mut batch, Change::Add, &self.ranges, NO_OWNER);
+        write_elements(&mut batch, Change::Add, &other_ranges, NO_OWNER);
         self.commit(batch)?;
         self.chains = chains;
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
@@ -91,6 +97,9 @@ impl NftablesDataplane {
             total.elements += applied.elements;
             total.skipped.extend(applied.skipped);
         }
+        let mut batch = Batch::new(&self.table, None);
+        write_elements(&mut batch, Change::Add, &service_cidrs, NO_OWNER);
+        self.commit(batch)?;
         self.is_in_sync = true;
         Ok(total)
     }

@@ -10,6 +10,8 @@ use super::layout::Map;
 use super::*;
 use crate::test_plans::{planned, put, settings};
 
+mod first_load;
+
 const TABLE: &str = "portolan";
 
 fn loaded(services: usize) -> (Plan, NftablesDataplane) {
