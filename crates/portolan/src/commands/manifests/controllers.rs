@@ -40,6 +40,11 @@ pub fn objects(settings: &Settings) -> Vec<Value> {
     objects.extend(
         CONTROLLERS.map(|(name, role)| component.cluster_role_binding(&format!("portolan-{name}"), role)),
     );
+    // The roles of some older servers do not grant `watch`: kube-controller-manager watches as another user.
+    objects.extend(component.cluster_rights(&json!([
+        {"apiGroups": [""], "resources": ["endpoints"], "verbs": ["list", "watch"]},
+        {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
+    ])));
     objects.extend(component.rights_in(SYSTEM_NAMESPACE, &lease));
     objects.push(component.disruption_budget());
     objects.push(component.network_policy(&[("TCP", METRICS_PORT)]));
