@@ -14,7 +14,8 @@ pub(crate) fn delete_stale(
     scope: &CleanupScope,
 ) -> Result<[u64; 2], ConntrackError> {
     let mut counts = [0; 2];
-    for protocol in [Protocol::Udp, Protocol::Sctp] {
+    let tcp = scope.is_everything().then_some(Protocol::Tcp);
+    for protocol in [Protocol::Udp, Protocol::Sctp].into_iter().chain(tcp) {
         for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut counts) {
             let stale = conntrack.flows(family, protocol.number(), |flow| {
                 scope.is_stale(plan, &view(protocol, flow))

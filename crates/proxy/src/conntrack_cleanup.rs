@@ -1,6 +1,6 @@
 //! Detection of stale UDP and SCTP flows. Conntrack entries override the rules: the kernel keeps sending a flow to
 //! its endpoint after a change. Stale entries therefore have to be deleted (EPT-22). In contrast to the reference,
-//! this includes frontends without endpoints and deleted Services.
+//! this includes frontends without endpoints, deleted Services, and TCP connections that began before the first rules.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
@@ -57,6 +57,11 @@ impl CleanupScope {
         !self.everything && self.addresses.is_empty() && self.node_ports.is_empty()
     }
 
+    /// Returns true if all flows may be stale, TCP connections included.
+    pub(crate) fn is_everything(&self) -> bool {
+        self.everything
+    }
+
     /// Adds the flows of another scope.
     pub(crate) fn merge(&mut self, other: Self) {
         self.everything |= other.everything;
@@ -67,7 +72,10 @@ impl CleanupScope {
     /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
     /// destination was translated.
     pub(crate) fn is_stale(&self, plan: &Plan, flow: &Flow) -> bool {
-        if flow.protocol == Protocol::Tcp || !self.includes(plan, flow) {
+        if flow.protocol == Protocol::Tcp {
+            return self.is_untranslated_tcp(plan, flow);
+        }
+        if !self.includes(plan, flow) {
             return false;
         }
         let address = flow.destination.ip();
@@ -79,6 +87,15 @@ impl CleanupScope {
             None if self.names_frontend(plan, flow) => is_translated,
             None => is_translated && plan.settings().is_in_service_cidr(address),
         }
+    }
+
+    /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. Its entry has no
+    /// translation, so the kernel never sends it to an endpoint, and the client would wait until it gives up.
+    fn is_untranslated_tcp(&self, plan: &Plan, flow: &Flow) -> bool {
+        self.everything
+            && flow.endpoint == flow.destination
+            && plan.settings().is_in_service_cidr(flow.destination.ip())
+            && plan.frontend_at(Protocol::Tcp, flow.destination).is_some()
     }
 
     fn includes(&self, plan: &Plan, flow: &Flow) -> bool {

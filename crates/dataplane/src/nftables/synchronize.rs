@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::RandomState;
 
 use api::object::ObjectKey;
-use netlink::nftables::{Batch, Chain, Change, CommitError, Generation, Refusal, Rule};
+use netlink::nftables::{Batch, Chain, Change, CommitError, Generation, Refusal, Rule, Table};
 use plan::{Family, Plan};
 
 use crate::{Applied, DataplaneError, Skipped};
@@ -58,8 +58,8 @@ impl NftablesDataplane {
         }
     }
 
-    /// Creates the table and loads all Services. The ranges of cluster IPs come last: until all Services are there,
-    /// another proxy may serve the addresses that the table does not know yet.
+    /// Creates the table and loads all Services. The table is dormant until all are there: another proxy may serve them
+    /// meanwhile, and a part of the rules would drop packets to cluster IPs that are not loaded yet.
     fn load(
         &mut self,
         plan: &Plan,
@@ -71,23 +71,22 @@ impl NftablesDataplane {
         self.applied = AppliedServices::default();
         self.codes = super::VerdictCodes::new(plan.settings().pods.clone());
         self.ranges = ranges::elements(plan.settings());
-        let (service_cidrs, other_ranges): (Vec<_>, Vec<_>) = self
-            .ranges
-            .iter()
-            .cloned()
-            .partition(|element| matches!(element.map_id, MapId::Map(Map::ServiceCidrs, _)));
         let table = base_ruleset::table(&self.table);
+        let dormant_table = Table {
+            is_dormant: true,
+            ..table.clone()
+        };
         let mut batch = Batch::new(&self.table, None);
         if is_there {
             batch.table(Change::Delete, &table, NO_OWNER);
         }
-        batch.table(Change::Add, &table, NO_OWNER);
+        batch.table(Change::Add, &dormant_table, NO_OWNER);
         for set in layout::sets() {
             batch.set(Change::Add, &set, NO_OWNER);
         }
         write_chains(&mut batch, &chains);
         write_elements(&mut batch, Change::Add, &base_ruleset::masqueraded(), NO_OWNER);
-        write_elements(&mut batch, Change::Add, &other_ranges, NO_OWNER);
+        write_elements(&mut batch, Change::Add, &self.ranges, NO_OWNER);
         self.commit(batch)?;
         self.chains = chains;
         let services: Vec<ObjectKey> = plan.services().cloned().collect();
@@ -98,7 +97,7 @@ impl NftablesDataplane {
             total.skipped.extend(applied.skipped);
         }
         let mut batch = Batch::new(&self.table, None);
-        write_elements(&mut batch, Change::Add, &service_cidrs, NO_OWNER);
+        batch.table(Change::Add, &table, NO_OWNER);
         self.commit(batch)?;
         self.is_in_sync = true;
         Ok(total)

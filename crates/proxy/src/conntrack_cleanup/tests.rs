@@ -63,15 +63,26 @@ fn flows_to_serving_endpoints_stay() {
 }
 
 #[test]
-fn tcp_is_never_stale() {
+fn tcp_connections_are_stale_only_if_untranslated_at_the_first_sync() {
     let mut plan = plan();
     let changes = plan.take_changes();
-    let scope = CleanupScope::after(&plan, &changes);
-    let tcp = Flow {
-        protocol: Protocol::Tcp,
-        ..flow("10.96.0.10:53", "10.244.1.9:5353")
-    };
-    assert!(!scope.is_stale(&plan, &tcp));
+    let first = CleanupScope::after(&plan, &changes);
+    plan.apply_slice(&slice("10.244.1.3"));
+    let changes = plan.take_changes();
+    let later = CleanupScope::after(&plan, &changes);
+    for (destination, endpoint, is_stale_at_first) in [
+        ("10.96.0.10:53", "10.96.0.10:53", true),
+        ("10.96.0.10:53", "10.244.1.9:5353", false),
+        ("10.96.0.11:53", "10.96.0.11:53", false),
+        ("172.30.0.11:30053", "172.30.0.11:30053", false),
+    ] {
+        let tcp = Flow {
+            protocol: Protocol::Tcp,
+            ..flow(destination, endpoint)
+        };
+        assert_eq!(first.is_stale(&plan, &tcp), is_stale_at_first, "{destination}");
+        assert!(!later.is_stale(&plan, &tcp), "{destination}");
+    }
 }
 
 #[test]
