@@ -290,6 +290,13 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
+    /// Removes the Pods of `portolan dns` from the Service `kube-dns`, and waits until the proxies have moved all clients.
+    pub fn remove_from_dns_service(&self) -> Result<(), Failure> {
+        self.system(&["label", "pods", "--selector", Part::Dns.selector(), "k8s-app-"])?;
+        std::thread::sleep(DNS_MOVE_PERIOD);
+        Ok(())
+    }
+
     /// Installs or updates a part of Portolan, and waits for it.
     pub fn install(&self, part: Part, version: Version) -> Result<(), Failure> {
         self.apply(part.manifest(), &[("VERSION", version.directory())])?;

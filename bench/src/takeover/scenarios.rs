@@ -171,6 +171,7 @@ fn take_over_dns(parts: &Parts<'_>, version: Version) -> Result<(), Failure> {
 
 fn go_back_to_coredns(parts: &Parts<'_>) -> Result<(), Failure> {
     parts.scale_coredns(2)?;
+    parts.remove_from_dns_service()?;
     parts.remove(Part::Dns)
 }
 

@@ -47,6 +47,8 @@ const COREDNS: Steps = Steps {
     back: &[
         "kubectl -n kube-system scale deployment/coredns --replicas=2",
         "kubectl -n kube-system rollout status deployment/coredns",
+        "kubectl -n kube-system label pods -l app.kubernetes.io/name=portolan-dns k8s-app-",
+        "sleep 10",
         "kubectl -n kube-system delete deployment/portolan-dns",
     ],
 };
