@@ -22,7 +22,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
     ),
     ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
-    ("Inspect", &["status", "plan", "env"]),
+    ("Inspect", &["doctor", "explain", "status", "plan", "env"]),
     ("Other commands", &["completions", "man", "version"]),
 ];
 
@@ -98,6 +98,10 @@ pub enum Command {
     Store(commands::store::Flags),
     /// Print the kubeconfig of a component or user, or edit the kubeconfig of kubectl
     Kubeconfig(commands::kubeconfig::Flags),
+    /// Find the causes for which Services do not answer, in a cluster or in files
+    Doctor(commands::doctor::Flags),
+    /// Print the documentation of a finding of `portolan doctor`
+    Explain(commands::explain::Flags),
     /// Show the health of each component of `portolan up` or `portolan join`
     Status(commands::status::Flags),
     /// Compute the proxy decisions of a node from a file, without a cluster

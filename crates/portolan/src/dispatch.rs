@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    agent, apiserver, backend, balancer, completions, controllers, dns, env, join, kubeconfig, leave, man,
-    manifests, plan, playground, proxy, service, status, store, token, up, version,
+    agent, apiserver, backend, balancer, completions, controllers, dns, doctor, env, explain, join,
+    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, up, version,
 };
 use crate::error::CommandError;
 
@@ -32,6 +32,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Backend(command) => backend::run(&command),
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
+        Command::Doctor(flags) => doctor::run(&flags),
+        Command::Explain(flags) => explain::run(&flags),
         Command::Plan(flags) => plan::run(&flags),
         Command::Env(flags) => env::run(&flags),
         Command::Completions(flags) => completions::run(&flags, cli::command()),

@@ -1,0 +1,107 @@
+//! Application of the rules.
+
+use std::collections::BTreeSet;
+
+use crate::finding::Finding;
+use crate::rule::Rule;
+use crate::rules::{self, ALL};
+use crate::subject::Subject;
+use crate::views::Service;
+use crate::world::World;
+
+/// Services to examine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All Services, and the objects that belong to none.
+    All,
+    /// One Service. If it does not exist, that is the finding.
+    Service {
+        /// Namespace of the Service.
+        namespace: String,
+        /// Name of the Service.
+        name: String,
+    },
+}
+
+/// Options of an examination.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Node whose clients are judged; `None` for all nodes.
+    pub node: Option<String>,
+}
+
+/// Applies all rules. The findings are ordered by severity, then by code, namespace and name.
+pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    match scope {
+        Scope::All => {
+            for service in world.services() {
+                findings.extend(of_service(world, service, options, false));
+            }
+            findings.extend(of_cluster(world));
+        }
+        Scope::Service { namespace, name } => match world.service(namespace, name) {
+            Some(service) => findings.extend(of_service(world, service, options, true)),
+            None => findings.push(rules::absent_service(world, namespace, name)),
+        },
+    }
+    findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+    findings.dedup_by(|later, first| is_same_fault(later, first));
+    findings
+}
+
+/// Returns true if two findings are about one field, such as a Pod that two Services select. The message of the later one becomes
+/// evidence of the first one.
+fn is_same_fault(later: &mut Finding, first: &mut Finding) -> bool {
+    let key = |finding: &Finding| (finding.code, finding.object.clone(), finding.field.clone());
+    let is_same = key(later) == key(first);
+    if is_same && later.message != first.message {
+        first.evidence.push(later.message.clone());
+    }
+    is_same
+}
+
+fn sort_key(finding: &Finding) -> impl Ord + '_ {
+    let object = &finding.object;
+    (
+        finding.severity,
+        finding.code,
+        &object.namespace,
+        &object.name,
+        &object.kind,
+        &finding.field,
+        &finding.message,
+    )
+}
+
+fn of_service(world: &World, service: Service<'_>, options: &Options, is_named: bool) -> Vec<Finding> {
+    let subject = Subject::new(world, service, options.node.as_deref(), is_named);
+    let found: Vec<(&Rule, Finding)> = ALL
+        .iter()
+        .filter_map(|rule| Some((rule, rule.service?)))
+        .flat_map(|(rule, check)| check(&subject).into_iter().map(move |finding| (*rule, finding)))
+        .collect();
+    without_consequences(found)
+}
+
+fn of_cluster(world: &World) -> Vec<Finding> {
+    let checks = ALL.iter().filter_map(|rule| rule.cluster);
+    checks.flat_map(|check| check(world)).collect()
+}
+
+/// Removes the findings that a root cause of at least the same severity explains.
+fn without_consequences(found: Vec<(&Rule, Finding)>) -> Vec<Finding> {
+    let causes: BTreeSet<_> = found
+        .iter()
+        .map(|(rule, finding)| (rule.code, finding.severity))
+        .collect();
+    let is_explained = |rule: &Rule, finding: &Finding| {
+        let mut causes = causes.iter();
+        causes.any(|(code, severity)| rule.explained_by.contains(code) && *severity <= finding.severity)
+    };
+    found
+        .into_iter()
+        .filter(|(rule, finding)| !is_explained(rule, finding))
+        .map(|(_, finding)| finding)
+        .collect()
+}

@@ -1,0 +1,205 @@
+//! Kinds of objects that the rules read.
+
+/// Kind of an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "the variants have the names of the Kubernetes API")]
+pub enum Kind {
+    Service,
+    Endpoints,
+    EndpointSlice,
+    Pod,
+    Node,
+    Namespace,
+    Deployment,
+    ReplicaSet,
+    StatefulSet,
+    DaemonSet,
+    Job,
+    Ingress,
+    IngressClass,
+    NetworkPolicy,
+    ResourceQuota,
+    ServiceCidr,
+    Event,
+    /// AddressPool of Portolan.
+    AddressPool,
+    /// IPAddressPool of MetalLB.
+    IpAddressPool,
+    /// L2Advertisement of MetalLB.
+    L2Advertisement,
+    /// BGPAdvertisement of MetalLB.
+    BgpAdvertisement,
+}
+
+/// Names of a kind in the API.
+struct Names {
+    kind: Kind,
+    name: &'static str,
+    /// API group; "" for the core group.
+    group: &'static str,
+    /// Version that is listed.
+    version: &'static str,
+    plural: &'static str,
+    is_namespaced: bool,
+}
+
+const fn names(
+    kind: Kind,
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    is_namespaced: bool,
+) -> Names {
+    Names {
+        kind,
+        name,
+        group,
+        version,
+        plural,
+        is_namespaced,
+    }
+}
+
+const NAMES: [Names; 21] = [
+    names(Kind::Service, "Service", "", "v1", "services", true),
+    names(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
+    names(
+        Kind::EndpointSlice,
+        "EndpointSlice",
+        "discovery.k8s.io",
+        "v1",
+        "endpointslices",
+        true,
+    ),
+    names(Kind::Pod, "Pod", "", "v1", "pods", true),
+    names(Kind::Node, "Node", "", "v1", "nodes", false),
+    names(Kind::Namespace, "Namespace", "", "v1", "namespaces", false),
+    names(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
+    names(Kind::ReplicaSet, "ReplicaSet", "apps", "v1", "replicasets", true),
+    names(
+        Kind::StatefulSet,
+        "StatefulSet",
+        "apps",
+        "v1",
+        "statefulsets",
+        true,
+    ),
+    names(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
+    names(Kind::Job, "Job", "batch", "v1", "jobs", true),
+    names(
+        Kind::Ingress,
+        "Ingress",
+        "networking.k8s.io",
+        "v1",
+        "ingresses",
+        true,
+    ),
+    names(
+        Kind::IngressClass,
+        "IngressClass",
+        "networking.k8s.io",
+        "v1",
+        "ingressclasses",
+        false,
+    ),
+    names(
+        Kind::NetworkPolicy,
+        "NetworkPolicy",
+        "networking.k8s.io",
+        "v1",
+        "networkpolicies",
+        true,
+    ),
+    names(
+        Kind::ResourceQuota,
+        "ResourceQuota",
+        "",
+        "v1",
+        "resourcequotas",
+        true,
+    ),
+    names(
+        Kind::ServiceCidr,
+        "ServiceCIDR",
+        "networking.k8s.io",
+        "v1",
+        "servicecidrs",
+        false,
+    ),
+    names(Kind::Event, "Event", "", "v1", "events", true),
+    names(
+        Kind::AddressPool,
+        "AddressPool",
+        "portolan.dev",
+        "v1alpha1",
+        "addresspools",
+        false,
+    ),
+    names(
+        Kind::IpAddressPool,
+        "IPAddressPool",
+        "metallb.io",
+        "v1beta1",
+        "ipaddresspools",
+        true,
+    ),
+    names(
+        Kind::L2Advertisement,
+        "L2Advertisement",
+        "metallb.io",
+        "v1beta1",
+        "l2advertisements",
+        true,
+    ),
+    names(
+        Kind::BgpAdvertisement,
+        "BGPAdvertisement",
+        "metallb.io",
+        "v1beta1",
+        "bgpadvertisements",
+        true,
+    ),
+];
+
+impl Kind {
+    /// All kinds.
+    pub fn all() -> impl Iterator<Item = Self> {
+        NAMES.iter().map(|names| names.kind)
+    }
+
+    /// Returns the kind of an object with this `kind` and `apiVersion`. An absent `apiVersion` matches any group. The
+    /// version is not compared: the fields that the rules read are the same in all versions.
+    pub fn named(name: &str, api_version: &str) -> Option<Self> {
+        let group = api_version.rsplit_once('/').map_or("", |(group, _)| group);
+        NAMES
+            .iter()
+            .find(|names| names.name == name && (api_version.is_empty() || names.group == group))
+            .map(|names| names.kind)
+    }
+
+    fn names(self) -> &'static Names {
+        NAMES.iter().find(|names| names.kind == self).unwrap_or(&NAMES[0])
+    }
+
+    /// Name, such as `Service`.
+    pub fn name(self) -> &'static str {
+        self.names().name
+    }
+
+    /// Returns true if objects of the kind have a namespace.
+    pub fn is_namespaced(self) -> bool {
+        self.names().is_namespaced
+    }
+
+    /// Path of the collection of all namespaces in the API.
+    pub fn collection(self) -> String {
+        let names = self.names();
+        let (version, plural) = (names.version, names.plural);
+        if names.group.is_empty() {
+            format!("/api/{version}/{plural}")
+        } else {
+            format!("/apis/{}/{version}/{plural}", names.group)
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Findings: causes for which a Service does not answer, derived from API objects. The crate performs no I/O.
+//!
+//! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the
+//! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and its documentation
+//! beside it as Markdown. A rule reports nothing if it depends on a kind of object that is absent from the world.
+//!
+//! - `views`: objects as the rules read them; invalid fields read as absent
+//! - [`World`]: the objects with their indexes
+//! - `rule`, `rules`: one file for each finding
+//! - `examination`: order of the findings, and suppression of consequences
+//!
+//! ```
+//! use explain::{Options, Scope, World, examine};
+//! use serde_json::json;
+//!
+//! let mut world = World::builder();
+//! world.add(json!({"apiVersion": "v1", "kind": "List", "items": [
+//!     {"apiVersion": "v1", "kind": "Service", "metadata": {"namespace": "default", "name": "web"},
+//!      "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}},
+//!     {"apiVersion": "v1", "kind": "Pod", "metadata": {"namespace": "default", "name": "web-1",
+//!      "labels": {"run": "web"}}}]}));
+//! let findings = examine(&world.build(), &Scope::All, &Options::default());
+//! assert_eq!(findings[0].code.to_string(), "PTL-0002");
+//! ```
+
+mod documentation;
+mod examination;
+mod finding;
+mod kind;
+mod kubectl;
+mod nearest;
+mod node_plan;
+mod object;
+mod pod_state;
+mod pools;
+mod references;
+mod rule;
+mod rules;
+mod subject;
+mod views;
+mod world;
+
+pub use documentation::{Documentation, documentation, documentation_of, page};
+pub use examination::{Options, Scope, examine};
+pub use finding::{Code, Finding, InvalidCode, ObjectName, Severity};
+pub use kind::Kind;
+pub use world::{Builder, World};

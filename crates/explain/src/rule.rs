@@ -1,0 +1,21 @@
+//! The form of a rule.
+
+use crate::finding::{Code, Finding};
+use crate::subject::Subject;
+use crate::world::World;
+
+/// A rule: one cause for which a Service does not answer.
+#[derive(Debug)]
+pub struct Rule {
+    /// Stable code.
+    pub code: Code,
+    /// Documentation as Markdown, with the title as its first line.
+    pub documentation: &'static str,
+    /// Root causes: a finding of one of these codes about the same Service suppresses the findings of this rule that are not
+    /// more severe.
+    pub explained_by: &'static [Code],
+    /// Check of one Service.
+    pub service: Option<fn(&Subject<'_>) -> Vec<Finding>>,
+    /// Check of the objects that belong to no existing Service.
+    pub cluster: Option<fn(&World) -> Vec<Finding>>,
+}

@@ -1,0 +1,171 @@
+//! PTL-0033.
+
+use std::net::IpAddr;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+use crate::views::Pod;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("address_family.md"),
+    explained_by: &[Code(3)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(33);
+const FIELD: &str = "spec.ipFamilies";
+
+/// IP family by its name in the API.
+#[derive(Clone, Copy, PartialEq)]
+struct Family {
+    is_v6: bool,
+}
+
+impl Family {
+    fn name(self) -> &'static str {
+        if self.is_v6 { "IPv6" } else { "IPv4" }
+    }
+
+    fn other(self) -> Self {
+        Self { is_v6: !self.is_v6 }
+    }
+
+    fn has(self, address: &IpAddr) -> bool {
+        address.is_ipv6() == self.is_v6
+    }
+}
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    let families = families(subject);
+    if service.is_external_name() || families.is_empty() || !subject.has(Kind::Pod) {
+        return Vec::new();
+    }
+    backends(subject, &families).map_or_else(|| clients(subject, &families), |finding| vec![finding])
+}
+
+fn families(subject: &Subject<'_>) -> Vec<Family> {
+    let names = subject
+        .service
+        .list("/spec/ipFamilies")
+        .iter()
+        .filter_map(|name| name.as_str());
+    let named: Vec<Family> = names
+        .map(|name| Family {
+            is_v6: name == "IPv6",
+        })
+        .collect();
+    if !named.is_empty() {
+        return named;
+    }
+    let addresses = subject.service.cluster_ips().into_iter();
+    addresses
+        .map(|address| Family {
+            is_v6: address.is_ipv6(),
+        })
+        .collect()
+}
+
+/// A family of the Service in which no Pod has an address.
+fn backends(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
+    let service = subject.service;
+    let pods: Vec<(Pod<'_>, Vec<IpAddr>)> = subject
+        .active()
+        .map(|pod| (pod, pod.ips()))
+        .filter(|(_, addresses)| !addresses.is_empty())
+        .collect();
+    let (pod, addresses) = pods.first()?;
+    let lacks = |family: &&Family| {
+        pods.iter()
+            .all(|(_, addresses)| !addresses.iter().any(|address| family.has(address)))
+    };
+    let family = families.iter().find(lacks)?;
+    let is_only = families.iter().all(|other| lacks(&other));
+    let has_endpoint = subject
+        .slices()
+        .iter()
+        .any(|slice| slice.address_type() == family.name() && slice.endpoints().next().is_some());
+    if has_endpoint || !is_only && !subject.has(Kind::EndpointSlice) {
+        return None;
+    }
+    let severity = if is_only {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let message = format!(
+        "Service {} has the family {}, but no selected Pod has an {} address: connections to its {} cluster IP are refused",
+        service.name,
+        family.name(),
+        family.name(),
+        family.name()
+    );
+    let remedy = if is_only {
+        format!(
+            "Create the Service again with ipFamilies: [{}], or give the nodes and Pods {} addresses",
+            family.other().name(),
+            family.name()
+        )
+    } else {
+        format!(
+            "Give the nodes and Pods {} addresses, or remove the second family: {}",
+            family.name(),
+            kubectl::merge(
+                service.0,
+                &serde_json::json!({"spec": {"ipFamilyPolicy": "SingleStack", "ipFamilies": [families[0].name()],
+                    "clusterIPs": [service.text("/spec/clusterIP")]}})
+            )
+        )
+    };
+    let addresses: Vec<String> = addresses.iter().map(IpAddr::to_string).collect();
+    let finding = subject.finding(CODE, severity, FIELD, message, remedy);
+    Some(finding.with_evidence(format!(
+        "Pod {} has the address {}",
+        pod.name,
+        addresses.join(", ")
+    )))
+}
+
+/// Pods that name the Service and have no address of its families.
+fn clients(subject: &Subject<'_>, families: &[Family]) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = Vec::new();
+    for (pod, reference) in subject.world.references_to(subject.service) {
+        let addresses = pod.ips();
+        let has_family = addresses
+            .iter()
+            .any(|address| families.iter().any(|family| family.has(address)));
+        let [family] = families else { continue };
+        if has_family || addresses.is_empty() || !pod.is_active() {
+            continue;
+        }
+        let message = format!(
+            "Service {} has only {}, and the Pod, which uses {}, has only {}",
+            subject.service.name,
+            family.name(),
+            reference.text,
+            family.other().name()
+        );
+        let remedy = format!(
+            "Add the family {} to the Service: {}",
+            family.other().name(),
+            kubectl::merge(
+                subject.service.0,
+                &serde_json::json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}})
+            )
+        );
+        findings.push(about(
+            pod.0,
+            CODE,
+            Severity::Warning,
+            reference.field.clone(),
+            message,
+            remedy,
+        ));
+    }
+    findings
+}

@@ -1,0 +1,185 @@
+//! PTL-0034.
+
+use plan::Fault;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::nearest::nearest;
+use crate::node_plan::plan_of;
+use crate::rule::Rule;
+use crate::subject::Subject;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("annotation_unknown.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(34);
+/// Prefixes of annotations that only Portolan reads.
+const PREFIXES: [&str; 2] = ["portolan.dev/", "service.portolan.dev/"];
+/// Annotations of Services that Portolan reads. A test compares them with the load balancer reference.
+const KNOWN: [&str; 45] = [
+    "portolan.dev/load-balancer-ips",
+    "portolan.dev/address-pool",
+    "portolan.dev/allow-shared-ip",
+    "portolan.dev/load-balancer-scope",
+    "portolan.dev/load-balancer-hostname",
+    "portolan.dev/load-balancer-node-selector",
+    "portolan.dev/edge-certificates",
+    "portolan.dev/edge-tls-ports",
+    "portolan.dev/edge-tls-policy",
+    "portolan.dev/edge-alpn",
+    "portolan.dev/edge-protocol",
+    "portolan.dev/edge-backend-protocol",
+    "portolan.dev/edge-redirect-to-https",
+    "portolan.dev/edge-proxy-protocol",
+    "portolan.dev/edge-accept-proxy-protocol-from",
+    "portolan.dev/edge-balance",
+    "portolan.dev/edge-sticky",
+    "portolan.dev/edge-sticky-seconds",
+    "portolan.dev/edge-cookie-name",
+    "portolan.dev/edge-idle-timeout-seconds",
+    "portolan.dev/edge-connect-timeout-seconds",
+    "portolan.dev/edge-draining-seconds",
+    "portolan.dev/edge-connections-max",
+    "portolan.dev/edge-connections-per-client",
+    "portolan.dev/edge-connections-per-second",
+    "portolan.dev/edge-received-megabits-per-second",
+    "portolan.dev/edge-sent-megabits-per-second",
+    "portolan.dev/edge-megabits-per-second",
+    "portolan.dev/edge-cross-zone",
+    "portolan.dev/edge-access-log",
+    "portolan.dev/edge-access-log-bucket",
+    "portolan.dev/edge-access-log-prefix",
+    "portolan.dev/edge-access-log-interval-seconds",
+    "portolan.dev/edge-access-log-format",
+    "portolan.dev/edge-health-check-protocol",
+    "portolan.dev/edge-health-check-port",
+    "portolan.dev/edge-health-check-path",
+    "portolan.dev/edge-health-check-host",
+    "portolan.dev/edge-health-check-statuses",
+    "portolan.dev/edge-health-check-interval-seconds",
+    "portolan.dev/edge-health-check-timeout-seconds",
+    "portolan.dev/edge-health-check-healthy-threshold",
+    "portolan.dev/edge-health-check-unhealthy-threshold",
+    "service.portolan.dev/scheduler",
+    "service.portolan.dev/drain-seconds",
+];
+/// Annotations with the same meaning. Different values contradict each other.
+const SYNONYMS: [&[&str]; 4] = [
+    &[
+        "metallb.io/loadBalancerIPs",
+        "metallb.universe.tf/loadBalancerIPs",
+    ],
+    &["metallb.io/address-pool", "metallb.universe.tf/address-pool"],
+    &[
+        "metallb.io/allow-shared-ip",
+        "metallb.universe.tf/allow-shared-ip",
+    ],
+    &[
+        "service.kubernetes.io/topology-mode",
+        "service.kubernetes.io/topology-aware-hints",
+    ],
+];
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings: Vec<Finding> = unknown(subject);
+    findings.extend(invalid(subject));
+    findings.extend(contradicting(subject));
+    findings
+}
+
+fn field(name: &str) -> String {
+    format!("metadata.annotations[{name}]")
+}
+
+/// Returns the command that removes an annotation.
+fn removal(subject: &Subject<'_>, name: &str) -> String {
+    format!("{} {name}-", kubectl::command("annotate", subject.service.0))
+}
+
+fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
+    let names = subject
+        .service
+        .pairs("/metadata/annotations")
+        .map(|(name, _)| name);
+    let is_unknown =
+        |name: &&str| PREFIXES.iter().any(|prefix| name.starts_with(prefix)) && !KNOWN.contains(name);
+    names
+        .filter(is_unknown)
+        .map(|name| {
+            let similar = nearest(name, KNOWN);
+            let message = format!(
+                "Annotation {name} of Service {} has no effect: its name is unknown{}",
+                subject.service.name,
+                similar.map_or_else(String::new, |similar| format!(". The nearest is {similar}"))
+            );
+            let remedy = match similar {
+                Some(similar) => format!(
+                    "Use the name {similar}, and remove the other one: {}",
+                    removal(subject, name)
+                ),
+                None => format!("Remove it: {}", removal(subject, name)),
+            };
+            subject.finding(CODE, Severity::Warning, field(name), message, remedy)
+        })
+        .collect()
+}
+
+/// Values that the plan does not understand.
+fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
+    let Some(plan) = plan_of(subject, "") else {
+        return Vec::new();
+    };
+    let faults = plan.faults().filter_map(|(_, fault)| match fault {
+        Fault::Annotation { name, value } => Some((*name, value.clone())),
+        _ => None,
+    });
+    faults
+        .map(|(name, value)| {
+            let accepted = if name.ends_with("/scheduler") {
+                "random, rr, lc or maglev"
+            } else {
+                "a number of seconds"
+            };
+            let message = format!(
+                "Annotation {name} of Service {} is {value:?}, which is ignored: {accepted} is expected",
+                subject.service.name
+            );
+            subject.finding(
+                CODE,
+                Severity::Warning,
+                field(name),
+                message,
+                format!("Correct it, or remove it: {}", removal(subject, name)),
+            )
+        })
+        .collect()
+}
+
+/// Annotations of the same meaning with different values.
+fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
+    let contradiction = |names: &&[&'static str]| {
+        let mut values = names
+            .iter()
+            .filter_map(|name| Some((*name, subject.service.0.annotation(name)?.trim())));
+        let (first, value) = values.next()?;
+        let (second, other) = values.find(|(_, other)| !other.eq_ignore_ascii_case(value))?;
+        let message = format!(
+            "Annotations {first} and {second} of Service {} have the same meaning and different values: {value:?} and {other:?}",
+            subject.service.name
+        );
+        let remedy = format!(
+            "Remove the one that is wrong, for example: {}",
+            removal(subject, second)
+        );
+        Some(subject.finding(CODE, Severity::Warning, field(second), message, remedy))
+    };
+    SYNONYMS.iter().filter_map(contradiction).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,144 @@
+//! PTL-0029.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+
+use api::object::{ObjectKey, Service as ApiService};
+use plan::{Fault, Plan, Settings};
+use serde::Deserialize;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::{Port, Service};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("frontend_conflict.md"),
+    explained_by: &[Code(21)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(29);
+/// Other Services with an address or node port of the Service, at most.
+const OTHERS_MAX: usize = 256;
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let others = others(subject);
+    let Some(own) = ApiService::deserialize(subject.service.tree())
+        .ok()
+        .filter(|_| !others.is_empty())
+    else {
+        return Vec::new();
+    };
+    let mut plan = Plan::new(Settings::default());
+    plan.apply_service(&own);
+    for other in &others {
+        if let Ok(other) = ApiService::deserialize(other.tree()) {
+            plan.apply_service(&other);
+        }
+    }
+    plan.take_changes();
+    let key = ObjectKey {
+        namespace: own.metadata.namespace.as_str().into(),
+        name: own.metadata.name.as_str().into(),
+    };
+    let conflicts = plan.faults_of(&key).filter_map(|fault| match fault {
+        Fault::Conflict {
+            address,
+            port,
+            protocol,
+            by,
+        } => Some((*address, *port, protocol.as_str(), by)),
+        _ => None,
+    });
+    let of_others = conflicts.filter(|(.., by)| **by != key);
+    of_others
+        .filter_map(|(address, port, protocol, by)| {
+            let other = others
+                .iter()
+                .find(|other| *other.namespace == *by.namespace && *other.name == *by.name)?;
+            conflict(subject, *other, address, port, protocol)
+        })
+        .collect()
+}
+
+/// Other Services with an address or node port of the Service.
+fn others<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
+    let service = subject.service;
+    let addresses = service
+        .cluster_ips()
+        .into_iter()
+        .chain(service.external_ips())
+        .chain(service.ingress_ips());
+    let at_addresses = addresses.flat_map(|address| subject.world.services_at(address));
+    let node_ports = service.ports().into_iter().filter_map(|port| port.node_port);
+    let at_ports = node_ports.flat_map(|port| subject.world.services_at_node_port(port));
+    let mut others = BTreeMap::new();
+    for other in at_addresses.chain(at_ports) {
+        let key = (other.0.namespace.as_str(), other.0.name.as_str());
+        if key != (service.0.namespace.as_str(), service.0.name.as_str()) && others.len() < OTHERS_MAX {
+            others.insert(key, other);
+        }
+    }
+    others.into_values().collect()
+}
+
+fn conflict(
+    subject: &Subject<'_>,
+    other: Service<'_>,
+    address: Option<IpAddr>,
+    number: u16,
+    protocol: &str,
+) -> Option<Finding> {
+    let service = subject.service;
+    let port_of = |service: Service<'_>| -> Option<(String, String)> {
+        let is_frontend = |port: &Port<'_>| {
+            let own = if address.is_some() {
+                Some(port.number)
+            } else {
+                port.node_port
+            };
+            own == Some(number) && port.protocol == protocol
+        };
+        let port = service.ports().into_iter().find(is_frontend)?;
+        Some((port.target.to_string(), port.field("port")))
+    };
+    let (target, port_field) = port_of(service)?;
+    let is_same_backend = other.namespace == service.namespace
+        && service.has_selector()
+        && other.selector() == service.selector()
+        && port_of(other).is_some_and(|(other_target, _)| other_target == target);
+    if is_same_backend {
+        return None;
+    }
+    let (frontend, field) = match address {
+        None => (
+            format!("node port {number}/{protocol}"),
+            port_field.replace(".port", ".nodePort"),
+        ),
+        Some(address) if service.external_ips().contains(&address) => (
+            format!("external IP {address}, port {number}/{protocol}"),
+            "spec.externalIPs".to_owned(),
+        ),
+        Some(address) if service.ingress_ips().contains(&address) => (
+            format!("load balancer IP {address}, port {number}/{protocol}"),
+            port_field,
+        ),
+        Some(address) => (
+            format!("cluster IP {address}, port {number}/{protocol}"),
+            "spec.clusterIP".to_owned(),
+        ),
+    };
+    let message = format!(
+        "Service {}/{}, which is older, has the same {frontend}. Connections reach its endpoints, and not those of Service {}",
+        other.namespace, other.name, service.name
+    );
+    let remedy = format!(
+        "Change the address or the port of one of the two Services: {}",
+        kubectl::command("edit", service.0)
+    );
+    Some(subject.finding(CODE, Severity::Warning, field, message, remedy))
+}

@@ -1,0 +1,114 @@
+//! PTL-0027.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::node_plan::plan_of;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+use crate::views::Node;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("hints_partial.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(27);
+/// Ready endpoints of a Service, at least, of which one that serves a whole zone is worth a note.
+const ENDPOINTS_MIN: usize = 3;
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if service.is_headless() || !subject.has(Kind::EndpointSlice) || subject.is_rolling() {
+        return Vec::new();
+    }
+    let slices = subject.slices().iter();
+    let ready: Vec<_> = slices
+        .flat_map(|slice| slice.endpoints().map(move |endpoint| (slice, endpoint)))
+        .filter(|(_, endpoint)| endpoint.is_ready())
+        .collect();
+    let without: Vec<_> = ready
+        .iter()
+        .filter(|(_, endpoint)| endpoint.zone_hints().next().is_none())
+        .collect();
+    if without.len() == ready.len() {
+        return Vec::new();
+    }
+    let Some((slice, endpoint)) = without.first() else {
+        return one_endpoint(subject, ready.len()).into_iter().collect();
+    };
+    let address = endpoint.addresses().next().unwrap_or_default();
+    let message = format!(
+        "{} of {} ready endpoints of Service {} have no zone hint, such as {address}. All proxies ignore the hints of the others, and connections \
+         leave their zones",
+        without.len(),
+        ready.len(),
+        service.name
+    );
+    let node = subject
+        .world
+        .node(endpoint.node())
+        .filter(|node| node.zone().is_empty());
+    vec![match node {
+        Some(node) => {
+            let message = format!("{message}: node {} has no zone", node.name);
+            let remedy = format!(
+                "{} topology.kubernetes.io/zone=ZONE",
+                kubectl::command("label", node.0)
+            );
+            about(
+                node.0,
+                CODE,
+                Severity::Warning,
+                "metadata.labels[topology.kubernetes.io/zone]",
+                message,
+                remedy,
+            )
+        }
+        None => {
+            let remedy = format!(
+                "Give each endpoint a hint, or none: {}",
+                kubectl::command("edit", slice.0)
+            );
+            about(
+                slice.0,
+                CODE,
+                Severity::Warning,
+                "endpoints[].hints",
+                message,
+                remedy,
+            )
+        }
+    }]
+}
+
+/// A zone whose nodes use a single endpoint, if the user named the Service.
+fn one_endpoint(subject: &Subject<'_>, ready: usize) -> Option<Finding> {
+    if !subject.is_named || ready < ENDPOINTS_MIN {
+        return None;
+    }
+    let mut by_zone: BTreeMap<&str, Node<'_>> = BTreeMap::new();
+    for node in subject.world.nodes().filter(|node| !node.zone().is_empty()) {
+        by_zone.entry(node.zone()).or_insert(node);
+    }
+    let chosen = |node: &Node<'_>| {
+        plan_of(subject, &node.name).map(|plan| plan.ports().map(|port| port.cluster.len()).max())
+    };
+    let (zone, _) = by_zone
+        .into_iter()
+        .find(|(_, node)| chosen(node) == Some(Some(1)))?;
+    let message = format!(
+        "All connections from zone {zone} to Service {} reach one of {ready} endpoints, the only one with a hint for the zone",
+        subject.service.name
+    );
+    let remedy = format!(
+        "Run more Pods in the zone, for example with topologySpreadConstraints, or remove the preference: {}",
+        kubectl::remove(subject.service.0, "/spec/trafficDistribution")
+    );
+    Some(subject.finding(CODE, Severity::Info, "spec.trafficDistribution", message, remedy))
+}

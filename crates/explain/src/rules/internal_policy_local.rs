@@ -1,0 +1,103 @@
+//! PTL-0026.
+
+use std::collections::BTreeMap;
+
+use plan::Target;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::node_plan::{internal_target, plan_of};
+use crate::rule::Rule;
+use crate::subject::Subject;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("internal_policy_local.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(26);
+const FIELD: &str = "spec.internalTrafficPolicy";
+/// Nodes that are examined for clients, at most.
+const NODES_MAX: usize = 64;
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let is_local = subject.service.text("/spec/internalTrafficPolicy") == "Local";
+    if !is_local || !subject.has(Kind::EndpointSlice) {
+        return Vec::new();
+    }
+    if let Some(node) = subject.node.filter(|_| subject.is_named) {
+        return on_node(subject, node).into_iter().collect();
+    }
+    anywhere(subject)
+        .map(|finding| vec![finding])
+        .unwrap_or_else(|| of_clients(subject))
+}
+
+/// Returns true if a node drops connections to a port of the cluster IP, although the Service has usable endpoints.
+fn drops(subject: &Subject<'_>, node: &str) -> bool {
+    plan_of(subject, node).is_some_and(|plan| {
+        plan.ports()
+            .any(|port| internal_target(port) == Some(Target::Drop))
+    })
+}
+
+fn remedy(subject: &Subject<'_>) -> String {
+    format!(
+        "Run a Pod on each node with clients, for example with a DaemonSet, or let clients use endpoints of other nodes: {}",
+        kubectl::replace(subject.service.0, "/spec/internalTrafficPolicy", "Cluster")
+    )
+}
+
+fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+    let message = format!(
+        "internalTrafficPolicy of Service {} is Local, and node {node} has no usable endpoint: connections of its Pods to the cluster IP are \
+         dropped",
+        subject.service.name
+    );
+    let finding = subject.finding(CODE, Severity::Error, FIELD, message, remedy(subject));
+    drops(subject, node).then_some(finding)
+}
+
+/// No endpoint is local on any node.
+fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
+    let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    let names_node = endpoints.any(|endpoint| {
+        let node = endpoint.node();
+        !node.is_empty() && (!subject.has(Kind::Node) || subject.world.node(node).is_some())
+    });
+    if names_node || !drops(subject, "") {
+        return None;
+    }
+    let message = format!(
+        "internalTrafficPolicy of Service {} is Local, and its endpoints do not name an existing node: connections to the cluster IP are \
+         dropped on all nodes",
+        subject.service.name
+    );
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy(subject)))
+}
+
+/// Pods that name the Service, on nodes that drop their connections.
+fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut clients = BTreeMap::new();
+    for (pod, reference) in subject.world.references_to(subject.service) {
+        if pod.is_active() && !pod.node().is_empty() {
+            clients.entry(pod.node()).or_insert((pod, reference));
+        }
+    }
+    let clients = clients.into_iter().take(NODES_MAX);
+    let dropped = clients.filter(|(node, _)| drops(subject, node));
+    dropped
+        .map(|(node, (pod, reference))| {
+            let message = format!(
+                "internalTrafficPolicy of Service {} is Local, and node {node} has no usable endpoint: connections of Pod {}/{} to {} are \
+                 dropped",
+                subject.service.name, pod.namespace, pod.name, reference.text
+            );
+            subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject))
+        })
+        .collect()
+}

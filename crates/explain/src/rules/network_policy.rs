@@ -1,0 +1,311 @@
+//! PTL-0032.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::references::Reference;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("network_policy.md"),
+    explained_by: &[Code(2), Code(3), Code(21)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(32);
+/// DaemonSet of a network plugin that does not enforce policies by itself.
+const WITHOUT_POLICIES: &str = "flannel";
+/// Parts of the names of DaemonSets that enforce policies.
+const WITH_POLICIES: [&str; 8] = [
+    "calico",
+    "canal",
+    "cilium",
+    "antrea",
+    "kube-router",
+    "weave",
+    "ovn",
+    "network-polic",
+];
+/// Namespace and label of the DNS servers of a cluster.
+const DNS_PODS: (&str, (&str, &str)) = ("kube-system", ("k8s-app", "kube-dns"));
+/// Port of DNS.
+const DNS_PORT: u16 = 53;
+/// Clients of a Service that are judged, at most.
+const CLIENTS_MAX: usize = 256;
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let is_known = [Kind::NetworkPolicy, Kind::Pod, Kind::DaemonSet]
+        .into_iter()
+        .all(|kind| subject.has(kind));
+    if !is_known || !is_enforced(subject) {
+        return Vec::new();
+    }
+    let pods: Vec<Pod<'_>> = subject.active().filter(|pod| is_restrictable(*pod)).collect();
+    if let Some(finding) = closed(subject, &pods) {
+        return vec![finding];
+    }
+    let references = subject.world.references_to(subject.service).take(CLIENTS_MAX);
+    let clients = references.filter(|(pod, _)| pod.is_active() && is_restrictable(*pod));
+    let mut findings: Vec<Finding> = Vec::new();
+    for (client, reference) in clients {
+        let finding = dns(subject, client, reference)
+            .or_else(|| egress(subject, &pods, client, reference))
+            .or_else(|| ingress(subject, &pods, client, reference));
+        findings.extend(finding);
+    }
+    findings
+}
+
+/// Policies have no effect with a network plugin that ignores them. The DaemonSets show the plugin.
+fn is_enforced(subject: &Subject<'_>) -> bool {
+    let names = || subject.world.all(Kind::DaemonSet).map(|set| set.name.as_str());
+    let is_enforcing = |name: &str| WITH_POLICIES.iter().any(|part| name.contains(part));
+    !names().any(|name| name.contains(WITHOUT_POLICIES)) || names().any(is_enforcing)
+}
+
+/// Policies have no defined effect on Pods in the network of their node.
+fn is_restrictable(pod: Pod<'_>) -> bool {
+    !pod.0.flag("/spec/hostNetwork")
+}
+
+/// Policies that restrict a Pod in a direction.
+fn policies<'w>(subject: &Subject<'w>, pod: Pod<'_>, direction: Direction) -> Vec<NetworkPolicy<'w>> {
+    let all = subject
+        .world
+        .in_namespace(Kind::NetworkPolicy, &pod.0.namespace)
+        .map(NetworkPolicy);
+    all.filter(|policy| policy.restricts(direction) && policy.selects(pod))
+        .collect()
+}
+
+/// Returns true if no policy restricts the Pod, or if a rule permits the connection.
+fn is_permitted(
+    policies: &[NetworkPolicy<'_>],
+    direction: Direction,
+    permits: impl Fn(PolicyRule<'_>) -> bool,
+) -> bool {
+    policies.is_empty()
+        || policies
+            .iter()
+            .any(|policy| policy.rules(direction).any(&permits))
+}
+
+/// No rule permits any port of the Service to anybody.
+fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+    let service = subject.service;
+    let ports = service.ports();
+    let restricting: Vec<Vec<NetworkPolicy<'_>>> = pods
+        .iter()
+        .map(|pod| policies(subject, *pod, Direction::Ingress))
+        .collect();
+    let is_open = |port: &Port<'_>, pod: Pod<'_>, policies: &[NetworkPolicy<'_>]| {
+        let Some(number) = pod.resolve(port.target, port.protocol) else {
+            return true;
+        };
+        is_permitted(policies, Direction::Ingress, |rule| {
+            rule.permits_port(number, port.protocol, pod)
+        })
+    };
+    let with_policies = || pods.iter().zip(&restricting);
+    let closed: Vec<&Port<'_>> = ports
+        .iter()
+        .filter(|port| with_policies().all(|(pod, policies)| !is_open(port, *pod, policies)))
+        .collect();
+    let (pod, policies) = with_policies().next()?;
+    // A port can be closed on purpose while the others are used.
+    let is_reported = closed.len() == ports.len() || subject.is_named;
+    let port = **closed.first().filter(|_| is_reported)?;
+    let policy = *policies.first()?;
+    let number = pod.resolve(port.target, port.protocol)?;
+    let confused = policies.iter().find(|policy| {
+        port.number != number && policy.rules(Direction::Ingress).any(|rule| rule.lists_port(port))
+    });
+    let severity = if closed.len() == ports.len() {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let (policy, detail) = match confused {
+        Some(policy) => (
+            *policy,
+            format!(
+                ". It permits port {}, but policies apply to the port of the Pod",
+                port.number
+            ),
+        ),
+        None => (policy, String::new()),
+    };
+    let message = format!(
+        "NetworkPolicy {} selects the Pods of Service {}, and no rule permits their port {number}/{}{detail}",
+        policy.name, service.name, port.protocol
+    );
+    let rule = serde_json::json!({"ports": [{"protocol": port.protocol, "port": number}]});
+    let remedy = format!(
+        "Add a rule with the port, and with the clients under from: {}",
+        if policy.list("/spec/ingress").is_empty() {
+            kubectl::add(policy.0, "/spec/ingress", serde_json::json!([rule]))
+        } else {
+            kubectl::add(policy.0, "/spec/ingress/-", rule)
+        }
+    );
+    let finding = about(policy.0, CODE, severity, "spec.ingress", message, remedy);
+    Some(finding.with_evidence(format!(
+        "Pod {} is selected by {} policies with the type Ingress",
+        pod.name,
+        policies.len()
+    )))
+}
+
+/// Ports of the Service that a reference means.
+fn ports_of<'w>(subject: &Subject<'w>, reference: &Reference) -> Vec<Port<'w>> {
+    let mut ports = subject.service.ports();
+    ports.retain(|port| reference.port.is_none_or(|number| port.number == number));
+    ports
+}
+
+/// Returns the first port of a reference that is closed for all Pods, although the Service has Pods.
+fn closed_port<'w>(
+    subject: &Subject<'w>,
+    pods: &[Pod<'_>],
+    reference: &Reference,
+    permits: impl Fn(Pod<'_>, u16, &str) -> bool,
+) -> Option<(Port<'w>, u16)> {
+    let is_closed = |port: &Port<'_>, pod: &Pod<'_>| {
+        let number = pod.resolve(port.target, port.protocol);
+        number.is_some_and(|number| !permits(*pod, number, port.protocol))
+    };
+    let ports = ports_of(subject, reference);
+    let first = *ports.first()?;
+    // A reference without a port means one of several.
+    let is_closed_for_all = ports
+        .iter()
+        .all(|port| pods.iter().all(|pod| is_closed(port, pod)));
+    let number = pods.first()?.resolve(first.target, first.protocol)?;
+    is_closed_for_all.then_some((first, number))
+}
+
+/// No rule for the Pods permits the client.
+fn ingress(
+    subject: &Subject<'_>,
+    pods: &[Pod<'_>],
+    client: Pod<'_>,
+    reference: &Reference,
+) -> Option<Finding> {
+    let namespace = subject.world.object(Kind::Namespace, "", &client.0.namespace);
+    let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
+        let policies = policies(subject, pod, Direction::Ingress);
+        is_permitted(&policies, Direction::Ingress, |rule| {
+            rule.permits_port(number, protocol, pod) && rule.permits_pod(client, namespace)
+        })
+    };
+    let (port, number) = closed_port(subject, pods, reference, permits)?;
+    let policy = *policies(subject, *pods.first()?, Direction::Ingress).first()?;
+    let message = format!(
+        "No ingress rule for the Pods of Service {} permits Pod {}/{} at port {number}/{}, which uses {}",
+        subject.service.name, client.namespace, client.name, port.protocol, reference.text
+    );
+    let remedy = format!(
+        "Add the labels of the client, and of its namespace {}, to a rule: {}",
+        client.namespace,
+        kubectl::command("edit", policy.0)
+    );
+    Some(about(
+        policy.0,
+        CODE,
+        Severity::Warning,
+        "spec.ingress",
+        message,
+        remedy,
+    ))
+}
+
+/// The client has egress policies, and none permits the Pods of the Service.
+fn egress(
+    subject: &Subject<'_>,
+    pods: &[Pod<'_>],
+    client: Pod<'_>,
+    reference: &Reference,
+) -> Option<Finding> {
+    let service = subject.service;
+    let of_client = policies(subject, client, Direction::Egress);
+    let namespace = subject.world.object(Kind::Namespace, "", &service.namespace);
+    let cluster_ips = service.cluster_ips();
+    let permits = |pod: Pod<'_>, number: u16, protocol: &str| {
+        is_permitted(&of_client, Direction::Egress, |rule| {
+            // Some network plugins compare the address before the proxy has changed it.
+            let is_by_cluster_ip = cluster_ips.iter().any(|address| rule.has_range_with(*address));
+            is_by_cluster_ip || rule.permits_port(number, protocol, pod) && rule.permits_pod(pod, namespace)
+        })
+    };
+    let (port, number) = closed_port(subject, pods, reference, permits)?;
+    let policy = *of_client.first()?;
+    let message = format!(
+        "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits port {number}/{} of the Pods of Service {}, which the Pod uses ({})",
+        policy.name, client.namespace, client.name, port.protocol, service.name, reference.text
+    );
+    let remedy = format!(
+        "Add the labels of the Pods and port {number} to a rule: {}",
+        kubectl::command("edit", policy.0)
+    );
+    Some(about(
+        policy.0,
+        CODE,
+        Severity::Warning,
+        "spec.egress",
+        message,
+        remedy,
+    ))
+}
+
+/// The client has egress policies, and none permits DNS.
+fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<Finding> {
+    let of_client = policies(subject, client, Direction::Egress);
+    let (namespace, label) = DNS_PODS;
+    let servers = subject.world.pods_with(namespace, &[label]);
+    let servers_namespace = subject.world.object(Kind::Namespace, "", namespace);
+    let permits = |rule: PolicyRule<'_>| {
+        // Without the servers in the input, any rule for the port counts.
+        let is_permitted = servers.is_empty() && rule.permits_port(DNS_PORT, "UDP", client);
+        is_permitted
+            || rule.permits_others() && rule.permits_port(DNS_PORT, "UDP", client)
+            || servers.iter().any(|server| {
+                let mut ports = server
+                    .ports()
+                    .into_iter()
+                    .filter(|port| port.protocol == "UDP")
+                    .map(|port| port.number);
+                let is_port = rule.permits_port(DNS_PORT, "UDP", *server)
+                    || ports.any(|number| rule.permits_port(number, "UDP", *server));
+                is_port && rule.permits_pod(*server, servers_namespace)
+            })
+    };
+    if is_permitted(&of_client, Direction::Egress, permits) {
+        return None;
+    }
+    let policy = *of_client.first()?;
+    let message = format!(
+        "NetworkPolicy {} restricts Pod {}/{}, and no egress rule permits DNS (port 53/UDP). The Pod cannot resolve {}",
+        policy.name, client.namespace, client.name, reference.text
+    );
+    let rule = serde_json::json!({
+        "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}}}],
+        "ports": [{"protocol": "UDP", "port": DNS_PORT}, {"protocol": "TCP", "port": DNS_PORT}]
+    });
+    let remedy = if policy.list("/spec/egress").is_empty() {
+        kubectl::add(policy.0, "/spec/egress", serde_json::json!([rule]))
+    } else {
+        kubectl::add(policy.0, "/spec/egress/-", rule)
+    };
+    Some(about(
+        policy.0,
+        CODE,
+        Severity::Warning,
+        "spec.egress",
+        message,
+        remedy,
+    ))
+}

@@ -1,0 +1,71 @@
+//! PTL-0020.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::Pod;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("not_ready_published.md"),
+    explained_by: &[Code(4), Code(5)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(20);
+const FIELD: &str = "spec.publishNotReadyAddresses";
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if !service.publishes_not_ready() || !service.has_selector() || !subject.has(Kind::EndpointSlice) {
+        return Vec::new();
+    }
+    // Members of a StatefulSet find each other through a headless Service before they are ready.
+    if service.is_headless() && !subject.is_named || subject.is_rolling() {
+        return Vec::new();
+    }
+    let running = subject.active().filter(|pod| pod.phase() == "Running");
+    let unready: Vec<Pod<'_>> = running
+        .filter(|pod| pod.has_condition("Ready", "False") && is_used(subject, *pod))
+        .collect();
+    let Some(first) = unready.first() else {
+        return Vec::new();
+    };
+    let severity = if service.is_headless() {
+        Severity::Info
+    } else {
+        Severity::Warning
+    };
+    let message = format!(
+        "publishNotReadyAddresses is true, so Service {} sends connections to {} that {} not ready, such as {}",
+        service.name,
+        if unready.len() == 1 {
+            "1 Pod".to_owned()
+        } else {
+            format!("{} Pods", unready.len())
+        },
+        if unready.len() == 1 { "is" } else { "are" },
+        first.name
+    );
+    let remedy = format!(
+        "If only members of the application need these addresses, give them a headless Service of their own. For this Service: {}",
+        kubectl::replace(service.0, "/spec/publishNotReadyAddresses", false)
+    );
+    let mut finding = subject.finding(CODE, severity, FIELD, message, remedy);
+    for pod in unready {
+        finding = finding.with_evidence(format!(
+            "Pod {} has the condition Ready=False and is an endpoint",
+            pod.name
+        ));
+    }
+    vec![finding]
+}
+
+/// Returns true if the Pod is an endpoint that gets connections.
+fn is_used(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
+    let mut endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    endpoints.any(|endpoint| endpoint.is_ready() && endpoint.ip().is_some_and(|ip| pod.ips().contains(&ip)))
+}

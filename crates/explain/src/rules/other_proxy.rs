@@ -1,0 +1,84 @@
+//! PTL-0031.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("other_proxy.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(31);
+/// Label of Services and slices for another proxy (API-48).
+const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
+/// Label of slices that proxies ignore (API-49).
+const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
+/// Values that name a proxy which ignores all values of the label.
+const MISTAKEN_PROXIES: [&str; 4] = ["", "kube-proxy", "kubeproxy", "portolan"];
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if service.is_headless() || service.is_external_name() {
+        return Vec::new();
+    }
+    match service.label(PROXY_NAME_LABEL) {
+        Some(proxy) => labelled(subject, proxy).into_iter().collect(),
+        None => slices(subject),
+    }
+}
+
+/// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the label.
+fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
+    let is_mistaken = MISTAKEN_PROXIES.contains(&proxy);
+    if !is_mistaken && !subject.is_named {
+        return None;
+    }
+    let severity = if is_mistaken {
+        Severity::Error
+    } else {
+        Severity::Info
+    };
+    let reason = if is_mistaken {
+        "kube-proxy and Portolan ignore Services with this label, regardless of its value".to_owned()
+    } else {
+        format!("only the proxy {proxy} serves it. kube-proxy and Portolan ignore it")
+    };
+    let message = format!(
+        "Service {} has the label {PROXY_NAME_LABEL}={proxy}: {reason}",
+        subject.service.name
+    );
+    let remedy = format!(
+        "Remove the label, or run the proxy that it names: {} {PROXY_NAME_LABEL}-",
+        kubectl::command("label", subject.service.0)
+    );
+    let field = format!("metadata.labels[{PROXY_NAME_LABEL}]");
+    Some(subject.finding(CODE, severity, field, message, remedy))
+}
+
+/// All slices of the Service have a label for which proxies ignore them.
+fn slices(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.has(Kind::EndpointSlice) {
+        return Vec::new();
+    }
+    let label_of = |label: &'static str| {
+        let is_labelled = subject.slices().iter().all(|slice| slice.label(label).is_some());
+        is_labelled.then_some(label)
+    };
+    let label = label_of(HEADLESS_LABEL).or_else(|| label_of(PROXY_NAME_LABEL));
+    let (Some(label), Some(slice)) = (label, subject.slices().first()) else {
+        return Vec::new();
+    };
+    let message = format!(
+        "EndpointSlice {} of Service {} has the label {label}, so proxies ignore it",
+        slice.name, subject.service.name
+    );
+    let remedy = format!("{} {label}-", kubectl::command("label", slice.0));
+    let field = format!("metadata.labels[{label}]");
+    vec![about(slice.0, CODE, Severity::Error, field, message, remedy)]
+}

@@ -1,0 +1,151 @@
+//! PTL-0036.
+
+use plan::{Family, Target};
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::node_plan::{internal_target, plan_of};
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::{Pod, Port};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("plan_refuses.md"),
+    explained_by: &[
+        Code(2),
+        Code(3),
+        Code(4),
+        Code(5),
+        Code(7),
+        Code(8),
+        Code(9),
+        Code(10),
+        Code(12),
+        Code(13),
+        Code(14),
+        Code(16),
+        Code(17),
+        Code(21),
+        Code(31),
+        Code(33),
+        Code(35),
+    ],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(36);
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if !subject.has(Kind::EndpointSlice) || subject.is_rolling() {
+        return Vec::new();
+    }
+    let Some(plan) = plan_of(subject, subject.node.unwrap_or_default()) else {
+        return Vec::new();
+    };
+    let mut findings: Vec<Finding> = Vec::new();
+    for planned in plan
+        .ports()
+        .filter(|planned| internal_target(planned) == Some(Target::Reject))
+    {
+        let mut ports = service.ports().into_iter();
+        let port = ports
+            .find(|port| *port.name == *planned.key.port && port.protocol == planned.key.protocol.as_str());
+        let finding = port.and_then(|port| refused(subject, port, planned.key.family));
+        findings.extend(finding.filter(|finding| findings.iter().all(|other| other.field != finding.field)));
+    }
+    findings
+}
+
+fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
+    let service = subject.service;
+    let reason = if service.has_selector() {
+        from_pods(subject, port, family)?
+    } else {
+        from_slices(subject)?
+    };
+    let place = subject
+        .node
+        .map_or_else(|| "each node".to_owned(), |node| format!("node {node}"));
+    let message = format!(
+        "The plan of {place} refuses port {port} of Service {}: {reason}",
+        service.name
+    );
+    let remedy = if service.has_selector() {
+        format!(
+            "The endpoint controller writes the slices. Start it, or find the error in its log. State of the slices: kubectl -n {} get \
+             endpointslices -l kubernetes.io/service-name={}",
+            service.namespace, service.name
+        )
+    } else {
+        let slice = subject.slices().first()?;
+        format!("Correct the slice: {}", kubectl::command("edit", slice.0))
+    };
+    Some(subject.finding(CODE, Severity::Error, port.field("port"), message, remedy))
+}
+
+/// A ready Pod exists that the slices do not have as a ready endpoint. Without a ready Pod, other rules name the cause.
+fn from_pods(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<String> {
+    let mut ready = subject
+        .active()
+        .filter(|pod| pod.is_ready() && pod.resolve(port.target, port.protocol).is_some());
+    let addresses_of = |pod: Pod<'_>| {
+        let mut addresses = pod.ips();
+        addresses.retain(|address| Family::of(*address) == family);
+        addresses
+    };
+    let pod: Pod<'_> = ready.find(|pod| !addresses_of(*pod).is_empty())?;
+    let slices = || {
+        subject
+            .slices()
+            .iter()
+            .filter(|slice| slice.address_type() == family.name())
+    };
+    let Some(first) = slices().next() else {
+        return Some(format!(
+            "Pod {} is ready, and no {} EndpointSlice names the Service",
+            pod.name,
+            family.name()
+        ));
+    };
+    let addresses = addresses_of(pod);
+    let listed = slices().find_map(|slice| {
+        let mut endpoints = slice.endpoints();
+        let endpoint = endpoints.find(|endpoint| endpoint.ip().is_some_and(|ip| addresses.contains(&ip)))?;
+        Some((slice, endpoint))
+    });
+    Some(match listed {
+        None => format!(
+            "Pod {} is ready, and no EndpointSlice has its address. EndpointSlice {} is older than the Pod or its state",
+            pod.name, first.name
+        ),
+        Some((slice, endpoint)) if !endpoint.is_ready() => {
+            format!(
+                "Pod {} is ready, and EndpointSlice {} lists it as not ready",
+                pod.name, slice.name
+            )
+        }
+        Some((slice, _)) => format!(
+            "EndpointSlice {} has no port {:?} of the protocol {}",
+            slice.name, port.name, port.protocol
+        ),
+    })
+}
+
+/// Endpoints that are not ready, in slices of a Service without selector.
+fn from_slices(subject: &Subject<'_>) -> Option<String> {
+    let slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| slice.endpoints().next().is_some());
+    let slice = slices
+        .clone()
+        .find(|slice| slice.endpoints().all(|endpoint| !endpoint.is_ready()))?;
+    let has_ready = slices
+        .flat_map(|slice| slice.endpoints())
+        .any(|endpoint| endpoint.is_ready());
+    (!has_ready).then(|| format!("no endpoint of EndpointSlice {} is ready", slice.name))
+}

@@ -1,0 +1,167 @@
+//! PTL-0005.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::pod_state::{Failure, failure};
+use crate::rule::Rule;
+use crate::subject::{Subject, about, workload_of};
+use crate::views::{Pod, Workload};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("pods_not_running.md"),
+    explained_by: &[Code(35)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(5);
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.service.has_selector() || !subject.has(Kind::Pod) {
+        return Vec::new();
+    }
+    let finding = if subject.selected().is_empty() {
+        without_pods(subject)
+    } else if subject.selected().iter().all(|pod| pod.is_finished()) {
+        all_finished(subject)
+    } else {
+        failing(subject)
+    };
+    finding.into_iter().collect()
+}
+
+/// Pods that fail or wait. While other Pods are ready, Pods that wait during a rolling update are not reported.
+fn failing(subject: &Subject<'_>) -> Option<Finding> {
+    let active: Vec<Pod<'_>> = subject.active().collect();
+    let mut failures: Vec<(Pod<'_>, Failure)> = active
+        .iter()
+        .filter(|pod| !pod.is_ready())
+        .filter_map(|pod| Some((*pod, failure(subject.world, *pod)?)))
+        .collect();
+    let has_ready = subject.has_ready_endpoint();
+    if has_ready {
+        let is_rolling = subject.is_rolling();
+        failures.retain(|(_, failure)| {
+            !failure.is_waiting || failure.field == "status.conditions" && !is_rolling
+        });
+    }
+    failures.sort_by_key(|(_, failure)| failure.is_waiting);
+    let (pod, failure) = failures.first()?;
+    let severity = if has_ready {
+        Severity::Warning
+    } else {
+        Severity::Error
+    };
+    let container = match failure.container.as_str() {
+        "" => String::new(),
+        container => format!(", container {container}"),
+    };
+    let message = format!(
+        "{} of {} Pods of Service {} do not run. Pod {}{container}: {}",
+        failures.len(),
+        active.len(),
+        subject.service.name,
+        pod.name,
+        failure.text
+    );
+    let remedy = match failure.container.as_str() {
+        "" => format!(
+            "Remove the reason. Its history: {}",
+            kubectl::command("describe", pod.0)
+        ),
+        container => format!(
+            "Remove the reason. The log of the last run: kubectl -n {} logs {} -c {container} --previous",
+            pod.namespace, pod.name
+        ),
+    };
+    let mut finding = about(pod.0, CODE, severity, failure.field.clone(), message, remedy);
+    for (pod, failure) in &failures {
+        finding = finding.with_evidence(format!("Pod {}: {}", pod.name, failure.text));
+    }
+    Some(finding)
+}
+
+/// Only finished Pods are left. Those of Jobs are no fault; the user learns of them if he names the Service.
+fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
+    let is_job = |pod: &Pod<'_>| workload_of(*pod).0 == Kind::Job.name();
+    let failed = subject
+        .selected()
+        .iter()
+        .find(|pod| pod.phase() == "Failed" && !is_job(pod));
+    let pod = failed.or(subject.selected().first())?;
+    let severity = match failed {
+        Some(_) => Severity::Error,
+        None if subject.is_named => Severity::Info,
+        None => return None,
+    };
+    let reason = match (pod.text("/status/reason"), pod.text("/status/message")) {
+        ("", _) => pod.phase().to_owned(),
+        (reason, "") => reason.to_owned(),
+        (reason, message) => format!("{reason}: {}", message.trim().trim_end_matches('.')),
+    };
+    let message = format!(
+        "All {} Pods of Service {} have finished. Pod {}: {reason}",
+        subject.selected().len(),
+        subject.service.name,
+        pod.name
+    );
+    let remedy = if pod.0.controller().is_some() {
+        format!(
+            "Remove the reason, so that its controller can replace the Pod: {}",
+            kubectl::command("describe", pod.0)
+        )
+    } else {
+        format!(
+            "Create the Pod again, from a Deployment: {}",
+            kubectl::command("delete", pod.0)
+        )
+    };
+    Some(about(pod.0, CODE, severity, "status.phase", message, remedy))
+}
+
+/// A workload should have Pods and has none.
+fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let workloads = subject
+        .world
+        .workloads_with(&service.namespace, &service.selector());
+    let mut wanting = workloads.iter().filter(|workload| workload.desired() > 0);
+    let workload = wanting
+        .clone()
+        .find(|workload| workload.failure().is_some())
+        .or(wanting.next())?;
+    let event = subject.world.latest_event(workload.0, &["FailedCreate"]);
+    let reason = workload
+        .failure()
+        .or(event.map(|event| event.message()))
+        .map(|reason| format!(": {reason}"));
+    let message = format!(
+        "{} {}, whose Pods the selector matches, should have {} Pods and has none{}",
+        workload.kind.name(),
+        workload.name,
+        workload.desired(),
+        reason.unwrap_or_default().trim_end_matches('.')
+    );
+    let remedy = format!(
+        "Remove the reason that its Events name: {}",
+        kubectl::command("describe", workload.0)
+    );
+    Some(about(
+        workload.0,
+        CODE,
+        Severity::Error,
+        status_field(workload),
+        message,
+        remedy,
+    ))
+}
+
+fn status_field(workload: &Workload<'_>) -> &'static str {
+    if workload.failure().is_some() {
+        "status.conditions"
+    } else {
+        "status.replicas"
+    }
+}

@@ -1,0 +1,158 @@
+//! PTL-0002.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::nearest::{distance, is_similar};
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::{Pod, Workload};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("selector_matches_no_pod.md"),
+    explained_by: &[Code(21)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(2);
+const FIELD: &str = "spec.selector";
+/// Pods of the namespace that are compared with the selector, at most: a search for a hint, not for a fact.
+const COMPARED_PODS_MAX: usize = 2_000;
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if !service.has_selector() || !subject.has(Kind::Pod) || !subject.selected().is_empty() {
+        return Vec::new();
+    }
+    let workloads = subject
+        .world
+        .workloads_with(&service.namespace, &service.selector());
+    if !workloads.is_empty() {
+        return scaled_to_zero(subject, &workloads).into_iter().collect();
+    }
+    let selector = format_labels(&service.selector());
+    let finding = |message: String, remedy: String| {
+        let message = format!(
+            "The selector {selector} matches no Pod in namespace {}{message}",
+            service.namespace
+        );
+        subject.finding(CODE, Severity::Error, FIELD, message, remedy)
+    };
+    if let Some((pod, labels)) = nearest_pod(subject) {
+        let remedy = kubectl::set_selector(service.0, labels.iter().map(|(key, value)| (*key, *value)));
+        let differing: Vec<String> = service
+            .selector()
+            .into_iter()
+            .zip(&labels)
+            .filter(|(wanted, found)| wanted != *found)
+            .map(|(wanted, found)| format!("{}={} instead of {}={}", found.0, found.1, wanted.0, wanted.1))
+            .collect();
+        let message = format!(
+            ". The nearest is Pod {}, which has {}",
+            pod.name,
+            differing.join(", ")
+        );
+        return vec![finding(message, remedy)];
+    }
+    if let Some(pod) = elsewhere(subject) {
+        let message = format!(
+            ". Pods in namespace {} match. A selector matches Pods of its own namespace only",
+            pod.namespace
+        );
+        let remedy = format!(
+            "Create the Service in namespace {}, or the Pods in namespace {}",
+            pod.namespace, service.namespace
+        );
+        return vec![
+            finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
+        ];
+    }
+    let remedy = format!(
+        "Create Pods with the labels {selector}, or change the selector. Labels of the Pods: kubectl -n {} get pods --show-labels",
+        service.namespace
+    );
+    vec![finding(String::new(), remedy)]
+}
+
+/// Workloads without Pods: scaled to zero on purpose. The user learns of it if he names the Service. Workloads that should have
+/// Pods are a finding of their own (PTL-0005).
+fn scaled_to_zero(subject: &Subject<'_>, workloads: &[Workload<'_>]) -> Option<Finding> {
+    let is_zero = workloads.iter().all(|workload| workload.desired() == 0);
+    let workload = workloads
+        .iter()
+        .find(|workload| workload.kind != Kind::ReplicaSet);
+    let workload = workload.or(workloads.first())?;
+    if !is_zero || !subject.is_named {
+        return None;
+    }
+    let message = format!(
+        "No Pod exists: {} {}, whose Pods the selector matches, is scaled to 0",
+        workload.kind.name(),
+        workload.name
+    );
+    let remedy = format!("{} --replicas=1", kubectl::command("scale", workload.0));
+    Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy))
+}
+
+/// Returns the Pod of the namespace whose labels resemble the selector most, with the selector that matches it.
+fn nearest_pod<'w>(subject: &Subject<'w>) -> Option<(Pod<'w>, Vec<(&'w str, &'w str)>)> {
+    let selector = subject.service.selector();
+    let pods = subject
+        .world
+        .in_namespace(Kind::Pod, &subject.service.namespace)
+        .take(COMPARED_PODS_MAX)
+        .map(Pod)
+        .filter(|pod| !pod.is_finished());
+    let mut best: Option<(usize, Pod<'w>, Vec<(&'w str, &'w str)>)> = None;
+    for pod in pods {
+        let labels: BTreeMap<&str, &str> = pod.0.labels().collect();
+        let mut cost = 0;
+        let matched: Option<Vec<_>> = selector
+            .iter()
+            .map(|wanted| {
+                let (label_cost, label) = nearest_label(*wanted, &labels)?;
+                cost += label_cost;
+                Some(label)
+            })
+            .collect();
+        if let Some(matched) = matched
+            && best.as_ref().is_none_or(|(least, ..)| cost < *least)
+        {
+            best = Some((cost, pod, matched));
+        }
+    }
+    best.map(|(_, pod, labels)| (pod, labels))
+}
+
+/// Returns the label that resembles a pair of the selector: the pair itself, the key with a similar value, or the value
+/// under another key. The cost is the number of differing characters.
+fn nearest_label<'w>(
+    (key, value): (&'w str, &'w str),
+    labels: &BTreeMap<&'w str, &'w str>,
+) -> Option<(usize, (&'w str, &'w str))> {
+    if let Some(found) = labels.get(key).filter(|found| is_similar(found, value)) {
+        return Some((distance(found, value), (key, *found)));
+    }
+    let same_value = labels.iter().filter(|(_, found)| **found == value);
+    let (found, _) = same_value.min_by_key(|(found, _)| distance(found, key))?;
+    Some((distance(found, key), (*found, value)))
+}
+
+/// Returns a Pod of another namespace that the selector would match.
+fn elsewhere<'w>(subject: &Subject<'w>) -> Option<Pod<'w>> {
+    let selector = subject.service.selector();
+    let mut namespaces = subject.world.namespaces();
+    namespaces.find_map(|namespace| subject.world.pods_with(namespace, &selector).first().copied())
+}
+
+fn format_labels(labels: &[(&str, &str)]) -> String {
+    let pairs: Vec<String> = labels
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    pairs.join(",")
+}

@@ -1,0 +1,139 @@
+//! PTL-0003.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::nearest::distance;
+use crate::rule::Rule;
+use crate::subject::{Subject, workload_of};
+use crate::views::Pod;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("selector_matches_other_app.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(3);
+/// Labels that name the application of a Pod.
+const APPLICATION_LABELS: [&str; 5] = [
+    "app.kubernetes.io/name",
+    "app.kubernetes.io/component",
+    "app",
+    "k8s-app",
+    "run",
+];
+
+type Group<'w> = ((&'w str, &'w str), Vec<Pod<'w>>);
+
+/// Headless Services are skipped: those of charts select all components on purpose.
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if service.is_headless() {
+        return Vec::new();
+    }
+    let mut groups: BTreeMap<(&str, &str), Vec<Pod<'_>>> = BTreeMap::new();
+    for pod in subject.active() {
+        groups.entry(workload_of(pod)).or_default().push(pod);
+    }
+    let groups: Vec<Group<'_>> = groups.into_iter().collect();
+    let Some(main) = main_group(&groups, &service.name) else {
+        return Vec::new();
+    };
+    let others = groups.iter().filter(|group| group.0 != main.0);
+    let foreign: Vec<&Group<'_>> = others.filter(|other| is_other_application(main, other)).collect();
+    let Some(first) = foreign.first() else {
+        return Vec::new();
+    };
+    let selector: Vec<String> = service
+        .selector()
+        .iter()
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    let names: Vec<String> = foreign
+        .iter()
+        .map(|((kind, name), _)| format!("{kind} {name}"))
+        .collect();
+    let message = format!(
+        "The selector {} matches the Pods of {} {} and also those of {}",
+        selector.join(","),
+        main.0.0,
+        main.0.1,
+        names.join(", ")
+    );
+    let remedy = match distinguishing_label(&main.1, &foreign) {
+        Some(label) => kubectl::set_selector(service.0, service.selector().into_iter().chain([label])),
+        None => format!("Give the Pods of {} {} other labels", first.0.0, first.0.1),
+    };
+    let pod = first.1.first().map_or("", |pod| pod.0.name.as_str());
+    let finding = subject.finding(CODE, Severity::Warning, "spec.selector", message, remedy);
+    vec![finding.with_evidence(format!("Pod {pod} matches the selector"))]
+}
+
+/// Returns the group that the Service is meant for: the one with the most similar name; of equal ones, the largest.
+fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Group<'w>> {
+    let rank = |group: &&Group<'w>| {
+        let is_job = group.0.0 == Kind::Job.name();
+        (
+            is_job,
+            distance(group.0.1, service),
+            std::cmp::Reverse(group.1.len()),
+        )
+    };
+    groups.iter().min_by_key(rank)
+}
+
+/// Returns true if two groups are not versions of one application: their application labels differ, they share no image, or
+/// one of them is a Job.
+fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
+    let values = |group: &Group<'_>, key: &str| -> BTreeSet<String> {
+        let labels = group.1.iter().filter_map(|pod| pod.0.label(key));
+        labels.map(str::to_owned).collect()
+    };
+    let differs = |key: &&str| {
+        let (main, other) = (values(main, key), values(other, key));
+        !main.is_empty() && !other.is_empty() && main.is_disjoint(&other)
+    };
+    let is_job = |group: &Group<'_>| group.0.0 == Kind::Job.name();
+    let (main_images, other_images) = (images(main), images(other));
+    let shares_no_image =
+        !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
+    APPLICATION_LABELS.iter().any(|key| differs(key)) || shares_no_image || is_job(main) != is_job(other)
+}
+
+/// Images of a group, without tag and digest.
+fn images(group: &Group<'_>) -> BTreeSet<String> {
+    let containers = group.1.iter().flat_map(|pod| pod.containers());
+    let images = containers.filter_map(|container| container["image"].as_str());
+    images.map(|image| repository(image).to_owned()).collect()
+}
+
+fn repository(image: &str) -> &str {
+    let image = image.split('@').next().unwrap_or(image);
+    match image.rsplit_once(':') {
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
+}
+
+/// Returns a label that all Pods of the main group and none of the others have.
+fn distinguishing_label<'w>(main: &[Pod<'w>], foreign: &[&Group<'w>]) -> Option<(&'w str, &'w str)> {
+    let first = main.first()?;
+    let mut candidates: Vec<(&str, &str)> = first.0.labels().collect();
+    candidates.retain(|(key, _)| !key.ends_with("-hash") && !key.contains("statefulset.kubernetes.io"));
+    let rank = |key: &str| {
+        APPLICATION_LABELS
+            .iter()
+            .position(|label| *label == key)
+            .unwrap_or(usize::MAX)
+    };
+    candidates.sort_by_key(|(key, _)| rank(key));
+    candidates.into_iter().find(|(key, value)| {
+        let has = |pod: &Pod<'w>| pod.0.label(key) == Some(value);
+        main.iter().all(has) && !foreign.iter().any(|group| group.1.iter().any(has))
+    })
+}

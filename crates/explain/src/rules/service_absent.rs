@@ -1,0 +1,155 @@
+//! PTL-0001.
+
+use crate::finding::{Code, Finding, ObjectName, Severity};
+use crate::kind::Kind;
+use crate::nearest::nearest;
+use crate::object::Object;
+use crate::rule::Rule;
+use crate::subject::about;
+use crate::views::Ingress;
+use crate::world::World;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("service_absent.md"),
+    explained_by: &[],
+    service: None,
+    cluster: Some(check),
+};
+
+const CODE: Code = Code(1);
+
+/// Returns the finding for a Service that the user named and that does not exist.
+pub fn absent_service(world: &World, namespace: &str, name: &str) -> Finding {
+    let (message, remedy) = describe(world, namespace, name);
+    Finding {
+        code: CODE,
+        severity: Severity::Error,
+        object: ObjectName {
+            kind: Kind::Service.name().to_owned(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+        field: "metadata.name".to_owned(),
+        message,
+        remedy,
+        evidence: Vec::new(),
+    }
+}
+
+/// Returns message and remedy for an absent Service: the same name in other namespaces, or the nearest name.
+fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
+    let absent = format!("Service {namespace}/{name} does not exist");
+    let elsewhere: Vec<&str> = world
+        .services_named(name)
+        .map(|service| service.0.namespace.as_str())
+        .collect();
+    if let Some(first) = elsewhere.first() {
+        let places: Vec<String> = elsewhere.iter().map(|place| format!("{place}/{name}")).collect();
+        return (
+            format!(
+                "{absent}. A Service of this name exists in another namespace: {}. A short name is resolved in the namespace of \
+                 the client",
+                places.join(", ")
+            ),
+            format!("Use the name with its namespace: {name}.{first}.svc"),
+        );
+    }
+    let names = world
+        .in_namespace(Kind::Service, namespace)
+        .map(|service| service.name.as_str());
+    match nearest(name, names) {
+        Some(other) => (
+            format!("{absent}. The nearest name is {namespace}/{other}"),
+            format!(
+                "Use the name {other}, or create the Service: kubectl -n {namespace} get service {other}"
+            ),
+        ),
+        None => (
+            absent,
+            format!(
+                "Create the Service, for example: kubectl -n {namespace} expose deployment {name} --name={name} --port=80"
+            ),
+        ),
+    }
+}
+
+/// References of Ingresses, StatefulSets and Pods to Services that do not exist.
+fn check(world: &World) -> Vec<Finding> {
+    if !world.has(Kind::Service) {
+        return Vec::new();
+    }
+    let mut findings = of_ingresses(world);
+    findings.extend(of_stateful_sets(world));
+    findings.extend(of_pods(world));
+    findings
+}
+
+fn of_ingresses(world: &World) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for ingress in world.all(Kind::Ingress).map(Ingress) {
+        for backend in ingress.backends() {
+            if world.service(&ingress.namespace, backend.service).is_some() {
+                continue;
+            }
+            let (message, remedy) = describe(world, &ingress.namespace, backend.service);
+            let field = format!("{}.service.name", backend.field);
+            let finding = about(ingress.0, CODE, Severity::Error, field, message, remedy);
+            findings.push(finding.with_evidence("An Ingress reaches Services of its own namespace only"));
+        }
+    }
+    findings
+}
+
+/// The Pods of a StatefulSet have DNS names only through its headless Service.
+fn of_stateful_sets(world: &World) -> Vec<Finding> {
+    let sets = world.all(Kind::StatefulSet);
+    let finding = |set: &Object| {
+        let name = set.text("/spec/serviceName");
+        if name.is_empty() || world.service(&set.namespace, name).is_some() {
+            return None;
+        }
+        let message = format!(
+            "Service {}/{name}, which gives the Pods of the StatefulSet their DNS names, does not exist",
+            set.namespace
+        );
+        let remedy = format!(
+            "Create it: kubectl -n {} create service clusterip {name} --clusterip=None, with the labels of the Pods as selector",
+            set.namespace
+        );
+        Some(about(
+            set,
+            CODE,
+            Severity::Warning,
+            "spec.serviceName",
+            message,
+            remedy,
+        ))
+    };
+    sets.filter_map(finding).collect()
+}
+
+/// Names in the configuration of Pods. A short name is reported only if another namespace has a Service with that name and
+/// port; a name with `svc` cannot mean anything else.
+fn of_pods(world: &World) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for (pod, reference) in world.references() {
+        let (namespace, name) = (&reference.namespace, &reference.service);
+        if !pod.is_active() || world.service(namespace, name).is_some() {
+            continue;
+        }
+        let is_elsewhere = world.services_named(name).any(|service| {
+            let mut ports = service.ports().into_iter();
+            reference
+                .port
+                .is_none_or(|number| ports.any(|port| port.number == number))
+        });
+        if reference.is_service_name || is_elsewhere {
+            let (message, remedy) = describe(world, namespace, name);
+            let message = format!("The Pod uses {}. {message}", reference.text);
+            let field = reference.field.clone();
+            findings.push(about(pod.0, CODE, Severity::Warning, field, message, remedy));
+        }
+    }
+    findings
+}

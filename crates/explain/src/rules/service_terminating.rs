@@ -1,0 +1,80 @@
+//! PTL-0021.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("service_terminating.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(21);
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if service.is_terminating() {
+        return vec![terminating(subject)];
+    }
+    let namespace = subject.world.object(Kind::Namespace, "", &service.namespace);
+    let namespace = namespace
+        .filter(|namespace| namespace.is_terminating() || namespace.text("/status/phase") == "Terminating");
+    let Some(namespace) = namespace else {
+        return Vec::new();
+    };
+    let message = format!(
+        "Namespace {} is being deleted, and Service {} with it",
+        namespace.name, service.name
+    );
+    let remedy = format!(
+        "Wait for the end of the deletion, and create namespace and Service again. Objects that block it: {}",
+        kubectl::command("describe", namespace)
+    );
+    vec![about(
+        namespace,
+        CODE,
+        Severity::Error,
+        "metadata.deletionTimestamp",
+        message,
+        remedy,
+    )]
+}
+
+fn terminating(subject: &Subject<'_>) -> Finding {
+    let service = subject.service;
+    let finalizers: Vec<&str> = service
+        .list("/metadata/finalizers")
+        .iter()
+        .filter_map(|finalizer| finalizer.as_str())
+        .collect();
+    let since = service.text("/metadata/deletionTimestamp");
+    let (field, message, remedy) = if finalizers.is_empty() {
+        (
+            "metadata.deletionTimestamp",
+            format!("Service {} is being deleted since {since}", service.name),
+            format!(
+                "Create the Service again when it is gone: {}",
+                kubectl::command("get", service.0)
+            ),
+        )
+    } else {
+        (
+            "metadata.finalizers",
+            format!(
+                "Service {} is being deleted since {since}. It waits for the owner of the finalizer {}",
+                service.name,
+                finalizers.join(", ")
+            ),
+            format!(
+                "Start the controller that owns the finalizer. If it is gone for good, free its resources and remove the finalizer: {}",
+                kubectl::remove(service.0, "/metadata/finalizers")
+            ),
+        )
+    };
+    subject.finding(CODE, Severity::Error, field, message, remedy)
+}

@@ -1,0 +1,127 @@
+//! PTL-0016.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::nearest::nearest;
+use crate::object::Object;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+use crate::views::Port;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("slice_port_name.md"),
+    explained_by: &[Code(21)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(16);
+
+/// Ports of an object with endpoints.
+struct Listed<'w> {
+    object: &'w Object,
+    /// Path of the ports in the object.
+    path: &'static str,
+    names: Vec<&'w str>,
+}
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let service = subject.service;
+    if service.is_external_name() {
+        return Vec::new();
+    }
+    let listed = listed(subject);
+    if listed.is_empty() {
+        return Vec::new();
+    }
+    let has_name = |port: &Port<'_>| {
+        let mut names = listed.iter().flat_map(|listed| &listed.names);
+        names.any(|name| *name == port.name)
+    };
+    let missing = service.ports().into_iter().filter(|port| !has_name(port));
+    missing
+        .filter_map(|port| finding(subject, &listed, port))
+        .collect()
+}
+
+/// Ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the Service; with them, another
+/// slice need not have all ports.
+fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+    if subject.slices().iter().any(|slice| slice.is_from_selector()) {
+        return Vec::new();
+    }
+    // Mirrored slices follow their Endpoints, which are to be changed.
+    let endpoints = subject.world.endpoints_of(subject.service);
+    let has_mirrored = subject.slices().iter().any(|slice| slice.is_mirrored());
+    if let Some(endpoints) = endpoints.filter(|_| has_mirrored || subject.slices().is_empty()) {
+        let has_addresses = endpoints.addresses().next().is_some() && !subject.service.has_selector();
+        let names = endpoints.ports().map(|(name, ..)| name).collect();
+        let listed = Listed {
+            object: endpoints.0,
+            path: "subsets[0].ports",
+            names,
+        };
+        return has_addresses.then_some(listed).into_iter().collect();
+    }
+    let with_endpoints = subject
+        .slices()
+        .iter()
+        .filter(|slice| slice.endpoints().next().is_some());
+    with_endpoints
+        .map(|slice| Listed {
+            object: slice.0,
+            path: "ports",
+            names: slice.ports().map(|(name, ..)| name).collect(),
+        })
+        .collect()
+}
+
+fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Option<Finding> {
+    let first = listed.first()?;
+    let service = subject.service;
+    let ports = service.ports();
+    // A name that another Service port uses is not a misspelling of this one.
+    let free: Vec<&str> = first
+        .names
+        .iter()
+        .copied()
+        .filter(|name| !ports.iter().any(|port| port.name == *name))
+        .collect();
+    let only = (free.len() == 1).then(|| free.first().copied()).flatten();
+    let similar = only.or_else(|| nearest(port.name, free.iter().copied()));
+    let index = first.names.iter().position(|name| Some(*name) == similar);
+    let kind = first.object.kind.name();
+    let names: Vec<String> = first.names.iter().map(|name| format!("{name:?}")).collect();
+    let names = if names.is_empty() {
+        "no ports".to_owned()
+    } else {
+        names.join(", ")
+    };
+    let message = format!(
+        "Port {port} of Service {} has the name {:?}, but {kind} {} has {names}: a proxy matches ports by name",
+        service.name, port.name, first.object.name
+    );
+    let pointer = |suffix: &str| format!("/{}{suffix}", first.path.replace("[0].", "/0/"));
+    let (field, remedy) = match index {
+        Some(index) => (
+            format!("{}[{index}].name", first.path),
+            kubectl::add(first.object, &pointer(&format!("/{index}/name")), port.name),
+        ),
+        None => {
+            let entry =
+                serde_json::json!({"name": port.name, "port": port.number, "protocol": port.protocol});
+            let value = if first.names.is_empty() {
+                serde_json::json!([entry])
+            } else {
+                entry
+            };
+            let suffix = if first.names.is_empty() { "" } else { "/-" };
+            (
+                first.path.to_owned(),
+                kubectl::add(first.object, &pointer(suffix), value),
+            )
+        }
+    };
+    Some(about(first.object, CODE, Severity::Error, field, message, remedy))
+}

@@ -1,0 +1,181 @@
+//! PTL-0013.
+
+use std::net::IpAddr;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::kubectl;
+use crate::nearest::nearest;
+use crate::rule::Rule;
+use crate::subject::{Subject, about};
+use crate::views::{EndpointSlice, SERVICE_NAME_LABEL, Service};
+use crate::world::World;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("slice_without_service.md"),
+    explained_by: &[],
+    service: Some(check),
+    cluster: Some(check_cluster),
+};
+
+const CODE: Code = Code(13);
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    if subject.service.is_external_name() {
+        return Vec::new();
+    }
+    let mut findings: Vec<Finding> = subject
+        .slices()
+        .iter()
+        .filter(|slice| slice.is_handmade())
+        .filter_map(|slice| wrong_address_type(subject.service, *slice))
+        .collect();
+    if is_waiting(subject.world, subject.service) {
+        let slices = subject
+            .world
+            .in_namespace(Kind::EndpointSlice, &subject.service.namespace);
+        let detached = slices
+            .map(EndpointSlice)
+            .filter(|slice| is_detached(subject.world, *slice));
+        let own = detached.filter(|slice| {
+            let candidate = candidate(subject.world, *slice);
+            candidate.is_some_and(|candidate| candidate.name == subject.service.name)
+        });
+        findings.extend(own.map(|slice| detached_finding(slice, Some(subject.service))));
+    }
+    findings
+}
+
+/// Slices that belong to no Service and that no Service waits for.
+fn check_cluster(world: &World) -> Vec<Finding> {
+    if !world.has(Kind::Service) {
+        return Vec::new();
+    }
+    let slices = world.all(Kind::EndpointSlice).map(EndpointSlice);
+    let detached = slices.filter(|slice| is_detached(world, *slice) && candidate(world, *slice).is_none());
+    detached.map(|slice| detached_finding(slice, None)).collect()
+}
+
+/// Returns true if a hand-made slice has no label with its Service, or one that names an absent Service.
+fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
+    let is_attached = slice
+        .service_name()
+        .is_some_and(|name| world.service(&slice.namespace, name).is_some());
+    slice.is_handmade() && !is_attached && !slice.is_terminating()
+}
+
+/// Returns true if a Service has neither a selector nor slices.
+fn is_waiting(world: &World, service: Service<'_>) -> bool {
+    let has_slices = world.slices_of(service).next().is_some() || world.endpoints_of(service).is_some();
+    !service.has_selector() && !service.is_external_name() && !has_slices
+}
+
+/// Returns the waiting Service that a slice is meant for: its name begins or resembles the name of the slice or of its label, or no
+/// other Service of the namespace waits.
+fn candidate<'w>(world: &'w World, slice: EndpointSlice<'_>) -> Option<Service<'w>> {
+    let waiting: Vec<Service<'w>> = world
+        .in_namespace(Kind::Service, &slice.namespace)
+        .map(Service)
+        .filter(|service| is_waiting(world, *service))
+        .collect();
+    let wanted = slice.service_name().unwrap_or(&slice.name);
+    let names: Vec<&str> = waiting.iter().map(|service| service.0.name.as_str()).collect();
+    let prefix = names.iter().copied().filter(|name| wanted.starts_with(name));
+    let only = match names.as_slice() {
+        [only] => Some(*only),
+        _ => None,
+    };
+    let best = prefix
+        .max_by_key(|name| name.len())
+        .or_else(|| nearest(wanted, names.iter().copied()))
+        .or(only)?;
+    waiting.iter().copied().find(|service| service.name == best)
+}
+
+fn detached_finding(slice: EndpointSlice<'_>, service: Option<Service<'_>>) -> Finding {
+    let fault = match slice.service_name() {
+        Some(name) => format!("names Service {name}, which does not exist"),
+        None => "is missing".to_owned(),
+    };
+    let (severity, target) = match service {
+        Some(service) => (Severity::Error, service.0.name.as_str()),
+        None => (Severity::Warning, "SERVICE"),
+    };
+    let effect = match service {
+        Some(service) => format!("Service {} has no endpoints", service.name),
+        None => "no Service uses it".to_owned(),
+    };
+    let message = format!(
+        "The label {SERVICE_NAME_LABEL} of EndpointSlice {} {fault}: {effect}",
+        slice.name
+    );
+    let remedy = format!(
+        "{} {SERVICE_NAME_LABEL}={target} --overwrite",
+        kubectl::command("label", slice.0)
+    );
+    let field = format!("metadata.labels[{SERVICE_NAME_LABEL}]");
+    about(slice.0, CODE, severity, field, message, remedy)
+}
+
+/// Returns the finding for a slice whose address type contradicts its addresses, or that no family of the Service uses.
+fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<Finding> {
+    let kind = slice.address_type();
+    let finding = |message: String, remedy: String| {
+        Some(about(
+            slice.0,
+            CODE,
+            Severity::Error,
+            "addressType",
+            message,
+            remedy,
+        ))
+    };
+    // The field is immutable.
+    let again = |kind: &str| {
+        format!(
+            "Create the slice again with addressType {kind}: the field is immutable. {}",
+            kubectl::command("delete", slice.0)
+        )
+    };
+    if kind == "FQDN" {
+        let message = format!(
+            "EndpointSlice {} has the address type FQDN, which proxies ignore",
+            slice.name
+        );
+        let remedy =
+            "Use IP addresses and addressType IPv4 or IPv6, or a Service of type ExternalName".to_owned();
+        return finding(message, remedy);
+    }
+    let wrong = slice
+        .endpoints()
+        .flat_map(|endpoint| endpoint.addresses())
+        .find(|text| {
+            let address = text.parse::<IpAddr>();
+            address.map_or(true, |address| family(address) != kind)
+        });
+    if let Some(address) = wrong {
+        let message = format!(
+            "EndpointSlice {} has the address type {kind}, but the address {address}",
+            slice.name
+        );
+        let right = address.parse().map_or("IPv4 or IPv6", family);
+        return finding(message, again(right));
+    }
+    let families = service.list("/spec/ipFamilies");
+    if families.is_empty() || families.iter().any(|family| family == kind) {
+        return None;
+    }
+    let families: Vec<&str> = families.iter().filter_map(|family| family.as_str()).collect();
+    let message = format!(
+        "EndpointSlice {} has the address type {kind}, but Service {} has only {}",
+        slice.name,
+        service.name,
+        families.join(", ")
+    );
+    finding(message, again(families.first().copied().unwrap_or("IPv4")))
+}
+
+fn family(address: IpAddr) -> &'static str {
+    if address.is_ipv4() { "IPv4" } else { "IPv6" }
+}

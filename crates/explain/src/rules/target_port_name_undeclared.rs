@@ -1,0 +1,97 @@
+//! PTL-0008.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::nearest::nearest;
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::{Pod, Port, Target};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("target_port_name_undeclared.md"),
+    explained_by: &[Code(3)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(8);
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let pods: Vec<Pod<'_>> = subject.active().collect();
+    let ports = subject.service.ports().into_iter();
+    ports
+        .filter_map(|port| check_port(subject, &pods, port))
+        .collect()
+}
+
+fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option<Finding> {
+    let Target::Name(name) = port.target else {
+        return None;
+    };
+    let is_number = name.bytes().all(|byte| byte.is_ascii_digit());
+    let lacks = |pod: &&Pod<'_>| pod.ports().iter().all(|declared| declared.name != name);
+    let lacking: Vec<&Pod<'_>> = pods.iter().filter(lacks).collect();
+    let first = lacking.first()?;
+    let is_partial = lacking.len() < pods.len();
+    if is_number || is_partial && subject.is_rolling() {
+        return None;
+    }
+    let declared = first.ports();
+    let usable = declared
+        .iter()
+        .filter(|declared| declared.protocol == port.protocol);
+    let named: Vec<&str> = usable
+        .clone()
+        .map(|declared| declared.name)
+        .filter(|name| !name.is_empty())
+        .collect();
+    let only = match named.as_slice() {
+        [only] => Some(*only),
+        _ => None,
+    };
+    let suggestion = nearest(name, named.iter().copied()).or(only);
+    let numbers: Vec<u16> = usable.map(|declared| declared.number).collect();
+    let pointer = port.pointer("targetPort");
+    let remedy = match (suggestion, numbers.as_slice()) {
+        (Some(suggestion), _) if !is_partial => kubectl::replace(subject.service.0, &pointer, suggestion),
+        (None, [number]) if !is_partial => kubectl::replace(subject.service.0, &pointer, *number),
+        _ => format!(
+            "Give the container port of Pod {} the name {name}, in the template of its workload",
+            first.name
+        ),
+    };
+    let (severity, which) = if is_partial {
+        (
+            Severity::Warning,
+            format!("{} of {} Pods have", lacking.len(), pods.len()),
+        )
+    } else {
+        (
+            Severity::Error,
+            "no container of the selected Pods has".to_owned(),
+        )
+    };
+    let message = format!(
+        "Port {port} has the target port {name:?}, but {which} {}port of this name{}",
+        if is_partial { "no " } else { "a " },
+        suggestion.map_or_else(String::new, |suggestion| format!(
+            "; the nearest is {suggestion:?}"
+        ))
+    );
+    let finding = subject.finding(CODE, severity, port.field("targetPort"), message, remedy);
+    let ports: Vec<String> = declared
+        .iter()
+        .map(|port| {
+            format!("{} {}/{}", port.name, port.number, port.protocol)
+                .trim()
+                .to_owned()
+        })
+        .collect();
+    let ports = if ports.is_empty() {
+        "no ports".to_owned()
+    } else {
+        ports.join(", ")
+    };
+    Some(finding.with_evidence(format!("Pod {} declares {ports}", first.name)))
+}

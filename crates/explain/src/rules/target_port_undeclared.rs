@@ -1,0 +1,93 @@
+//! PTL-0006.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::views::{ContainerPort, Pod, Port, Target};
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("target_port_undeclared.md"),
+    explained_by: &[Code(3)],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(6);
+/// Part of the names of Services and ports for metrics.
+const METRICS: &str = "metrics";
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let Some(pod) = subject.active().next() else {
+        return Vec::new();
+    };
+    let ports = subject.service.ports().into_iter();
+    ports.filter_map(|port| check_port(subject, pod, port)).collect()
+}
+
+/// Declarations are optional, so a target that no container declares is a fault only if the Pods declare a port that no Service
+/// uses, or if the Service reaches none of the declared ports. Ports for metrics are often not declared.
+fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Finding> {
+    let Target::Number(number) = port.target else {
+        return None;
+    };
+    let declares = |pod: Pod<'_>| pod.ports().iter().any(|declared| declared.number == number);
+    if subject.active().any(declares) {
+        return None;
+    }
+    let mut candidates = pod.ports();
+    candidates.retain(|declared| declared.protocol == port.protocol);
+    let (used, free): (Vec<_>, Vec<_>) = candidates
+        .into_iter()
+        .partition(|declared| is_target(subject, pod, declared));
+    let is_metrics = port.name.contains(METRICS) || subject.service.name.contains(METRICS);
+    let candidates = if free.is_empty() && !is_metrics && !reaches_declared_port(subject, pod) {
+        used
+    } else {
+        free
+    };
+    let distance = |declared: &&ContainerPort<'_>| declared.number.abs_diff(number);
+    let suggestion = candidates.iter().min_by_key(distance)?;
+    let declared: Vec<String> = pod
+        .ports()
+        .iter()
+        .map(|port| format!("{}/{}", port.number, port.protocol))
+        .collect();
+    let message = format!(
+        "Port {port} has the target port {number}, but the containers of the selected Pods declare {}",
+        declared.join(", ")
+    );
+    let target = if suggestion.name.is_empty() {
+        serde_json::json!(suggestion.number)
+    } else {
+        serde_json::json!(suggestion.name)
+    };
+    let pointer = port.pointer("targetPort");
+    // The field can be absent.
+    let remedy = kubectl::add(subject.service.0, &pointer, target);
+    let field = port.field("targetPort");
+    let finding = subject.finding(CODE, Severity::Warning, field, message, remedy);
+    Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
+}
+
+/// Returns true if a port of the Service reaches a declared port.
+fn reaches_declared_port(subject: &Subject<'_>, pod: Pod<'_>) -> bool {
+    let declared = pod.ports();
+    let ports = subject.service.ports().into_iter();
+    let targets = ports.filter_map(|port| pod.resolve(port.target, port.protocol));
+    targets
+        .into_iter()
+        .any(|number| declared.iter().any(|port| port.number == number))
+}
+
+/// Returns true if a Service that selects the Pod has this container port as a target.
+fn is_target(subject: &Subject<'_>, pod: Pod<'_>, declared: &ContainerPort<'_>) -> bool {
+    let services = subject.world.services_selecting(pod).into_iter();
+    services
+        .flat_map(|service| service.ports())
+        .any(|port| match port.target {
+            Target::Number(number) => number == declared.number,
+            Target::Name(name) => name == declared.name,
+        })
+}

@@ -1,0 +1,146 @@
+//! The Service under examination.
+
+use std::cell::OnceCell;
+
+use crate::finding::{Code, Finding, ObjectName, Severity};
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::views::{EndpointSlice, Pod, Service, Workload};
+use crate::world::World;
+
+/// A Service with the objects that most rules need.
+#[derive(Debug)]
+pub struct Subject<'w> {
+    /// All objects.
+    pub world: &'w World,
+    /// The Service.
+    pub service: Service<'w>,
+    /// Node whose clients are judged, if the user named one.
+    pub node: Option<&'w str>,
+    /// True if the user named this Service.
+    pub is_named: bool,
+    selected: OnceCell<Vec<Pod<'w>>>,
+    slices: OnceCell<Vec<EndpointSlice<'w>>>,
+}
+
+impl<'w> Subject<'w> {
+    /// Returns the subject for a Service.
+    pub fn new(world: &'w World, service: Service<'w>, node: Option<&'w str>, is_named: bool) -> Self {
+        Self {
+            world,
+            service,
+            node,
+            is_named,
+            selected: OnceCell::new(),
+            slices: OnceCell::new(),
+        }
+    }
+
+    /// Pods that the selector matches, finished and terminating ones too. Empty without a selector and if Pods are absent from
+    /// the world.
+    pub fn selected(&self) -> &[Pod<'w>] {
+        self.selected.get_or_init(|| {
+            if !self.service.has_selector() {
+                return Vec::new();
+            }
+            self.world
+                .pods_with(&self.service.namespace, &self.service.selector())
+        })
+    }
+
+    /// Selected Pods that run or will run.
+    pub fn active(&self) -> impl Iterator<Item = Pod<'w>> {
+        self.selected().iter().copied().filter(|pod| pod.is_active())
+    }
+
+    /// EndpointSlices of the Service.
+    pub fn slices(&self) -> &[EndpointSlice<'w>] {
+        self.slices
+            .get_or_init(|| self.world.slices_of(self.service).collect())
+    }
+
+    /// Returns true if the world has all objects of a kind.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.world.has(kind)
+    }
+
+    /// Returns true if the Service has, or gets, a ready endpoint: an endpoint of a slice or a selected Pod is ready.
+    pub fn has_ready_endpoint(&self) -> bool {
+        let in_slices = self.slices().iter().flat_map(|slice| slice.endpoints());
+        in_slices.into_iter().any(|endpoint| endpoint.is_ready()) || self.active().any(Pod::is_ready)
+    }
+
+    /// Returns true while a workload of the selected Pods replaces them: Pods of two templates exist.
+    pub fn is_rolling(&self) -> bool {
+        let selector = self.service.selector();
+        let mut workloads = self.world.workloads_with(&self.service.namespace, &selector);
+        // ReplicaSets do not know if their Deployment replaces them.
+        workloads.retain(|workload| workload.kind != Kind::ReplicaSet);
+        if !workloads.is_empty() {
+            return workloads.into_iter().any(Workload::is_rolling);
+        }
+        let mut templates: Vec<(&str, &str)> = self.active().filter_map(|pod| template(pod)).collect();
+        templates.sort_unstable();
+        templates.dedup();
+        templates.windows(2).any(|pair| pair[0].0 == pair[1].0)
+    }
+
+    /// Returns a finding about the Service.
+    pub fn finding(
+        &self,
+        code: Code,
+        severity: Severity,
+        field: impl Into<String>,
+        message: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Finding {
+        about(self.service.0, code, severity, field, message, remedy)
+    }
+
+    /// Name of the Service for findings.
+    pub fn name(&self) -> ObjectName {
+        self.service.object_name()
+    }
+}
+
+/// Returns kind and name of the workload of a Pod: its Deployment, another controller, or the Pod itself.
+pub fn workload_of<'w>(pod: Pod<'w>) -> (&'w str, &'w str) {
+    let Some((kind, name)) = pod.0.controller() else {
+        return (Kind::Pod.name(), &pod.0.name);
+    };
+    let hash = pod
+        .0
+        .label("pod-template-hash")
+        .filter(|_| kind == Kind::ReplicaSet.name());
+    let deployment = hash.and_then(|hash| name.strip_suffix(hash)?.strip_suffix('-'));
+    deployment.map_or((kind, name), |deployment| (Kind::Deployment.name(), deployment))
+}
+
+/// Returns the workload of a Pod and the hash of its template, from the names that controllers give.
+fn template(pod: Pod<'_>) -> Option<(&str, &str)> {
+    let (_, owner) = pod.0.controller()?;
+    match pod.0.label("pod-template-hash") {
+        Some(hash) => Some((owner.strip_suffix(hash)?, hash)),
+        None => Some((owner, pod.0.label("controller-revision-hash")?)),
+    }
+}
+
+/// Returns a finding about an object.
+pub fn about(
+    object: &Object,
+    code: Code,
+    severity: Severity,
+    field: impl Into<String>,
+    message: impl Into<String>,
+    remedy: impl Into<String>,
+) -> Finding {
+    Finding {
+        code,
+        severity,
+        object: object.object_name(),
+        field: field.into(),
+        message: message.into(),
+        remedy: remedy.into(),
+        evidence: Vec::new(),
+    }
+}

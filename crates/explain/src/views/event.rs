@@ -1,0 +1,49 @@
+//! Events.
+
+use crate::object::Object;
+
+/// An Event.
+#[derive(Clone, Copy, Debug)]
+pub struct Event<'w>(pub &'w Object);
+
+impl<'w> Event<'w> {
+    /// Kind, namespace and name of the object that the Event is about.
+    pub fn about(self) -> (&'w str, &'w str, &'w str) {
+        let text = |core, newer| match self.0.text(core) {
+            "" => self.0.text(newer),
+            text => text,
+        };
+        (
+            text("/involvedObject/kind", "/regarding/kind"),
+            text("/involvedObject/namespace", "/regarding/namespace"),
+            text("/involvedObject/name", "/regarding/name"),
+        )
+    }
+
+    /// Reason, such as `Unhealthy`.
+    pub fn reason(self) -> &'w str {
+        self.0.text("/reason")
+    }
+
+    /// Message.
+    pub fn message(self) -> &'w str {
+        match self.0.text("/message") {
+            "" => self.0.text("/note"),
+            message => message,
+        }
+    }
+
+    /// RFC 3339 time of the last occurrence, or "".
+    pub fn time(self) -> &'w str {
+        [
+            "/lastTimestamp",
+            "/series/lastObservedTime",
+            "/eventTime",
+            "/metadata/creationTimestamp",
+        ]
+        .into_iter()
+        .map(|pointer| self.0.text(pointer))
+        .find(|time| !time.is_empty())
+        .unwrap_or_default()
+    }
+}

@@ -1,0 +1,99 @@
+//! Construction of a world from JSON trees.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::World;
+use crate::kind::Kind;
+use crate::object::Object;
+
+/// Nesting depth of Lists, at most; kubectl writes one level.
+const DEPTH_MAX: usize = 8;
+
+/// Objects of a world under construction.
+#[derive(Debug, Default)]
+pub struct Builder {
+    /// Objects by kind, namespace and name. Of two objects with one name, the later one counts.
+    objects: BTreeMap<(Kind, String, String), Object>,
+    present: BTreeSet<Kind>,
+}
+
+impl Builder {
+    /// Adds the objects of a tree: an object, an array, or a List of any kind, nested. Objects of unknown kinds and objects
+    /// without a name are ignored.
+    pub fn add(&mut self, tree: Value) {
+        self.add_nested(tree, "", "", DEPTH_MAX);
+    }
+
+    /// Marks a kind as complete: the world has all objects of the kind, even if there are none.
+    pub fn mark_present(&mut self, kind: Kind) {
+        self.present.insert(kind);
+    }
+
+    /// Returns true if there is an object of a kind, or the kind is marked as complete.
+    pub fn has(&self, kind: Kind) -> bool {
+        self.present.contains(&kind)
+    }
+
+    /// Returns true if there is an object with this name. The namespace of cluster-scoped objects is "".
+    pub fn contains(&self, kind: Kind, namespace: &str, name: &str) -> bool {
+        let key = (kind, namespace.to_owned(), name.to_owned());
+        self.objects.contains_key(&key)
+    }
+
+    /// Returns the number of objects.
+    pub fn len(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Returns true if there are no objects.
+    pub fn is_empty(&self) -> bool {
+        self.objects.is_empty()
+    }
+
+    /// Builds the indexes.
+    pub fn build(self) -> World {
+        World::new(self.objects.into_values().collect(), self.present)
+    }
+
+    /// `kind` and `api_version` are those of the items of a typed List, which need none of their own.
+    fn add_nested(&mut self, mut tree: Value, kind: &str, api_version: &str, depth: usize) {
+        if depth == 0 {
+            return;
+        }
+        if let Value::Array(items) = tree {
+            items
+                .into_iter()
+                .for_each(|item| self.add_nested(item, kind, api_version, depth - 1));
+            return;
+        }
+        let text = |field: &str, default: &str| tree[field].as_str().unwrap_or(default).to_owned();
+        let (kind, api_version) = (text("kind", kind), text("apiVersion", api_version));
+        let Some(item_kind) = kind.strip_suffix("List") else {
+            return self.add_object(tree, &kind, &api_version);
+        };
+        let items = tree.get_mut("items").map(Value::take).unwrap_or_default();
+        if let Some(kind) = Kind::named(item_kind, &api_version).filter(|_| items.is_array()) {
+            self.present.insert(kind);
+        }
+        // A plain List has the version of its own kind, not that of its items.
+        let item_version = if item_kind.is_empty() {
+            ""
+        } else {
+            api_version.as_str()
+        };
+        self.add_nested(items, item_kind, item_version, depth - 1);
+    }
+
+    fn add_object(&mut self, tree: Value, kind: &str, api_version: &str) {
+        let Some(kind) = Kind::named(kind, api_version) else {
+            return;
+        };
+        if let Some(object) = Object::read(kind, tree) {
+            self.present.insert(kind);
+            let key = (kind, object.namespace.clone(), object.name.clone());
+            self.objects.insert(key, object);
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Worlds in files: healthy worlds have no finding, and each planted fault is the first finding of its world.
+//!
+//! `worlds/healthy/NAME.yaml` holds objects as `kubectl get -o yaml` prints them. `worlds/faults/*.yaml` holds faults:
+//!
+//! - `code`: expected code of the first finding
+//! - `base`: name of a healthy world
+//! - `service`: Service that the user names (`shop/web`); absent for all Services
+//! - `node`: node that the user names
+//! - `apply`: objects that are merged into those of the base (RFC 7386), or added to them
+//! - `delete`: objects that are removed from the base, with `kind`, `namespace` and `name`; without `name` all of the kind
+//! - `message`: text that the message of the first finding contains
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use explain::{Finding, Options, Scope, Severity, World, documentation, examine};
+use serde_json::{Value, json};
+
+/// Number of healthy worlds, at least.
+const HEALTHY_WORLDS_MIN: usize = 10;
+
+fn files(folder: &str) -> Vec<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/worlds")
+        .join(folder);
+    let entries = fs::read_dir(folder).expect("a folder of worlds");
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("an entry").path()).collect();
+    paths.sort();
+    paths
+}
+
+fn documents(path: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(path).expect("a readable world");
+    serde_saphyr::from_multiple(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// Objects of a healthy world, without Lists.
+fn base(name: &str) -> Vec<Value> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/worlds/healthy/{name}.yaml"));
+    let flatten = |document: Value| match document.get("items") {
+        Some(items) => items.as_array().cloned().unwrap_or_default(),
+        None => vec![document],
+    };
+    documents(&path).into_iter().flat_map(flatten).collect()
+}
+
+fn world_of(objects: Vec<Value>) -> World {
+    let mut builder = World::builder();
+    objects.into_iter().for_each(|object| builder.add(object));
+    builder.build()
+}
+
+fn is_same(object: &Value, other: &Value) -> bool {
+    object["kind"] == other["kind"] && object["metadata"]["name"] == other["metadata"]["name"] && {
+        let namespace = |object: &Value| {
+            object["metadata"]["namespace"]
+                .as_str()
+                .unwrap_or("default")
+                .to_owned()
+        };
+        object["metadata"].get("namespace").is_none() || namespace(object) == namespace(other)
+    }
+}
+
+fn is_deleted(object: &Value, deletion: &Value) -> bool {
+    let matches = |field: &str, value: &Value| deletion[field].is_null() || deletion[field] == *value;
+    matches("kind", &object["kind"])
+        && matches("namespace", &object["metadata"]["namespace"])
+        && matches("name", &object["metadata"]["name"])
+}
+
+/// Objects of the base of a fault, changed as the fault says.
+fn planted(fault: &Value) -> Vec<Value> {
+    let mut objects = fault["base"].as_str().map(base).unwrap_or_default();
+    for deletion in fault["delete"].as_array().into_iter().flatten() {
+        let before = objects.len();
+        objects.retain(|object| !is_deleted(object, deletion));
+        assert!(objects.len() < before, "{deletion} deletes nothing");
+    }
+    for change in fault["apply"].as_array().into_iter().flatten() {
+        match objects.iter_mut().find(|object| is_same(change, object)) {
+            Some(object) => json_patch::merge(object, change),
+            None => objects.push(change.clone()),
+        }
+    }
+    objects
+}
+
+fn findings(fault: &Value) -> Vec<Finding> {
+    let scope = match fault["service"].as_str().and_then(|name| name.split_once('/')) {
+        Some((namespace, name)) => Scope::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        },
+        None => Scope::All,
+    };
+    let options = Options {
+        node: fault["node"].as_str().map(str::to_owned),
+    };
+    examine(&world_of(planted(fault)), &scope, &options)
+}
+
+#[test]
+fn planted_faults_are_the_first_finding() {
+    let mut failures = Vec::new();
+    let mut covered = BTreeSet::new();
+    for path in files("faults") {
+        for fault in documents(&path) {
+            let findings = findings(&fault);
+            let first = findings.first();
+            let code = fault["code"].as_str().expect("a code");
+            covered.insert(code.to_owned());
+            let message = fault["message"].as_str().unwrap_or_default();
+            let is_expected =
+                first.is_some_and(|first| first.code.to_string() == code && first.message.contains(message));
+            if !is_expected {
+                failures.push(format!("{} {code} {message:?}: {findings:#?}", path.display()));
+            }
+            let incomplete = findings.iter().find(|finding| {
+                finding.message.is_empty() || finding.remedy.is_empty() || finding.message.ends_with('.')
+            });
+            if let Some(finding) = incomplete {
+                failures.push(format!("{}: {finding:#?} is incomplete", path.display()));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    let uncovered: Vec<String> = documentation()
+        .map(|entry| entry.code.to_string())
+        .filter(|code| !covered.contains(code))
+        .collect();
+    assert!(uncovered.is_empty(), "no planted fault for {uncovered:?}");
+}
+
+#[test]
+fn healthy_worlds_have_no_findings() {
+    let paths = files("healthy");
+    assert!(
+        paths.len() >= HEALTHY_WORLDS_MIN,
+        "only {} healthy worlds",
+        paths.len()
+    );
+    for path in paths {
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let findings = examine(&world_of(base(name)), &Scope::All, &Options::default());
+        assert!(findings.is_empty(), "{name}: {findings:#?}");
+    }
+}
+
+/// A Service that works has no fault, even if the user names it and a node.
+#[test]
+fn healthy_services_have_no_faults_when_named() {
+    for path in files("healthy") {
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let objects = base(name);
+        let of_kind = |kind: &str| {
+            let of_kind = objects.iter().filter(|object| object["kind"] == kind);
+            let names = of_kind.map(|object| {
+                let text = |field: &str| object["metadata"][field].as_str().unwrap_or("default").to_owned();
+                (text("namespace"), text("name"))
+            });
+            names.collect::<Vec<_>>()
+        };
+        let world = world_of(objects.clone());
+        let nodes = of_kind("Node").into_iter().map(|(_, node)| Some(node));
+        for node in nodes.chain([None]) {
+            for (namespace, name_of_service) in of_kind("Service") {
+                let scope = Scope::Service {
+                    namespace,
+                    name: name_of_service,
+                };
+                let mut findings = examine(&world, &scope, &Options { node: node.clone() });
+                findings.retain(|finding| finding.severity != Severity::Info);
+                assert!(findings.is_empty(), "{name}, {scope:?}, {node:?}: {findings:#?}");
+            }
+        }
+    }
+}
+
+/// A dump without some kinds yields no findings that need them.
+#[test]
+fn healthy_worlds_without_a_kind_have_no_findings() {
+    for path in files("healthy") {
+        let name = path.file_stem().and_then(|stem| stem.to_str()).expect("a name");
+        let objects = base(name);
+        let kinds: BTreeSet<String> = objects
+            .iter()
+            .filter_map(|object| Some(object["kind"].as_str()?.to_owned()))
+            .collect();
+        for kind in &kinds {
+            let mut rest = objects.clone();
+            rest.retain(|object| object["kind"] != kind.as_str());
+            let findings = examine(&world_of(rest), &Scope::All, &Options::default());
+            assert!(findings.is_empty(), "{name} without {kind}: {findings:#?}");
+            // Services and Pods alone do not show that a workload is scaled to zero.
+            if name == "scaled-to-zero" && kind == "Pod" {
+                continue;
+            }
+            let mut only = objects.clone();
+            only.retain(|object| object["kind"] == kind.as_str() || object["kind"] == "Service");
+            let findings = examine(&world_of(only), &Scope::All, &Options::default());
+            assert!(
+                findings.is_empty(),
+                "{name} with Services and {kind}: {findings:#?}"
+            );
+        }
+    }
+}
+
+/// Number of Services of the large world.
+const MANY_SERVICES: usize = 10_000;
+/// Objects that the check of one Service reads, at most, if it has one Pod and one slice.
+const LOOKUPS_MAX: usize = 200;
+
+#[test]
+fn check_of_one_service_reads_few_of_many_objects() {
+    let mut builder = World::builder();
+    for number in 0..MANY_SERVICES {
+        let name = format!("web-{number}");
+        let namespace = format!("team-{}", number % 50);
+        let at = |network: usize| format!("10.{network}.{}.{}", number / 256, number % 256);
+        let (cluster_ip, address) = (at(96), at(244));
+        let labels = json!({"app": name, "team": namespace});
+        builder.add(json!({"kind": "Service", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"clusterIP": cluster_ip, "selector": labels, "ports": [{"port": 80, "targetPort": "http"}]}}));
+        builder.add(json!({"kind": "Pod", "metadata": {"name": name, "namespace": namespace, "labels": labels},
+            "spec": {"containers": [{"name": "web", "ports": [{"name": "http", "containerPort": 8080}]}]},
+            "status": {"phase": "Running", "podIP": address, "conditions": [{"type": "Ready", "status": "True"}]}}));
+        builder.add(json!({"kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"kubernetes.io/service-name": name,
+                "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io"}},
+            "ports": [{"name": "", "port": 8080}], "endpoints": [{"addresses": [address]}]}));
+    }
+    let world = builder.build();
+    let scope = Scope::Service {
+        namespace: "team-7".to_owned(),
+        name: "web-57".to_owned(),
+    };
+    let findings = examine(&world, &scope, &Options::default());
+    assert_eq!(findings, []);
+    assert!(world.lookups() <= LOOKUPS_MAX, "{} lookups", world.lookups());
+}

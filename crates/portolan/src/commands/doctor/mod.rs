@@ -1,0 +1,132 @@
+//! `portolan doctor`: causes for which Services do not answer, from the objects of a cluster or of files.
+//!
+//! - [`source`]: objects of the API or of files
+//! - [`text`]: human-readable form of the findings
+
+mod source;
+mod text;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Args, ValueEnum};
+use explain::{Finding, Options, Scope, Severity, examine};
+use serde_json::{Value, json};
+
+use crate::error::{CommandError, UsageError};
+use crate::flags::administrator::AdministratorFlags;
+use crate::{output, runtime};
+use source::Source;
+
+/// Exit code if the objects cannot be read.
+const EXIT_NOT_EXAMINED: u8 = 2;
+
+/// Flags of `portolan doctor`.
+#[derive(Debug, Args)]
+pub struct Flags {
+    /// Kind of the object to examine [default: all Services]
+    #[arg(value_name = "KIND", requires = "name")]
+    kind: Option<SubjectKind>,
+    /// Namespace and name of the Service; the default namespace is `default`
+    #[arg(value_name = "NAMESPACE/NAME", requires = "kind")]
+    name: Option<String>,
+    /// File with objects as JSON or YAML, as `kubectl get -o json` prints them, or - for standard input; repeatable
+    /// [default: the objects of the API server]
+    #[arg(long, value_name = "FILE")]
+    from_file: Vec<PathBuf>,
+    /// Node whose clients are judged [default: all nodes]
+    #[arg(long, value_name = "NAME")]
+    node: Option<String>,
+    /// Output format
+    #[arg(long, short, default_value = "text", value_name = "FORMAT")]
+    output: Format,
+    #[command(flatten)]
+    administrator: AdministratorFlags,
+}
+
+/// Kind of the object to examine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum SubjectKind {
+    /// One Service
+    #[value(aliases = ["svc", "services"])]
+    Service,
+}
+
+/// Output format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Human-readable text
+    Text,
+    /// JSON object with the list `findings`
+    Json,
+    /// The same in YAML
+    Yaml,
+}
+
+/// Examines the objects and prints the findings. The exit code is 1 with an error or warning, and 2 if the objects cannot be
+/// read.
+///
+/// # Errors
+///
+/// An error if a flag is invalid, or the output cannot be encoded.
+pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
+    let scope = scope(flags.name.as_deref())?;
+    let source = match read(flags) {
+        Ok(source) => source,
+        Err(error) => {
+            eprintln!("portolan: {error}");
+            return Ok(ExitCode::from(EXIT_NOT_EXAMINED));
+        }
+    };
+    for problem in source.problems(flags.node.as_deref()) {
+        eprintln!("portolan: warning: {problem}");
+    }
+    let options = Options {
+        node: flags.node.clone(),
+    };
+    let absent = text::absent(&source);
+    let world = source.builder.build();
+    let findings = examine(&world, &scope, &options);
+    output::print(&match flags.output {
+        Format::Text => text::render(&world, &scope, &findings, &absent),
+        Format::Json => format!("{:#}\n", value(&findings)?),
+        Format::Yaml => serde_saphyr::to_string(&value(&findings)?)?,
+    });
+    let is_faulty = findings.iter().any(|finding| finding.severity != Severity::Info);
+    Ok(if is_faulty {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    })
+}
+
+fn read(flags: &Flags) -> Result<Source, CommandError> {
+    if flags.from_file.is_empty() {
+        let client = flags.administrator.client()?;
+        return runtime::multi_thread(1)?.block_on(Source::from_api(&client));
+    }
+    Source::from_files(&flags.from_file)
+}
+
+fn scope(name: Option<&str>) -> Result<Scope, UsageError> {
+    let Some(name) = name else {
+        return Ok(Scope::All);
+    };
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        return Err(UsageError::new(
+            "the Service must have the form NAMESPACE/NAME, for example shop/web",
+        ));
+    }
+    Ok(Scope::Service {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+fn value(findings: &[Finding]) -> Result<Value, serde_json::Error> {
+    Ok(json!({"findings": serde_json::to_value(findings)?}))
+}
+
+#[cfg(test)]
+mod tests;

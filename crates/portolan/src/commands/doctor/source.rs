@@ -1,0 +1,167 @@
+//! Objects to examine, from the API or from files.
+
+use std::path::{Path, PathBuf};
+
+use client::Client;
+use explain::{Builder, Kind, World};
+use serde_json::Value;
+
+use crate::error::{CommandError, FileError};
+
+/// Objects of one page of a list.
+const PAGE_OBJECTS: usize = 1_000;
+/// Pages of a list, at most: 1,000,000 objects.
+const PAGES_MAX: usize = 1_000;
+
+/// Values of a YAML file, at most: 200 for each of 500,000 objects.
+const YAML_NODES_MAX: usize = 100_000_000;
+/// Bytes of the values of a YAML file, at most.
+const YAML_BYTES_MAX: usize = 4 << 30;
+
+/// Objects to examine.
+#[derive(Debug)]
+pub struct Source {
+    /// The objects.
+    pub builder: Builder,
+    /// Kinds that the user must not list.
+    pub forbidden: Vec<&'static str>,
+    /// Kinds that the server does not serve.
+    pub not_served: Vec<&'static str>,
+}
+
+impl Source {
+    /// Lists all kinds that the rules read. A kind that the user must not read, or that the server does not serve, is absent.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server does not respond, or if Services cannot be read.
+    pub async fn from_api(client: &Client) -> Result<Self, CommandError> {
+        let mut source = Self::empty();
+        for kind in Kind::all() {
+            match list(client, kind).await {
+                Ok(pages) => {
+                    source.builder.mark_present(kind);
+                    pages.into_iter().for_each(|page| source.builder.add(page));
+                }
+                Err(error) if kind != Kind::Service && error.is_forbidden() => {
+                    source.forbidden.push(kind.name());
+                }
+                Err(error) if kind != Kind::Service && error.is_not_found() => {
+                    source.not_served.push(kind.name());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(source)
+    }
+
+    /// Reads files with JSON or YAML, with one or more documents each.
+    ///
+    /// # Errors
+    ///
+    /// An error if a file is unreadable, is neither JSON nor YAML, or the files contain no object of a known kind.
+    pub fn from_files(paths: &[PathBuf]) -> Result<Self, CommandError> {
+        let mut source = Self::empty();
+        for path in paths {
+            source.add_text(path, &read(path)?)?;
+        }
+        if source.builder.is_empty() {
+            let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            return Err(format!(
+                "no objects in {}: expected the output of kubectl get services,endpointslices,pods,nodes -A -o json",
+                names.join(", ")
+            )
+            .into());
+        }
+        Ok(source)
+    }
+
+    /// Returns the reasons for which the examination is less than the user expects. `node` is the name of `--node`.
+    pub fn problems(&self, node: Option<&str>) -> Vec<String> {
+        let mut problems = Vec::new();
+        if !self.builder.has(Kind::Service) {
+            problems.push("the input has no Services".to_owned());
+        }
+        if !self.forbidden.is_empty() {
+            problems.push(format!("the user must not list {}", self.forbidden.join(", ")));
+        }
+        if let Some(node) = node.filter(|node| self.builder.has(Kind::Node) && !self.builder.contains(Kind::Node, "", node)) {
+            problems.push(format!("no Node has the name {node}"));
+        }
+        problems
+    }
+
+    fn empty() -> Self {
+        Self {
+            builder: World::builder(),
+            forbidden: Vec::new(),
+            not_served: Vec::new(),
+        }
+    }
+
+    fn add_text(&mut self, path: &Path, text: &str) -> Result<(), CommandError> {
+        if let Ok(documents) = serde_json::Deserializer::from_str(text)
+            .into_iter::<Value>()
+            .collect::<Result<Vec<_>, _>>()
+        {
+            documents
+                .into_iter()
+                .for_each(|document| self.builder.add(document));
+            return Ok(());
+        }
+        let documents: Vec<Value> = serde_saphyr::from_multiple_with_options(text, yaml_options())
+            .map_err(|error| format!("invalid {}: {error}", path.display()))?;
+        documents
+            .into_iter()
+            .for_each(|document| self.builder.add(document));
+        Ok(())
+    }
+}
+
+/// Limits of YAML: a dump of a large cluster exceeds the default ones, which are for untrusted configuration. JSON has none.
+fn yaml_options() -> serde_saphyr::Options {
+    serde_saphyr::options! {
+        with_snippet: false,
+        budget: serde_saphyr::budget! {
+            max_events: YAML_NODES_MAX,
+            max_nodes: YAML_NODES_MAX,
+            max_documents: YAML_NODES_MAX,
+            max_total_scalar_bytes: YAML_BYTES_MAX,
+        },
+    }
+}
+
+/// Lists a kind in pages.
+async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, client::ClientError> {
+    let mut pages = Vec::new();
+    let mut token = String::new();
+    while pages.len() < PAGES_MAX {
+        let mut path = format!("{}?limit={PAGE_OBJECTS}", kind.collection());
+        if !token.is_empty() {
+            path.push_str("&continue=");
+            client::push_escaped(&mut path, &token);
+        }
+        let page: Value = client.get(&path).await?;
+        token = page["metadata"]["continue"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned();
+        pages.push(page);
+        if token.is_empty() {
+            break;
+        }
+    }
+    Ok(pages)
+}
+
+fn read(path: &Path) -> Result<String, FileError> {
+    let text = if path.as_os_str() == "-" {
+        std::io::read_to_string(std::io::stdin())
+    } else {
+        std::fs::read_to_string(path)
+    };
+    text.map_err(FileError::at(path))
+}
+
+#[cfg(test)]
+mod tests;

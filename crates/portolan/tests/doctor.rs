@@ -1,0 +1,117 @@
+//! `portolan doctor` and `portolan explain` as processes, with files and with an API server.
+
+mod support;
+
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use client::{Client, Config, JSON};
+use serde_json::{Value, json};
+use support::{Api, program};
+
+/// Runs the binary under test.
+fn run(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program())
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary under test");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A process that rejects its flags does not read.
+    if let Err(error) = stdin.write_all(input.as_bytes()) {
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+    drop(stdin);
+    child.wait_with_output().expect("an output")
+}
+
+/// Runs `portolan doctor -o json` and returns exit code, codes of the findings and their names.
+fn doctor(arguments: &[&str], input: &str) -> (Option<i32>, Vec<(String, String)>) {
+    let output = run(&[&["doctor", "-o", "json"], arguments].concat(), input);
+    let report: Value = serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stderr)));
+    let findings = report["findings"].as_array().expect("a list");
+    let text = |value: &Value| value.as_str().expect("a string").to_owned();
+    let names = findings
+        .iter()
+        .map(|finding| (text(&finding["code"]), text(&finding["object"]["name"])));
+    (output.status.code(), names.collect())
+}
+
+fn healthy_worlds() -> Vec<std::path::PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../explain/tests/worlds/healthy");
+    let entries = std::fs::read_dir(folder).expect("healthy worlds");
+    entries.map(|entry| entry.expect("an entry").path()).collect()
+}
+
+#[test]
+fn healthy_files_have_no_findings() {
+    for path in healthy_worlds() {
+        let path = path.display().to_string();
+        assert_eq!(
+            doctor(&["--from-file", &path], ""),
+            (Some(0), Vec::new()),
+            "{path}"
+        );
+    }
+}
+
+#[test]
+fn exit_code_distinguishes_findings_from_failures() {
+    let service = json!({"kind": "Service", "metadata": {"name": "web", "namespace": "shop"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let pod =
+        json!({"kind": "Pod", "metadata": {"name": "web-1", "namespace": "shop", "labels": {"app": "wbe"}}});
+    let input = format!("{service}\n{pod}");
+    let finding = |code: &str| (Some(1), vec![(code.to_owned(), "web".to_owned())]);
+    assert_eq!(doctor(&["--from-file", "-"], &input), finding("PTL-0002"));
+    assert_eq!(
+        doctor(&["service", "default/web", "--from-file", "-"], &input),
+        finding("PTL-0001")
+    );
+    let code = |arguments: &[&str]| run(arguments, "").status.code();
+    assert_eq!(code(&["doctor", "--from-file", "/does/not/exist"]), Some(2));
+    assert_eq!(code(&["doctor", "--kubeconfig", "/does/not/exist"]), Some(2));
+    assert_eq!(code(&["doctor", "service", "a/b/c", "--from-file", "-"]), Some(2));
+    assert_eq!(code(&["explain", "PTL-0002"]), Some(0));
+    assert_eq!(code(&["explain", "PTL-9999"]), Some(2));
+}
+
+#[test]
+fn api_server_is_examined() {
+    let api = Api::start();
+    let kubeconfig = api.kubeconfig().display().to_string();
+    let flags = ["--kubeconfig", kubeconfig.as_str()];
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    runtime.block_on(async {
+        let client =
+            Client::new(Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig")).expect("a client");
+        let created = client
+            .request(
+                http::Method::POST,
+                "/api/v1/namespaces/default/services",
+                JSON,
+                Some(&service),
+            )
+            .await;
+        created.expect("a Service");
+    });
+    let expected = vec![("PTL-0002".to_owned(), "web".to_owned())];
+    let (code, findings) = doctor(&[&flags[..], &["service", "default/web"]].concat(), "");
+    assert_eq!((code, findings), (Some(1), expected));
+    let (code, findings) = doctor(&[&flags[..], &["service", "default/cart"]].concat(), "");
+    assert_eq!(
+        (code, findings),
+        (Some(1), vec![("PTL-0001".to_owned(), "cart".to_owned())])
+    );
+    let (code, findings) = doctor(&[&flags[..], &["service", "default/kubernetes"]].concat(), "");
+    assert_eq!((code, findings), (Some(0), Vec::new()));
+}
