@@ -20,9 +20,9 @@ pub struct Table {
 impl Table {
     pub(super) fn encode(&self, writer: &mut Writer) {
         writer.text(wire::TABLE_NAME, &self.name);
-        if self.is_dormant {
-            writer.u32_be(wire::TABLE_FLAGS, wire::TABLE_DORMANT);
-        }
+        // Without the attribute, the kernel keeps the flags of a table that exists.
+        let flags = if self.is_dormant { wire::TABLE_DORMANT } else { 0 };
+        writer.u32_be(wire::TABLE_FLAGS, flags);
         encode_comment(writer, wire::TABLE_USERDATA, &self.comment);
     }
 
