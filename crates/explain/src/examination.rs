@@ -46,7 +46,7 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
         },
     }
     findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
-    findings.dedup_by(|later, first| is_same_fault(later, first));
+    findings.dedup_by(is_same_fault);
     findings
 }
 

@@ -2,7 +2,7 @@
 
 use std::cell::OnceCell;
 
-use crate::finding::{Code, Finding, ObjectName, Severity};
+use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::views::{EndpointSlice, Pod, Service, Workload};
@@ -95,11 +95,6 @@ impl<'w> Subject<'w> {
         remedy: impl Into<String>,
     ) -> Finding {
         about(self.service.0, code, severity, field, message, remedy)
-    }
-
-    /// Name of the Service for findings.
-    pub fn name(&self) -> ObjectName {
-        self.service.object_name()
     }
 }
 

@@ -6,6 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Ingress;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -57,7 +58,7 @@ fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
         .filter(|endpoint| endpoint.is_ready())
         .filter_map(|endpoint| endpoint.ip())
         .collect();
-    let uses_cluster_ip = |ingress: &crate::views::Ingress<'_>| {
+    let uses_cluster_ip = |ingress: &Ingress<'_>| {
         let mut annotations = CLUSTER_IP_ANNOTATIONS.iter();
         annotations.any(|name| ingress.0.annotation(name) == Some("true"))
             || service.0.annotation(SERVICE_ANNOTATION) == Some("true")

@@ -131,6 +131,13 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Values that the plan does not understand.
 fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut names = subject
+        .service
+        .pairs("/metadata/annotations")
+        .map(|(name, _)| name);
+    if !names.any(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix))) {
+        return Vec::new();
+    }
     let Some(plan) = plan_of(subject, "") else {
         return Vec::new();
     };

@@ -40,13 +40,7 @@ fn target(service: Service<'_>) -> &str {
 fn address(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let address: IpAddr = target(service).parse().ok()?;
-    let mut ingresses = subject.world.in_namespace(Kind::Ingress, &service.namespace);
-    let is_backend = ingresses.any(|ingress| {
-        ingress
-            .tree()
-            .to_string()
-            .contains(&format!("\"name\":\"{}\"", service.name))
-    });
+    let is_backend = subject.world.ingresses_of(service).next().is_some();
     if is_backend && !subject.is_named {
         return None;
     }

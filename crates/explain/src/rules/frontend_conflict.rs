@@ -132,8 +132,14 @@ fn conflict(
             "spec.clusterIP".to_owned(),
         ),
     };
+    let created = |service: Service<'_>| service.0.text("/metadata/creationTimestamp").to_owned();
+    let order = if created(other) < created(service) {
+        "which is older"
+    } else {
+        "which is first by name"
+    };
     let message = format!(
-        "Service {}/{}, which is older, has the same {frontend}. Connections reach its endpoints, and not those of Service {}",
+        "Service {}/{}, {order}, has the same {frontend}. Connections reach its endpoints, and not those of Service {}",
         other.namespace, other.name, service.name
     );
     let remedy = format!(

@@ -24,7 +24,9 @@ const ENDPOINTS_MIN: usize = 3;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
-    if service.is_headless() || !subject.has(Kind::EndpointSlice) || subject.is_rolling() {
+    // Without Pods, an update in progress is not visible. It adds endpoints before their hints.
+    let is_known = subject.has(Kind::EndpointSlice) && (subject.has(Kind::Pod) || !service.has_selector());
+    if service.is_headless() || !is_known || subject.is_rolling() {
         return Vec::new();
     }
     let slices = subject.slices().iter();
@@ -37,6 +39,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(_, endpoint)| endpoint.zone_hints().next().is_none())
         .collect();
     if without.len() == ready.len() {
+        return Vec::new();
+    }
+    // Only the Pods show if an update is in progress.
+    if service.has_selector() && !subject.has(Kind::Pod) {
         return Vec::new();
     }
     let Some((slice, endpoint)) = without.first() else {

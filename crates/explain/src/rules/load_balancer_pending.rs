@@ -10,7 +10,7 @@ use crate::nearest::nearest;
 use crate::pools::{Pool, pools};
 use crate::rule::Rule;
 use crate::subject::Subject;
-use crate::views::Service;
+use crate::views::{Port, Service};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -202,7 +202,7 @@ fn conflict(service: Service<'_>, holder: Service<'_>) -> Option<String> {
         ));
     }
     let ports = holder.ports();
-    let is_taken = |port: &crate::views::Port<'_>| {
+    let is_taken = |port: &Port<'_>| {
         ports
             .iter()
             .any(|other| other.number == port.number && other.protocol == port.protocol)

@@ -19,6 +19,16 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(32);
 /// DaemonSet of a network plugin that does not enforce policies by itself.
 const WITHOUT_POLICIES: &str = "flannel";
+/// Namespaces of network plugins.
+const PLUGIN_NAMESPACES: [&str; 7] = [
+    "kube-system",
+    "kube-flannel",
+    "calico-system",
+    "cilium",
+    "antrea-system",
+    "weave",
+    "ovn-kubernetes",
+];
 /// Parts of the names of DaemonSets that enforce policies.
 const WITH_POLICIES: [&str; 8] = [
     "calico",
@@ -38,7 +48,7 @@ const DNS_PORT: u16 = 53;
 const CLIENTS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    let is_known = [Kind::NetworkPolicy, Kind::Pod, Kind::DaemonSet]
+    let is_known = [Kind::NetworkPolicy, Kind::Pod]
         .into_iter()
         .all(|kind| subject.has(kind));
     if !is_known || !is_enforced(subject) {
@@ -60,11 +70,23 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Policies have no effect with a network plugin that ignores them. The DaemonSets show the plugin.
+/// Policies have no effect with a network plugin that ignores them. Its DaemonSet shows the plugin, or a Pod of it; without
+/// both, policies count.
 fn is_enforced(subject: &Subject<'_>) -> bool {
-    let names = || subject.world.all(Kind::DaemonSet).map(|set| set.name.as_str());
-    let is_enforcing = |name: &str| WITH_POLICIES.iter().any(|part| name.contains(part));
-    !names().any(|name| name.contains(WITHOUT_POLICIES)) || names().any(is_enforcing)
+    let world = subject.world;
+    let is_plugin = |names: &[&str]| {
+        let has_part = |name: &str| names.iter().any(|part| name.contains(part));
+        let mut sets = world.all(Kind::DaemonSet);
+        let mut pods = PLUGIN_NAMESPACES
+            .iter()
+            .flat_map(|namespace| world.in_namespace(Kind::Pod, namespace));
+        sets.any(|set| has_part(&set.name))
+            || pods.any(|pod| {
+                pod.controller()
+                    .is_some_and(|(kind, name)| kind == Kind::DaemonSet.name() && has_part(name))
+            })
+    };
+    !is_plugin(&[WITHOUT_POLICIES]) || is_plugin(&WITH_POLICIES)
 }
 
 /// Policies have no defined effect on Pods in the network of their node.
@@ -127,7 +149,7 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     let severity = if closed.len() == ports.len() {
         Severity::Error
     } else {
-        Severity::Warning
+        Severity::Info
     };
     let (policy, detail) = match confused {
         Some(policy) => (

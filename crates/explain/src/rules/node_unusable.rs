@@ -1,8 +1,13 @@
 //! PTL-0035.
 
+use api::field::Path;
+use api::selector::LabelSelector;
+use serde_json::Value;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::object::Object;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
 use crate::views::Node;
@@ -21,6 +26,11 @@ const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balan
 
 /// Condition that Portolan's assigner sets if no node may announce an address.
 const ANNOUNCED_CONDITION: &str = "portolan.dev/AddressAnnounced";
+/// Annotations with the pool of MetalLB that an address is of.
+const POOL_ANNOTATIONS: [&str; 2] = [
+    "metallb.io/ip-allocated-from-pool",
+    "metallb.universe.tf/ip-allocated-from-pool",
+];
 /// Taint of nodes that the autoscaler is about to delete.
 const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
@@ -32,6 +42,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if subject.service.kind() == "LoadBalancer" {
         findings.extend(
             unannounced(subject)
+                .or_else(|| unadvertised(subject))
                 .or_else(|| excluded(subject))
                 .or_else(|| named_node(subject)),
         );
@@ -135,6 +146,53 @@ fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
     );
     let field = format!("status.conditions[{ANNOUNCED_CONDITION}]");
     Some(subject.finding(CODE, Severity::Error, field, message, remedy))
+}
+
+/// The address is of a pool of MetalLB that no advertisement selects.
+fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
+    let world = subject.world;
+    let service = subject.service;
+    let mut annotations = POOL_ANNOTATIONS
+        .iter()
+        .filter_map(|name| service.annotation(name));
+    let name = annotations.next()?;
+    let kinds = [Kind::IpAddressPool, Kind::L2Advertisement, Kind::BgpAdvertisement];
+    if !kinds.into_iter().all(|kind| world.has(kind)) {
+        return None;
+    }
+    let pool = world.all(Kind::IpAddressPool).find(|pool| pool.name == name)?;
+    let selects = |advertisement: &Object| {
+        let names = advertisement.list("/spec/ipAddressPools");
+        let selectors = advertisement.list("/spec/ipAddressPoolSelectors");
+        let is_selected = |selector: &Value| {
+            let selector = LabelSelector::from_object(&Path::new("selector"), selector);
+            selector.map_or(true, |selector| selector.matches(|key| pool.label(key)))
+        };
+        let is_all = names.is_empty() && selectors.is_empty();
+        is_all || names.iter().any(|listed| *listed == *name) || selectors.iter().any(is_selected)
+    };
+    let mut advertisements = world
+        .all(Kind::L2Advertisement)
+        .chain(world.all(Kind::BgpAdvertisement));
+    if advertisements.any(selects) {
+        return None;
+    }
+    let message = format!(
+        "No L2Advertisement or BGPAdvertisement selects the pool {name}, so no node announces the load balancer IP of Service {}",
+        service.name
+    );
+    let remedy = format!(
+        "Create an L2Advertisement with ipAddressPools: [{name}] in namespace {}",
+        pool.namespace
+    );
+    Some(about(
+        pool,
+        CODE,
+        Severity::Error,
+        "metadata.name",
+        message,
+        remedy,
+    ))
 }
 
 /// Load balancers leave out the node that the user named.

@@ -102,7 +102,7 @@ fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
     let (main_images, other_images) = (images(main), images(other));
     let shares_no_image =
         !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
-    APPLICATION_LABELS.iter().any(|key| differs(key)) || shares_no_image || is_job(main) != is_job(other)
+    APPLICATION_LABELS.iter().any(differs) || shares_no_image || is_job(main) != is_job(other)
 }
 
 /// Images of a group, without tag and digest.

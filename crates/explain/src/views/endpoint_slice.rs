@@ -49,11 +49,6 @@ impl<'w> Endpoint<'w> {
         self.0["conditions"]["ready"].as_bool().unwrap_or(true)
     }
 
-    /// Returns true if the endpoint terminates.
-    pub fn is_terminating(self) -> bool {
-        self.0["conditions"]["terminating"].as_bool().unwrap_or(false)
-    }
-
     /// Returns true if the endpoint serves, even while it terminates.
     pub fn is_serving(self) -> bool {
         let serving = self.0["conditions"]["serving"].as_bool();
@@ -65,23 +60,11 @@ impl<'w> Endpoint<'w> {
         text(self.0, "nodeName")
     }
 
-    /// Zone, or "".
-    pub fn zone(self) -> &'w str {
-        text(self.0, "zone")
-    }
-
     /// Zones that should use the endpoint.
     pub fn zone_hints(self) -> impl Iterator<Item = &'w str> {
         list(&self.0["hints"], "forZones")
             .iter()
             .map(|zone| text(zone, "name"))
-    }
-
-    /// Nodes that should use the endpoint.
-    pub fn node_hints(self) -> impl Iterator<Item = &'w str> {
-        list(&self.0["hints"], "forNodes")
-            .iter()
-            .map(|node| text(node, "name"))
     }
 
     /// Name of the Pod behind the endpoint.

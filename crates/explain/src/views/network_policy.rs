@@ -9,8 +9,8 @@ use ipnet::IpNet;
 use serde_json::Value;
 
 use super::fields::{list, port_number, protocol, text};
-use super::service::Target;
-use super::{Pod, Port};
+use super::pod::Pod;
+use super::service::{Port, Target};
 use crate::object::Object;
 
 /// Label with the name of a namespace, which every namespace has.
@@ -119,14 +119,14 @@ impl<'w> PolicyRule<'w> {
         peers.is_empty() || peers.iter().any(|peer| self.permits(peer, pod, namespace))
     }
 
-    /// Returns true if the rule permits addresses by a range.
+    /// Returns true if a range of the rule contains the address.
     pub fn has_range_with(self, address: IpAddr) -> bool {
         self.peers()
             .iter()
             .any(|peer| range_contains(&peer["ipBlock"], address))
     }
 
-    /// Returns true if the rule permits addresses by a range that has more than one address, or all peers.
+    /// Returns true if the rule permits all peers, or has a range.
     pub fn permits_others(self) -> bool {
         let peers = self.peers();
         peers.is_empty() || peers.iter().any(|peer| peer["ipBlock"].is_object())

@@ -26,14 +26,6 @@ impl<'w> Node<'w> {
             .is_none_or(|condition| condition["status"] == "True")
     }
 
-    /// Returns true if ordinary Pods can run on the node: it is ready, not cordoned and without a taint that repels
-    /// them.
-    pub fn accepts_pods(self) -> bool {
-        let mut taints = self.0.list("/spec/taints").iter();
-        let is_repelling = taints.any(|taint| matches!(text(taint, "effect"), "NoSchedule" | "NoExecute"));
-        self.is_ready() && !self.0.flag("/spec/unschedulable") && !is_repelling
-    }
-
     /// Zone, or "".
     pub fn zone(self) -> &'w str {
         self.0.label("topology.kubernetes.io/zone").unwrap_or_default()

@@ -33,7 +33,6 @@ pub struct World {
     services_by_address: Index,
     services_by_node_port: Index,
     pods_by_label: Index,
-    pods_by_address: Index,
     slices_by_service: Index,
     workloads_by_label: Index,
     events_by_object: Index,
@@ -64,7 +63,6 @@ impl World {
             services_by_address: Index::default(),
             services_by_node_port: Index::default(),
             pods_by_label: Index::default(),
-            pods_by_address: Index::default(),
             slices_by_service: Index::default(),
             workloads_by_label: Index::default(),
             events_by_object: Index::default(),
@@ -93,9 +91,6 @@ impl World {
             Kind::Pod => {
                 for (key, value) in object.labels() {
                     self.pods_by_label.insert(&[namespace, key, value], position);
-                }
-                for address in Pod(object).ips() {
-                    self.pods_by_address.insert(&[&address.to_string()], position);
                 }
                 for reference in references_of(Pod(object)) {
                     let key = [reference.namespace.as_str(), reference.service.as_str()];
@@ -238,12 +233,6 @@ impl World {
         pods.filter(|pod| labels.iter().all(|(key, value)| pod.label(key) == Some(value)))
             .map(Pod)
             .collect()
-    }
-
-    /// Returns the Pods with an address, in all namespaces.
-    pub(crate) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = Pod<'_>> {
-        self.read(self.pods_by_address.get(&[&address.to_string()]))
-            .map(Pod)
     }
 
     /// Returns the workloads of a namespace whose Pods have all of these labels; none without labels.

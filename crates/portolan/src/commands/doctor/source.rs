@@ -85,7 +85,9 @@ impl Source {
         if !self.forbidden.is_empty() {
             problems.push(format!("the user must not list {}", self.forbidden.join(", ")));
         }
-        if let Some(node) = node.filter(|node| self.builder.has(Kind::Node) && !self.builder.contains(Kind::Node, "", node)) {
+        if let Some(node) =
+            node.filter(|node| self.builder.has(Kind::Node) && !self.builder.contains(Kind::Node, "", node))
+        {
             problems.push(format!("no Node has the name {node}"));
         }
         problems

@@ -8,7 +8,10 @@ use super::source::Source;
 pub fn absent(source: &Source) -> String {
     let line = |reason: &str, kinds: &[&str]| match kinds {
         [] => String::new(),
-        kinds => format!("{reason}, so nothing is reported that depends on them: {}\n", kinds.join(", ")),
+        kinds => format!(
+            "{reason}, so nothing is reported that depends on them: {}\n",
+            kinds.join(", ")
+        ),
     };
     line("Not allowed to list", &source.forbidden) + &line("Not served", &source.not_served)
 }

@@ -47,7 +47,11 @@ async fn kinds_that_cannot_be_read_are_absent() {
     assert!(source.builder.has(Kind::Pod), "an empty list is complete");
     assert!(!source.builder.has(Kind::Node) && !source.builder.has(Kind::EndpointSlice));
     assert_eq!(source.forbidden, ["Node"]);
-    assert!(source.not_served.contains(&"EndpointSlice"), "{:?}", source.not_served);
+    assert!(
+        source.not_served.contains(&"EndpointSlice"),
+        "{:?}",
+        source.not_served
+    );
     assert_eq!(source.problems(None), ["the user must not list Node"]);
 }
 
