@@ -35,7 +35,10 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
-            for service in world.services() {
+            for service in world
+                .services()
+                .filter(|service| !rules::is_deleted_with_namespace(world, *service))
+            {
                 findings.extend(of_service(world, service, options, false));
             }
             findings.extend(of_cluster(world));

@@ -5,11 +5,34 @@ use plan::{FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Settings, Tar
 use serde::Deserialize;
 
 use crate::subject::Subject;
+use crate::views;
+
+/// Addresses that stand for cluster IPs that manifests do not have yet (RFC 5737, RFC 3849).
+pub const PLACEHOLDERS: [(&str, &str); 2] = [("192.0.2.1", "2001:db8::1"), ("192.0.2.2", "2001:db8::2")];
+
+/// Returns a Service for a plan. A Service of a manifest gets a cluster IP of its families, as an API server assigns it. `None`
+/// if a field has an unexpected type.
+pub fn with_cluster_ip(service: views::Service<'_>, (v4, v6): (&str, &str)) -> Option<Service> {
+    let mut service = Service::deserialize(service.tree()).ok()?;
+    let spec = &mut service.spec;
+    let is_assigned = !spec.cluster_ip.is_empty() || !spec.cluster_ips.is_empty();
+    if !is_assigned && spec.kind != "ExternalName" {
+        let families = &spec.ip_families;
+        spec.cluster_ips = if families.is_empty() {
+            vec![v4.to_owned()]
+        } else {
+            let address = |family: &String| if family == "IPv6" { v6 } else { v4 };
+            families.iter().map(|family| address(family).to_owned()).collect()
+        };
+        spec.cluster_ip.clone_from(&spec.cluster_ips[0]);
+    }
+    Some(service)
+}
 
 /// Returns the plan of a node with one Service. Without a name, the node has no endpoint and no zone. `None` if proxies do not
 /// serve the Service, or if a field has an unexpected type.
 pub fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
-    let service = Service::deserialize(subject.service.tree()).ok()?;
+    let service = with_cluster_ip(subject.service, PLACEHOLDERS[0])?;
     let node = subject.world.node(node_name);
     let mut plan = Plan::new(Settings {
         node_name: node_name.to_owned(),

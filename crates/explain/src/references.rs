@@ -1,6 +1,11 @@
 //! Names of Services in the configuration of clients: URLs and `HOST:PORT` in the environment and arguments of containers.
 
-use crate::views::Pod;
+use serde_json::Value;
+
+use crate::views::{Pod, list, text};
+
+/// Ends of the names of variables with a host name alone.
+const HOST_VARIABLES: [&str; 5] = ["HOST", "HOSTNAME", "ADDR", "ADDRESS", "ENDPOINT"];
 
 /// Bytes of a scanned text, at most: addresses are in short values, and a script is not parsed.
 const TEXT_BYTES_MAX: usize = 4_096;
@@ -40,8 +45,13 @@ pub fn references_of(pod: Pod<'_>) -> Vec<Reference> {
             let is_image = variable["name"]
                 .as_str()
                 .is_some_and(|name| name.contains("IMAGE"));
-            if let Some(text) = variable["value"].as_str().filter(|_| !is_image) {
-                scan(text, &at(format!("env[{index}].value")), pod, &mut references);
+            let Some(text) = variable["value"].as_str().filter(|_| !is_image) else {
+                continue;
+            };
+            let field = at(format!("env[{index}].value"));
+            match host_variable(container, variable, pod) {
+                Some(reference) => references.push(Reference { field, ..reference }),
+                None => scan(text, &field, pod, &mut references),
             }
         }
         for field in ["command", "args"] {
@@ -57,14 +67,41 @@ pub fn references_of(pod: Pod<'_>) -> Vec<Reference> {
     references
 }
 
+/// Returns the reference of a variable such as `WEB_HOST` with a host name alone. Its port is in `WEB_PORT`.
+fn host_variable(container: &Value, variable: &Value, pod: Pod<'_>) -> Option<Reference> {
+    let name = text(variable, "name");
+    let prefix = HOST_VARIABLES
+        .iter()
+        .find_map(|suffix| name.strip_suffix(suffix))?;
+    let is_prefix = prefix.is_empty() || prefix.ends_with('_');
+    let host = text(variable, "value");
+    let (service, namespace, is_service_name) =
+        service_of(host, &pod.0.namespace).filter(|_| is_host(host))?;
+    let mut variables = list(container, "env").iter();
+    let port = variables.find(|other| text(other, "name").strip_suffix("PORT") == Some(prefix));
+    is_prefix.then(|| Reference {
+        field: String::new(),
+        text: host.to_owned(),
+        namespace: namespace.to_owned(),
+        service: service.to_owned(),
+        port: port.and_then(|port| text(port, "value").parse().ok()),
+        is_address: true,
+        is_service_name,
+    })
+}
+
 fn scan(text: &str, field: &str, pod: Pod<'_>, references: &mut Vec<Reference>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
     }
     let is_separator = |character: char| character.is_whitespace() || ",;\"'()[]{}<>|=".contains(character);
     for token in text.split(is_separator).filter(|token| !token.contains('$')) {
-        if let Some((host, port)) = host_and_port(token)
+        // A host name alone can be any word, except if it contains `svc`.
+        let alone = || is_host(token).then_some((token, None));
+        let is_alone = host_and_port(token).is_none();
+        if let Some((host, port)) = host_and_port(token).or_else(alone)
             && let Some((service, namespace, is_service_name)) = service_of(host, &pod.0.namespace)
+            && (is_service_name || !is_alone)
         {
             references.push(Reference {
                 field: field.to_owned(),

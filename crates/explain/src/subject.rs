@@ -64,6 +64,12 @@ impl<'w> Subject<'w> {
         self.world.has(kind)
     }
 
+    /// Returns true if the endpoints are known: the world has slices, or the Pods or Endpoints that they are derived from.
+    pub fn knows_endpoints(&self) -> bool {
+        let has_pods = self.has(Kind::Pod) && self.service.has_selector();
+        self.has(Kind::EndpointSlice) || has_pods || self.world.endpoints_of(self.service).is_some()
+    }
+
     /// Returns true if the Service has, or gets, a ready endpoint: an endpoint of a slice or a selected Pod is ready.
     pub fn has_ready_endpoint(&self) -> bool {
         let in_slices = self.slices().iter().flat_map(|slice| slice.endpoints());

@@ -17,6 +17,8 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(28);
+/// Default duration of an affinity (API-33).
+const AFFINITY_SECONDS: i64 = 10_800;
 const FIELD: &str = "spec.sessionAffinity";
 /// Annotations that let an Ingress controller use the cluster IP instead of the endpoints.
 const CLUSTER_IP_ANNOTATIONS: [&str; 2] = [
@@ -34,7 +36,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.is_headless() {
         return headless(subject).into_iter().collect();
     }
-    behind_ingress(subject).into_iter().collect()
+    behind_ingress(subject)
+        .or_else(|| shared_address(subject))
+        .into_iter()
+        .collect()
 }
 
 fn headless(subject: &Subject<'_>) -> Option<Finding> {
@@ -45,6 +50,24 @@ fn headless(subject: &Subject<'_>) -> Option<Finding> {
     let remedy = format!(
         "Remove it: {}",
         kubectl::replace(subject.service.0, "/spec/sessionAffinity", "None")
+    );
+    let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
+    subject.is_named.then_some(finding)
+}
+
+/// Clients behind one NAT have one address, and a client keeps an endpoint that fails without becoming unready. The user learns of
+/// it if he names the Service.
+fn shared_address(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let seconds = service.number("/spec/sessionAffinityConfig/clientIP/timeoutSeconds");
+    let message = format!(
+        "sessionAffinity of Service {} is ClientIP: a client address keeps its endpoint for {} seconds. Clients behind one NAT share an endpoint",
+        service.name,
+        seconds.unwrap_or(AFFINITY_SECONDS)
+    );
+    let remedy = format!(
+        "If connections need not stay at one endpoint: {}",
+        kubectl::replace(service.0, "/spec/sessionAffinity", "None")
     );
     let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
     subject.is_named.then_some(finding)

@@ -85,8 +85,33 @@ const SYNONYMS: [&[&str]; 4] = [
     ],
 ];
 
+/// Annotations of other implementations by prefix, in their newest spelling. Other names with a prefix are reported if they resemble
+/// one of these.
+const OF_OTHERS: [(&str, &[&str]); 3] = [
+    ("metallb.io/", &METALLB),
+    ("metallb.universe.tf/", &METALLB),
+    (
+        "service.kubernetes.io/",
+        &["topology-mode", "topology-aware-hints"],
+    ),
+];
+const METALLB: [&str; 4] = [
+    "loadBalancerIPs",
+    "address-pool",
+    "allow-shared-ip",
+    "ip-allocated-from-pool",
+];
+/// Annotations that switch zone hints on and off, and their values, in any case of the first letter.
+const TOPOLOGY_MODES: [&str; 2] = [
+    "service.kubernetes.io/topology-mode",
+    "service.kubernetes.io/topology-aware-hints",
+];
+const TOPOLOGY_VALUES: [&str; 4] = ["Auto", "auto", "Disabled", "disabled"];
+
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = unknown(subject);
+    findings.extend(misspelled(subject));
+    findings.extend(topology_value(subject));
     findings.extend(invalid(subject));
     findings.extend(contradicting(subject));
     findings
@@ -127,6 +152,48 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
             subject.finding(CODE, Severity::Warning, field(name), message, remedy)
         })
         .collect()
+}
+
+/// Names that resemble an annotation of MetalLB or of upstream's controllers.
+fn misspelled(subject: &Subject<'_>) -> Vec<Finding> {
+    let resembles = |(name, _): (&str, &str)| {
+        let mut prefixes = OF_OTHERS.iter();
+        let (prefix, known) = prefixes.find(|(prefix, _)| name.starts_with(prefix))?;
+        let suffix = name.strip_prefix(prefix)?;
+        let similar = nearest(suffix, known.iter().copied()).filter(|_| !known.contains(&suffix))?;
+        let message = format!(
+            "Annotation {name} of Service {} has no effect: its name is unknown. The nearest is {prefix}{similar}",
+            subject.service.name
+        );
+        let remedy = format!(
+            "Use the name {prefix}{similar}, and remove the other one: {}",
+            removal(subject, name)
+        );
+        Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
+    };
+    subject
+        .service
+        .pairs("/metadata/annotations")
+        .filter_map(resembles)
+        .collect()
+}
+
+/// Values other than `Auto` and `Disabled` switch zone hints off.
+fn topology_value(subject: &Subject<'_>) -> Option<Finding> {
+    let mut annotations = TOPOLOGY_MODES.iter();
+    let (name, value) = annotations.find_map(|name| Some((name, subject.service.annotation(name)?)))?;
+    if TOPOLOGY_VALUES.contains(&value) {
+        return None;
+    }
+    let message = format!(
+        "Annotation {name} of Service {} is {value:?}, which is ignored: Auto or Disabled is expected",
+        subject.service.name
+    );
+    let remedy = format!(
+        "{} {name}=Auto --overwrite",
+        kubectl::command("annotate", subject.service.0)
+    );
+    Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
 }
 
 /// Values that the plan does not understand.

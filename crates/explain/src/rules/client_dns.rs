@@ -16,6 +16,8 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(38);
+/// Domain of clusters, unless they are configured otherwise.
+const CLUSTER_DOMAIN: &str = "cluster.local";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let references = subject.world.references_to(subject.service);
@@ -42,7 +44,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
             "ClusterFirstWithHostNet",
         ),
         "None" if has_nameservers => (missing_search(subject, pod, reference)?, "ClusterFirst"),
-        _ => return None,
+        _ => return few_dots(subject, pod, reference),
     };
     let message = format!(
         "The Pod uses the name of Service {} ({}), but {reason}",
@@ -63,6 +65,38 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
         CODE,
         Severity::Warning,
         "spec.dnsPolicy",
+        message,
+        remedy,
+    ))
+}
+
+/// A name with at least `ndots` dots is tried as it is. Some resolvers (musl) then use no search domain.
+fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
+    let mut options = pod.0.list("/spec/dnsConfig/options").iter();
+    let option = options.find(|option| option["name"] == "ndots")?;
+    let ndots: usize = option["value"].as_str()?.parse().ok()?;
+    let host = reference.text.rsplit("://").next()?.split([':', '/']).next()?;
+    let dots = host.matches('.').count();
+    let is_complete = host.ends_with('.') || host.ends_with(CLUSTER_DOMAIN);
+    if dots < ndots || is_complete {
+        return None;
+    }
+    let message = format!(
+        "The Pod uses the name of Service {} ({}) with ndots {ndots}: the name has {dots} dots, so it is tried without search domains first, and \
+         some resolvers do not try them at all",
+        subject.service.name, reference.text
+    );
+    let remedy = format!(
+        "Use {}.{}.svc.{CLUSTER_DOMAIN}. with the final dot, or ndots {} in the template of the Pod",
+        subject.service.name,
+        subject.service.namespace,
+        dots + 1
+    );
+    Some(about(
+        pod.0,
+        CODE,
+        Severity::Warning,
+        "spec.dnsConfig.options",
         message,
         remedy,
     ))

@@ -20,7 +20,7 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(14);
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
-    if !subject.service.has_selector() || !subject.has(Kind::Pod) {
+    if !subject.service.has_selector() {
         return Vec::new();
     }
     let mut findings = of_endpoints(subject);
@@ -42,7 +42,7 @@ fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
             endpoints.name,
             address.text()
         );
-        about(endpoints.0, CODE, Severity::Warning, address.field(), message, remedy(subject))
+        about(endpoints.0, CODE, severity(subject), address.field(), message, remedy(subject))
     });
     finding.take(1).collect()
 }
@@ -71,13 +71,23 @@ fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
 fn is_foreign(subject: &Subject<'_>, address: Option<IpAddr>, pod: Option<&str>) -> bool {
     let Some(address) = address else { return false };
     let Some(name) = pod else {
-        return !subject.selected().iter().any(|pod| pod.ips().contains(&address));
+        // The controller names the Pod of each address.
+        return !subject.has(Kind::Pod) || !subject.selected().iter().any(|pod| pod.ips().contains(&address));
     };
     let pod = subject
         .world
         .object(Kind::Pod, &subject.service.namespace, name)
         .map(Pod);
     pod.is_some_and(|pod| !pod.ips().is_empty() && !pod.ips().contains(&address))
+}
+
+/// Without any selected Pod, the addresses are those that the Service is meant to have.
+fn severity(subject: &Subject<'_>) -> Severity {
+    if subject.has(Kind::Pod) && subject.selected().is_empty() {
+        Severity::Error
+    } else {
+        Severity::Warning
+    }
 }
 
 fn remedy(subject: &Subject<'_>) -> String {

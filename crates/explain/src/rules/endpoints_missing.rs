@@ -4,6 +4,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Service;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -14,11 +15,19 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(12);
+/// Labels that name the application of Pods.
+const NAME_LABELS: [&str; 3] = ["app", "app.kubernetes.io/name", "run"];
+/// Namespace and name of the Service of the API server.
+const API_SERVER: (&str, &str) = ("default", "kubernetes");
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     // Endpoints are mirrored to slices, so slices alone show that there are no endpoints; Endpoints alone do not.
-    if service.has_selector() || service.is_external_name() || !subject.has(Kind::EndpointSlice) {
+    if service.has_selector()
+        || service.is_external_name()
+        || service.ports().is_empty()
+        || !are_endpoints_known(subject)
+    {
         return Vec::new();
     }
     let has_slice_endpoints = subject
@@ -36,10 +45,43 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         (None, None) => "no EndpointSlice or Endpoints names it".to_owned(),
     };
     let message = format!("Service {} has no selector, and {state}", service.name);
-    let remedy = format!(
+    let remedy = remedy(service);
+    vec![subject.finding(CODE, Severity::Error, "spec.selector", message, remedy)]
+}
+
+fn remedy(service: Service<'_>) -> String {
+    if is_of_api_server(service) {
+        return "The API server writes these endpoints: start it with an --advertise-address that Pods reach"
+            .to_owned();
+    }
+    format!(
         "Set a selector: kubectl -n {} set selector service {} 'app={}'. For backends outside of the cluster, create an EndpointSlice with the \
          label kubernetes.io/service-name={}",
         service.namespace, service.name, service.name, service.name
-    );
-    vec![subject.finding(CODE, Severity::Error, "spec.selector", message, remedy)]
+    )
+}
+
+/// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both kinds shows it
+/// if Pods have the name of the Service in a label, so that only the selector is missing, or if the user named the Service.
+fn are_endpoints_known(subject: &Subject<'_>) -> bool {
+    let world = subject.world;
+    if subject.has(Kind::EndpointSlice) || world.endpoints_of(subject.service).is_some() {
+        return true;
+    }
+    if subject.has(Kind::Endpoints) || is_of_api_server(subject.service) {
+        return false;
+    }
+    let name = &subject.service.name;
+    let is_meant = |key: &&str| {
+        !world
+            .pods_with(&subject.service.namespace, &[(*key, name)])
+            .is_empty()
+    };
+    let has_pods = NAME_LABELS.iter().any(is_meant);
+    has_pods || subject.is_named
+}
+
+/// Returns true for the Service of the API servers, which write its endpoints themselves.
+fn is_of_api_server(service: Service<'_>) -> bool {
+    (service.namespace.as_str(), service.name.as_str()) == API_SERVER
 }

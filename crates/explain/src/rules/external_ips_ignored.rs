@@ -1,6 +1,7 @@
 //! PTL-0030.
 
 use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::Subject;
@@ -15,6 +16,8 @@ pub const RULE: Rule = Rule {
 
 const CODE: Code = Code(30);
 const FIELD: &str = "spec.externalIPs";
+/// Admission plugin of API servers that refuses external IPs.
+const REFUSING_PLUGIN: &str = "DenyServiceExternalIPs";
 const POINTER: &str = "/spec/externalIPs";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -40,7 +43,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let cluster_ips = service.cluster_ips();
     if cluster_ips.is_empty() {
-        return Vec::new();
+        return refused(subject, first).into_iter().collect();
     }
     let addresses = service.external_ips().into_iter();
     let ignored: Vec<String> = addresses
@@ -52,7 +55,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .map(|address| address.to_string())
         .collect();
     if ignored.is_empty() {
-        return Vec::new();
+        return refused(subject, first).into_iter().collect();
     }
     let severity = if ignored.len() == external.len() {
         Severity::Error
@@ -77,4 +80,37 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         )
     );
     vec![subject.finding(CODE, severity, FIELD, message, remedy)]
+}
+
+/// The API server refuses external IPs. The user learns that they are deprecated if he names the Service.
+fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
+    let service = subject.service;
+    let mut pods = subject.world.in_namespace(Kind::Pod, "kube-system");
+    let server = pods.find(|pod| {
+        pod.tree()["spec"]["containers"]
+            .to_string()
+            .contains(REFUSING_PLUGIN)
+    });
+    let (severity, state) = match server {
+        Some(pod) => (
+            Severity::Warning,
+            format!(
+                "The admission plugin {REFUSING_PLUGIN} of Pod {} refuses new external IPs, so Service {} cannot be created again with {address}",
+                pod.name, service.name
+            ),
+        ),
+        None if subject.is_named => (
+            Severity::Info,
+            format!(
+                "Service {} has the external IP {address}. External IPs are deprecated, and later API servers refuse them",
+                service.name
+            ),
+        ),
+        None => return None,
+    };
+    let remedy = format!(
+        "Use a load balancer with this address: {}",
+        kubectl::replace(service.0, "/spec/type", "LoadBalancer")
+    );
+    Some(subject.finding(CODE, severity, FIELD, state, remedy))
 }

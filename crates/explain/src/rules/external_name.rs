@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::nearest::nearest;
 use crate::rule::Rule;
-use crate::subject::Subject;
+use crate::subject::{Subject, about};
 use crate::views::Service;
 use crate::world::World;
 
@@ -28,7 +28,10 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_external_name() {
         return Vec::new();
     }
-    address(subject).or_else(|| chain(subject)).into_iter().collect()
+    let finding = address(subject)
+        .or_else(|| unusable(subject))
+        .or_else(|| chain(subject));
+    finding.map_or_else(|| tls_clients(subject), |finding| vec![finding])
 }
 
 /// Name that the alias points to.
@@ -128,4 +131,48 @@ fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> 
         kubectl::command("edit", subject.service.0)
     );
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// A URL, a port or a single label is no name that DNS has.
+fn unusable(subject: &Subject<'_>) -> Option<Finding> {
+    let name = target(subject.service);
+    let fault = if name.is_empty() {
+        "is empty"
+    } else if name.contains([':', '/', ' ']) {
+        "is not a host name: a scheme, a port and a path do not belong to it"
+    } else if !name.contains('.') && name != "localhost" {
+        "has no domain, and DNS servers do not apply search domains to aliases"
+    } else {
+        return None;
+    };
+    let message = format!(
+        "externalName {name:?} of Service {} {fault}",
+        subject.service.name
+    );
+    let remedy = format!(
+        "Set a full host name, such as api.example.com: {}",
+        kubectl::command("edit", subject.service.0)
+    );
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// Clients that use the name of the alias in `https` URLs, for which servers seldom have a certificate. Reported if the user named the
+/// Service.
+fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
+    let name = target(subject.service);
+    let references = subject.world.references_to(subject.service);
+    let clients = references
+        .filter(|_| subject.is_named)
+        .filter(|(pod, reference)| pod.is_active() && reference.text.starts_with("https://"))
+        .filter(|_| in_cluster(name).is_none());
+    let finding = clients.map(|(pod, reference)| {
+        let message = format!(
+            "The Pod uses {}, an alias of {name}. The server sees the name of the alias in TLS and in the header Host, and has no certificate for \
+             it",
+            reference.text
+        );
+        let remedy = format!("Use https://{name} in the configuration of the client");
+        about(pod.0, CODE, Severity::Info, reference.field.clone(), message, remedy)
+    });
+    finding.collect()
 }

@@ -26,10 +26,10 @@ const NAMES_MAX: usize = 8;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let is_local = subject.service.text("/spec/externalTrafficPolicy") == "Local";
-    if !is_local || !subject.has(Kind::EndpointSlice) {
+    if !is_local || !subject.knows_endpoints() {
         return Vec::new();
     }
-    if let Some(node) = subject.node.filter(|_| subject.is_named) {
+    if let Some(node) = subject.node {
         return on_node(subject, node).into_iter().collect();
     }
     anywhere(subject)
@@ -109,9 +109,9 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     )))
 }
 
-/// Nodes without an endpoint, for node ports: no load balancer checks their health. Reported if the user named the Service.
+/// Nodes without an endpoint. Load balancers that check the health of nodes leave them out. Reported if the user named the Service.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
-    if subject.service.kind() != "NodePort" || !subject.is_named || subject.is_rolling() {
+    if subject.service.kind() == "ClusterIP" || !subject.is_named || subject.is_rolling() {
         return None;
     }
     let mut nodes = subject
@@ -134,7 +134,7 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     };
     let names = dropping.get(..NAMES_MAX).unwrap_or(&dropping).join(", ");
     let message = format!(
-        "externalTrafficPolicy of Service {} is Local. Nodes without a usable endpoint drop connections to the node port: {names}{more}",
+        "externalTrafficPolicy of Service {} is Local. Nodes without a usable endpoint drop connections from outside of the cluster: {names}{more}",
         subject.service.name
     );
     Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy(subject)))

@@ -3,14 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 
-use api::object::{ObjectKey, Service as ApiService};
+use api::object::ObjectKey;
 use plan::{Fault, Plan, Settings};
-use serde::Deserialize;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
+use crate::node_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::rule::Rule;
-use crate::subject::Subject;
+use crate::subject::{Subject, about};
 use crate::views::{Port, Service};
 
 pub const RULE: Rule = Rule {
@@ -27,23 +27,31 @@ const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let others = others(subject);
-    let Some(own) = ApiService::deserialize(subject.service.tree())
-        .ok()
-        .filter(|_| !others.is_empty())
-    else {
+    let Some(own) = with_cluster_ip(subject.service, PLACEHOLDERS[0]).filter(|_| !others.is_empty()) else {
         return Vec::new();
     };
     let mut plan = Plan::new(Settings::default());
     plan.apply_service(&own);
     for other in &others {
-        if let Ok(other) = ApiService::deserialize(other.tree()) {
+        if let Some(other) = with_cluster_ip(*other, PLACEHOLDERS[1]) {
             plan.apply_service(&other);
         }
     }
     plan.take_changes();
+    let mut findings = lost(&plan, subject.service, &others);
+    // The user named the Service that gets the connections.
+    if subject.is_named {
+        let own = [subject.service];
+        findings.extend(others.iter().flat_map(|other| lost(&plan, *other, &own)));
+    }
+    findings
+}
+
+/// Frontends that a Service has in common with one of `winners`, whose endpoints get the connections.
+fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding> {
     let key = ObjectKey {
-        namespace: own.metadata.namespace.as_str().into(),
-        name: own.metadata.name.as_str().into(),
+        namespace: loser.namespace.as_str().into(),
+        name: loser.name.as_str().into(),
     };
     let conflicts = plan.faults_of(&key).filter_map(|fault| match fault {
         Fault::Conflict {
@@ -54,13 +62,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         } => Some((*address, *port, protocol.as_str(), by)),
         _ => None,
     });
-    let of_others = conflicts.filter(|(.., by)| **by != key);
-    of_others
+    conflicts
         .filter_map(|(address, port, protocol, by)| {
-            let other = others
-                .iter()
-                .find(|other| *other.namespace == *by.namespace && *other.name == *by.name)?;
-            conflict(subject, *other, address, port, protocol)
+            let is_winner =
+                |winner: &&Service<'_>| *winner.namespace == *by.namespace && *winner.name == *by.name;
+            conflict(loser, *winners.iter().find(is_winner)?, address, port, protocol)
         })
         .collect()
 }
@@ -87,13 +93,12 @@ fn others<'w>(subject: &Subject<'w>) -> Vec<Service<'w>> {
 }
 
 fn conflict(
-    subject: &Subject<'_>,
+    service: Service<'_>,
     other: Service<'_>,
     address: Option<IpAddr>,
     number: u16,
     protocol: &str,
 ) -> Option<Finding> {
-    let service = subject.service;
     let port_of = |service: Service<'_>| -> Option<(String, String)> {
         let is_frontend = |port: &Port<'_>| {
             let own = if address.is_some() {
@@ -146,5 +151,5 @@ fn conflict(
         "Change the address or the port of one of the two Services: {}",
         kubectl::command("edit", service.0)
     );
-    Some(subject.finding(CODE, Severity::Warning, field, message, remedy))
+    Some(about(service.0, CODE, Severity::Warning, field, message, remedy))
 }

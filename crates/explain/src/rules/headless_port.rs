@@ -9,7 +9,7 @@ use crate::views::{Pod, Port};
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("headless_port.md"),
-    explained_by: &[Code(3), Code(8), Code(9)],
+    explained_by: &[Code(3), Code(8), Code(9), Code(28)],
     service: Some(check),
     cluster: None,
 };

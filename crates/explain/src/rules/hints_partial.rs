@@ -1,6 +1,6 @@
 //! PTL-0027.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -8,7 +8,7 @@ use crate::kubectl;
 use crate::node_plan::plan_of;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
-use crate::views::Node;
+use crate::views::{Endpoint, Node};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -19,6 +19,11 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(27);
+/// Annotations that ask for hints.
+const TOPOLOGY_MODES: [&str; 2] = [
+    "service.kubernetes.io/topology-mode",
+    "service.kubernetes.io/topology-aware-hints",
+];
 /// Ready endpoints of a Service, at least, of which one that serves a whole zone is worth a note.
 const ENDPOINTS_MIN: usize = 3;
 
@@ -39,7 +44,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(_, endpoint)| endpoint.zone_hints().next().is_none())
         .collect();
     if without.len() == ready.len() {
-        return Vec::new();
+        let zones: BTreeSet<&str> = ready.iter().map(|(_, endpoint)| endpoint.zone()).collect();
+        return dropped(subject, &zones).into_iter().collect();
+    }
+    if let Some(finding) = one_zone(
+        subject,
+        &ready.iter().map(|(_, endpoint)| *endpoint).collect::<Vec<_>>(),
+    ) {
+        return vec![finding];
     }
     // Only the Pods show if an update is in progress.
     if service.has_selector() && !subject.has(Kind::Pod) {
@@ -91,6 +103,82 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             )
         }
     }]
+}
+
+/// The Service asks for hints, its endpoints are in zones, and the controller writes none.
+fn dropped(subject: &Subject<'_>, zones: &BTreeSet<&str>) -> Option<Finding> {
+    let service = subject.service;
+    let mode = TOPOLOGY_MODES.iter().find(|name| {
+        service
+            .annotation(name)
+            .is_some_and(|value| value.eq_ignore_ascii_case("auto"))
+    });
+    let is_preferred = service.text("/spec/trafficDistribution").starts_with("Prefer");
+    let field = match mode {
+        Some(name) => format!("metadata.annotations[{name}]"),
+        None if is_preferred => "spec.trafficDistribution".to_owned(),
+        None => return None,
+    };
+    let mut slices = subject.slices().iter();
+    let is_current = slices.all(|slice| slice.is_from_selector());
+    let has_zones = zones.iter().any(|zone| !zone.is_empty());
+    if !has_zones || !is_current || zones.contains("") {
+        return None;
+    }
+    let event = subject
+        .world
+        .latest_event(service.0, &["TopologyAwareHintsDisabled"]);
+    let reason = event.map_or_else(String::new, |event| {
+        format!(": {}", event.message().trim_end_matches('.'))
+    });
+    let message = format!(
+        "Service {} asks for zone hints, and no ready endpoint has one, so connections leave their zones{reason}",
+        service.name
+    );
+    let remedy = if mode.is_some() {
+        format!(
+            "Run at least 3 Pods for each zone, or use trafficDistribution, which has no minimum: {}",
+            kubectl::add(service.0, "/spec/trafficDistribution", "PreferClose")
+        )
+    } else {
+        format!(
+            "Read the log of the endpoint controller, and the Events: {}",
+            kubectl::command("describe", service.0)
+        )
+    };
+    // Too few endpoints are the usual reason, and an Event states it.
+    let severity = if event.is_some() || mode.is_none() {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
+    let finding = subject.finding(CODE, severity, field, message, remedy);
+    (severity == Severity::Warning || subject.is_named).then_some(finding)
+}
+
+/// The hints name one zone only, although endpoints in other zones exist.
+fn one_zone(subject: &Subject<'_>, ready: &[Endpoint<'_>]) -> Option<Finding> {
+    let hinted: BTreeSet<&str> = ready.iter().flat_map(|endpoint| endpoint.zone_hints()).collect();
+    let zone = hinted.first().filter(|_| hinted.len() == 1)?;
+    let other = ready
+        .iter()
+        .find(|endpoint| !endpoint.zone().is_empty() && endpoint.zone() != *zone)?;
+    let slice = subject.slices().first()?;
+    let message = format!(
+        "All hints of Service {} name zone {zone}, although its endpoint {} is in zone {}: clients of other zones get no endpoint of their own",
+        subject.service.name,
+        other.addresses().next().unwrap_or_default(),
+        other.zone()
+    );
+    let remedy = format!("Correct the hints: {}", kubectl::command("edit", slice.0));
+    Some(about(
+        slice.0,
+        CODE,
+        Severity::Warning,
+        "endpoints[].hints",
+        message,
+        remedy,
+    ))
 }
 
 /// A zone whose nodes use a single endpoint, if the user named the Service.

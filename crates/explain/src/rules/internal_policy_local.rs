@@ -10,6 +10,7 @@ use crate::kubectl;
 use crate::node_plan::{internal_target, plan_of};
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Node;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -26,15 +27,33 @@ const NODES_MAX: usize = 64;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let is_local = subject.service.text("/spec/internalTrafficPolicy") == "Local";
-    if !is_local || !subject.has(Kind::EndpointSlice) {
+    if !is_local || !subject.knows_endpoints() {
         return Vec::new();
     }
-    if let Some(node) = subject.node.filter(|_| subject.is_named) {
+    if let Some(node) = subject.node {
         return on_node(subject, node).into_iter().collect();
     }
-    anywhere(subject)
-        .map(|finding| vec![finding])
-        .unwrap_or_else(|| of_clients(subject))
+    anywhere(subject).map(|finding| vec![finding]).unwrap_or_else(|| {
+        let findings = of_clients(subject);
+        let uncovered = uncovered(subject).filter(|_| findings.is_empty());
+        findings.into_iter().chain(uncovered).collect()
+    })
+}
+
+/// A node without an endpoint, if the user named the Service: its Pods may be clients.
+fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
+    // Clients seldom run on nodes with taints, such as those of the control plane.
+    let has_taints = |node: &Node<'_>| !node.list("/spec/taints").is_empty();
+    let mut nodes = subject
+        .world
+        .nodes()
+        .filter(|node| node.is_ready() && !has_taints(node));
+    let node = nodes.find(|node| subject.is_named && drops(subject, &node.name))?;
+    let message = format!(
+        "internalTrafficPolicy of Service {} is Local, and node {} has no usable endpoint: connections of its Pods to the cluster IP are dropped",
+        subject.service.name, node.name
+    );
+    Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy(subject)))
 }
 
 /// Returns true if a node drops connections to a port of the cluster IP, although the Service has usable endpoints.

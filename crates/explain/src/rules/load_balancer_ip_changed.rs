@@ -17,19 +17,12 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(23);
-/// Annotation of Portolan with requested addresses.
-const ADDRESSES_ANNOTATION: &str = "portolan.dev/load-balancer-ips";
-/// Condition that only Portolan's assigner sets.
-const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
-/// Annotations that MetalLB and Portolan set on Services with an address of a MetalLB pool.
-const POOL_ANNOTATIONS: [&str; 2] = [
-    "metallb.io/ip-allocated-from-pool",
-    "metallb.universe.tf/ip-allocated-from-pool",
-];
-/// Annotations of MetalLB with requested addresses.
-const METALLB_ANNOTATIONS: [&str; 2] = [
+/// Annotations with requested addresses, the most specific first.
+const ANNOTATIONS: [&str; 4] = [
+    "portolan.dev/load-balancer-ips",
     "metallb.io/loadBalancerIPs",
     "metallb.universe.tf/loadBalancerIPs",
+    "kube-vip.io/loadbalancerIPs",
 ];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -73,31 +66,18 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }]
 }
 
-/// Returns the requested addresses with their field. Annotations count if the implementation that reads them assigned the
-/// address.
+/// Returns the requested addresses with their field.
 fn request(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
-    let annotation = |name: &str| {
-        Some((
-            format!("metadata.annotations[{name}]"),
-            addresses(service.annotation(name)?),
-        ))
+    let mut annotations = ANNOTATIONS.iter().filter_map(|name| {
+        let addresses = addresses(service.annotation(name)?);
+        Some((format!("metadata.annotations[{name}]"), addresses))
+    });
+    let in_spec = || {
+        let field = service.text("/spec/loadBalancerIP");
+        ("spec.loadBalancerIP".to_owned(), addresses(field))
     };
-    let is_portolan = service.condition(ASSIGNED_CONDITION).is_some();
-    let is_metallb = POOL_ANNOTATIONS
-        .iter()
-        .any(|name| service.annotation(name).is_some());
-    let field = service.text("/spec/loadBalancerIP");
-    let in_spec = Some(("spec.loadBalancerIP".to_owned(), addresses(field)));
-    annotation(ADDRESSES_ANNOTATION)
-        .filter(|_| is_portolan)
-        .or_else(|| {
-            METALLB_ANNOTATIONS
-                .into_iter()
-                .find_map(annotation)
-                .filter(|_| is_metallb)
-        })
-        .or(in_spec)
-        .filter(|(_, addresses)| !addresses.is_empty())
+    let request = annotations.find(|(_, addresses)| !addresses.is_empty());
+    Some(request.unwrap_or_else(in_spec)).filter(|(_, addresses)| !addresses.is_empty())
 }
 
 /// Reads addresses that are separated by commas.

@@ -39,6 +39,7 @@ mod target_port_numeric_name;
 mod target_port_undeclared;
 
 pub use service_absent::absent_service;
+pub use service_terminating::is_deleted_with_namespace;
 
 use crate::rule::Rule;
 

@@ -58,6 +58,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if let Some(finding) = closed(subject, &pods) {
         return vec![finding];
     }
+    if let Some(finding) = without_clients(subject, &pods) {
+        return vec![finding];
+    }
     let references = subject.world.references_to(subject.service).take(CLIENTS_MAX);
     let clients = references.filter(|(pod, _)| pod.is_active() && is_restrictable(*pod));
     let mut findings: Vec<Finding> = Vec::new();
@@ -180,6 +183,34 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         pod.name,
         policies.len()
     )))
+}
+
+/// All rules for the Pods permit Pods of their namespace by labels that no Pod has.
+fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+    let pod = *pods.first()?;
+    let of_pod = policies(subject, pod, Direction::Ingress);
+    let policy = *of_pod.first()?;
+    let rules: Vec<PolicyRule<'_>> = of_pod
+        .iter()
+        .flat_map(|policy| policy.rules(Direction::Ingress))
+        .collect();
+    let mut neighbours = subject
+        .world
+        .in_namespace(Kind::Pod, &pod.0.namespace)
+        .map(Pod)
+        .filter(|other| other.is_active());
+    let is_judged = !rules.is_empty() && rules.iter().all(|rule| rule.permits_only_neighbours());
+    let is_unused =
+        is_judged && !neighbours.any(|other| rules.iter().any(|rule| rule.permits_pod(other, None)));
+    let message = format!(
+        "NetworkPolicy {} selects the Pods of Service {}, and no Pod has the labels that its rules permit",
+        policy.name, subject.service.name
+    );
+    let remedy = format!(
+        "Compare the rules with the labels of the clients: {}",
+        kubectl::command("edit", policy.0)
+    );
+    is_unused.then(|| about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
 }
 
 /// Ports of the Service that a reference means.

@@ -52,8 +52,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 
 /// Pods that are not ready because the kubelet of their node does not report.
 fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
-    let mut pods = subject.active().filter(|pod| !pod.is_ready());
-    let (pod, node) = pods.find_map(|pod| {
+    let (pod, node) = subject.active().find_map(|pod| {
         let node = subject.world.node(pod.node())?;
         (!node.is_ready()).then_some((pod, node))
     })?;
@@ -197,8 +196,9 @@ fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Load balancers leave out the node that the user named.
 fn named_node(subject: &Subject<'_>) -> Option<Finding> {
-    let node = subject.world.node(subject.node?).filter(|_| subject.is_named)?;
+    let node = subject.world.node(subject.node?)?;
     let mut taints = node.list("/spec/taints").iter();
+    let describe = || kubectl::command("describe", node.0);
     let (reason, remedy) = if node.label(EXCLUDE_LABEL).is_some() {
         let remedy = format!("{} {EXCLUDE_LABEL}-", kubectl::command("label", node.0));
         (format!("has the label {EXCLUDE_LABEL}"), remedy)
@@ -208,6 +208,15 @@ fn named_node(subject: &Subject<'_>) -> Option<Finding> {
             kubectl::command("describe", node.0)
         );
         (format!("has the taint {DELETION_TAINT}"), remedy)
+    } else if !node.is_ready() {
+        let remedy = format!("Repair the kubelet or the network of the node: {}", describe());
+        ("is not ready".to_owned(), remedy)
+    } else if node.flag("/spec/unschedulable") {
+        let remedy = format!(
+            "End the maintenance of the node: {}",
+            kubectl::command("uncordon", node.0).replace("uncordon node", "uncordon")
+        );
+        ("is cordoned".to_owned(), remedy)
     } else {
         return None;
     };

@@ -1,7 +1,6 @@
 //! PTL-0020.
 
 use crate::finding::{Code, Finding, Severity};
-use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::Subject;
@@ -20,7 +19,7 @@ const FIELD: &str = "spec.publishNotReadyAddresses";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
-    if !service.publishes_not_ready() || !service.has_selector() || !subject.has(Kind::EndpointSlice) {
+    if !service.publishes_not_ready() || !service.has_selector() || !subject.knows_endpoints() {
         return Vec::new();
     }
     // Members of a StatefulSet find each other through a headless Service before they are ready.

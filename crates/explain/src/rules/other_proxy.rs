@@ -29,20 +29,38 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     match service.label(PROXY_NAME_LABEL) {
         Some(proxy) => labelled(subject, proxy).into_iter().collect(),
+        None if service.label(HEADLESS_LABEL).is_some() => vec![labelled_headless(subject)],
         None => slices(subject),
     }
+}
+
+/// Proxies select the Services that they watch by the absence of the label, too.
+fn labelled_headless(subject: &Subject<'_>) -> Finding {
+    let message = format!(
+        "Service {} has the label {HEADLESS_LABEL}, so proxies ignore it, although it has a cluster IP",
+        subject.service.name
+    );
+    let remedy = format!(
+        "{} {HEADLESS_LABEL}-",
+        kubectl::command("label", subject.service.0)
+    );
+    let field = format!("metadata.labels[{HEADLESS_LABEL}]");
+    subject.finding(CODE, Severity::Error, field, message, remedy)
 }
 
 /// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the label.
 fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     let is_mistaken = MISTAKEN_PROXIES.contains(&proxy);
-    if !is_mistaken && !subject.is_named {
+    let is_running = is_running(subject, proxy);
+    if !is_mistaken && !subject.is_named && is_running {
         return None;
     }
     let severity = if is_mistaken {
         Severity::Error
-    } else {
+    } else if is_running {
         Severity::Info
+    } else {
+        Severity::Warning
     };
     let reason = if is_mistaken {
         "kube-proxy and Portolan ignore Services with this label, regardless of its value".to_owned()
@@ -59,6 +77,20 @@ fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     );
     let field = format!("metadata.labels[{PROXY_NAME_LABEL}]");
     Some(subject.finding(CODE, severity, field, message, remedy))
+}
+
+/// Returns true if the input has a Pod or workload of the proxy, or no Pods at all, so that the proxy is unknown.
+fn is_running(subject: &Subject<'_>, proxy: &str) -> bool {
+    if !subject.has(Kind::Pod) {
+        return true;
+    }
+    let kinds = [Kind::Pod, Kind::Deployment, Kind::DaemonSet];
+    let mut objects = kinds.into_iter().flat_map(|kind| subject.world.all(kind));
+    objects.any(|object| {
+        let is_named = |name: &str| name.contains(proxy);
+        let is_label = |label: &str| object.label(label).is_some_and(is_named);
+        is_named(&object.name) || is_label("app") || is_label("k8s-app") || is_label("app.kubernetes.io/name")
+    })
 }
 
 /// All slices of the Service have a label for which proxies ignore them.

@@ -163,6 +163,18 @@ fn from_slices(subject: &Subject<'_>) -> Option<Finding> {
         endpoints.len(),
         subject.service.name
     );
+    if let Some(listed) = subject
+        .world
+        .endpoints_of(subject.service)
+        .filter(|_| !subject.has(Kind::EndpointSlice))
+    {
+        let field = "subsets[0].notReadyAddresses";
+        let remedy = format!(
+            "Find the reason in the Pods: kubectl -n {} get pods",
+            listed.namespace
+        );
+        return Some(about(listed.0, CODE, Severity::Error, field, message, remedy));
+    }
     let remedy = if slice.is_from_selector() {
         format!(
             "Find the reason in the Pods: kubectl -n {} get pods",

@@ -13,7 +13,7 @@ use crate::views::{Pod, Workload};
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("selector_matches_no_pod.md"),
-    explained_by: &[Code(21)],
+    explained_by: &[Code(14), Code(21)],
     service: Some(check),
     cluster: None,
 };

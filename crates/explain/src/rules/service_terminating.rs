@@ -5,6 +5,8 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
+use crate::views::{Pod, Service};
+use crate::world::World;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -43,6 +45,20 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         message,
         remedy,
     )]
+}
+
+/// Returns true if the deletion of the namespace proceeds, so that missing Pods of its Services are no fault. Conditions, and Pods that
+/// are not deleted, show a deletion that does not end.
+pub fn is_deleted_with_namespace(world: &World, service: Service<'_>) -> bool {
+    let Some(namespace) = world.object(Kind::Namespace, "", &service.namespace) else {
+        return false;
+    };
+    let mut conditions = namespace.list("/status/conditions").iter();
+    let is_stuck = conditions.any(|condition| condition["status"] == "True");
+    let is_deleted = namespace.is_terminating() || namespace.text("/status/phase") == "Terminating";
+    let pods = world.pods_with(&service.namespace, &service.selector());
+    let has_pods = pods.into_iter().any(Pod::is_active);
+    is_deleted && !is_stuck && !has_pods && !service.is_terminating()
 }
 
 fn terminating(subject: &Subject<'_>) -> Finding {

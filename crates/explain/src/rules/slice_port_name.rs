@@ -49,7 +49,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 /// slice need not have all ports.
 fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     if subject.slices().iter().any(|slice| slice.is_from_selector()) {
-        return Vec::new();
+        return edited(subject);
     }
     // Mirrored slices follow their Endpoints, which are to be changed.
     let endpoints = subject.world.endpoints_of(subject.service);
@@ -75,6 +75,23 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
             names: slice.ports().map(|(name, ..)| name).collect(),
         })
         .collect()
+}
+
+/// Slices of the controller with a port name that the Service does not have: they were edited, or are older than the Service.
+fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
+    let ports = subject.service.ports();
+    let slices = subject.slices().iter().filter(|slice| slice.is_from_selector());
+    let listed: Vec<Listed<'w>> = slices
+        .filter(|slice| slice.endpoints().next().is_some())
+        .map(|slice| Listed {
+            object: slice.0,
+            path: "ports",
+            names: slice.ports().map(|(name, ..)| name).collect(),
+        })
+        .collect();
+    let is_foreign = |name: &&str| !ports.iter().any(|port| port.name == *name);
+    let has_foreign = listed.iter().any(|listed| listed.names.iter().any(is_foreign));
+    if has_foreign { listed } else { Vec::new() }
 }
 
 fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Option<Finding> {

@@ -40,7 +40,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return vec![unreadable(subject, &invalid, invalid.len() == ranges.len())];
     }
     without_clients(subject, &ranges)
+        .or_else(|| other_family(subject, &ranges))
         .or_else(|| excluded_node(subject))
+        .or_else(|| restricted(subject, &ranges))
         .into_iter()
         .collect()
 }
@@ -100,10 +102,52 @@ fn without_clients(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
+/// Ranges of one family admit no client to an address of the other one.
+fn other_family(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
+    let nets: Vec<IpNet> = ranges
+        .iter()
+        .filter_map(|range| range.trim().parse().ok())
+        .collect();
+    let addresses = subject.service.ingress_ips();
+    let is_v4 = |net: &IpNet| net.addr().is_ipv4();
+    let address = addresses
+        .iter()
+        .find(|address| nets.iter().all(|net| is_v4(net) != address.is_ipv4()))?;
+    let message = format!(
+        "The source ranges {} of Service {} have another IP family than the load balancer IP {address}, so no client is admitted",
+        ranges.join(", "),
+        subject.service.name
+    );
+    let remedy = format!(
+        "Add ranges of the family of the address: {}",
+        kubectl::command("edit", subject.service.0)
+    );
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+}
+
+/// The objects do not show the clients. The user learns of the ranges if he names the Service.
+fn restricted(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
+    let admits_all = ranges
+        .iter()
+        .filter_map(|range| range.trim().parse::<IpNet>().ok())
+        .any(|net| net.prefix_len() == 0);
+    let message = format!(
+        "The load balancer admits only clients in {}. Connections of others to Service {} are dropped",
+        ranges.join(", "),
+        subject.service.name
+    );
+    let remedy = format!(
+        "Add the range of the client: {}",
+        kubectl::add(subject.service.0, &format!("{POINTER}/-"), "CLIENT/32")
+    );
+    let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
+    (subject.is_named && !admits_all).then_some(finding)
+}
+
 /// The user named a node with clients, and the plan of this node drops their packets: proxies apply the ranges to clients of the
 /// cluster, too.
 fn excluded_node(subject: &Subject<'_>) -> Option<Finding> {
-    let node = subject.world.node(subject.node?).filter(|_| subject.is_named)?;
+    let node = subject.world.node(subject.node?)?;
     let plan = plan_of(subject, &node.name)?;
     let frontends = plan.ports().flat_map(|port| &port.frontends);
     let frontend = frontends

@@ -60,6 +60,11 @@ impl<'w> Endpoint<'w> {
         text(self.0, "nodeName")
     }
 
+    /// Zone, or "".
+    pub fn zone(self) -> &'w str {
+        text(self.0, "zone")
+    }
+
     /// Zones that should use the endpoint.
     pub fn zone_hints(self) -> impl Iterator<Item = &'w str> {
         list(&self.0["hints"], "forZones")

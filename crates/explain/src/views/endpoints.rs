@@ -41,6 +41,11 @@ impl<'w> EndpointAddress<'w> {
         self.text().parse().ok()
     }
 
+    /// Node, or "".
+    pub fn node(self) -> &'w str {
+        text(self.value, "nodeName")
+    }
+
     /// Name of the Pod behind the address.
     pub fn pod(self) -> Option<&'w str> {
         let target = &self.value["targetRef"];

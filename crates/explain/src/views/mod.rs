@@ -11,9 +11,10 @@ mod pod;
 mod service;
 mod workload;
 
-pub use endpoint_slice::{EndpointSlice, SERVICE_NAME_LABEL};
+pub use endpoint_slice::{Endpoint, EndpointSlice, SERVICE_NAME_LABEL};
 pub use endpoints::Endpoints;
 pub use event::Event;
+pub use fields::{list, text};
 pub use ingress::{Ingress, IngressBackend};
 pub use network_policy::{Direction, NetworkPolicy, PolicyRule};
 pub use node::Node;

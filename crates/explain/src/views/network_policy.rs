@@ -126,6 +126,16 @@ impl<'w> PolicyRule<'w> {
             .any(|peer| range_contains(&peer["ipBlock"], address))
     }
 
+    /// Returns true if the rule permits Pods of the namespace of the policy only.
+    pub fn permits_only_neighbours(self) -> bool {
+        let is_neighbour = |peer: &Value| {
+            peer["podSelector"].is_object()
+                && peer["namespaceSelector"].is_null()
+                && peer["ipBlock"].is_null()
+        };
+        !self.peers().is_empty() && self.peers().iter().all(is_neighbour)
+    }
+
     /// Returns true if the rule permits all peers, or has a range.
     pub fn permits_others(self) -> bool {
         let peers = self.peers();

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::World;
+use super::{World, derived};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -54,7 +54,16 @@ impl Builder {
 
     /// Builds the indexes.
     pub fn build(self) -> World {
-        World::new(self.objects.into_values().collect(), self.present)
+        let world = World::new(self.objects.into_values().collect(), self.present);
+        if world.has(Kind::EndpointSlice) {
+            return world;
+        }
+        let derived = derived::slices(&world);
+        let World {
+            mut objects, present, ..
+        } = world;
+        objects.extend(derived);
+        World::new(objects, present)
     }
 
     /// `kind` and `api_version` are those of the items of a typed List, which need none of their own.

@@ -1,6 +1,7 @@
 //! The objects of a cluster, with indexes: the check of one Service reads the objects that concern it, not all.
 
 mod builder;
+mod derived;
 mod index;
 
 use std::cell::Cell;
