@@ -6,9 +6,9 @@ use announcer::protocol::message::{Key, Message};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
-    if let Some(question) = ResolutionRequest::read(input) {
-        let answer = question.answer([2, 0, 0, 0, 0, 1]);
-        assert_eq!(ResolutionRequest::read(&answer), None, "an answer is no question");
+    if let Some(request) = ResolutionRequest::read(input) {
+        let reply = request.reply([2, 0, 0, 0, 0, 1]);
+        assert_eq!(ResolutionRequest::read(&reply), None, "a reply is no request");
     }
     // Without the tag, as a member of another version could send it.
     if let Ok(message) = Message::decode_body(input) {
@@ -16,6 +16,6 @@ fuzz_target!(|input: &[u8]| {
         let key = Key::new(&[7; 32]);
         let bytes = message.encode(&key);
         assert_eq!(Message::claimed_sender(&bytes).as_ref(), Ok(&message.from));
-        assert_eq!(Message::decode(&bytes, &key).as_ref(), Ok(&message), "what is written is read back");
+        assert_eq!(Message::decode(&bytes, &key).as_ref(), Ok(&message), "an encoded message decodes to itself");
     }
 });
