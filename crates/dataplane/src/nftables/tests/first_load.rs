@@ -8,7 +8,7 @@ use super::*;
 /// Another proxy may serve the Services until all are loaded, so no rule may apply before.
 #[test]
 fn table_is_dormant_until_all_services_are_loaded() {
-    const SERVICES: usize = 4 * SERVICES_PER_TRANSACTION;
+    const SERVICES: usize = 12 * SERVICES_PER_TRANSACTION;
     let mut plan = Plan::new(settings());
     for number in 0..SERVICES {
         let address = format!("10.96.{}.{}", number / 256, number % 256);
