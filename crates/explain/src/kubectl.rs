@@ -1,8 +1,28 @@
-//! Commands of remedies.
+//! Commands of remedies. People paste them into a shell, and others wrote the values of objects, so values are quoted.
 
 use serde_json::{Value, json};
 
 use crate::object::Object;
+
+/// Returns true if a shell takes a text as one word and kubectl takes it as no flag. All names of Kubernetes are of this form.
+pub fn is_plain(text: &str) -> bool {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:".contains(c);
+    !text.is_empty() && !text.starts_with('-') && text.chars().all(is_plain)
+}
+
+/// Returns a word of a shell command: the text, in quotes if necessary.
+pub fn word(text: &str) -> String {
+    if is_plain(text) {
+        text.to_owned()
+    } else {
+        quoted(text)
+    }
+}
+
+/// Returns a text in single quotes for a shell.
+fn quoted(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
 
 /// Returns the options that select the namespace of an object.
 fn namespace(object: &Object) -> String {
@@ -49,12 +69,14 @@ pub fn remove(object: &Object, pointer: &str) -> String {
 }
 
 fn patch(object: &Object, operations: &Value) -> String {
-    format!("{} --type=json -p '{operations}'", command("patch", object))
+    let operations = quoted(&operations.to_string());
+    format!("{} --type=json -p {operations}", command("patch", object))
 }
 
 /// Returns the command that merges a tree into an object.
 pub fn merge(object: &Object, tree: &Value) -> String {
-    format!("{} --type=merge -p '{tree}'", command("patch", object))
+    let tree = quoted(&tree.to_string());
+    format!("{} --type=merge -p {tree}", command("patch", object))
 }
 
 /// Returns the command that replaces the selector of a Service.
@@ -64,9 +86,12 @@ pub fn set_selector<'l>(service: &Object, labels: impl IntoIterator<Item = (&'l 
         .map(|(key, value)| format!("{key}={value}"))
         .collect();
     format!(
-        "kubectl{} set selector service {} '{}'",
+        "kubectl{} set selector service {} {}",
         namespace(service),
         service.name,
-        pairs.join(",")
+        quoted(&pairs.join(","))
     )
 }
+
+#[cfg(test)]
+mod tests;

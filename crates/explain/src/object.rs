@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use crate::finding::ObjectName;
 use crate::kind::Kind;
+use crate::kubectl;
 
 /// Namespace of objects without one, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -21,7 +22,7 @@ pub struct Object {
 }
 
 impl Object {
-    /// Reads an object. Returns `None` if it has no name.
+    /// Reads an object. Returns `None` if it has no name, or a name that Kubernetes rejects: remedies contain names.
     pub fn read(kind: Kind, tree: Value) -> Option<Self> {
         let text = |pointer| tree.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let name = text("/metadata/name").to_owned();
@@ -31,7 +32,9 @@ impl Object {
             namespace => namespace,
         };
         let namespace = namespace.to_owned();
-        (!name.is_empty()).then_some(Self {
+        let has_valid_name =
+            kubectl::is_plain(&name) && (namespace.is_empty() || kubectl::is_plain(&namespace));
+        has_valid_name.then_some(Self {
             kind,
             namespace,
             name,

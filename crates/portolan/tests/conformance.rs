@@ -1,9 +1,11 @@
 //! Recorded behaviour of the reference components, compared with Portolan over the network, and the Conformance tests of
 //! Kubernetes' own suite in a real cluster.
 
+#[path = "support/cluster.rs"]
+mod cluster;
 mod support;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use support::{Api, TOKEN, conformance, etcd, free_dns_port, has, portolan, run_conformance};
@@ -158,19 +160,6 @@ fn run_dataplane(test: &str, mode: &str, flags: &[&str], known: &str) {
     run_conformance(&mut runner, &directory.path().join("results.json"), known);
 }
 
-/// Programs of a real cluster, with an argument that makes them exit at once.
-const CLUSTER_PROGRAMS: [(&str, &str); 10] = [
-    ("containerd", "--version"),
-    ("runc", "--version"),
-    ("kubectl", "--help"),
-    ("etcd", "--version"),
-    ("conntrack", "--version"),
-    ("nft", "--version"),
-    ("iptables", "--version"),
-    ("curl", "--version"),
-    ("wget", "--version"),
-    ("python3", "--version"),
-];
 /// Conformance tests of Services, endpoints and DNS, at least; fewer are a fault of the selection.
 const CONFORMANCE_TESTS_MIN: usize = 40;
 /// Starts a cluster with Portolan's parts, runs the Conformance tests, and removes the cluster. Its namespaces have their own
@@ -181,29 +170,13 @@ const RUN_SUITE: &str = r#"
     "$0" up --parts portolan --nodes 2 --portolan "$1" && "$0" run --focus '\[Conformance\]' --results "$2"
 "#;
 
-/// Script that starts a real cluster: `$PORTOLAN_CLUSTER`, or one beside the checkout.
-fn cluster_script() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cluster/cluster.sh");
-    let script = std::env::var_os("PORTOLAN_CLUSTER").map_or(beside, PathBuf::from);
-    script.is_file().then_some(script)
-}
-
 /// Fails if a Conformance test of the suite fails in two of three runs.
 #[test]
 fn upstream_suite() {
     let test = "upstream_suite";
-    let Some(script) = cluster_script() else {
-        return println!("skipped: {test}: no script of a real cluster is beside the checkout");
-    };
-    if !rustix::process::geteuid().is_root() {
-        return println!("skipped: {test}: root is required");
-    }
-    if !CLUSTER_PROGRAMS
-        .iter()
-        .all(|(program, argument)| has(test, program, argument))
-    {
+    let Some(script) = cluster::script_or_skip(test, &[]) else {
         return;
-    }
+    };
     let directory = tempfile::tempdir().expect("a temporary directory");
     let results = tempfile::tempdir().expect("a temporary directory");
     let output = Command::new("unshare")

@@ -72,8 +72,10 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
             kubectl::command("describe", pod.0)
         ),
         container => format!(
-            "Remove the reason. The log of the last run: kubectl -n {} logs {} -c {container} --previous",
-            pod.namespace, pod.name
+            "Remove the reason. The log of the last run: kubectl -n {} logs {} -c {} --previous",
+            pod.namespace,
+            pod.name,
+            kubectl::word(container)
         ),
     };
     let mut finding = about(pod.0, CODE, severity, failure.field.clone(), message, remedy);

@@ -1,5 +1,7 @@
 //! Runs the guides of `docs/` as printed: each command on its host, with a comparison of the output.
 
+#[path = "../support/cluster.rs"]
+mod cluster;
 #[path = "../support/machine.rs"]
 mod machine;
 mod page;

@@ -1,28 +1,17 @@
 //! Runs the guide of `docs/install.md` in a real cluster of one node. Host 1 is the node, and host 2 a host in its network.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use super::cluster;
 use super::page::{Block, blocks, is_like};
 
 /// Page and name of the guide.
 const PAGE: &str = "install.md";
 const GUIDE: &str = "install";
-/// Programs of a real cluster, with an argument that makes them exit at once.
-const PROGRAMS: [(&str, &str); 11] = [
-    ("containerd", "--version"),
-    ("runc", "--version"),
-    ("kubectl", "--help"),
-    ("etcd", "--version"),
-    ("conntrack", "--version"),
-    ("nft", "--version"),
-    ("iptables", "--version"),
-    ("curl", "--version"),
-    ("wget", "--version"),
-    ("python3", "--version"),
-    ("strip", "--version"),
-];
+/// Program that makes the image smaller.
+const STRIP: (&str, &str) = ("strip", "--version");
 /// Free addresses in the network of the cluster, for the variable `ADDRESSES` of the guide.
 const ADDRESSES: &str = "198.18.21.200-198.18.21.220";
 /// Starts a cluster without kube-proxy and DNS, loads the image, runs the blocks, and removes the cluster. Its
@@ -53,25 +42,6 @@ const RUN_GUIDE: &str = r#"
     done
 "#;
 
-/// Script that starts a real cluster: `$PORTOLAN_CLUSTER`, or one beside the checkout.
-fn cluster_script() -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cluster/cluster.sh");
-    let script = std::env::var_os("PORTOLAN_CLUSTER").map_or(beside, PathBuf::from);
-    script.is_file().then_some(script)
-}
-
-/// Returns the first program that is missing.
-fn missing_program() -> Option<&'static str> {
-    let is_missing = |(program, argument): &(&'static str, &'static str)| {
-        let output = Command::new(program).arg(argument).output();
-        !output.is_ok_and(|output| output.status.success())
-    };
-    PROGRAMS
-        .iter()
-        .find(|program| is_missing(program))
-        .map(|(program, _)| *program)
-}
-
 /// Returns the file name of a block: its position in the guide, and the number of its host.
 fn file_name(position: usize, block: &Block) -> String {
     format!("{position:02}.{}", block.machine + 1)
@@ -80,15 +50,9 @@ fn file_name(position: usize, block: &Block) -> String {
 #[test]
 fn installation_guide_works() {
     let test = "installation_guide_works";
-    let Some(script) = cluster_script() else {
-        return println!("skipped: {test}: no script of a real cluster is beside the checkout");
+    let Some(script) = cluster::script_or_skip(test, &[STRIP]) else {
+        return;
     };
-    if !rustix::process::geteuid().is_root() {
-        return println!("skipped: {test}: root is required");
-    }
-    if let Some(program) = missing_program() {
-        return println!("skipped: {test}: {program} is not installed");
-    }
     let page = fs::read_to_string(format!("{}/{PAGE}", super::PAGES)).expect("a page of docs/");
     let blocks = blocks(&page, GUIDE);
     assert!(

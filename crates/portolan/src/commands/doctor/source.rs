@@ -39,7 +39,15 @@ impl Source {
         let mut source = Self::empty();
         for kind in Kind::all() {
             match list(client, kind).await {
-                Ok(pages) => {
+                Ok(None) => {
+                    let objects_max = PAGES_MAX * PAGE_OBJECTS;
+                    return Err(format!(
+                        "more than {objects_max} objects of kind {}: examine a part of the cluster with --from-file",
+                        kind.name()
+                    )
+                    .into());
+                }
+                Ok(Some(pages)) => {
                     source.builder.mark_present(kind);
                     pages.into_iter().for_each(|page| source.builder.add(page));
                 }
@@ -133,8 +141,9 @@ fn yaml_options() -> serde_saphyr::Options {
     }
 }
 
-/// Lists a kind in pages.
-async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, client::ClientError> {
+/// Lists a kind in pages. Findings about a part of the objects would be wrong, so the result is `None` if there are
+/// more pages than [`PAGES_MAX`].
+async fn list(client: &Client, kind: Kind) -> Result<Option<Vec<Value>>, client::ClientError> {
     let mut pages = Vec::new();
     let mut token = String::new();
     while pages.len() < PAGES_MAX {
@@ -150,10 +159,10 @@ async fn list(client: &Client, kind: Kind) -> Result<Vec<Value>, client::ClientE
             .to_owned();
         pages.push(page);
         if token.is_empty() {
-            break;
+            return Ok(Some(pages));
         }
     }
-    Ok(pages)
+    Ok(None)
 }
 
 fn read(path: &Path) -> Result<String, FileError> {

@@ -76,14 +76,30 @@ fn details(finding: &Finding) -> String {
         finding.code,
         finding.severity.as_str(),
         finding.object,
-        finding.message
+        printable(&finding.message)
     );
     if !finding.field.is_empty() {
-        text.push_str(&format!("  Field:  {}\n", finding.field));
+        text.push_str(&format!("  Field:  {}\n", printable(&finding.field)));
     }
     for observation in &finding.evidence {
-        text.push_str(&format!("  Seen:   {observation}\n"));
+        text.push_str(&format!("  Seen:   {}\n", printable(observation)));
     }
-    text.push_str(&format!("  Remedy: {}\n", finding.remedy));
+    text.push_str(&format!("  Remedy: {}\n", printable(&finding.remedy)));
     text
 }
+
+/// Escapes control characters: texts of objects must not control the terminal.
+fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+#[cfg(test)]
+mod tests;
