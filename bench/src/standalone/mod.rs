@@ -8,7 +8,7 @@ use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use client::{Client, Config, JSON};
 use http::Method;
@@ -23,6 +23,8 @@ pub use pods::Flags as PodsFlags;
 pub use rollout::Flags as RolloutFlags;
 pub use up::Flags as UpFlags;
 
+/// Pause between reads of the Node until it is ready: the resolution of the start time.
+const READY_PAUSE: Duration = Duration::from_millis(2);
 /// Collection of Pods.
 const PODS: &str = "/api/v1/namespaces/default/pods";
 /// Collection of Services.
@@ -97,7 +99,7 @@ impl StandaloneNode {
             if started.elapsed() > TIMEOUT {
                 return Err("timeout of the start of portolan up".into());
             }
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            std::thread::sleep(READY_PAUSE);
         }
         let log = directory.join("up.log");
         Ok(Self {

@@ -32,7 +32,7 @@ pub struct Flags {
 
 pub(super) fn run(flags: &Flags, standalone: &mut StandaloneNode) -> Result<(), Failure> {
     let started = standalone.started;
-    println!("Node ready {:.2} s after exec", started.elapsed().as_secs_f64());
+    println!("Node ready {:.3} s after exec", started.elapsed().as_secs_f64());
     standalone.run(async |client| {
         let pod = json!({
             "apiVersion": "v1", "kind": "Pod",
@@ -42,7 +42,7 @@ pub(super) fn run(flags: &Flags, standalone: &mut StandaloneNode) -> Result<(), 
         let service = create_service(&client).await?;
         wait_for_response(service, started).await?;
         println!(
-            "first Service answers {:.2} s after exec",
+            "first Service answers {:.3} s after exec",
             started.elapsed().as_secs_f64()
         );
         for number in 1..flags.services {

@@ -52,13 +52,29 @@ pub struct Place {
     pub targets: Vec<Target>,
 }
 
-/// Results of requests.
-#[derive(Debug, Default)]
-pub struct Tally {
+/// Numbers of requests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
     /// Requests that have ended.
     pub requests: u64,
     /// Requests without a successful response in time.
     pub failed: u64,
+}
+
+impl Counts {
+    fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.failed += other.failed;
+    }
+}
+
+/// Results of requests.
+#[derive(Debug, Default)]
+pub struct Tally {
+    /// Requests over new connections and from new sockets.
+    pub new: Counts,
+    /// Queries from kept UDP sockets, which have a conntrack entry from before the step.
+    pub kept: Counts,
     /// Longest time of a successful response.
     pub longest: Duration,
     /// Failures by client, target and error: number, and times of the first and the last one.
@@ -68,18 +84,22 @@ pub struct Tally {
 impl Tally {
     /// Adds requests that were in flight at the end. Their failures are reported by themselves.
     pub fn add(&mut self, last: Self) {
-        self.requests += last.requests;
-        self.failed += last.failed;
+        self.new.add(last.new);
+        self.kept.add(last.kept);
         self.longest = self.longest.max(last.longest);
     }
 
     fn record(&mut self, place: &str, target: &Target, started: Instant, error: Option<String>) {
-        self.requests += 1;
+        let counts = match target {
+            Target::Http(..) | Target::Dns(_) => &mut self.new,
+            Target::DnsKept(_) => &mut self.kept,
+        };
+        counts.requests += 1;
         let Some(error) = error else {
             self.longest = self.longest.max(started.elapsed());
             return;
         };
-        self.failed += 1;
+        counts.failed += 1;
         let key = format!("{place}, {}: {error}", target.name());
         let entry = self.failures.entry(key).or_insert((0, started, started));
         *entry = (entry.0 + 1, entry.1.min(started), entry.2.max(started));

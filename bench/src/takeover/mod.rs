@@ -94,7 +94,7 @@ impl Flags {
     }
 }
 
-/// Runs the scenarios and prints the table. The exit code is 1 if a request failed.
+/// Runs the scenarios and prints the table. The exit code is 1 if a request over a new connection or from a new socket failed.
 ///
 /// # Errors
 /// The cluster does not start, or a step fails.
@@ -124,7 +124,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     print_table(&rows);
     let has_failures = rows
         .iter()
-        .any(|(_, tally)| tally.failed > 0 || tally.requests == 0);
+        .any(|(_, tally)| tally.new.failed > 0 || tally.new.requests == 0);
     Ok(if has_failures {
         ExitCode::FAILURE
     } else {
@@ -253,9 +253,11 @@ fn places(cluster: &RealCluster) -> Result<Vec<Place>, Failure> {
 /// Prints the failures of a step, with their times in seconds after its begin.
 fn report(name: String, tally: Tally, begun: Instant) -> Row {
     eprintln!(
-        "{name}: {} requests, {} failed, longest {:.0} ms",
-        tally.requests,
-        tally.failed,
+        "{name}: {} requests, {} failed; {} queries of kept sockets, {} failed; longest {:.0} ms",
+        tally.new.requests,
+        tally.new.failed,
+        tally.kept.requests,
+        tally.kept.failed,
         tally.longest.as_secs_f64() * 1e3
     );
     let seconds = |at: Instant| at.saturating_duration_since(begun).as_secs_f64();
@@ -267,13 +269,13 @@ fn report(name: String, tally: Tally, begun: Instant) -> Row {
 }
 
 fn print_table(rows: &[Row]) {
-    println!("| Step | Requests | Failed | Longest response, ms |");
-    println!("|---|---|---|---|");
-    for (name, tally) in rows.iter().filter(|(_, tally)| tally.requests > 0) {
-        let longest = tally.longest.as_secs_f64() * 1e3;
+    println!("| Step | Requests | Failed | Kept sockets | Failed | Longest, ms |");
+    println!("|---|---|---|---|---|---|");
+    for (name, Tally { new, kept, longest, .. }) in rows.iter().filter(|(_, tally)| tally.new.requests > 0) {
+        let longest = longest.as_secs_f64() * 1e3;
         println!(
-            "| {name} | {} | {} | {longest:.0} |",
-            tally.requests, tally.failed
+            "| {name} | {} | {} | {} | {} | {longest:.0} |",
+            new.requests, new.failed, kept.requests, kept.failed
         );
     }
 }

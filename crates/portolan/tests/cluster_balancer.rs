@@ -1,0 +1,142 @@
+//! The balancer in a real cluster of Kubernetes, with packets from a host in the network of its nodes.
+
+#[path = "support/cluster.rs"]
+mod cluster;
+
+use std::process::Command;
+
+/// First three octets of the cluster's network.
+const NETWORK: &str = "198.18.22";
+
+/// Starts a cluster of two nodes with Portolan's proxy and balancer as processes of each node, and a Deployment with a Pod
+/// on each node. `client` runs a command on a host in the network of the nodes. Arguments: the binary, and the commands of
+/// the test.
+const RUN: &str = r#"
+    set -eu
+    mkdir -p /run/netns && mount -t tmpfs namespaces /run/netns
+    portolan=$1
+    kubectl() { "$script" server kubectl "$@"; }
+    client() { nsenter "--net=/run/netns/$CLUSTER_PREFIX-switch" "$@"; }
+    mac_of_node() { nsenter "--net=/run/netns/$CLUSTER_PREFIX$1" ip -o link show eth0 | grep -o 'ether [^ ]*' | cut -d ' ' -f 2; }
+    start() {
+        node=$1 && shift
+        nsenter "--net=/run/netns/$CLUSTER_PREFIX$node" "$portolan" "$@" >"$CLUSTER_DIR/log/portolan-$1-$node" 2>&1 &
+        echo $! >"$CLUSTER_DIR/pid/portolan-$1-$node"
+    }
+    finish() {
+        status=$?
+        if [ $status != 0 ]; then
+            kubectl get services,pods,events -A -o wide || true
+            tail -n 20 "$CLUSTER_DIR"/log/portolan-*
+        fi
+        "$script" down
+        exit $status
+    }
+    script=$0
+    trap finish EXIT
+    "$script" up --nodes 2 --proxy none
+    "$portolan" balancer crd | kubectl apply -f -
+    kubectl wait --for=condition=Established --timeout=60s crd/addresspools.portolan.dev
+    for node in 1 2; do
+        kubeconfig=--kubeconfig=$CLUSTER_DIR/admin.conf
+        start $node proxy "$kubeconfig" --hostname-override=node$node
+        start $node balancer "$kubeconfig" --node-name=node$node --announce --interfaces=eth0
+    done
+    kubectl create deployment web --image=registry.k8s.io/e2e-test-images/agnhost:2.63.0 --replicas=2 -- \
+        /agnhost netexec --http-port=8080
+    kubectl rollout status deployment/web --timeout=60s
+    eval "$2"
+"#;
+
+/// MetalLB's definitions, as far as the balancer reads them, its objects as in MetalLB's documentation, and a Service. Only
+/// node2 may announce the pool.
+const METALLB: &str = r#"
+    for kind in IPAddressPool L2Advertisement; do
+        singular=$(echo $kind | tr A-Z a-z)
+        kubectl apply -f - <<DEFINITION
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: ${singular}s.metallb.io}
+spec:
+  group: metallb.io
+  scope: Namespaced
+  names: {kind: $kind, plural: ${singular}s, singular: $singular, listKind: ${kind}List}
+  versions:
+  - name: v1beta1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+DEFINITION
+        kubectl wait --for=condition=Established --timeout=60s crd/${singular}s.metallb.io
+    done
+    kubectl create namespace metallb-system
+    kubectl apply -f - <<OBJECTS
+apiVersion: metallb.io/v1beta1
+kind: IPAddressPool
+metadata: {name: first-pool, namespace: metallb-system}
+spec: {addresses: ["$NETWORK.240-$NETWORK.250"]}
+---
+apiVersion: metallb.io/v1beta1
+kind: L2Advertisement
+metadata: {name: example, namespace: metallb-system}
+spec:
+  ipAddressPools: [first-pool]
+  nodeSelectors:
+  - matchLabels: {kubernetes.io/hostname: node2}
+OBJECTS
+    kubectl expose deployment web --type=LoadBalancer --port=80 --target-port=8080
+    kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress[0].ip}' --timeout=30s
+    address=$(kubectl get service web -o 'jsonpath={.status.loadBalancer.ingress[0].ip}')
+    pool=$(kubectl get service web -o 'jsonpath={.metadata.annotations.metallb\.io/ip-allocated-from-pool}')
+    client curl -sS --max-time 5 --retry 10 --retry-all-errors "http://$address/hostname" && echo
+    neighbour=$(client ip neigh show "$address")
+    echo "$address of the pool $pool: $neighbour; node2 has $(mac_of_node 2)"
+    [ "$pool" = first-pool ]
+    case $neighbour in *"$(mac_of_node 2)"*) ;; *) exit 1 ;; esac
+"#;
+
+/// A pool of the nodes' own addresses. Each node accepts connections to its address.
+const NODE_ADDRESSES: &str = r#"
+    kubectl apply -f - <<OBJECTS
+apiVersion: portolan.dev/v1alpha1
+kind: AddressPool
+metadata: {name: nodes}
+spec: {nodeAddresses: {type: InternalIP}}
+OBJECTS
+    kubectl expose deployment web --type=LoadBalancer --port=8000 --target-port=8080
+    kubectl wait service/web --for=jsonpath='{.status.loadBalancer.ingress[1].ip}' --timeout=30s
+    addresses=$(kubectl get service web -o 'jsonpath={.status.loadBalancer.ingress[*].ip}')
+    echo "addresses: $addresses"
+    [ "$addresses" = "$NETWORK.11 $NETWORK.12" ]
+    for address in $addresses; do
+        client curl -sS --max-time 5 --retry 10 --retry-all-errors "http://$address:8000/hostname" && echo
+    done
+"#;
+
+/// Runs commands in a cluster.
+fn run(test: &str, commands: &str) {
+    let Some(script) = cluster::script_or_skip(test, &[]) else {
+        return;
+    };
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = Command::new("unshare")
+        .args(["--mount", "--propagation=private", "bash", "-c", RUN])
+        .arg(script)
+        .arg(env!("CARGO_BIN_EXE_portolan"))
+        .arg(commands)
+        .env("CLUSTER_DIR", directory.path())
+        .env("CLUSTER_PREFIX", "pb")
+        .env("CLUSTER_NET", NETWORK)
+        .env("NETWORK", NETWORK)
+        .output()
+        .expect("unshare");
+    let text = [&output.stdout, &output.stderr].map(|text| String::from_utf8_lossy(text));
+    assert!(output.status.success(), "{}", text.concat());
+}
+
+#[test]
+fn metallb_objects_and_node_addresses_lead_to_pods() {
+    let delete = "kubectl delete service web && kubectl -n metallb-system delete ipaddresspools.metallb.io first-pool";
+    let commands = [METALLB, delete, NODE_ADDRESSES].join("\n");
+    run("metallb_objects_and_node_addresses_lead_to_pods", &commands);
+}
