@@ -31,6 +31,8 @@ const SCRIPT_DEFAULT: &str = "../shared/cluster/cluster.sh";
 const DNS_NAME: &str = "backends.takeover.svc.cluster.local";
 /// Number of backends.
 const BACKENDS: usize = 6;
+/// Time before the count, in which kube-proxy loads the rules of the workload.
+const WARM_UP: Duration = Duration::from_secs(2);
 /// Number of failures in the report of a step.
 const FAILURES_MAX: usize = 20;
 
@@ -158,6 +160,8 @@ fn measure(
 ) -> Result<Vec<Row>, Failure> {
     let settle = || std::thread::sleep(Duration::from_secs(flags.settle_seconds));
     let load = Load::start(places(cluster)?, flags.rate);
+    std::thread::sleep(WARM_UP);
+    drop(load.take());
     let is_over = AtomicBool::new(false);
     let period = Duration::from_secs(flags.replace_seconds);
     let (rows, replaced) = std::thread::scope(|scope| {
@@ -271,7 +275,13 @@ fn report(name: String, tally: Tally, begun: Instant) -> Row {
 fn print_table(rows: &[Row]) {
     println!("| Step | Requests | Failed | Kept sockets | Failed | Longest, ms |");
     println!("|---|---|---|---|---|---|");
-    for (name, Tally { new, kept, longest, .. }) in rows.iter().filter(|(_, tally)| tally.new.requests > 0) {
+    for (
+        name,
+        Tally {
+            new, kept, longest, ..
+        },
+    ) in rows.iter().filter(|(_, tally)| tally.new.requests > 0)
+    {
         let longest = longest.as_secs_f64() * 1e3;
         println!(
             "| {name} | {} | {} | {} | {} | {longest:.0} |",

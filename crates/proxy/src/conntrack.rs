@@ -7,25 +7,48 @@ use plan::Plan;
 use crate::conntrack_cleanup::{CleanupScope, Flow};
 use crate::drain::Due;
 
-/// Deletes all stale entries. Returns their number by IP family.
+/// Treatment of UDP requests without a response.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Requests {
+    /// Their entries stay: the endpoint may still respond, and without the entry the client would not get the response.
+    Spare,
+    /// Their entries are deleted as all others.
+    Delete,
+}
+
+/// Result of a deletion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deleted {
+    /// Deleted entries by IP family.
+    pub(crate) counts: [u64; 2],
+    /// True if an entry stays for a request.
+    pub(crate) has_spared: bool,
+}
+
+/// Deletes all stale entries, except those that `requests` spares.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
     scope: &CleanupScope,
-) -> Result<[u64; 2], ConntrackError> {
-    let mut counts = [0; 2];
+    requests: Requests,
+) -> Result<Deleted, ConntrackError> {
+    let mut deleted = Deleted::default();
     let tcp = scope.is_everything().then_some(Protocol::Tcp);
     for protocol in [Protocol::Udp, Protocol::Sctp].into_iter().chain(tcp) {
-        for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut counts) {
+        for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut deleted.counts) {
             let stale = conntrack.flows(family, protocol.number(), |flow| {
-                scope.is_stale(plan, &view(protocol, flow))
+                let flow = view(protocol, flow);
+                let is_stale = scope.is_stale(plan, &flow);
+                let is_spared = is_stale && requests == Requests::Spare && flow.is_request();
+                deleted.has_spared |= is_spared;
+                is_stale && !is_spared
             })?;
             for flow in stale {
                 *count += u64::from(conntrack.delete(&flow)?);
             }
         }
     }
-    Ok(counts)
+    Ok(deleted)
 }
 
 /// Deletes the entries of TCP connections whose drain period is over. Returns their number.
@@ -65,5 +88,6 @@ fn view(protocol: Protocol, flow: &KernelFlow) -> Flow {
         protocol,
         destination: flow.original.destination,
         endpoint: flow.reply.source,
+        is_replied: flow.is_replied,
     }
 }

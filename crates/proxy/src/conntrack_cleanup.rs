@@ -16,6 +16,16 @@ pub(crate) struct Flow {
     pub(crate) destination: SocketAddr,
     /// Endpoint that replies; the destination itself without translation.
     pub(crate) endpoint: SocketAddr,
+    /// True if a packet of the endpoint was seen.
+    pub(crate) is_replied: bool,
+}
+
+impl Flow {
+    /// Returns true for a UDP request to an endpoint that has not responded.
+    pub(crate) fn is_request(&self) -> bool {
+        let is_translated = self.endpoint != self.destination;
+        self.protocol == Protocol::Udp && is_translated && !self.is_replied
+    }
 }
 
 /// Flows that may be stale after a change.

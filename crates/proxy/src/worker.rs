@@ -19,6 +19,7 @@ use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Setting
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
+use self::flows::SparedRequests;
 use crate::config::Config;
 use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
@@ -125,6 +126,8 @@ pub(crate) struct Worker<D> {
     pending: Changes,
     /// Flows to check after the next sync.
     scope: CleanupScope,
+    /// Stale entries of UDP requests, which are deleted later.
+    spared_requests: Option<SparedRequests>,
     /// TCP connections to end later.
     drains: Drains,
     events: Events,
@@ -174,6 +177,7 @@ impl<D: Dataplane> Worker<D> {
             service_cidrs: BTreeMap::new(),
             pending: Changes::default(),
             scope: CleanupScope::default(),
+            spared_requests: None,
             drains: Drains::default(),
             events,
             change_sender: None,
@@ -218,6 +222,7 @@ impl<D: Dataplane> Worker<D> {
             let deadlines = [
                 retry.map(|retry| retry.at),
                 self.drains.next(),
+                self.spared_requests.as_ref().map(SparedRequests::at),
                 repair_external_at,
                 ready_at,
             ];
@@ -244,6 +249,7 @@ impl<D: Dataplane> Worker<D> {
                 };
             }
             self.end_drained();
+            self.clean_up_spared_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
                 self.repair();

@@ -118,6 +118,8 @@ pub struct Flow {
     pub bytes: u64,
     /// State of a TCP connection.
     pub tcp_state: Option<TcpState>,
+    /// True if a packet of the reply direction was seen.
+    pub is_replied: bool,
     /// Seconds until the entry expires without further packets; 0 if unknown.
     pub expires_in_seconds: u32,
     /// Identifier of the entry. A later flow with the same addresses usually has another one. The identifier is the

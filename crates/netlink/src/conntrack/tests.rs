@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::wire::{
-    ORIGINAL, PROTOCOL_STATE, REPLY, STATE_OF_TCP, TCP_STATE, TIMEOUT, begin, read, write_delete,
-    write_direction,
+    ORIGINAL, PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin, read,
+    write_delete, write_direction,
 };
 use super::*;
 use crate::message::messages;
@@ -30,6 +30,7 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
         },
         bytes: 0,
         tcp_state: None,
+        is_replied: false,
         expires_in_seconds: 0,
         id: 7,
         zone: 0,
@@ -41,6 +42,7 @@ fn connection(client: &str, frontend: &str, endpoint: &str, state: TcpState) -> 
     Flow {
         protocol: TCP,
         tcp_state: Some(state),
+        is_replied: true,
         expires_in_seconds: 600,
         ..flow(client, frontend, endpoint)
     }
@@ -55,6 +57,9 @@ fn number(state: TcpState) -> u8 {
 /// Writes the attributes of a flow besides its addresses.
 fn write_rest(request: &mut Writer, flow: &Flow) {
     request.u32_be(TIMEOUT, flow.expires_in_seconds.max(600));
+    if flow.is_replied {
+        request.u32_be(STATUS, SEEN_REPLY);
+    }
     if let Some(state) = flow.tcp_state {
         let of_protocol = request.nest(PROTOCOL_STATE);
         let of_tcp = request.nest(STATE_OF_TCP);
@@ -219,6 +224,7 @@ fn lists_tcp_states_of_connections_to_address() {
             found.sort_by_key(|flow| flow.reply.source.port());
             let observed = found.iter().map(|flow| {
                 assert!((1..=600).contains(&flow.expires_in_seconds), "{flow:?}");
+                assert!(flow.is_replied, "{flow:?}");
                 (flow.reply.source.port(), flow.tcp_state)
             });
             observed.collect::<Vec<_>>()

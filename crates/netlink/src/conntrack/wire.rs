@@ -16,6 +16,7 @@ const DELETE: u16 = SUBSYSTEM | 2;
 /// `CTA_TUPLE_ORIG` and further values of `enum ctattr_type`.
 pub(super) const ORIGINAL: u16 = 1;
 pub(super) const REPLY: u16 = 2;
+pub(super) const STATUS: u16 = 3;
 pub(super) const PROTOCOL_STATE: u16 = 4;
 pub(super) const TIMEOUT: u16 = 7;
 const COUNTERS_ORIGINAL: u16 = 9;
@@ -30,6 +31,9 @@ pub(super) const COUNTERS_BYTES: u16 = 2;
 /// `CTA_PROTOINFO_TCP` and `CTA_PROTOINFO_TCP_STATE`.
 pub(super) const STATE_OF_TCP: u16 = 1;
 pub(super) const TCP_STATE: u16 = 1;
+
+/// `IPS_SEEN_REPLY` of `enum ip_conntrack_status`.
+pub(super) const SEEN_REPLY: u32 = 1 << 1;
 
 /// `enum ctattr_tuple`.
 const TUPLE_IP: u16 = 1;
@@ -144,11 +148,12 @@ fn write_ip(request: &mut Writer, address: IpAddr, v4: u16, v6: u16) {
 /// Parses a flow; `None` if the message contains no flow with ports.
 pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
     let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0_u64);
-    let (mut tcp_state, mut expires_in_seconds) = (None, 0);
+    let (mut tcp_state, mut expires_in_seconds, mut status) = (None, 0, 0);
     for attribute in message.attributes(GENERIC_BYTES) {
         match attribute.kind {
             ORIGINAL => original = read_direction(&attribute),
             REPLY => reply = read_direction(&attribute),
+            STATUS => status = attribute.u32_be().unwrap_or_default(),
             PROTOCOL_STATE => tcp_state = read_tcp_state(&attribute),
             TIMEOUT => expires_in_seconds = attribute.u32_be().unwrap_or_default(),
             COUNTERS_ORIGINAL | COUNTERS_REPLY => bytes = bytes.saturating_add(read_bytes(&attribute)),
@@ -164,6 +169,7 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
         reply,
         bytes,
         tcp_state,
+        is_replied: status & SEEN_REPLY != 0,
         expires_in_seconds,
         id: id?,
         zone,

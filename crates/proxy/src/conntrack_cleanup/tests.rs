@@ -34,6 +34,31 @@ fn flow(destination: &str, endpoint: &str) -> Flow {
         protocol: Protocol::Udp,
         destination: destination.parse().expect("address"),
         endpoint: endpoint.parse().expect("address"),
+        is_replied: true,
+    }
+}
+
+#[test]
+fn request_is_translated_udp_without_response() {
+    let request = Flow {
+        is_replied: false,
+        ..flow("10.96.0.10:53", "10.244.1.2:5353")
+    };
+    assert!(request.is_request());
+    let replied = Flow {
+        is_replied: true,
+        ..request
+    };
+    let other_protocol = Flow {
+        protocol: Protocol::Sctp,
+        ..request
+    };
+    let untranslated = Flow {
+        endpoint: request.destination,
+        ..request
+    };
+    for other in [replied, other_protocol, untranslated] {
+        assert!(!other.is_request(), "{other:?}");
     }
 }
 

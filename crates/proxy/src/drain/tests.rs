@@ -33,6 +33,7 @@ fn flow(destination: &str, endpoint: &str) -> Flow {
         protocol: Protocol::Tcp,
         destination: destination.parse().expect("an address"),
         endpoint: endpoint.parse().expect("an address"),
+        is_replied: true,
     }
 }
 

@@ -1,13 +1,46 @@
 //! Handling of flows when endpoints leave: TCP connections drain, and stale conntrack entries are deleted.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use dataplane::Dataplane;
 use plan::Changes;
 
 use super::Worker;
-use crate::conntrack::{delete_stale, end_drained, tcp_connections};
+use crate::conntrack::{Deleted, Requests, delete_stale, end_drained, tcp_connections};
 use crate::conntrack_cleanup::CleanupScope;
+
+/// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
+/// DNS servers do, responds to it.
+const RESPONSE_TIME: Duration = Duration::from_secs(1);
+/// Time after which the entries are deleted although endpoints leave repeatedly.
+const RESPONSE_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// Stale entries of UDP requests, which are deleted later.
+#[derive(Debug)]
+pub(super) struct SparedRequests {
+    scope: CleanupScope,
+    begin: Instant,
+    at: Instant,
+}
+
+impl SparedRequests {
+    /// Adds the entries of a scope to those that wait.
+    fn merge(waiting: Option<Self>, scope: CleanupScope, now: Instant) -> Self {
+        let mut spared = waiting.unwrap_or_else(|| Self {
+            scope: CleanupScope::default(),
+            begin: now,
+            at: now,
+        });
+        spared.scope.merge(scope);
+        spared.at = (now + RESPONSE_TIME).min(spared.begin + RESPONSE_TIME_MAX);
+        spared
+    }
+
+    /// Returns the time of the deletion.
+    pub(super) fn at(&self) -> Instant {
+        self.at
+    }
+}
 
 impl<D: Dataplane> Worker<D> {
     /// Records endpoints that have left. After a start, existing connections show earlier departures.
@@ -54,23 +87,49 @@ impl<D: Dataplane> Worker<D> {
             return;
         };
         let began = Instant::now();
-        match delete_stale(conntrack, &self.plan, &self.scope) {
-            Ok(counts) => {
-                self.scope = CleanupScope::default();
-                self.shared_status.metrics.update(|values| {
-                    for (total, count) in values
-                        .conntrack_reconciler_deleted_entries_total
-                        .iter_mut()
-                        .zip(counts)
-                    {
-                        *total += count;
-                    }
-                    values
-                        .conntrack_reconciler_sync_duration_seconds
-                        .observe(began.elapsed().as_secs_f64());
-                });
+        match delete_stale(conntrack, &self.plan, &self.scope, Requests::Spare) {
+            Ok(deleted) => {
+                let scope = std::mem::take(&mut self.scope);
+                if deleted.has_spared {
+                    let waiting = self.spared_requests.take();
+                    self.spared_requests = Some(SparedRequests::merge(waiting, scope, began));
+                }
+                self.record_deleted(deleted, began);
             }
             Err(error) => tracing::warn!(%error, "stale conntrack entries not deleted"),
         }
     }
+
+    /// Deletes the entries of UDP requests that had time for a response. A failure is retried with the next change.
+    pub(super) fn clean_up_spared_requests(&mut self) {
+        let began = Instant::now();
+        let (Some(conntrack), Some(spared)) = (
+            self.conntrack.as_mut(),
+            self.spared_requests.take_if(|spared| spared.at <= began),
+        ) else {
+            return;
+        };
+        match delete_stale(conntrack, &self.plan, &spared.scope, Requests::Delete) {
+            Ok(deleted) => self.record_deleted(deleted, began),
+            Err(error) => {
+                tracing::warn!(%error, "stale conntrack entries not deleted");
+                self.scope.merge(spared.scope);
+            }
+        }
+    }
+
+    fn record_deleted(&self, deleted: Deleted, began: Instant) {
+        self.shared_status.metrics.update(|values| {
+            let totals = &mut values.conntrack_reconciler_deleted_entries_total;
+            for (total, count) in totals.iter_mut().zip(deleted.counts) {
+                *total += count;
+            }
+            values
+                .conntrack_reconciler_sync_duration_seconds
+                .observe(began.elapsed().as_secs_f64());
+        });
+    }
 }
+
+#[cfg(test)]
+mod tests;
