@@ -30,6 +30,38 @@ pub struct Options {
     pub node: Option<String>,
 }
 
+/// A Service with findings.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceFindings {
+    /// Namespace of the Service.
+    pub namespace: String,
+    /// Name of the Service.
+    pub name: String,
+    /// UID of the Service; "" in manifests.
+    pub uid: String,
+    /// Findings, the most likely cause first.
+    pub findings: Vec<Finding>,
+}
+
+/// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
+pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
+    let services = world
+        .services()
+        .filter(|service| !rules::is_deleted_with_namespace(world, *service));
+    let examined = services.map(|service| {
+        let mut findings = of_service(world, service, options, false);
+        findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+        findings.dedup_by(is_same_fault);
+        ServiceFindings {
+            namespace: service.namespace.clone(),
+            name: service.name.clone(),
+            uid: service.text("/metadata/uid").to_owned(),
+            findings,
+        }
+    });
+    examined.filter(|service| !service.findings.is_empty()).collect()
+}
+
 /// Applies all rules. The findings are ordered by severity, then by code, namespace and name.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -41,7 +41,7 @@ mod views;
 mod world;
 
 pub use documentation::{Documentation, documentation, documentation_of, page};
-pub use examination::{Options, Scope, examine};
+pub use examination::{Options, Scope, ServiceFindings, examine, examine_services};
 pub use finding::{Code, Finding, InvalidCode, ObjectName, Severity};
 pub use kind::Kind;
 pub use world::{Builder, World};

@@ -80,30 +80,89 @@ fn exit_code_distinguishes_findings_from_failures() {
     assert_eq!(code(&["explain", "PTL-9999"]), Some(2));
 }
 
+/// Runs asynchronous work with a client of the API server.
+fn with_client<T>(api: &Api, work: impl AsyncFnOnce(Client) -> T) -> T {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .expect("a runtime");
+    let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
+    runtime.block_on(async { work(Client::new(config).expect("a client")).await })
+}
+
+/// Creates a Service whose selector matches no Pod.
+fn create_service_without_pods(api: &Api) {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+    let services = "/api/v1/namespaces/default/services";
+    with_client(api, async |client| {
+        let created = client
+            .request(http::Method::POST, services, JSON, Some(&service))
+            .await;
+        created.expect("a Service");
+    });
+}
+
+#[test]
+fn repeated_examination_records_event_and_metrics() {
+    let api = Api::start();
+    create_service_without_pods(&api);
+    let port = support::free_tcp_port();
+    let _doctor = support::portolan(&[
+        "doctor",
+        "--interval=1s",
+        &format!("--metrics-bind-address=127.0.0.1:{port}"),
+        &format!("--kubeconfig={}", api.kubeconfig().display()),
+    ]);
+    let message = |events: &Value| {
+        let events = events["items"].as_array().cloned().unwrap_or_default();
+        let event = events
+            .into_iter()
+            .find(|event| event["reason"] == "ServiceFinding" && event["involvedObject"]["name"] == "web")?;
+        assert_eq!(event["type"], "Warning");
+        assert!(
+            event["involvedObject"]["uid"]
+                .as_str()
+                .is_some_and(|uid| !uid.is_empty())
+        );
+        event["message"].as_str().map(str::to_owned)
+    };
+    let mut recorded = None;
+    support::wait_for("an Event about the Service", || {
+        let events = with_client(&api, async |client| {
+            client.get::<Value>("/api/v1/namespaces/default/events").await
+        });
+        recorded = message(&events.expect("Events"));
+        recorded.is_some()
+    });
+    let recorded = recorded.expect("a message");
+    assert!(
+        recorded.starts_with("PTL-0002: The selector app=web matches no Pod"),
+        "{recorded}"
+    );
+    let mut stream = std::net::TcpStream::connect(("127.0.0.1", port)).expect("the metrics server");
+    stream
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: doctor\r\nConnection: close\r\n\r\n")
+        .expect("a request");
+    let metrics = std::io::read_to_string(stream).expect("metrics");
+    let line = "portolan_doctor_findings{code=\"PTL-0002\",severity=\"error\"} 1\n";
+    assert!(metrics.contains(line), "{metrics}");
+}
+
+#[test]
+fn flags_of_repeated_examinations_are_checked() {
+    let code = |arguments: &[&str]| run(&[&["doctor"], arguments].concat(), "").status.code();
+    assert_eq!(code(&["--interval=10ms"]), Some(2));
+    assert_eq!(code(&["--interval=1m", "--from-file=-"]), Some(2));
+    assert_eq!(code(&["service", "default/web", "--interval=1m"]), Some(2));
+}
+
 #[test]
 fn api_server_is_examined() {
     let api = Api::start();
     let kubeconfig = api.kubeconfig().display().to_string();
     let flags = ["--kubeconfig", kubeconfig.as_str()];
-    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-        "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .enable_all()
-        .build()
-        .expect("a runtime");
-    runtime.block_on(async {
-        let client =
-            Client::new(Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig")).expect("a client");
-        let created = client
-            .request(
-                http::Method::POST,
-                "/api/v1/namespaces/default/services",
-                JSON,
-                Some(&service),
-            )
-            .await;
-        created.expect("a Service");
-    });
+    create_service_without_pods(&api);
     let expected = vec![("PTL-0002".to_owned(), "web".to_owned())];
     let (code, findings) = doctor(&[&flags[..], &["service", "default/web"]].concat(), "");
     assert_eq!((code, findings), (Some(1), expected));

@@ -9,6 +9,7 @@ use clap::Args;
 use client::{Client, Config};
 use http::Method;
 
+use super::doctor::{self, Counts};
 use crate::cluster::status_file::{self, ProcessStatus, now_seconds};
 use crate::error::CommandError;
 use crate::flags::values::{DATA_DIRECTORY, duration};
@@ -19,6 +20,9 @@ use crate::runtime;
 const EXIT_NOT_RUNNING: u8 = 3;
 /// Time between two checks of `--wait`.
 const WAIT_PERIOD: Duration = Duration::from_millis(200);
+
+/// Time for the examination of the Services.
+const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Flags of `portolan status`.
 #[derive(Debug, Args)]
@@ -31,7 +35,7 @@ pub struct Flags {
     wait: Option<Duration>,
 }
 
-/// Prints the state of the API server, the Node and each component. The exit code is 0 if all are healthy, 1 if one is
+/// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit code is 0 if all are healthy, 1 if one is
 /// not, and 3 if no process runs.
 ///
 /// # Errors
@@ -62,6 +66,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
             && status.components.values().all(|component| component.is_running);
         if is_healthy || !may_wait() {
             output::print(&table(&status, &cluster, now_seconds()));
+            if cluster.api.is_ok() {
+                output::print(&runtime.block_on(findings(&status)));
+            }
             return Ok(if is_healthy {
                 ExitCode::SUCCESS
             } else {
@@ -121,6 +128,36 @@ async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
         .send(Method::GET, "/readyz", client::JSON, Default::default())
         .await?;
     Ok(())
+}
+
+/// Returns the line about the findings of `portolan doctor`. They do not change the exit code: a component can be healthy
+/// while a Service has no endpoints.
+async fn findings(status: &ProcessStatus) -> String {
+    let counted = tokio::time::timeout(EXAMINATION_TIMEOUT, async {
+        let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
+        doctor::count(&client).await
+    });
+    match counted.await {
+        Ok(Ok(counts)) => findings_line(counts),
+        Ok(Err(error)) => format!("\nFindings about Services: not examined ({error})\n"),
+        Err(_) => format!("\nFindings about Services: not examined within {EXAMINATION_TIMEOUT:?}\n"),
+    }
+}
+
+fn findings_line(counts: Counts) -> String {
+    let number = |count: usize, name: &str| {
+        let plural = if count == 1 { "" } else { "s" };
+        (count > 0).then(|| format!("{count} {name}{plural}"))
+    };
+    let numbers = [number(counts.errors, "error"), number(counts.warnings, "warning")];
+    let numbers: Vec<String> = numbers.into_iter().flatten().collect();
+    if numbers.is_empty() {
+        return "\nFindings about Services: none\n".to_owned();
+    }
+    format!(
+        "\nFindings about Services: {}; `portolan doctor` shows them\n",
+        numbers.join(", ")
+    )
 }
 
 fn table(status: &ProcessStatus, cluster: &ClusterHealth, now_seconds: u64) -> String {

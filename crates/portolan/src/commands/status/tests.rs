@@ -44,3 +44,13 @@ fn node_is_ready_by_its_condition() {
     node.status.conditions = serde_json::from_value(conditions).expect("conditions");
     assert_eq!(check_readiness(&node), Ok(()));
 }
+
+#[test]
+fn findings_are_counted_in_one_line() {
+    let line = |errors, warnings| findings_line(Counts { errors, warnings });
+    assert_eq!(line(0, 0), "\nFindings about Services: none\n");
+    assert_eq!(
+        line(1, 2),
+        "\nFindings about Services: 1 error, 2 warnings; `portolan doctor` shows them\n"
+    );
+}

@@ -1,0 +1,143 @@
+//! Repeated examinations of a cluster: Events about findings that last, and metrics.
+//!
+//! - [`history`]: findings of the earlier examinations, which decide the Events
+//! - [`report`]: metrics of the latest examination
+
+mod history;
+mod report;
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use api::object::ObjectKey;
+use client::{Client, WallClock};
+use explain::{Finding, Options, Scope, ServiceFindings, Severity, examine, examine_services};
+use http::StatusCode;
+use reconcile::events::{EventRecorder, Finding as Report, Notice, ObjectReference};
+use telemetry::{Handler, Response};
+
+use self::history::{Due, History};
+use self::report::Examinations;
+use super::source::Source;
+use crate::error::CommandError;
+use crate::shutdown;
+
+/// Component in the Events.
+const COMPONENT: &str = "portolan-doctor";
+/// Reason of the Events. The message begins with the code.
+const EVENT_REASON: &str = "ServiceFinding";
+/// Characters of the message of an Event (limit of the API).
+const MESSAGE_CHARACTERS_MAX: usize = 1_024;
+
+/// Settings of repeated examinations.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Time between the begin of two examinations.
+    pub interval: Duration,
+    /// Address of /metrics and /healthz, if they are served.
+    pub metrics_address: Option<SocketAddr>,
+    /// Options of the examinations.
+    pub options: Options,
+}
+
+/// Result of one examination.
+struct Examined {
+    findings: Vec<Finding>,
+    services: Vec<ServiceFindings>,
+}
+
+/// Examines the cluster until SIGTERM or SIGINT. A failed examination is logged and counted.
+///
+/// # Errors
+///
+/// An error if the address of the metrics is in use.
+pub async fn run(client: Client, settings: Settings) -> Result<(), CommandError> {
+    let examinations = Arc::new(Mutex::new(Examinations::default()));
+    if let Some(address) = settings.metrics_address {
+        let listener = telemetry::listen(address)
+            .map_err(|error| format!("the metrics server cannot listen on {address}: {error}"))?;
+        tokio::spawn(telemetry::serve(listener, handler(Arc::clone(&examinations))));
+    }
+    tokio::select! {
+        () = examine_all(&client, &settings, &examinations) => {}
+        () = shutdown::signal_received() => {}
+    }
+    Ok(())
+}
+
+fn handler(examinations: Arc<Mutex<Examinations>>) -> Handler {
+    Arc::new(move |uri| match uri.path() {
+        "/metrics" => {
+            let examinations = examinations.lock().unwrap_or_else(PoisonError::into_inner);
+            Response::metrics(examinations.render())
+        }
+        "/healthz" | "/livez" => Response::text(StatusCode::OK, "ok"),
+        _ => Response::not_found(),
+    })
+}
+
+async fn examine_all(client: &Client, settings: &Settings, examinations: &Mutex<Examinations>) {
+    let recorder = EventRecorder::new(client.clone(), WallClock::system());
+    let mut history = History::default();
+    let mut ticks = tokio::time::interval(settings.interval);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        let started = Instant::now();
+        let outcome = examine_once(client, &settings.options).await;
+        {
+            let mut examinations = examinations.lock().unwrap_or_else(PoisonError::into_inner);
+            let findings = outcome.as_ref().ok().map(|examined| &examined.findings[..]);
+            examinations.record(findings, started.elapsed());
+        }
+        let examined = match outcome {
+            Ok(examined) => examined,
+            Err(error) => {
+                tracing::warn!(%error, "cluster not examined");
+                continue;
+            }
+        };
+        tracing::info!(
+            findings = examined.findings.len(),
+            milliseconds = started.elapsed().as_millis(),
+            "cluster examined"
+        );
+        for due in history.observe(&examined.services, started) {
+            record(&recorder, due).await;
+        }
+    }
+}
+
+async fn examine_once(client: &Client, options: &Options) -> Result<Examined, CommandError> {
+    let source = Source::from_api(client).await?;
+    let options = options.clone();
+    let examined = tokio::task::spawn_blocking(move || {
+        let world = source.builder.build();
+        Examined {
+            findings: examine(&world, &Scope::All, &options),
+            services: examine_services(&world, &options),
+        }
+    });
+    Ok(examined.await?)
+}
+
+async fn record(recorder: &EventRecorder, due: Due<'_>) {
+    let finding = due.finding;
+    let text = format!(
+        "{}: {}. Remedy: {}",
+        finding.code, finding.message, finding.remedy
+    );
+    let message: String = text.chars().take(MESSAGE_CHARACTERS_MAX).collect();
+    let report = match finding.severity {
+        Severity::Info => Report::normal(EVENT_REASON, message),
+        Severity::Error | Severity::Warning => Report::warning(EVENT_REASON, message),
+    };
+    let key = ObjectKey::new(&due.service.namespace, &due.service.name);
+    let notice = Notice {
+        component: COMPONENT,
+        regarding: ObjectReference::service(key, due.service.uid.clone()),
+        findings: vec![report],
+    };
+    recorder.record_notice(notice).await;
+}
