@@ -29,6 +29,8 @@ pub enum Kind {
     L2Advertisement,
     /// BGPAdvertisement of MetalLB.
     BgpAdvertisement,
+    /// Observation of a node. No API server serves it.
+    NodeObservation,
 }
 
 /// Names of a kind in the API.
@@ -61,7 +63,7 @@ const fn names(
     }
 }
 
-const NAMES: [Names; 21] = [
+const NAMES: [Names; 22] = [
     names(Kind::Service, "Service", "", "v1", "services", true),
     names(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
     names(
@@ -160,12 +162,21 @@ const NAMES: [Names; 21] = [
         "bgpadvertisements",
         true,
     ),
+    names(
+        Kind::NodeObservation,
+        "NodeObservation",
+        "doctor.portolan.dev",
+        "v1",
+        "nodeobservations",
+        false,
+    ),
 ];
 
 impl Kind {
-    /// All kinds.
-    pub fn all() -> impl Iterator<Item = Self> {
-        NAMES.iter().map(|names| names.kind)
+    /// All kinds that API servers serve.
+    pub fn served() -> impl Iterator<Item = Self> {
+        let kinds = NAMES.iter().map(|names| names.kind);
+        kinds.filter(|kind| *kind != Self::NodeObservation)
     }
 
     /// Returns the kind of an object with this `kind` and `apiVersion`. An absent `apiVersion` matches any group. The

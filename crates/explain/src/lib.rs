@@ -5,6 +5,7 @@
 //! beside it as Markdown. A rule reports nothing if it depends on a kind of object that is absent from the world.
 //!
 //! - `views`: objects as the rules read them; invalid fields read as absent
+//! - [`observation`]: the state of nodes, beside the objects
 //! - [`World`]: the objects with their indexes
 //! - `rule`, `rules`: one file for each finding
 //! - `examination`: order of the findings, and suppression of consequences
@@ -31,6 +32,7 @@ mod kubectl;
 mod nearest;
 mod node_plan;
 mod object;
+pub mod observation;
 mod pod_state;
 mod pools;
 mod references;
@@ -44,4 +46,5 @@ pub use documentation::{Documentation, documentation, documentation_of, page};
 pub use examination::{Options, Scope, ServiceFindings, examine, examine_services};
 pub use finding::{Code, Finding, InvalidCode, ObjectName, Severity};
 pub use kind::Kind;
+pub use observation::NodeObservation;
 pub use world::{Builder, World};

@@ -10,9 +10,11 @@ use std::net::IpAddr;
 
 pub use builder::Builder;
 use index::Index;
+use serde::Deserialize;
 
 use crate::kind::Kind;
 use crate::object::Object;
+use crate::observation::NodeObservation;
 use crate::references::{Reference, references_of};
 use crate::views::{EndpointSlice, Endpoints, Event, Ingress, Node, Pod, Service, Workload};
 
@@ -42,6 +44,8 @@ pub struct World {
     references: Vec<(usize, Reference)>,
     /// Positions in `references` by namespace and name of the Service.
     references_by_service: Index,
+    /// Observations of nodes, by name.
+    observations: Vec<NodeObservation>,
     lookups: Cell<usize>,
 }
 
@@ -70,6 +74,7 @@ impl World {
             ingresses_by_service: Index::default(),
             references: Vec::new(),
             references_by_service: Index::default(),
+            observations: Vec::new(),
             lookups: Cell::new(0),
         };
         for (position, object) in objects.iter().enumerate() {
@@ -113,6 +118,11 @@ impl World {
             Kind::Event => {
                 let (kind, namespace, name) = Event(object).about();
                 self.events_by_object.insert(&[kind, namespace, name], position);
+            }
+            Kind::NodeObservation => {
+                // An observation of which the metadata are invalid has no name, so it is no object.
+                self.observations
+                    .extend(NodeObservation::deserialize(object.tree()));
             }
             kind if Workload::KINDS.contains(&kind) => {
                 for (key, value) in Workload(object).template_labels() {
@@ -307,6 +317,11 @@ impl World {
     /// Returns a Node.
     pub(crate) fn node(&self, name: &str) -> Option<Node<'_>> {
         self.object(Kind::Node, "", name).map(Node)
+    }
+
+    /// Returns the observations of nodes.
+    pub(crate) fn observations(&self) -> &[NodeObservation] {
+        &self.observations
     }
 
     /// Returns the latest Event about an object with one of these reasons.

@@ -37,7 +37,7 @@ impl Source {
     /// An error if the server does not respond, or if Services cannot be read.
     pub async fn from_api(client: &Client) -> Result<Self, CommandError> {
         let mut source = Self::empty();
-        for kind in Kind::all() {
+        for kind in Kind::served() {
             match list(client, kind).await {
                 Ok(None) => {
                     let objects_max = PAGES_MAX * PAGE_OBJECTS;
