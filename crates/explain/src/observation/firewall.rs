@@ -111,6 +111,9 @@ pub struct ForwardRule {
     /// Match of the destination.
     #[serde(default, deserialize_with = "valid", skip_serializing_if = "Option::is_none")]
     pub destination: Option<IpNet>,
+    /// Number of rules of the target, if it is a chain.
+    #[serde(default, deserialize_with = "valid", skip_serializing_if = "Option::is_none")]
+    pub target_rules: Option<u64>,
     /// True if the rule has other matches, such as a mark, or a state that new connections do not have.
     #[serde(default)]
     pub has_other_matches: bool,

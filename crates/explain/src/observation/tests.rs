@@ -16,7 +16,7 @@ fn all_parts_are_written_as_they_are_read() {
             "chains": [{"name": "prerouting", "type": "nat", "hook": "prerouting", "priority": -100, "policy": "accept", "rules": 4}]}],
         "iptables": {"legacyRules": 0, "nftRules": 3, "services": ["nft"], "forward": [{"variant": "nft", "family": "IPv4",
             "policy": "DROP", "rules": [{"target": "ACCEPT", "inputLink": "docker0", "outputLink": "!docker0",
-                "source": "10.244.0.0/16", "destination": "10.244.0.0/16", "hasOtherMatches": true}]}]},
+                "source": "10.244.0.0/16", "destination": "10.244.0.0/16", "targetRules": 2, "hasOtherMatches": true}]}]},
         "ipvsServices": 0,
         "firewalls": [{"name": "firewalld", "forwarding": "reject", "input": "reject", "trustedLinks": ["cni0"],
             "trustedSources": ["10.244.0.0/16"]}],
