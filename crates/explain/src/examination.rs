@@ -1,10 +1,10 @@
 //! Application of the rules.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::Finding;
+use crate::finding::{Finding, ObjectName};
 use crate::rule::Rule;
-use crate::rules::{self, ALL};
+use crate::rules::{self, ALL, OF_NODES};
 use crate::subject::Subject;
 use crate::views::Service;
 use crate::world::World;
@@ -64,6 +64,7 @@ pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings
 
 /// Applies all rules. The findings are ordered by severity, then by code, namespace and name.
 pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> {
+    let of_nodes = of_nodes(world);
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
@@ -71,12 +72,16 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
                 .services()
                 .filter(|service| !rules::is_deleted_with_namespace(world, *service))
             {
-                findings.extend(of_service(world, service, options, false));
+                findings.extend(of_service(world, service, options, false, &of_nodes));
             }
             findings.extend(of_cluster(world));
+            findings.extend(of_nodes);
         }
         Scope::Service { namespace, name } => match world.service(namespace, name) {
-            Some(service) => findings.extend(of_service(world, service, options, true)),
+            Some(service) => {
+                findings.extend(of_service(world, service, options, true, &of_nodes));
+                findings.extend(of_nodes);
+            }
             None => findings.push(rules::absent_service(world, namespace, name)),
         },
     }
@@ -109,26 +114,56 @@ fn sort_key(finding: &Finding) -> impl Ord + '_ {
     )
 }
 
-fn of_service(world: &World, service: Service<'_>, options: &Options, is_named: bool) -> Vec<Finding> {
+/// Findings about a Service. Those about nodes can be their causes.
+fn of_service(
+    world: &World,
+    service: Service<'_>,
+    options: &Options,
+    is_named: bool,
+    of_nodes: &[Finding],
+) -> Vec<Finding> {
     let subject = Subject::new(world, service, options.node.as_deref(), is_named);
     let found: Vec<(&Rule, Finding)> = ALL
         .iter()
         .filter_map(|rule| Some((rule, rule.service?)))
         .flat_map(|(rule, check)| check(&subject).into_iter().map(move |finding| (*rule, finding)))
         .collect();
-    without_consequences(found)
+    without_consequences(found, of_nodes)
 }
 
+/// Findings about the objects that belong to no existing Service.
 fn of_cluster(world: &World) -> Vec<Finding> {
-    let checks = ALL.iter().filter_map(|rule| rule.cluster);
+    let is_of_nodes = |rule: &Rule| OF_NODES.iter().any(|other| other.code == rule.code);
+    let rules = ALL.iter().filter(|rule| !is_of_nodes(rule));
+    let checks = rules.filter_map(|rule| rule.cluster);
     checks.flat_map(|check| check(world)).collect()
 }
 
-/// Removes the findings that a root cause of at least the same severity explains.
-fn without_consequences(found: Vec<(&Rule, Finding)>) -> Vec<Finding> {
+/// Findings about observed nodes. A root cause suppresses its consequences on the same node.
+fn of_nodes(world: &World) -> Vec<Finding> {
+    if world.observations().all().is_empty() {
+        return Vec::new();
+    }
+    let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
+    for rule in OF_NODES {
+        for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {
+            let of_node = by_node.entry(finding.object.clone()).or_default();
+            of_node.push((*rule, finding));
+        }
+    }
+    let of_nodes = by_node.into_values();
+    of_nodes
+        .flat_map(|found| without_consequences(found, &[]))
+        .collect()
+}
+
+/// Removes the findings that a root cause of at least the same severity explains. `others` are further causes.
+fn without_consequences(found: Vec<(&Rule, Finding)>, others: &[Finding]) -> Vec<Finding> {
+    let others = others.iter().map(|finding| (finding.code, finding.severity));
     let causes: BTreeSet<_> = found
         .iter()
         .map(|(rule, finding)| (rule.code, finding.severity))
+        .chain(others)
         .collect();
     let is_explained = |rule: &Rule, finding: &Finding| {
         let mut causes = causes.iter();

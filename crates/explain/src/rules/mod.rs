@@ -1,10 +1,15 @@
 //! The rules, one file each. The number of a code is that of its cause in the documentation of the findings.
 
 mod address_family;
+mod address_unanswered;
 mod affinity_behind_ingress;
 mod annotation_unknown;
+mod application_response;
+mod bgp_session;
 mod client_dns;
 mod client_port;
+mod cluster_range;
+mod conntrack_full;
 mod endpoint_address_unusable;
 mod endpoints_edited;
 mod endpoints_missing;
@@ -12,20 +17,35 @@ mod endpoints_truncated;
 mod external_ips_ignored;
 mod external_name;
 mod external_policy_local;
+mod forwarding_filtered;
 mod frontend_conflict;
+mod hairpin_off;
 mod headless_port;
 mod hints_partial;
 mod internal_policy_local;
+mod ipvs_leftover;
+mod kernel_parameters;
+mod listener_absent;
 mod load_balancer_ip_changed;
 mod load_balancer_pending;
+mod masquerade_ports;
 mod network_policy;
+mod node_address;
 mod node_unusable;
 mod not_ready_published;
 mod other_proxy;
+mod path_mtu;
+mod ping_unanswered;
 mod plan_refuses;
+mod pod_route;
 mod pods_not_ready;
 mod pods_not_running;
+mod port_taken;
 mod protocol_mismatch;
+mod proxy_absent;
+mod response_protocol;
+mod rules_changed;
+mod rules_outdated;
 mod selector_matches_no_pod;
 mod selector_matches_other_app;
 mod service_absent;
@@ -33,10 +53,13 @@ mod service_terminating;
 mod slice_port_name;
 mod slice_without_service;
 mod source_ranges;
+mod stale_flow;
 mod target_port_name_protocol;
 mod target_port_name_undeclared;
 mod target_port_numeric_name;
 mod target_port_undeclared;
+mod two_proxies;
+mod unreachable_outside;
 
 pub use service_absent::absent_service;
 pub use service_terminating::is_deleted_with_namespace;
@@ -81,5 +104,48 @@ pub const ALL: &[&Rule] = &[
     &annotation_unknown::RULE,
     &node_unusable::RULE,
     &plan_refuses::RULE,
+    &rules_outdated::RULE,
     &client_dns::RULE,
+    &proxy_absent::RULE,
+    &rules_changed::RULE,
+    &two_proxies::RULE,
+    &forwarding_filtered::RULE,
+    &kernel_parameters::RULE,
+    &hairpin_off::RULE,
+    &conntrack_full::RULE,
+    &stale_flow::RULE,
+    &cluster_range::RULE,
+    &listener_absent::RULE,
+    &port_taken::RULE,
+    &path_mtu::RULE,
+    &pod_route::RULE,
+    &masquerade_ports::RULE,
+    &node_address::RULE,
+    &ipvs_leftover::RULE,
+    &address_unanswered::RULE,
+    &bgp_session::RULE,
+    &unreachable_outside::RULE,
+    &ping_unanswered::RULE,
+    &response_protocol::RULE,
+    &application_response::RULE,
+];
+
+/// Rules whose check of the cluster is about observed nodes. These nodes carry the connections of all Services, so the check applies
+/// to a named Service, too.
+pub const OF_NODES: &[&Rule] = &[
+    &rules_outdated::RULE,
+    &proxy_absent::RULE,
+    &rules_changed::RULE,
+    &two_proxies::RULE,
+    &forwarding_filtered::RULE,
+    &kernel_parameters::RULE,
+    &hairpin_off::RULE,
+    &conntrack_full::RULE,
+    &cluster_range::RULE,
+    &port_taken::RULE,
+    &path_mtu::RULE,
+    &pod_route::RULE,
+    &node_address::RULE,
+    &ipvs_leftover::RULE,
+    &bgp_session::RULE,
 ];

@@ -2,6 +2,7 @@
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
+use crate::listeners;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
 use crate::views::{Port, Target};
@@ -48,7 +49,12 @@ fn container_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
         port.protocol, first.protocol
     );
     let remedy = kubectl::add(subject.service.0, &port.pointer("protocol"), first.protocol);
-    Some(subject.finding(CODE, Severity::Warning, port.field("protocol"), message, remedy))
+    let severity = if listeners::is_closed(subject, port) {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    Some(subject.finding(CODE, severity, port.field("protocol"), message, remedy))
 }
 
 /// A hand-made slice has the port name with another protocol only.

@@ -2,6 +2,7 @@
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
+use crate::listeners;
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{ContainerPort, Pod, Port, Target};
@@ -67,7 +68,13 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     // The field can be absent.
     let remedy = kubectl::add(subject.service.0, &pointer, target);
     let field = port.field("targetPort");
-    let finding = subject.finding(CODE, Severity::Warning, field, message, remedy);
+    // Declarations alone do not show that the application listens elsewhere.
+    let severity = if listeners::is_closed(subject, port) {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let finding = subject.finding(CODE, severity, field, message, remedy);
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
 }
 

@@ -3,8 +3,14 @@
 use std::net::IpAddr;
 use std::ops::Deref;
 
+use ipnet::IpNet;
+use serde_json::Value;
+
 use super::fields::{list, text};
 use crate::object::Object;
+
+/// Taint of nodes that the autoscaler is about to delete.
+const DELETION_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
 
 /// A Node.
 #[derive(Clone, Copy, Debug)]
@@ -29,6 +35,33 @@ impl<'w> Node<'w> {
     /// Zone, or "".
     pub fn zone(self) -> &'w str {
         self.0.label("topology.kubernetes.io/zone").unwrap_or_default()
+    }
+
+    /// Returns true if the node is about to leave the cluster.
+    pub fn is_leaving(self) -> bool {
+        let mut taints = self.0.list("/spec/taints").iter();
+        self.0.is_terminating() || taints.any(|taint| text(taint, "key") == DELETION_TAINT)
+    }
+
+    /// Ranges of the Pods on the node.
+    pub fn pod_ranges(self) -> Vec<IpNet> {
+        let listed = self.0.list("/spec/podCIDRs").iter().filter_map(Value::as_str);
+        let mut ranges: Vec<IpNet> = listed
+            .chain([self.0.text("/spec/podCIDR")])
+            .filter_map(|text| text.parse().ok())
+            .collect();
+        ranges.sort_unstable();
+        ranges.dedup();
+        ranges
+    }
+
+    /// Addresses of the type InternalIP.
+    pub fn internal_ips(self) -> Vec<IpAddr> {
+        let addresses = list(self.0.at("/status"), "addresses").iter();
+        addresses
+            .filter(|entry| text(entry, "type") == "InternalIP")
+            .filter_map(|entry| text(entry, "address").parse().ok())
+            .collect()
     }
 
     /// Addresses, without host names.

@@ -140,6 +140,14 @@ impl<'w> Service<'w> {
             .collect()
     }
 
+    /// Cluster IPs, external IPs and load balancer IPs.
+    pub fn addresses(self) -> Vec<IpAddr> {
+        let mut addresses = self.cluster_ips();
+        addresses.extend(self.external_ips());
+        addresses.extend(self.ingress_ips());
+        addresses
+    }
+
     /// Returns true if all labels of the selector are in `labels`.
     pub fn selects(self, label: impl Fn(&str) -> Option<&'w str>) -> bool {
         self.has_selector()

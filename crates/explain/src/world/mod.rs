@@ -3,6 +3,7 @@
 mod builder;
 mod derived;
 mod index;
+mod observations;
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -10,6 +11,7 @@ use std::net::IpAddr;
 
 pub use builder::Builder;
 use index::Index;
+use observations::Observations;
 use serde::Deserialize;
 
 use crate::kind::Kind;
@@ -44,8 +46,9 @@ pub struct World {
     references: Vec<(usize, Reference)>,
     /// Positions in `references` by namespace and name of the Service.
     references_by_service: Index,
-    /// Observations of nodes, by name.
-    observations: Vec<NodeObservation>,
+    observations: Observations,
+    /// Pods by their addresses.
+    pods_by_address: Index,
     lookups: Cell<usize>,
 }
 
@@ -74,7 +77,8 @@ impl World {
             ingresses_by_service: Index::default(),
             references: Vec::new(),
             references_by_service: Index::default(),
-            observations: Vec::new(),
+            observations: Observations::default(),
+            pods_by_address: Index::default(),
             lookups: Cell::new(0),
         };
         for (position, object) in objects.iter().enumerate() {
@@ -98,6 +102,9 @@ impl World {
                 for (key, value) in object.labels() {
                     self.pods_by_label.insert(&[namespace, key, value], position);
                 }
+                for address in Pod(object).ips() {
+                    self.pods_by_address.insert(&[&address.to_string()], position);
+                }
                 for reference in references_of(Pod(object)) {
                     let key = [reference.namespace.as_str(), reference.service.as_str()];
                     self.references_by_service.insert(&key, self.references.len());
@@ -120,9 +127,10 @@ impl World {
                 self.events_by_object.insert(&[kind, namespace, name], position);
             }
             Kind::NodeObservation => {
-                // An observation of which the metadata are invalid has no name, so it is no object.
-                self.observations
-                    .extend(NodeObservation::deserialize(object.tree()));
+                // An observation with invalid metadata has no name, so it is no object.
+                if let Ok(observation) = NodeObservation::deserialize(object.tree()) {
+                    self.observations.push(observation);
+                }
             }
             kind if Workload::KINDS.contains(&kind) => {
                 for (key, value) in Workload(object).template_labels() {
@@ -275,6 +283,12 @@ impl World {
         self.read(lists.min_by_key(|list| list.len()).unwrap_or_default())
     }
 
+    /// Returns the Pods with an address. Pods in the network namespace of a node share its addresses.
+    pub(crate) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = Pod<'_>> {
+        self.read(self.pods_by_address.get(&[&address.to_string()]))
+            .map(Pod)
+    }
+
     /// Returns the EndpointSlices of a Service.
     pub(crate) fn slices_of(&self, service: Service<'_>) -> impl Iterator<Item = EndpointSlice<'_>> {
         let key = [service.namespace.as_str(), service.name.as_str()];
@@ -320,7 +334,7 @@ impl World {
     }
 
     /// Returns the observations of nodes.
-    pub(crate) fn observations(&self) -> &[NodeObservation] {
+    pub(crate) fn observations(&self) -> &Observations {
         &self.observations
     }
 

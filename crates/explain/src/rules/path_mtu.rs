@@ -1,0 +1,118 @@
+//! PTL-0050.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
+use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
+use crate::observed::observed_nodes;
+use crate::probes::{self, Found};
+use crate::rule::Rule;
+use crate::subject::Subject;
+use crate::world::World;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("path_mtu.md"),
+    explained_by: &[Code(51)],
+    service: Some(check),
+    cluster: Some(check_other_targets),
+};
+
+const CODE: Code = Code(50);
+
+/// A size that passes, and a larger one that gets no response.
+struct Limit<'w> {
+    found: Found<'w>,
+    passed_bytes: u32,
+    lost_bytes: u32,
+}
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let found = probes::of_service(subject);
+    let Some(limit) = limit(&found) else {
+        return Vec::new();
+    };
+    let (message, remedy) = texts(&limit);
+    let message = format!(
+        "{message}. Large responses of Service {} do not arrive",
+        subject.service.name
+    );
+    let finding = subject.finding(CODE, Severity::Warning, "", message, remedy);
+    vec![finding.with_evidence(probes::description(limit.found))]
+}
+
+/// Probes whose target is no address of a Service.
+fn check_other_targets(world: &World) -> Vec<Finding> {
+    let nodes = observed_nodes(world);
+    nodes
+        .filter_map(|node| {
+            let is_other = |probe: &&Probe| {
+                let mut services = probe
+                    .address()
+                    .into_iter()
+                    .flat_map(|address| world.services_at(address));
+                probe.service.is_none() && services.next().is_none()
+            };
+            let probes = node.observation.probes.iter().flatten().filter(is_other);
+            let found: Vec<Found<'_>> = probes.map(|probe| (node.observation, probe)).collect();
+            let limit = limit(&found)?;
+            let (message, remedy) = texts(&limit);
+            let finding = node.finding(CODE, Severity::Warning, "probes", message, remedy);
+            Some(finding.with_evidence(probes::description(limit.found)))
+        })
+        .collect()
+}
+
+/// Returns the first path on which a packet passes and a larger one gets no response, not even an ICMP error.
+fn limit<'w>(found: &[Found<'w>]) -> Option<Limit<'w>> {
+    let sizes: Vec<(Found<'w>, u32)> = found
+        .iter()
+        .filter(|(_, probe)| probe.kind == ProbeKind::PathMtu)
+        .filter_map(|found| Some((*found, found.1.bytes?)))
+        .collect();
+    sizes
+        .iter()
+        .filter(|((_, probe), _)| probe.outcome == Outcome::Timeout)
+        .find_map(|(lost, lost_bytes)| {
+            let passed = sizes.iter().filter(|((observation, probe), bytes)| {
+                is_same_path(lost, (*observation, *probe))
+                    && bytes < lost_bytes
+                    && probe.outcome == Outcome::Answered
+            });
+            let passed_bytes = passed.map(|(_, bytes)| *bytes).max()?;
+            Some(Limit {
+                found: *lost,
+                passed_bytes,
+                lost_bytes: *lost_bytes,
+            })
+        })
+}
+
+fn is_same_path((observation, probe): &Found<'_>, (other, other_probe): (&NodeObservation, &Probe)) -> bool {
+    observation.metadata.name == other.metadata.name
+        && probe.from == other_probe.from
+        && probe.target == other_probe.target
+}
+
+fn texts(limit: &Limit<'_>) -> (String, String) {
+    let (_, probe) = limit.found;
+    let message = format!(
+        "Packets of {} bytes from {} to {} pass, packets of {} bytes get no response and no ICMP error",
+        limit.passed_bytes,
+        probes::origin(limit.found),
+        probe.target,
+        limit.lost_bytes
+    );
+    let remedy = format!(
+        "Set the MTU of the Pod network to at most {}, or permit the ICMP message \"fragmentation needed\" on the path: ping -M do -s {} {}",
+        limit.lost_bytes.saturating_sub(1),
+        limit
+            .lost_bytes
+            .saturating_sub(if probe.address().is_some_and(|address| address.is_ipv6()) {
+                48
+            } else {
+                28
+            }),
+        kubectl::word(&probe.target)
+    );
+    (message, remedy)
+}

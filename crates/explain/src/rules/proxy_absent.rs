@@ -1,0 +1,114 @@
+//! PTL-0039.
+
+use crate::finding::{Code, Finding, Severity};
+use crate::kind::Kind;
+use crate::observation::NodeProxy;
+use crate::observed::{Observed, is_served, observed_nodes};
+use crate::rule::Rule;
+use crate::world::World;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("proxy_absent.md"),
+    explained_by: &[Code(37), Code(40)],
+    service: None,
+    cluster: Some(check),
+};
+
+const CODE: Code = Code(39);
+/// Beginnings of the names of Pods that run a node proxy.
+const PROXY_PODS: [&str; 2] = ["kube-proxy", "portolan-proxy"];
+
+fn check(world: &World) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for node in observed_nodes(world) {
+        let Some(proxies) = &node.observation.proxies else {
+            continue;
+        };
+        if proxies.is_empty() && world.services().any(is_served) {
+            findings.extend(absent(node));
+        }
+        for (index, proxy) in proxies.iter().enumerate() {
+            findings.extend(wrong_name(node, index, proxy).or_else(|| unhealthy(node, index, proxy)));
+        }
+    }
+    findings
+}
+
+/// No process of a node proxy runs. Rules of an earlier process stay in the kernel.
+fn absent(node: Observed<'_>) -> Option<Finding> {
+    if node.may_have_other_dataplane() {
+        return None;
+    }
+    let name = node.name();
+    let (severity, message) = match node.rule_sets().any() {
+        Some(false) => (
+            Severity::Error,
+            format!("No node proxy runs on Node {name}, and it has no rules for Services"),
+        ),
+        // Programs can embed a node proxy, so rules show one, unless the proxies of the cluster run in Pods.
+        Some(true) if !runs_in_pods(node.world) => return None,
+        Some(true) => (
+            Severity::Warning,
+            format!("No node proxy runs on Node {name}. Its rules for Services do not follow changes"),
+        ),
+        None => (
+            Severity::Warning,
+            format!(
+                "No node proxy runs on Node {name}, so it has no rules for Services, or rules that do not follow changes"
+            ),
+        ),
+    };
+    let remedy = format!(
+        "Start the node proxy, for example as a DaemonSet that tolerates all taints: kubectl get pods -A -o wide --field-selector spec.nodeName={name}"
+    );
+    Some(node.finding(CODE, severity, "proxies", message, remedy))
+}
+
+fn runs_in_pods(world: &World) -> bool {
+    let mut pods = world.all(Kind::Pod);
+    pods.any(|pod| PROXY_PODS.iter().any(|beginning| pod.name.starts_with(beginning)))
+}
+
+/// The proxy uses the name of another Node, or of none. If the observation itself has a name of no Node, the name of the proxy
+/// may be right.
+fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+    let name = node.name();
+    let used = proxy.node_name.as_deref().filter(|used| *used != name)?;
+    let is_known = node.world.has(Kind::Node);
+    if is_known && node.node().is_none() && node.world.node(used).is_some() {
+        return None;
+    }
+    let fault = if is_known && node.world.node(used).is_none() {
+        "which is not the name of a Node"
+    } else {
+        "which is another Node"
+    };
+    let message = format!(
+        "{} on Node {name} uses the node name {used}, {fault}. It treats no endpoint as local, so traffic policies that are Local drop connections",
+        proxy.name
+    );
+    let remedy = format!(
+        "Start {} with --hostname-override={name}. Its log: {}",
+        proxy.name,
+        node.log_of(&proxy.name)
+    );
+    let field = format!("proxies[{index}].nodeName");
+    Some(node.finding(CODE, Severity::Warning, field, message, remedy))
+}
+
+/// A proxy on a node that is about to leave reports that it is not healthy, so that load balancers use other nodes.
+fn unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
+    let is_leaving = node.node().is_some_and(|node| node.is_leaving());
+    if proxy.healthy != Some(false) || is_leaving {
+        return None;
+    }
+    let message = format!(
+        "{} on Node {} reports that it is not healthy",
+        proxy.name,
+        node.name()
+    );
+    let remedy = format!("Read the log of {}: {}", proxy.name, node.log_of(&proxy.name));
+    let field = format!("proxies[{index}].healthy");
+    Some(node.finding(CODE, Severity::Warning, field, message, remedy))
+}

@@ -1,0 +1,95 @@
+//! PTL-0057.
+
+use std::collections::BTreeMap;
+
+use crate::finding::{Code, Finding, Severity};
+use crate::observation::ProbeSource;
+use crate::probes::{self, Found};
+use crate::rule::Rule;
+use crate::subject::Subject;
+
+pub const RULE: Rule = Rule {
+    code: CODE,
+    documentation: include_str!("unreachable_outside.md"),
+    explained_by: &[
+        Code(2),
+        Code(4),
+        Code(5),
+        Code(12),
+        Code(22),
+        Code(24),
+        Code(25),
+        Code(29),
+        Code(35),
+        Code(39),
+        Code(40),
+        Code(42),
+        Code(43),
+        Code(53),
+        Code(55),
+        Code(56),
+    ],
+    service: Some(check),
+    cluster: None,
+};
+
+const CODE: Code = Code(57);
+
+/// Probes of one target.
+#[derive(Default)]
+struct Target<'w> {
+    outside: Vec<Found<'w>>,
+    inside: Vec<Found<'w>>,
+}
+
+fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let cluster_ips = subject.service.cluster_ips();
+    let mut targets: BTreeMap<&str, Target<'_>> = BTreeMap::new();
+    for found in probes::of_service(subject) {
+        let (_, probe) = found;
+        // Cluster IPs are for clients in the cluster.
+        let is_internal = probe
+            .address()
+            .is_some_and(|address| cluster_ips.contains(&address));
+        if !probes::is_connection(probe) || is_internal || !probes::is_to_frontend(subject, probe) {
+            continue;
+        }
+        let target = targets.entry(&probe.target).or_default();
+        if probe.from == ProbeSource::Outside {
+            target.outside.push(found);
+        } else {
+            target.inside.push(found);
+        }
+    }
+    targets
+        .iter()
+        .filter_map(|(name, target)| finding(subject, name, target))
+        .collect()
+}
+
+fn finding(subject: &Subject<'_>, name: &str, target: &Target<'_>) -> Option<Finding> {
+    let failed =
+        |found: &[Found<'_>]| !found.is_empty() && found.iter().all(|(_, probe)| probes::is_failed(probe));
+    let connected = |found: &[Found<'_>]| found.iter().any(|(_, probe)| probes::is_connected(probe));
+    let service = &subject.service.name;
+    let (severity, message, remedy, first) = if failed(&target.outside) && connected(&target.inside) {
+        let message = format!(
+            "{name} of Service {service} is reachable from nodes or Pods, but not from outside of the cluster. A node translates the connection itself, so this shows nothing about the way from outside"
+        );
+        let remedy = "Look at the way from the client to a node: the route or ARP entry for the address, firewalls, and the health checks of the load balancer".to_owned();
+        (Severity::Error, message, remedy, target.outside.first()?)
+    } else if connected(&target.outside) && failed(&target.inside) {
+        let message = format!(
+            "{name} of Service {service} is reachable from outside of the cluster, but not from nodes or Pods"
+        );
+        let remedy = format!(
+            "Let clients in the cluster use the cluster IP, or the name {service}.{}.svc",
+            subject.service.namespace
+        );
+        (Severity::Warning, message, remedy, target.inside.first()?)
+    } else {
+        return None;
+    };
+    let finding = subject.finding(CODE, severity, "spec.type", message, remedy);
+    Some(finding.with_evidence(probes::description(*first)))
+}
