@@ -9,6 +9,7 @@
 //! - [`World`]: the objects with their indexes
 //! - `rule`, `rules`: one file for each finding
 //! - `examination`: order of the findings, and suppression of consequences
+//! - [`trace`]: the way of a connection to its endpoints
 //!
 //! ```
 //! use explain::{Options, Scope, World, examine};
@@ -42,6 +43,7 @@ mod references;
 mod rule;
 mod rules;
 mod subject;
+pub mod trace;
 mod views;
 mod world;
 

@@ -22,7 +22,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
     ),
     ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
-    ("Inspect", &["doctor", "explain", "status", "plan", "env"]),
+    ("Inspect", &["doctor", "explain", "trace", "status", "plan", "env"]),
     ("Other commands", &["completions", "man", "version"]),
 ];
 
@@ -102,6 +102,8 @@ pub enum Command {
     Doctor(commands::doctor::Flags),
     /// Print the documentation of a finding of `portolan doctor`
     Explain(commands::explain::Flags),
+    /// Show the way of a connection from its client to the endpoints, in a cluster or in files
+    Trace(Box<commands::trace::Flags>),
     /// Show the health of each component of `portolan up` or `portolan join`
     Status(commands::status::Flags),
     /// Compute the proxy decisions of a node from a file, without a cluster

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::{self, Command};
 use crate::commands::{
     agent, apiserver, backend, balancer, completions, controllers, dns, doctor, env, explain, join,
-    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, up, version,
+    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, trace, up, version,
 };
 use crate::error::CommandError;
 
@@ -34,6 +34,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
+        Command::Trace(flags) => trace::run(&flags),
         Command::Plan(flags) => plan::run(&flags),
         Command::Env(flags) => env::run(&flags),
         Command::Completions(flags) => completions::run(&flags, cli::command()),

@@ -12,6 +12,19 @@ pub fn print(text: &str) {
     }
 }
 
+/// Escapes control characters: texts of objects must not control the terminal.
+pub fn printable(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_control() {
+            printable.extend(character.escape_default());
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
 /// Format of a status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {

@@ -1,7 +1,9 @@
-//! Test suite for all data planes: real packets are handled as `Plan::decide` states, for random Services.
+//! Test suite for all data planes: real packets are handled as `Plan::decide` and `explain::trace` state, for random
+//! Services.
 
 mod drain;
 mod services;
+mod traces;
 mod world;
 
 use std::cell::{Cell, RefCell};
@@ -19,7 +21,9 @@ use netlink::nftables::{Batch, Change, Nftables, Table};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
+use serde_json::Value;
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
+use traces::Traces;
 use world::{Member, Outcome, World};
 
 /// Random clusters per data plane.
@@ -165,7 +169,8 @@ impl Run {
                     client,
                     port: &self.port,
                 };
-                scope.spawn(move || probes.run());
+                let traces = Traces::of(cluster, &self.world, &plan);
+                scope.spawn(move || probes.run(&traces));
             }
         });
     }
@@ -211,7 +216,7 @@ struct Probes<'a> {
 
 impl Probes<'_> {
     /// Connects sequentially, as affinity requires. Connections without a reply wait concurrently.
-    fn run(&self) {
+    fn run(&self, traces: &Traces) {
         thread::scope(|scope| {
             for address in SERVICE_IPS.iter().copied().chain(["172.30.0.11", "fd00:30::11"]) {
                 let address: IpAddr = address.parse().unwrap();
@@ -226,9 +231,14 @@ impl Probes<'_> {
                             protocol,
                             interface: self.client.near_interface(),
                         };
-                        match self.plan.decide(&packet).verdict {
-                            Verdict::NotAService => {}
+                        let verdict = self.plan.decide(&packet).verdict;
+                        if verdict == Verdict::NotAService {
+                            continue;
+                        }
+                        let stated = traces.of_packet(self.client, &packet);
+                        match verdict {
                             Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => {
+                                assert_eq!(stated["verdict"], "dropped", "{stated:#}");
                                 scope.spawn(move || {
                                     assert_eq!(
                                         self.ask(&packet, false),
@@ -238,7 +248,7 @@ impl Probes<'_> {
                                     );
                                 });
                             }
-                            _ => self.probe(&packet),
+                            _ => self.probe(&packet, &stated),
                         }
                     }
                 }
@@ -246,7 +256,7 @@ impl Probes<'_> {
         });
     }
 
-    fn probe(&self, packet: &Packet) {
+    fn probe(&self, packet: &Packet, stated: &Value) {
         let what = self.say(packet);
         let verdict = self.plan.decide(packet).verdict;
         let Verdict::Balanced {
@@ -256,6 +266,7 @@ impl Probes<'_> {
         } = verdict
         else {
             assert_eq!(self.ask(packet, true), Outcome::Refused, "{what}");
+            assert_eq!(stated["verdict"], "refused", "{stated:#}");
             return;
         };
         let tries = if affinity_seconds.is_some() {
@@ -271,6 +282,7 @@ impl Probes<'_> {
             };
             let choice = choices.iter().find(|choice| choice.address == by);
             let choice = choice.unwrap_or_else(|| panic!("{what}: went to {by}"));
+            traces::assert_endpoint(stated, by, choice.masquerade, choices.len());
             // Masqueraded connections of the node itself may keep their address.
             let is_visible = !World::node_addresses().contains(&packet.source);
             assert!(

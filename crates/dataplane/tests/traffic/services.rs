@@ -88,16 +88,31 @@ impl Cluster {
             }
         }
         for (number, service) in self.services.iter().enumerate() {
-            plan.apply_service(&service.service(number));
+            let read: Service = serde_json::from_value(service.service(number)).expect("a Service");
+            plan.apply_service(&read);
             for family in 0..2 {
-                plan.apply_slice(&service.slice(number, family));
+                let read: EndpointSlice =
+                    serde_json::from_value(service.slice(number, family)).expect("a slice");
+                plan.apply_slice(&read);
             }
         }
+    }
+
+    /// Returns the objects as the API has them.
+    pub fn objects(&self) -> Vec<Value> {
+        let of_service = |(number, service): (usize, &RandomService)| {
+            [
+                service.service(number),
+                service.slice(number, 0),
+                service.slice(number, 1),
+            ]
+        };
+        self.services.iter().enumerate().flat_map(of_service).collect()
     }
 }
 
 impl RandomService {
-    fn service(&self, number: usize) -> Service {
+    fn service(&self, number: usize) -> Value {
         let protocol = if self.is_udp { "UDP" } else { "TCP" };
         let ips = |first: usize| [SERVICE_IPS[first], SERVICE_IPS[first + 1]];
         let local = |is_local: bool| if is_local { "Local" } else { "Cluster" };
@@ -131,20 +146,20 @@ impl RandomService {
             annotations["service.portolan.dev/drain-seconds"] = json!("1");
         }
         let metadata = json!({"namespace": "ns", "name": name(number), "annotations": annotations});
-        let object = match status {
-            Value::Null => json!({"metadata": metadata, "spec": spec}),
-            status => json!({"metadata": metadata, "spec": spec, "status": status}),
-        };
-        serde_json::from_value(object).expect("a Service")
+        match status {
+            Value::Null => json!({"kind": "Service", "metadata": metadata, "spec": spec}),
+            status => json!({"kind": "Service", "metadata": metadata, "spec": spec, "status": status}),
+        }
     }
 
-    fn slice(&self, number: usize, family: usize) -> EndpointSlice {
+    fn slice(&self, number: usize, family: usize) -> Value {
         let protocol = if self.is_udp { "UDP" } else { "TCP" };
         let pods = PODS.iter().zip(self.pods).filter(|(_, serves)| *serves);
         let endpoints: Vec<Value> = pods
             .map(|((addresses, node), _)| json!({"addresses": [addresses[family]], "nodeName": node}))
             .collect();
-        serde_json::from_value(json!({
+        json!({
+            "kind": "EndpointSlice",
             "metadata": {
                 "namespace": "ns",
                 "name": slice_name(number, family),
@@ -153,8 +168,7 @@ impl RandomService {
             "addressType": if family == 0 { "IPv4" } else { "IPv6" },
             "ports": [{"name": "p", "protocol": protocol, "port": POD_PORTS[self.pod_port]}],
             "endpoints": endpoints,
-        }))
-        .expect("a slice")
+        })
     }
 }
 

@@ -55,6 +55,16 @@ impl<'w> Endpoint<'w> {
         serving.unwrap_or_else(|| self.is_ready())
     }
 
+    /// Returns true if the endpoint terminates.
+    pub fn is_terminating(self) -> bool {
+        self.0["conditions"]["terminating"].as_bool().unwrap_or(false)
+    }
+
+    /// Host name in DNS, or "".
+    pub fn hostname(self) -> &'w str {
+        text(self.0, "hostname")
+    }
+
     /// Node, or "".
     pub fn node(self) -> &'w str {
         text(self.0, "nodeName")

@@ -71,4 +71,26 @@ impl<'w> Node<'w> {
             .filter_map(|entry| text(entry, "address").parse().ok())
             .collect()
     }
+
+    /// Primary addresses, one per family: internal addresses, or else external ones (KPR-03).
+    pub fn primary_ips(self) -> Vec<IpAddr> {
+        let mut primary: Vec<IpAddr> = Vec::new();
+        for kind in ["InternalIP", "ExternalIP"] {
+            let addresses = list(self.0.at("/status"), "addresses").iter();
+            let of_kind = addresses.filter(|entry| text(entry, "type") == kind);
+            for address in of_kind.filter_map(|entry| text(entry, "address").parse::<IpAddr>().ok()) {
+                if primary.iter().all(|known| known.is_ipv4() != address.is_ipv4()) {
+                    primary.push(address);
+                }
+            }
+        }
+        primary
+    }
+
+    /// Pod CIDRs, as texts.
+    pub fn pod_cidrs(self) -> impl Iterator<Item = &'w str> {
+        let listed = self.0.list("/spec/podCIDRs");
+        let single = Some(self.0.at("/spec/podCIDR")).filter(|_| listed.is_empty());
+        listed.iter().chain(single).filter_map(Value::as_str)
+    }
 }

@@ -58,6 +58,11 @@ impl<'w> Pod<'w> {
         self.0.text("/spec/nodeName")
     }
 
+    /// Returns true if the Pod uses the network of its node.
+    pub fn is_on_host_network(self) -> bool {
+        self.0.flag("/spec/hostNetwork")
+    }
+
     /// Addresses.
     pub fn ips(self) -> Vec<IpAddr> {
         let listed = self

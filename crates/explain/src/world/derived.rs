@@ -31,6 +31,11 @@ fn from_pods(world: &World, service: Service<'_>, pods: &[Pod<'_>]) -> Vec<Objec
         let mut endpoint = json!({"addresses": [address], "nodeName": pod.node(),
             "conditions": {"ready": is_ready && !is_terminating, "serving": is_ready, "terminating": is_terminating},
             "targetRef": {"kind": "Pod", "namespace": pod.namespace, "name": pod.name}});
+        // The name of the endpoint in DNS (KDN-05).
+        let hostname = pod.text("/spec/hostname");
+        if !hostname.is_empty() && pod.text("/spec/subdomain") == service.name {
+            endpoint["hostname"] = hostname.into();
+        }
         if let Some(node) = world.node(pod.node()).filter(|node| !node.zone().is_empty()) {
             endpoint["zone"] = node.zone().into();
         }

@@ -22,5 +22,6 @@ pub mod service;
 pub mod status;
 pub mod store;
 pub mod token;
+pub mod trace;
 pub mod up;
 pub mod version;

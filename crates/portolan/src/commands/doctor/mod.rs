@@ -5,7 +5,7 @@
 //! - [`text`]: human-readable form of the findings
 
 mod recurring;
-mod source;
+pub mod source;
 mod text;
 
 use std::path::PathBuf;

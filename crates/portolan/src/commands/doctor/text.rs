@@ -3,6 +3,7 @@
 use explain::{Finding, Scope, Severity, World, documentation_of};
 
 use super::source::Source;
+use crate::output::printable;
 
 /// Returns the lines about kinds that could not be read.
 pub fn absent(source: &Source) -> String {
@@ -86,19 +87,6 @@ fn details(finding: &Finding) -> String {
     }
     text.push_str(&format!("  Remedy: {}\n", printable(&finding.remedy)));
     text
-}
-
-/// Escapes control characters: texts of objects must not control the terminal.
-fn printable(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_control() {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
 }
 
 #[cfg(test)]

@@ -1,0 +1,258 @@
+//! Decisions of the plans of nodes about the first packet of a connection.
+
+use std::net::IpAddr;
+
+use api::object::Protocol;
+use plan::{Family, Origin, Packet, Plan, PortKey, Verdict as PlanVerdict};
+
+use super::client::{Client, ClientKind};
+use super::endpoints::unpublished;
+use super::explanation::AtFrontend;
+use super::node_settings::{ClusterSettings, PlanNode, ProxySettings};
+use super::objects::Objects;
+use super::report::{Path, Step, StepKind, Verdict};
+use super::route;
+use crate::views::Service;
+use crate::world::World;
+
+/// A connection to addresses.
+pub struct Connection<'a> {
+    /// Objects of the cluster.
+    pub world: &'a World,
+    /// Client.
+    pub client: &'a Client,
+    /// Port of the destination.
+    pub port: u16,
+    /// Protocol.
+    pub protocol: Protocol,
+    /// Service of the name of the destination.
+    pub named: Option<&'a (String, String)>,
+    /// Settings of the proxies.
+    pub proxy: &'a ProxySettings,
+}
+
+/// Nodes whose plans decide, with the reason.
+#[derive(Clone, Debug)]
+pub struct Deciders {
+    /// Nodes; never empty.
+    pub nodes: Vec<PlanNode>,
+    /// Reason for which these nodes decide.
+    pub reason: Step,
+}
+
+/// Everything that a path depends on besides the name of its node.
+#[derive(PartialEq)]
+struct Fingerprint {
+    verdict: PlanVerdict,
+    frontend: Option<(PortKey, Option<IpAddr>)>,
+    origin: Origin,
+    zone: Option<String>,
+    is_known: bool,
+    /// Node that receives the packet from the deciding one.
+    next_node: Option<String>,
+}
+
+impl Connection<'_> {
+    /// Returns the paths to all addresses.
+    pub fn paths(&self, addresses: &[IpAddr], deciders: &Deciders) -> Vec<Path> {
+        let objects = Objects::find(self.world, addresses, self.port, self.named);
+        let settings = ClusterSettings::read(self.world, self.proxy);
+        let plans: Vec<(&PlanNode, Plan)> = deciders
+            .nodes
+            .iter()
+            // Without a Service, all nodes decide alike.
+            .take(if objects.is_empty() { 1 } else { usize::MAX })
+            .map(|node| (node, filled(&settings, &objects, node)))
+            .collect();
+        let mut paths: Vec<Path> = Vec::new();
+        for address in addresses {
+            let Some(source) = self.client.address_of(Family::of(*address)) else {
+                paths.push(route::without_source(*address, &self.client.to_string()));
+                continue;
+            };
+            let packet = Packet {
+                source,
+                destination: *address,
+                port: self.port,
+                protocol: self.protocol,
+                interface: self.proxy.interface,
+            };
+            let first = paths.len();
+            let mut seen: Vec<Fingerprint> = Vec::new();
+            for (node, plan) in &plans {
+                let (fingerprint, path) = self.path(&objects, &settings, deciders, node, plan, &packet, &seen);
+                match (seen.iter().position(|known| *known == fingerprint), path) {
+                    (Some(index), _) => {
+                        if let Some(same) = paths.get_mut(first + index) {
+                            same.nodes.push(node.name.clone());
+                        }
+                    }
+                    (None, Some(path)) => {
+                        seen.push(fingerprint);
+                        paths.push(path);
+                    }
+                    (None, None) => {}
+                }
+            }
+        }
+        if objects.is_empty() {
+            for path in paths.iter_mut().filter(|path| !path.nodes.is_empty()) {
+                path.nodes = deciders.nodes.iter().map(|node| node.name.clone()).collect();
+            }
+        }
+        for path in &mut paths {
+            path.nodes.retain(|name| !name.is_empty());
+        }
+        self.join(paths)
+    }
+
+    /// Decides at a node. The path is absent if another node has decided alike.
+    #[expect(clippy::too_many_arguments, reason = "the inputs of one decision")]
+    fn path(
+        &self,
+        objects: &Objects<'_>,
+        settings: &ClusterSettings,
+        deciders: &Deciders,
+        node: &PlanNode,
+        plan: &Plan,
+        packet: &Packet,
+        seen: &[Fingerprint],
+    ) -> (Fingerprint, Option<Path>) {
+        let decision = plan.decide(packet);
+        let next = match decision.verdict {
+            PlanVerdict::NotAService => self.next_node(node, packet.destination),
+            _ => None,
+        };
+        // The plan of the receiving node decides about a node port.
+        let next_plan = next.as_ref().map(|next| filled(settings, objects, next));
+        let next_packet = Packet {
+            interface: None,
+            ..*packet
+        };
+        let (at, plan, packet, decision) = match (&next, &next_plan) {
+            (Some(next), Some(plan)) => (next, plan, &next_packet, plan.decide(&next_packet)),
+            _ => (node, plan, packet, decision),
+        };
+        let fingerprint = Fingerprint {
+            verdict: decision.verdict.clone(),
+            frontend: decision
+                .frontend
+                .map(|(port, frontend)| (port.key.clone(), frontend.address)),
+            origin: decision.origin,
+            zone: at.facts.zone.clone(),
+            is_known: at.is_known || at.name.is_empty(),
+            next_node: next.as_ref().map(|next| next.name.clone()),
+        };
+        if seen.contains(&fingerprint) {
+            return (fingerprint, None);
+        }
+        let mut path = Path {
+            nodes: vec![node.name.clone()],
+            addresses: vec![packet.destination],
+            source: Some(packet.source),
+            steps: vec![deciders.reason.clone()],
+            endpoints: Vec::new(),
+            excluded: Vec::new(),
+            affinity_seconds: None,
+            verdict: Verdict::NotAService,
+            reason: String::new(),
+        };
+        if let Some(next) = &next {
+            path.steps.push(self.hop(next));
+        }
+        if !at.is_known && !at.name.is_empty() {
+            let text = format!("the input has no Node {}: its zone and addresses are unknown", at.name);
+            path.steps.push(Step::new(StepKind::Node, text));
+        }
+        path.steps.extend(objects.unreadable.iter().map(route::unreadable));
+        let at_frontend = AtFrontend {
+            objects,
+            plan,
+            node: at,
+            packet,
+            decision: &decision,
+        };
+        if !at_frontend.explain(&mut path) {
+            route::explain(objects, packet, &decision.verdict, self.named_service(), &mut path);
+        }
+        (fingerprint, Some(path))
+    }
+
+    fn named_service(&self) -> Option<Service<'_>> {
+        let (namespace, name) = self.named?;
+        self.world.service(namespace, name)
+    }
+
+    /// Returns the other node that has the address of the destination, unless the packet comes from outside.
+    fn next_node(&self, node: &PlanNode, destination: IpAddr) -> Option<PlanNode> {
+        let is_inside = self.client.kind != ClientKind::Outside;
+        let mut nodes = self.world.nodes();
+        let next = nodes.find(|next| next.ips().contains(&destination))?;
+        (is_inside && next.name != node.name).then(|| PlanNode::named(self.world, &next.name))
+    }
+
+    fn hop(&self, next: &PlanNode) -> Step {
+        let client = match self.client.kind {
+            ClientKind::Pod => "; a network plugin may have replaced the address of the Pod before",
+            ClientKind::Node | ClientKind::Outside => "",
+        };
+        let text = format!("the destination is node {}, whose plan decides{client}", next.name);
+        let step = Step::new(StepKind::Node, text);
+        match self.world.node(&next.name) {
+            Some(node) => step.by(node.0, "status.addresses"),
+            None => step,
+        }
+    }
+
+    /// Joins the paths to the Pods of a headless Service, one for each family.
+    fn join(&self, paths: Vec<Path>) -> Vec<Path> {
+        let Some(service) = self.named_service().filter(|service| service.is_headless()) else {
+            return paths;
+        };
+        let mut joined: Vec<Path> = Vec::new();
+        for path in paths {
+            let kinds = |path: &Path| -> Vec<(StepKind, String)> {
+                let steps = path.steps.iter();
+                steps.map(|step| (step.step, step.result.clone())).collect()
+            };
+            let is_alike = |other: &&mut Path| {
+                other.nodes == path.nodes
+                    && other.verdict == path.verdict
+                    && other.source == path.source
+                    && kinds(other) == kinds(&path)
+            };
+            match joined.iter_mut().find(is_alike) {
+                Some(same) => {
+                    same.addresses.extend(path.addresses);
+                    same.endpoints.extend(path.endpoints);
+                }
+                None => joined.push(path),
+            }
+        }
+        for path in &mut joined {
+            let chance = 1.0 / path.endpoints.len().max(1) as f64;
+            path.endpoints
+                .iter_mut()
+                .for_each(|endpoint| endpoint.chance = chance);
+            if let Some(address) = path.addresses.first() {
+                path.excluded = unpublished(self.world, service, Family::of(*address));
+            }
+            if path.verdict == Verdict::Reaches {
+                let plural = if path.endpoints.len() == 1 { "" } else { "s" };
+                path.reason = format!(
+                    "{} endpoint{plural} of headless Service {}/{}",
+                    path.endpoints.len(),
+                    service.namespace,
+                    service.name
+                );
+            }
+        }
+        joined
+    }
+}
+
+fn filled(settings: &ClusterSettings, objects: &Objects<'_>, node: &PlanNode) -> Plan {
+    let mut plan = settings.plan(node);
+    objects.fill(&mut plan);
+    plan
+}
