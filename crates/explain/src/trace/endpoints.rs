@@ -69,11 +69,6 @@ impl Candidate<'_> {
         self.endpoint.conditions.ready.unwrap_or(true)
     }
 
-    /// Returns true if the plan can use the endpoint: its slice has the port, and its address is valid.
-    pub fn is_readable(&self) -> bool {
-        self.socket().is_some()
-    }
-
     fn is_last_resort(&self) -> bool {
         let conditions = &self.endpoint.conditions;
         conditions.serving.unwrap_or(true) && conditions.terminating.unwrap_or(false)
@@ -133,10 +128,10 @@ impl Candidate<'_> {
     }
 }
 
-/// Returns the endpoints of a verdict, with equal chances.
-pub fn chosen(objects: &Objects<'_>, key: &PortKey, found: &[Candidate<'_>], choices: &[Choice]) -> Vec<ChosenEndpoint> {
-    // Of duplicates, the last one that does not terminate counts, or else the first (KPR-15).
-    let mut by_socket: BTreeMap<SocketAddr, &Candidate<'_>> = BTreeMap::new();
+/// Returns the endpoints that count for the plan: of duplicates, the last one that does not terminate, or else the first
+/// (KPR-15). Endpoints that it cannot use are absent.
+pub fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
+    let mut by_socket = BTreeMap::new();
     for candidate in found {
         let Some(socket) = candidate.socket() else { continue };
         let is_terminating = candidate.endpoint.conditions.terminating.unwrap_or(false);
@@ -144,6 +139,17 @@ pub fn chosen(objects: &Objects<'_>, key: &PortKey, found: &[Candidate<'_>], cho
             by_socket.insert(socket, candidate);
         }
     }
+    by_socket
+}
+
+/// Returns the endpoints of a verdict, with equal chances.
+pub fn chosen(
+    objects: &Objects<'_>,
+    key: &PortKey,
+    found: &[Candidate<'_>],
+    choices: &[Choice],
+) -> Vec<ChosenEndpoint> {
+    let by_socket = counting(found);
     let chance = 1.0 / choices.len().max(1) as f64;
     let endpoint = |choice: &Choice| {
         let candidate = by_socket.get(&choice.address);
@@ -221,10 +227,20 @@ pub fn excluded(
             .iter()
             .any(|endpoint| SocketAddr::new(endpoint.address, endpoint.port) == socket)
     };
+    let by_socket = counting(found);
     let others = found.iter().filter(|candidate| !is_chosen(candidate));
     others
         .map(|candidate| {
-            let (reason, object, field) = exclusion(candidate, restriction);
+            let counts = candidate
+                .socket()
+                .and_then(|socket| by_socket.get(&socket))
+                .is_none_or(|counting| std::ptr::eq(*counting, candidate));
+            let (reason, object, field) = if counts {
+                exclusion(candidate, restriction)
+            } else {
+                let reason = "another entry with the same address counts".to_owned();
+                (reason, candidate.slice_name(), candidate.field("addresses[0]"))
+            };
             let address = candidate.endpoint.addresses.first();
             ExcludedEndpoint {
                 address: address.map_or_else(String::new, ToString::to_string),

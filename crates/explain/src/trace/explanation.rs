@@ -7,7 +7,7 @@ use plan::{
     Verdict as PlanVerdict,
 };
 
-use super::endpoints::{Candidate, Restriction, candidates, chosen, excluded};
+use super::endpoints::{Candidate, Restriction, candidates, chosen, counting, excluded};
 use super::node_settings::PlanNode;
 use super::objects::{Objects, read_address};
 use super::report::{ChosenEndpoint, Path, Step, StepKind, Verdict};
@@ -185,9 +185,9 @@ impl AtFrontend<'_> {
 
     /// Returns the kind of hints that restricts the endpoints, or the reason for which hints have no effect (EPT-04).
     fn topology(&self, service: Service<'_>, found: &[Candidate<'_>], choices: usize) -> Option<Step> {
-        let ready: Vec<&Candidate<'_>> = found
-            .iter()
-            .filter(|candidate| candidate.is_ready() && candidate.is_readable())
+        let ready: Vec<&Candidate<'_>> = counting(found)
+            .into_values()
+            .filter(|candidate| candidate.is_ready())
             .collect();
         let has_zone = |candidate: &Candidate<'_>| candidate.zone_hints().next().is_some();
         let has_node = |candidate: &Candidate<'_>| candidate.node_hints().next().is_some();

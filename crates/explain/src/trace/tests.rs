@@ -27,7 +27,7 @@ fn slice(service: &str, endpoints: Value) -> Value {
 fn node(name: &str, number: usize) -> Value {
     json!({"kind": "Node", "metadata": {"name": name, "labels": {"topology.kubernetes.io/zone": format!("zone-{name}")}},
         "spec": {"podCIDRs": [format!("10.244.{number}.0/24")]},
-        "status": {"addresses": [{"type": "InternalIP", "address": format!("192.0.2.{number}")}]}})
+        "status": {"addresses": [{"type": "InternalIP", "address": format!("198.51.100.{number}")}]}})
 }
 
 /// Two nodes, three endpoints of which the last is not ready, and clients.
@@ -39,6 +39,9 @@ fn objects(spec: Value) -> Vec<Value> {
     );
     for (field, value) in spec.as_object().expect("an object") {
         web["spec"][field] = value.clone();
+        if value.is_null() {
+            web["spec"].as_object_mut().expect("an object").remove(field);
+        }
     }
     vec![
         web,
@@ -161,17 +164,17 @@ fn node_port_of_a_local_policy_depends_on_the_node() {
     objects[3]["endpoints"] = json!([endpoint(2, "a", true)]);
     let world = world(objects);
     let found = |url: &str, client: &str| trace(&world, &request(url, client)).expect("a trace");
-    let local = found("tcp://192.0.2.1:30080", "203.0.113.9");
+    let local = found("tcp://198.51.100.1:30080", "203.0.113.9");
     assert_eq!(local.verdict, Verdict::Reaches);
     assert!(!local.paths[0].endpoints[0].masquerade, "{local:?}");
-    let remote = found("tcp://192.0.2.2:30080", "203.0.113.9");
+    let remote = found("tcp://198.51.100.2:30080", "203.0.113.9");
     assert_eq!((remote.verdict, remote.paths[0].nodes.as_slice()), (Verdict::Dropped, &["b".to_owned()][..]));
     // The receiving node decides; a Pod reaches endpoints of all nodes.
     let from_pod = found("tcp://b:30080", "pod/pay/client");
     assert_eq!(from_pod.verdict, Verdict::Reaches);
     let hop = from_pod.paths[0].steps.iter().find(|step| step.result.contains("node b, whose plan decides"));
     assert!(hop.is_some(), "{:?}", from_pod.paths);
-    assert_eq!(found("tcp://192.0.2.1:30081", "203.0.113.9").verdict, Verdict::NotAService);
+    assert_eq!(found("tcp://198.51.100.1:30081", "203.0.113.9").verdict, Verdict::NotAService);
 }
 
 #[test]
@@ -204,7 +207,7 @@ fn masquerade_has_a_reason() {
         ..default()
     };
     assert_eq!(masquerade("tcp://10.96.0.5:80", "203.0.113.9", undetected).0, 0);
-    assert_eq!(masquerade("tcp://192.0.2.1:30080", "203.0.113.9", default()).0, 2);
+    assert_eq!(masquerade("tcp://198.51.100.1:30080", "203.0.113.9", default()).0, 2);
 }
 
 #[test]
@@ -233,7 +236,7 @@ fn addresses_without_a_frontend_have_verdicts() {
         ("udp://10.96.0.5:80", "pod/pay/client", Verdict::Refused),
         ("tcp://10.96.0.99:80", "pod/pay/client", Verdict::Dropped),
         ("tcp://10.244.1.2:8080", "pod/pay/client", Verdict::Reaches),
-        ("tcp://198.51.100.1:443", "pod/pay/client", Verdict::LeavesTheCluster),
+        ("tcp://203.0.113.200:443", "pod/pay/client", Verdict::LeavesTheCluster),
         ("tcp://[2001:db8::1]:443", "pod/pay/client", Verdict::Dropped),
         ("tcp://127.0.0.1:8080", "pod/pay/client", Verdict::NotAService),
         ("https://api.shop/", "pod/pay/client", Verdict::LeavesTheCluster),
