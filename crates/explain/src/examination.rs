@@ -45,11 +45,12 @@ pub struct ServiceFindings {
 
 /// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
 pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
+    let of_nodes = of_nodes(world);
     let services = world
         .services()
         .filter(|service| !rules::is_deleted_with_namespace(world, *service));
     let examined = services.map(|service| {
-        let mut findings = of_service(world, service, options, false);
+        let mut findings = of_service(world, service, options, false, &of_nodes);
         findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
         findings.dedup_by(is_same_fault);
         ServiceFindings {

@@ -20,14 +20,20 @@ const POD_IPS: [&str; 2] = ["10.244.9.9", "fd00:244:9::9"];
 const OUTSIDE: [&str; 4] = ["10.1.2.3", "192.0.2.77", "2001:db8:1::77", "198.18.0.1"];
 
 fn worlds() -> Vec<Value> {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/endpoint-choice.json");
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../conformance/endpoint-choice.json"
+    );
     let text = std::fs::read_to_string(path).expect("the recorded worlds are in the repository");
     let file: Value = serde_json::from_str(&text).expect("the recorded worlds are JSON");
     file["worlds"].as_array().expect("a list of worlds").clone()
 }
 
 fn parse<T: std::str::FromStr>(texts: &[&str]) -> Vec<T> {
-    texts.iter().map(|text| text.parse().ok().expect("valid")).collect()
+    texts
+        .iter()
+        .map(|text| text.parse().ok().expect("valid"))
+        .collect()
 }
 
 /// Settings of a cluster, which differ from one to the next.
@@ -133,7 +139,9 @@ fn destinations(plan: &Plan) -> BTreeSet<(SocketAddr, &'static str)> {
         };
         for frontend in &port.frontends {
             let node: Vec<IpAddr> = parse(&NODE_IPS);
-            let of_family = node.into_iter().find(|ip| plan::Family::of(*ip) == port.key.family);
+            let of_family = node
+                .into_iter()
+                .find(|ip| plan::Family::of(*ip) == port.key.family);
             let address = frontend.address.or(of_family).expect("an address");
             found.insert((SocketAddr::new(address, frontend.port), scheme));
             if frontend.kind == FrontendKind::ClusterIp {
@@ -153,9 +161,9 @@ fn expected(plan: &Plan, packet: &Packet) -> (Option<Verdict>, Endpoints) {
             return (Some(Verdict::Reaches), endpoints.collect());
         }
         plan::Verdict::NoEndpoints | plan::Verdict::UndefinedPort => Some(Verdict::Refused),
-        plan::Verdict::NoLocalEndpoints
-        | plan::Verdict::OutOfSourceRanges
-        | plan::Verdict::Unallocated => Some(Verdict::Dropped),
+        plan::Verdict::NoLocalEndpoints | plan::Verdict::OutOfSourceRanges | plan::Verdict::Unallocated => {
+            Some(Verdict::Dropped)
+        }
         plan::Verdict::NotAService => None,
     };
     (verdict, Endpoints::new())
@@ -178,7 +186,10 @@ fn traces_state_what_plans_decide() {
         let hairpin = hairpin.map(|backend| backend.address.ip().to_string());
         let mut clients: Vec<(&str, Vec<IpAddr>)> = vec![
             ("pod/clients/plain", parse(&POD_IPS)),
-            ("pod/clients/endpoint", hairpin.iter().map(|ip| read(ip)).collect()),
+            (
+                "pod/clients/endpoint",
+                hairpin.iter().map(|ip| read(ip)).collect(),
+            ),
         ];
         let node_name = format!("node/{node}");
         clients.push((&node_name, parse(&NODE_IPS)));
@@ -219,20 +230,40 @@ fn traces_state_what_plans_decide() {
                 let stated: Endpoints = path
                     .endpoints
                     .iter()
-                    .map(|endpoint| (SocketAddr::new(endpoint.address, endpoint.port), endpoint.masquerade))
+                    .map(|endpoint| {
+                        (
+                            SocketAddr::new(endpoint.address, endpoint.port),
+                            endpoint.masquerade,
+                        )
+                    })
                     .collect();
                 assert_eq!(stated, endpoints, "{name}");
                 let total: f64 = path.endpoints.iter().map(|endpoint| endpoint.chance).sum();
-                assert!(endpoints.is_empty() || (total - 1.0).abs() < 1e-9, "{name}: {total}");
+                assert!(
+                    endpoints.is_empty() || (total - 1.0).abs() < 1e-9,
+                    "{name}: {total}"
+                );
                 // Each endpoint is either chosen or has a reason of its own.
                 for excluded in &path.excluded {
-                    assert_ne!(excluded.reason, "the plan did not choose it", "{name}: {excluded:?}");
+                    assert_ne!(
+                        excluded.reason, "the plan did not choose it",
+                        "{name}: {excluded:?}"
+                    );
                 }
             }
         }
     }
     assert!(worlds.len() >= 500, "only {} worlds", worlds.len());
-    for verdict in ["reaches", "refused", "dropped", "leaves the cluster", "not a Service"] {
-        assert!(seen.get(verdict).is_some_and(|count| *count >= 100), "{verdict}: {seen:?}");
+    for verdict in [
+        "reaches",
+        "refused",
+        "dropped",
+        "leaves the cluster",
+        "not a Service",
+    ] {
+        assert!(
+            seen.get(verdict).is_some_and(|count| *count >= 100),
+            "{verdict}: {seen:?}"
+        );
     }
 }

@@ -22,7 +22,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
         &["apiserver", "controllers", "balancer", "proxy", "dns", "agent"],
     ),
     ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
-    ("Inspect", &["doctor", "explain", "trace", "status", "plan", "env"]),
+    (
+        "Inspect",
+        &["doctor", "explain", "trace", "status", "plan", "env"],
+    ),
     ("Other commands", &["completions", "man", "version"]),
 ];
 

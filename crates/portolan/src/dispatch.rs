@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use crate::cli::{self, Command};
 use crate::commands::{
     agent, apiserver, backend, balancer, completions, controllers, dns, doctor, env, explain, join,
-    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, trace, up, version,
+    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, trace, up,
+    version,
 };
 use crate::error::CommandError;
 

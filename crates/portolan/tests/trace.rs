@@ -97,10 +97,22 @@ fn exit_code_is_the_verdict() {
     assert_eq!(code(&with("http://web.shop/"), &objects()), Some(0));
     assert_eq!(code(&with("http://web.shop/"), &local), Some(1));
     assert_eq!(code(&with("http://web/"), &objects()), Some(1));
-    assert_eq!(code(&["http://web.shop/", "--from", "pod/shop/nope"], &objects()), Some(2));
+    assert_eq!(
+        code(&["http://web.shop/", "--from", "pod/shop/nope"], &objects()),
+        Some(2)
+    );
     assert_eq!(code(&["http://web.shop/"], &objects()), Some(2));
     assert_eq!(code(&with("web.shop"), &objects()), Some(2));
-    let absent = run(&["http://web.shop/", "--from", CLIENT, "--from-file", "/does/not/exist"], "");
+    let absent = run(
+        &[
+            "http://web.shop/",
+            "--from",
+            CLIENT,
+            "--from-file",
+            "/does/not/exist",
+        ],
+        "",
+    );
     assert_eq!(absent.status.code(), Some(2));
 }
 
@@ -111,7 +123,14 @@ fn text_compares_nodes() {
     for name in ["node-a", "node-b", "node-c"] {
         objects.push(json!({"kind": "Node", "metadata": {"name": name}}));
     }
-    let arguments = ["tcp://10.96.0.5:80", "--from", CLIENT, "--from-file", "-", "--all-nodes"];
+    let arguments = [
+        "tcp://10.96.0.5:80",
+        "--from",
+        CLIENT,
+        "--from-file",
+        "-",
+        "--all-nodes",
+    ];
     let output = run(&arguments, &text(&objects));
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let shown = String::from_utf8(output.stdout).expect("text");
@@ -127,7 +146,15 @@ fn text_compares_nodes() {
 fn api_server_is_read() {
     let api = Api::start();
     let kubeconfig = api.kubeconfig().display().to_string();
-    let arguments = ["https://kubernetes.default.svc.cluster.local./", "--from", "203.0.113.9", "--kubeconfig", &kubeconfig, "-o", "json"];
+    let arguments = [
+        "https://kubernetes.default.svc.cluster.local./",
+        "--from",
+        "203.0.113.9",
+        "--kubeconfig",
+        &kubeconfig,
+        "-o",
+        "json",
+    ];
     let output = run(&arguments, "");
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
@@ -173,7 +200,9 @@ fn server(objects: &[Value]) -> Responder {
                 let slice: EndpointSlice = serde_json::from_value(object.clone()).expect("a slice");
                 index.apply_slice(&slice).expect("applied");
             }
-            Some("Namespace") => index.apply_namespace(name.as_str().expect("a name")).expect("applied"),
+            Some("Namespace") => index
+                .apply_namespace(name.as_str().expect("a name"))
+                .expect("applied"),
             _ => {}
         }
     }
@@ -204,11 +233,21 @@ fn answer(server: &Responder, name: &str) -> (BTreeSet<IpAddr>, bool, bool) {
 /// Names that the objects define, and names that they do not define.
 fn names(objects: &[Value]) -> BTreeSet<String> {
     let zone = "cluster.local";
-    let mut names: BTreeSet<String> = [zone, "svc.cluster.local", "a.b.c.d.e.svc.cluster.local", "x.y.cluster.local"]
-        .map(str::to_owned)
-        .into();
+    let mut names: BTreeSet<String> = [
+        zone,
+        "svc.cluster.local",
+        "a.b.c.d.e.svc.cluster.local",
+        "x.y.cluster.local",
+    ]
+    .map(str::to_owned)
+    .into();
     for object in objects {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let text = |pointer: &str| {
+            object
+                .pointer(pointer)
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+        };
         let (namespace, name) = (text("/metadata/namespace"), text("/metadata/name"));
         match text("/kind") {
             "Service" => {
@@ -228,10 +267,15 @@ fn names(objects: &[Value]) -> BTreeSet<String> {
                 names.insert(base);
             }
             "EndpointSlice" => {
-                let service = object["metadata"]["labels"]["kubernetes.io/service-name"].as_str().unwrap_or("none");
+                let service = object["metadata"]["labels"]["kubernetes.io/service-name"]
+                    .as_str()
+                    .unwrap_or("none");
                 for endpoint in object["endpoints"].as_array().into_iter().flatten() {
                     let address = endpoint["addresses"][0].as_str().unwrap_or_default();
-                    let labels = [address.replace(['.', ':'], "-"), endpoint["hostname"].as_str().unwrap_or("none").to_owned()];
+                    let labels = [
+                        address.replace(['.', ':'], "-"),
+                        endpoint["hostname"].as_str().unwrap_or("none").to_owned(),
+                    ];
                     names.extend(labels.map(|label| format!("{label}.{service}.{namespace}.svc.{zone}")));
                 }
             }
@@ -257,9 +301,15 @@ fn names_have_the_answers_of_the_dns_server() {
             continue;
         }
         if !objects.iter().any(|object| object["kind"] == "Namespace") {
-            let namespaces = objects.iter().filter_map(|object| object["metadata"]["namespace"].as_str());
+            let namespaces = objects
+                .iter()
+                .filter_map(|object| object["metadata"]["namespace"].as_str());
             let namespaces: BTreeSet<String> = namespaces.map(str::to_owned).collect();
-            objects.extend(namespaces.iter().map(|name| json!({"kind": "Namespace", "metadata": {"name": name}})));
+            objects.extend(
+                namespaces
+                    .iter()
+                    .map(|name| json!({"kind": "Namespace", "metadata": {"name": name}})),
+            );
         }
         let server = server(&objects);
         let mut builder = World::builder();
@@ -269,7 +319,10 @@ fn names_have_the_answers_of_the_dns_server() {
         for name in names(&objects) {
             let url = format!("tcp://{name}.:80");
             let request = Request::new(url.parse().expect("a URL"), CLIENT.parse().expect("a client"));
-            let found = trace(&world, &request).expect("a trace").name.expect("a resolution");
+            let found = trace(&world, &request)
+                .expect("a trace")
+                .name
+                .expect("a resolution");
             let stated = &found.tried[0];
             let (addresses, exists, is_alias) = answer(&server, &name);
             let expected = match (addresses.is_empty(), is_alias, exists) {
@@ -280,7 +333,11 @@ fn names_have_the_answers_of_the_dns_server() {
             };
             let place = format!("{}: {name}", path.display());
             assert_eq!(stated.kind, expected, "{place}");
-            assert_eq!(stated.addresses.iter().copied().collect::<BTreeSet<_>>(), addresses, "{place}");
+            assert_eq!(
+                stated.addresses.iter().copied().collect::<BTreeSet<_>>(),
+                addresses,
+                "{place}"
+            );
             compared += 1;
         }
     }

@@ -19,7 +19,10 @@ pub struct Traces {
 impl Traces {
     pub fn of(cluster: &Cluster, world: &World, plan: &Plan) -> Self {
         let mut builder = explain::World::builder();
-        cluster.objects().into_iter().for_each(|object| builder.add(object));
+        cluster
+            .objects()
+            .into_iter()
+            .for_each(|object| builder.add(object));
         for member in &world.members {
             builder.add(object(member));
         }
@@ -90,9 +93,8 @@ pub fn assert_endpoint(stated: &Value, by: SocketAddr, is_masqueraded: bool, end
         .flat_map(|path| path["endpoints"].as_array().expect("endpoints"))
         .collect();
     assert_eq!(listed.len(), endpoints, "{stated:#}");
-    let is_reached = |endpoint: &&&Value| {
-        endpoint["address"] == by.ip().to_string() && endpoint["port"] == by.port()
-    };
+    let is_reached =
+        |endpoint: &&&Value| endpoint["address"] == by.ip().to_string() && endpoint["port"] == by.port();
     let endpoint = listed.iter().find(is_reached);
     let endpoint = endpoint.unwrap_or_else(|| panic!("{by} is missing in {stated:#}"));
     assert_eq!(endpoint["masquerade"], is_masqueraded, "{stated:#}");

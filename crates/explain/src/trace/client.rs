@@ -195,7 +195,8 @@ impl Client {
 
     fn at(world: &World, address: IpAddr) -> Self {
         let mut pods = world.all(Kind::Pod).map(Pod);
-        let pod = pods.find(|pod| pod.is_active() && !pod.is_on_host_network() && pod.ips().contains(&address));
+        let pod =
+            pods.find(|pod| pod.is_active() && !pod.is_on_host_network() && pod.ips().contains(&address));
         if let Some(pod) = pod {
             return Self::of_pod(pod);
         }

@@ -169,7 +169,9 @@ fn in_zone(world: &World, labels: &[&str]) -> Answer {
         [label, namespace, "pod"] => of_pod(world, label, namespace),
         [name, namespace, "svc"] => of_service(world, namespace, name, |service| whole(world, service)),
         [label, name, namespace, "svc"] => of_service(world, namespace, name, |service| {
-            endpoints(world, service, |endpoint, address| has_name(endpoint, address, label))
+            endpoints(world, service, |endpoint, address| {
+                has_name(endpoint, address, label)
+            })
         }),
         [port, protocol, name, namespace, "svc"] => {
             let plain = |label: &str| label.strip_prefix('_').unwrap_or(label).to_owned();
@@ -182,7 +184,12 @@ fn in_zone(world: &World, labels: &[&str]) -> Answer {
     }
 }
 
-fn of_service(world: &World, namespace: &str, name: &str, read: impl FnOnce(Service<'_>) -> Answer) -> Answer {
+fn of_service(
+    world: &World,
+    namespace: &str,
+    name: &str,
+    read: impl FnOnce(Service<'_>) -> Answer,
+) -> Answer {
     let Some(service) = world.service(namespace, name) else {
         return Answer::new("", AnswerKind::NoName);
     };
@@ -228,7 +235,14 @@ fn whole(world: &World, service: Service<'_>) -> Answer {
 fn alias(service: Service<'_>) -> Answer {
     let target = service.text("/spec/externalName").trim_end_matches('.');
     let is_name = !target.is_empty() && target.parse::<IpAddr>().is_err();
-    let mut answer = Answer::new("", if is_name { AnswerKind::Alias } else { AnswerKind::NoName });
+    let mut answer = Answer::new(
+        "",
+        if is_name {
+            AnswerKind::Alias
+        } else {
+            AnswerKind::NoName
+        },
+    );
     answer
         .aliases
         .extend(is_name.then(|| target.to_ascii_lowercase()));
@@ -245,16 +259,18 @@ fn of_port(world: &World, service: Service<'_>, port: &str, protocol: &str) -> A
         return Answer::new("", AnswerKind::NoName);
     }
     if service.is_headless() {
-        return endpoints_of(world, service, |_, _| true, |slice| {
-            let ports: Vec<_> = slice.ports().collect();
-            ports.is_empty() && is_match("", "")
-                || ports.iter().any(|(name, protocol, _)| is_match(name, protocol))
-        });
+        return endpoints_of(
+            world,
+            service,
+            |_, _| true,
+            |slice| {
+                let ports: Vec<_> = slice.ports().collect();
+                ports.is_empty() && is_match("", "")
+                    || ports.iter().any(|(name, protocol, _)| is_match(name, protocol))
+            },
+        );
     }
-    let has_port = service
-        .ports()
-        .iter()
-        .any(|own| is_match(own.name, own.protocol));
+    let has_port = service.ports().iter().any(|own| is_match(own.name, own.protocol));
     if has_port {
         whole(world, service)
     } else {

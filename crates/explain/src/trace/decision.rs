@@ -80,7 +80,8 @@ impl Connection<'_> {
             let first = paths.len();
             let mut seen: Vec<Fingerprint> = Vec::new();
             for (node, plan) in &plans {
-                let (fingerprint, path) = self.path(&objects, &settings, deciders, node, plan, &packet, &seen);
+                let (fingerprint, path) =
+                    self.path(&objects, &settings, deciders, node, plan, &packet, &seen);
                 match (seen.iter().position(|known| *known == fingerprint), path) {
                     (Some(index), _) => {
                         if let Some(same) = paths.get_mut(first + index) {
@@ -161,10 +162,14 @@ impl Connection<'_> {
             path.steps.push(self.hop(next));
         }
         if !at.is_known && !at.name.is_empty() {
-            let text = format!("the input has no Node {}: its zone and addresses are unknown", at.name);
+            let text = format!(
+                "the input has no Node {}: its zone and addresses are unknown",
+                at.name
+            );
             path.steps.push(Step::new(StepKind::Node, text));
         }
-        path.steps.extend(objects.unreadable.iter().map(route::unreadable));
+        path.steps
+            .extend(objects.unreadable.iter().map(route::unreadable));
         let at_frontend = AtFrontend {
             objects,
             plan,
@@ -173,7 +178,13 @@ impl Connection<'_> {
             decision: &decision,
         };
         if !at_frontend.explain(&mut path) {
-            route::explain(objects, packet, &decision.verdict, self.named_service(), &mut path);
+            route::explain(
+                objects,
+                packet,
+                &decision.verdict,
+                self.named_service(),
+                &mut path,
+            );
         }
         (fingerprint, Some(path))
     }
@@ -196,7 +207,10 @@ impl Connection<'_> {
             ClientKind::Pod => "; a network plugin may have replaced the address of the Pod before",
             ClientKind::Node | ClientKind::Outside => "",
         };
-        let text = format!("the destination is node {}, whose plan decides{client}", next.name);
+        let text = format!(
+            "the destination is node {}, whose plan decides{client}",
+            next.name
+        );
         let step = Step::new(StepKind::Node, text);
         match self.world.node(&next.name) {
             Some(node) => step.by(node.0, "status.addresses"),

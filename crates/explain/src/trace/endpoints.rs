@@ -133,7 +133,9 @@ impl Candidate<'_> {
 pub fn counting<'c, 'o>(found: &'c [Candidate<'o>]) -> BTreeMap<SocketAddr, &'c Candidate<'o>> {
     let mut by_socket = BTreeMap::new();
     for candidate in found {
-        let Some(socket) = candidate.socket() else { continue };
+        let Some(socket) = candidate.socket() else {
+            continue;
+        };
         let is_terminating = candidate.endpoint.conditions.terminating.unwrap_or(false);
         if !is_terminating || !by_socket.contains_key(&socket) {
             by_socket.insert(socket, candidate);
@@ -297,7 +299,10 @@ fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (Strin
         let reason = format!("its hint is for zone {}", zones.join(", "));
         return in_slice(reason, candidate.field("hints.forZones"));
     }
-    in_slice("the plan did not choose it".to_owned(), candidate.field("addresses"))
+    in_slice(
+        "the plan did not choose it".to_owned(),
+        candidate.field("addresses"),
+    )
 }
 
 /// Returns the endpoints of a headless Service in a family that DNS does not publish.

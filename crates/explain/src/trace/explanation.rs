@@ -79,7 +79,8 @@ impl AtFrontend<'_> {
             }
             path.steps.extend(scheduler(service, port));
             path.steps.extend(affinity(service, *affinity_seconds));
-            path.steps.push(self.masquerade(service, frontend, &path.endpoints));
+            path.steps
+                .push(self.masquerade(service, frontend, &path.endpoints));
         }
         path.excluded = excluded(&found, &path.endpoints, &restriction);
         true
@@ -283,16 +284,14 @@ fn verdict(decided: &PlanVerdict, service: Service<'_>, frontend: &Frontend) -> 
             let reason = format!("{} endpoint{plural} of Service {name}", choices.len());
             (Verdict::Reaches, reason)
         }
-        PlanVerdict::NoEndpoints => (
-            Verdict::Refused,
-            format!("Service {name} has no usable endpoint"),
-        ),
+        PlanVerdict::NoEndpoints => (Verdict::Refused, format!("Service {name} has no usable endpoint")),
         PlanVerdict::NoLocalEndpoints => {
             let policy = match frontend.kind {
                 FrontendKind::ClusterIp => "internalTrafficPolicy",
                 _ => "externalTrafficPolicy",
             };
-            let reason = format!("{policy} of Service {name} is Local, and no usable endpoint is on this node");
+            let reason =
+                format!("{policy} of Service {name} is Local, and no usable endpoint is on this node");
             (Verdict::Dropped, reason)
         }
         PlanVerdict::OutOfSourceRanges => (

@@ -150,12 +150,24 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
     let (name, resolved) = match &request.destination.host {
         Host::Address(address) => {
             let addresses = vec![*address];
-            (None, Resolved::Addresses { addresses, service: None })
+            (
+                None,
+                Resolved::Addresses {
+                    addresses,
+                    service: None,
+                },
+            )
         }
         Host::Name(host) => {
             let (domain, searches) = (&request.cluster_domain, &request.host_searches);
             match node_named(world, host, &client) {
-                Some(addresses) => (None, Resolved::Addresses { addresses, service: None }),
+                Some(addresses) => (
+                    None,
+                    Resolved::Addresses {
+                        addresses,
+                        service: None,
+                    },
+                ),
                 None => {
                     let (name, resolved) = resolve(world, &client, host, domain, searches);
                     (Some(name), resolved)
@@ -257,7 +269,9 @@ fn deciders(
         });
     }
     let reason = match world.object(Kind::Pod, &client.namespace, &client.name) {
-        Some(pod) if client.kind == ClientKind::Pod => step("the client runs on the node").by(pod, "spec.nodeName"),
+        Some(pod) if client.kind == ClientKind::Pod => {
+            step("the client runs on the node").by(pod, "spec.nodeName")
+        }
         _ => step("the client is the node"),
     };
     let nodes = vec![PlanNode::named(world, &client.node)];
@@ -273,7 +287,13 @@ fn service_of(paths: &[Path]) -> Option<(String, String)> {
 }
 
 /// Returns the findings of a Service, without those about Pods that are neither the client nor behind the Service.
-fn findings(world: &World, request: &Request, found: &Trace, namespace: String, name: String) -> Vec<Finding> {
+fn findings(
+    world: &World,
+    request: &Request,
+    found: &Trace,
+    namespace: String,
+    name: String,
+) -> Vec<Finding> {
     let node = match &request.nodes {
         Nodes::OfClient => Some(found.client.node.clone()).filter(|node| !node.is_empty()),
         Nodes::Named(name) => Some(name.clone()),

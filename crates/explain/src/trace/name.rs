@@ -151,7 +151,9 @@ fn outcome(
         || complete.ends_with(&format!(".{domain}"))
         || !complete.contains('.')
         || exists
-        || meant.as_ref().is_some_and(|(namespace, _)| has_namespace(world, namespace));
+        || meant
+            .as_ref()
+            .is_some_and(|(namespace, _)| has_namespace(world, namespace));
     if !is_of_cluster {
         return Resolved::Outside {
             reason: format!("{complete} is no name of the cluster: servers outside of it answer"),
@@ -216,9 +218,7 @@ fn meant_service(
     client_namespace: &str,
 ) -> Option<(String, String)> {
     let is_of_client = |service: &str| world.service(client_namespace, service).is_some();
-    let below_domain = name
-        .strip_suffix(domain)
-        .and_then(|name| name.strip_suffix('.'));
+    let below_domain = name.strip_suffix(domain).and_then(|name| name.strip_suffix('.'));
     let labels: Vec<&str> = below_domain.unwrap_or(name).split('.').collect();
     let (service, namespace) = match labels.as_slice() {
         [.., service, namespace, "svc"] => (*service, *namespace),
@@ -226,7 +226,9 @@ fn meant_service(
         _ if below_domain.is_some() => return None,
         [service] if !client_namespace.is_empty() => (*service, client_namespace),
         // An endpoint of a Service in the namespace of the client.
-        [_, service] if is_of_client(service) && !has_namespace(world, service) => (*service, client_namespace),
+        [_, service] if is_of_client(service) && !has_namespace(world, service) => {
+            (*service, client_namespace)
+        }
         [.., service, namespace] => (*service, *namespace),
         _ => return None,
     };

@@ -31,7 +31,10 @@ pub fn explain(
         _ => {
             if let Some(pod) = pod_at(world, packet.destination) {
                 to_pod(packet, pod, named, path);
-            } else if let Some(node) = world.nodes().find(|node| node.ips().contains(&packet.destination)) {
+            } else if let Some(node) = world
+                .nodes()
+                .find(|node| node.ips().contains(&packet.destination))
+            {
                 to_node(world, packet, node, path);
             } else if let Some(service) = named.filter(|service| is_endpoint(world, *service, packet)) {
                 to_endpoint(packet, service, path);
@@ -67,7 +70,11 @@ fn undefined_port(world: &World, packet: &Packet, path: &mut Path) {
             owner.namespace,
             owner.name,
             packet.port,
-            if ports.is_empty() { "none".to_owned() } else { ports.join(", ") }
+            if ports.is_empty() {
+                "none".to_owned()
+            } else {
+                ports.join(", ")
+            }
         ),
         None => text.clone(),
     };
@@ -83,7 +90,10 @@ fn unallocated(world: &World, packet: &Packet, path: &mut Path) {
     let destination = packet.destination;
     if let Some(owner) = world.services_at(destination).next() {
         path.steps.push(not_served(owner));
-        let reason = format!("the proxy does not serve Service {}/{}", owner.namespace, owner.name);
+        let reason = format!(
+            "the proxy does not serve Service {}/{}",
+            owner.namespace, owner.name
+        );
         return finish(path, Verdict::Dropped, reason);
     }
     let contains = |text: &Value| {
@@ -126,7 +136,12 @@ fn state_of(pod: Pod<'_>) -> EndpointState {
     }
 }
 
-fn direct_endpoint(packet: &Packet, port: u16, state: EndpointState, declared_by: Option<String>) -> ChosenEndpoint {
+fn direct_endpoint(
+    packet: &Packet,
+    port: u16,
+    state: EndpointState,
+    declared_by: Option<String>,
+) -> ChosenEndpoint {
     ChosenEndpoint {
         address: packet.destination,
         port,
@@ -145,12 +160,17 @@ fn to_pod(packet: &Packet, pod: Pod<'_>, named: Option<Service<'_>>, path: &mut 
     path.steps
         .push(step("an address of a Pod: no proxy changes address or port").by(pod.0, "status.podIPs"));
     let headless = named.filter(|service| service.is_headless());
-    if let Some((service, number)) = headless.and_then(|service| Some((service, other_port(service, pod, packet)?)))
+    if let Some((service, number)) =
+        headless.and_then(|service| Some((service, other_port(service, pod, packet)?)))
         && container.is_empty()
     {
         let name = format!("{}/{}", service.namespace, service.name);
-        path.steps
-            .push(step(format!("Service {name} is headless, and its Pods use port {number}")).by(service.0, "spec.ports"));
+        path.steps.push(
+            step(format!(
+                "Service {name} is headless, and its Pods use port {number}"
+            ))
+            .by(service.0, "spec.ports"),
+        );
         let reason = format!(
             "the Pods of headless Service {name} use port {number}, and no proxy changes port {}",
             packet.port
@@ -159,7 +179,10 @@ fn to_pod(packet: &Packet, pod: Pod<'_>, named: Option<Service<'_>>, path: &mut 
     }
     let state = state_of(pod);
     let reason = match headless {
-        Some(service) => format!("endpoint of headless Service {}/{}", service.namespace, service.name),
+        Some(service) => format!(
+            "endpoint of headless Service {}/{}",
+            service.namespace, service.name
+        ),
         None => format!("Pod {}/{}", pod.namespace, pod.name),
     };
     let endpoint = direct_endpoint(packet, packet.port, state, Some(container.to_owned()));
@@ -198,7 +221,11 @@ fn to_node(world: &World, packet: &Packet, node: views::Node<'_>, path: &mut Pat
         path.steps.push(step(text).by(pod.0, "spec.containers[].ports"));
         let endpoint = direct_endpoint(packet, number, state_of(pod), Some(container));
         path.endpoints.push(endpoint);
-        return finish(path, Verdict::Reaches, format!("Pod {}/{}", pod.namespace, pod.name));
+        return finish(
+            path,
+            Verdict::Reaches,
+            format!("Pod {}/{}", pod.namespace, pod.name),
+        );
     }
     let result = format!("an address of node {}, and no node port", node.name);
     path.steps.push(step(result).by(node.0, "status.addresses"));
@@ -242,10 +269,18 @@ fn is_endpoint(world: &World, service: Service<'_>, packet: &Packet) -> bool {
 /// The address is an endpoint that is no Pod of the input.
 fn to_endpoint(packet: &Packet, service: Service<'_>, path: &mut Path) {
     let name = format!("{}/{}", service.namespace, service.name);
-    path.steps
-        .push(step(format!("an endpoint of Service {name}: no proxy changes address or port")).by(service.0, ""));
-    path.endpoints
-        .push(direct_endpoint(packet, packet.port, EndpointState::default(), None));
+    path.steps.push(
+        step(format!(
+            "an endpoint of Service {name}: no proxy changes address or port"
+        ))
+        .by(service.0, ""),
+    );
+    path.endpoints.push(direct_endpoint(
+        packet,
+        packet.port,
+        EndpointState::default(),
+        None,
+    ));
     finish(path, Verdict::Reaches, format!("endpoint of Service {name}"));
 }
 

@@ -45,11 +45,31 @@ fn objects(spec: Value) -> Vec<Value> {
     }
     vec![
         web,
-        service("peers", json!({"clusterIP": "None", "selector": {"app": "web"},
-            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]})),
-        service("api", json!({"type": "ExternalName", "externalName": "api.example.com"})),
-        slice("web", json!([endpoint(2, "a", true), endpoint(3, "b", true), endpoint(4, "b", false)])),
-        slice("peers", json!([endpoint(2, "a", true), endpoint(3, "b", true), endpoint(4, "b", false)])),
+        service(
+            "peers",
+            json!({"clusterIP": "None", "selector": {"app": "web"},
+            "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}),
+        ),
+        service(
+            "api",
+            json!({"type": "ExternalName", "externalName": "api.example.com"}),
+        ),
+        slice(
+            "web",
+            json!([
+                endpoint(2, "a", true),
+                endpoint(3, "b", true),
+                endpoint(4, "b", false)
+            ]),
+        ),
+        slice(
+            "peers",
+            json!([
+                endpoint(2, "a", true),
+                endpoint(3, "b", true),
+                endpoint(4, "b", false)
+            ]),
+        ),
         pod("shop", "web-2", "a", "10.244.1.2"),
         pod("shop", "web-3", "b", "10.244.1.3"),
         pod("pay", "client", "a", "10.244.1.9"),
@@ -84,37 +104,72 @@ fn step(path: &Path, kind: StepKind) -> &Step {
 fn way_leads_from_the_name_to_ready_endpoints() {
     let found = traced(json!({}), "http://web.shop/", "pod/pay/client");
     assert_eq!(found.verdict, Verdict::Reaches);
-    let tried: Vec<String> = found.name.expect("a name").tried.into_iter().map(|answer| answer.name).collect();
-    assert_eq!(tried, ["web.shop.pay.svc.cluster.local", "web.shop.svc.cluster.local"]);
+    let tried: Vec<String> = found
+        .name
+        .expect("a name")
+        .tried
+        .into_iter()
+        .map(|answer| answer.name)
+        .collect();
+    assert_eq!(
+        tried,
+        ["web.shop.pay.svc.cluster.local", "web.shop.svc.cluster.local"]
+    );
     let [path] = found.paths.as_slice() else {
         panic!("{:?}", found.paths);
     };
     assert_eq!(path.nodes, ["a"]);
     let frontend = step(path, StepKind::Frontend);
-    assert_eq!(frontend.result, "cluster IP 10.96.0.5:80 of Service shop/web, port \"http\", TCP");
+    assert_eq!(
+        frontend.result,
+        "cluster IP 10.96.0.5:80 of Service shop/web, port \"http\", TCP"
+    );
     assert_eq!(frontend.field, "spec.clusterIPs");
     let endpoints: Vec<_> = path
         .endpoints
         .iter()
-        .map(|endpoint| (endpoint.state.pod.as_str(), endpoint.port, endpoint.chance, endpoint.masquerade))
+        .map(|endpoint| {
+            (
+                endpoint.state.pod.as_str(),
+                endpoint.port,
+                endpoint.chance,
+                endpoint.masquerade,
+            )
+        })
         .collect();
-    assert_eq!(endpoints, [("shop/web-2", 8080, 0.5, false), ("shop/web-3", 8080, 0.5, false)]);
+    assert_eq!(
+        endpoints,
+        [("shop/web-2", 8080, 0.5, false), ("shop/web-3", 8080, 0.5, false)]
+    );
     assert_eq!(path.endpoints[0].declared_by.as_deref(), Some("http"));
     let [excluded] = path.excluded.as_slice() else {
         panic!("{:?}", path.excluded);
     };
-    assert_eq!((excluded.reason.as_str(), excluded.field.as_str()), ("not ready", "endpoints[2].conditions"));
+    assert_eq!(
+        (excluded.reason.as_str(), excluded.field.as_str()),
+        ("not ready", "endpoints[2].conditions")
+    );
     assert_eq!(excluded.object.to_string(), "EndpointSlice shop/web-1");
 }
 
 #[test]
 fn local_policy_excludes_other_nodes() {
-    let found = traced(json!({"internalTrafficPolicy": "Local"}), "tcp://10.96.0.5:80", "pod/pay/client");
+    let found = traced(
+        json!({"internalTrafficPolicy": "Local"}),
+        "tcp://10.96.0.5:80",
+        "pod/pay/client",
+    );
     let path = &found.paths[0];
     assert_eq!(path.endpoints.len(), 1);
-    assert_eq!(path.excluded[0].reason, "on node b, and internalTrafficPolicy is Local");
+    assert_eq!(
+        path.excluded[0].reason,
+        "on node b, and internalTrafficPolicy is Local"
+    );
     assert_eq!(path.excluded[0].object.to_string(), "Service shop/web");
-    assert_eq!(step(path, StepKind::TrafficPolicy).field, "spec.internalTrafficPolicy");
+    assert_eq!(
+        step(path, StepKind::TrafficPolicy).field,
+        "spec.internalTrafficPolicy"
+    );
 }
 
 #[test]
@@ -129,12 +184,18 @@ fn hints_exclude_other_zones() {
     assert_eq!(path.endpoints.len(), 1);
     assert_eq!(path.excluded[0].reason, "its hint is for zone zone-b");
     let topology = step(path, StepKind::Topology);
-    assert_eq!(topology.result, "hints restrict the endpoints to 1 for zone zone-a");
+    assert_eq!(
+        topology.result,
+        "hints restrict the endpoints to 1 for zone zone-a"
+    );
     assert_eq!(topology.field, "spec.trafficDistribution");
     objects[3]["endpoints"][1]["hints"] = Value::Null;
     let found = trace(&world(objects), &request).expect("a trace");
     let topology = step(&found.paths[0], StepKind::Topology);
-    assert_eq!(topology.result, "an endpoint has no zone hint, so hints have no effect");
+    assert_eq!(
+        topology.result,
+        "an endpoint has no zone hint, so hints have no effect"
+    );
     assert_eq!(found.paths[0].endpoints.len(), 2);
 }
 
@@ -144,7 +205,10 @@ fn nodes_that_decide_alike_share_a_path() {
         let mut request = request("tcp://10.96.0.5:80", client);
         request.nodes = Nodes::All;
         let found = trace(&world(objects(spec)), &request).expect("a trace");
-        let paths = found.paths.into_iter().map(|path| (path.nodes, path.endpoints.len()));
+        let paths = found
+            .paths
+            .into_iter()
+            .map(|path| (path.nodes, path.endpoints.len()));
         paths.collect::<Vec<_>>()
     };
     let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
@@ -168,13 +232,22 @@ fn node_port_of_a_local_policy_depends_on_the_node() {
     assert_eq!(local.verdict, Verdict::Reaches);
     assert!(!local.paths[0].endpoints[0].masquerade, "{local:?}");
     let remote = found("tcp://198.51.100.2:30080", "203.0.113.9");
-    assert_eq!((remote.verdict, remote.paths[0].nodes.as_slice()), (Verdict::Dropped, &["b".to_owned()][..]));
+    assert_eq!(
+        (remote.verdict, remote.paths[0].nodes.as_slice()),
+        (Verdict::Dropped, &["b".to_owned()][..])
+    );
     // The receiving node decides; a Pod reaches endpoints of all nodes.
     let from_pod = found("tcp://b:30080", "pod/pay/client");
     assert_eq!(from_pod.verdict, Verdict::Reaches);
-    let hop = from_pod.paths[0].steps.iter().find(|step| step.result.contains("node b, whose plan decides"));
+    let hop = from_pod.paths[0]
+        .steps
+        .iter()
+        .find(|step| step.result.contains("node b, whose plan decides"));
     assert!(hop.is_some(), "{:?}", from_pod.paths);
-    assert_eq!(found("tcp://198.51.100.1:30081", "203.0.113.9").verdict, Verdict::NotAService);
+    assert_eq!(
+        found("tcp://198.51.100.1:30081", "203.0.113.9").verdict,
+        Verdict::NotAService
+    );
 }
 
 #[test]
@@ -184,7 +257,11 @@ fn masquerade_has_a_reason() {
         request.proxy = proxy;
         let found = trace(&world(objects(json!({}))), &request).expect("a trace");
         let path = &found.paths[0];
-        let all = path.endpoints.iter().filter(|endpoint| endpoint.masquerade).count();
+        let all = path
+            .endpoints
+            .iter()
+            .filter(|endpoint| endpoint.masquerade)
+            .count();
         (all, step(path, StepKind::Masquerade).result.clone())
     };
     let default = ProxySettings::default;
@@ -207,7 +284,10 @@ fn masquerade_has_a_reason() {
         ..default()
     };
     assert_eq!(masquerade("tcp://10.96.0.5:80", "203.0.113.9", undetected).0, 0);
-    assert_eq!(masquerade("tcp://198.51.100.1:30080", "203.0.113.9", default()).0, 2);
+    assert_eq!(
+        masquerade("tcp://198.51.100.1:30080", "203.0.113.9", default()).0,
+        2
+    );
 }
 
 #[test]
@@ -216,7 +296,10 @@ fn headless_service_changes_no_port() {
     let [path] = found.paths.as_slice() else {
         panic!("{:?}", found.paths);
     };
-    assert_eq!((path.verdict, path.addresses.len(), path.endpoints.len()), (Verdict::Reaches, 2, 2));
+    assert_eq!(
+        (path.verdict, path.addresses.len(), path.endpoints.len()),
+        (Verdict::Reaches, 2, 2)
+    );
     assert_eq!(path.endpoints[1].chance, 0.5);
     assert_eq!(path.excluded[0].reason, "not ready, so DNS does not publish it");
     let refused = traced(json!({}), "tcp://peers.shop:80", "pod/pay/client");
@@ -236,11 +319,19 @@ fn addresses_without_a_frontend_have_verdicts() {
         ("udp://10.96.0.5:80", "pod/pay/client", Verdict::Refused),
         ("tcp://10.96.0.99:80", "pod/pay/client", Verdict::Dropped),
         ("tcp://10.244.1.2:8080", "pod/pay/client", Verdict::Reaches),
-        ("tcp://203.0.113.200:443", "pod/pay/client", Verdict::LeavesTheCluster),
+        (
+            "tcp://203.0.113.200:443",
+            "pod/pay/client",
+            Verdict::LeavesTheCluster,
+        ),
         ("tcp://[2001:db8::1]:443", "pod/pay/client", Verdict::Dropped),
         ("tcp://127.0.0.1:8080", "pod/pay/client", Verdict::NotAService),
         ("https://api.shop/", "pod/pay/client", Verdict::LeavesTheCluster),
-        ("https://www.example.org/", "pod/pay/client", Verdict::LeavesTheCluster),
+        (
+            "https://www.example.org/",
+            "pod/pay/client",
+            Verdict::LeavesTheCluster,
+        ),
         ("tcp://web:80", "pod/pay/client", Verdict::NoName),
         ("tcp://web.shop:80", "node/a", Verdict::NoName),
     ] {
@@ -277,7 +368,10 @@ fn findings_concern_the_connection() {
 fn manifest_without_cluster_ip_gets_an_assumed_one() {
     let found = traced(json!({"clusterIP": null}), "tcp://web.shop:80", "pod/pay/client");
     assert_eq!(found.verdict, Verdict::Reaches);
-    assert_eq!(found.paths[0].addresses, ["192.0.2.1".parse::<IpAddr>().expect("an address")]);
+    assert_eq!(
+        found.paths[0].addresses,
+        ["192.0.2.1".parse::<IpAddr>().expect("an address")]
+    );
 }
 
 #[test]
@@ -290,13 +384,18 @@ fn unknown_clients_and_nodes_are_errors() {
         let error = trace(&world(objects(json!({}))), &request).expect_err("an error");
         error.to_string()
     };
-    assert_eq!(error("pod/shop/nope", Nodes::OfClient), "the input has no pod/shop/nope");
+    assert_eq!(
+        error("pod/shop/nope", Nodes::OfClient),
+        "the input has no pod/shop/nope"
+    );
     let error = {
         let request = Request {
             nodes: Nodes::Named("c".to_owned()),
             ..request("tcp://10.96.0.5:80", "203.0.113.9")
         };
-        trace(&world(objects(json!({}))), &request).expect_err("an error").to_string()
+        trace(&world(objects(json!({}))), &request)
+            .expect_err("an error")
+            .to_string()
     };
     assert_eq!(error, "the input has no node/c");
 }
@@ -305,7 +404,14 @@ fn unknown_clients_and_nodes_are_errors() {
 fn json_has_stable_fields() {
     let found = traced(json!({}), "tcp://web.shop:80", "pod/pay/client");
     let tree = serde_json::to_value(&found).expect("JSON");
-    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    let keys = |value: &Value| {
+        value
+            .as_object()
+            .expect("an object")
+            .keys()
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let names = |names: &str| names.split(' ').map(str::to_owned).collect::<Vec<_>>();
     for (pointer, expected) in [
         ("", "client destination findings name paths reason verdict"),

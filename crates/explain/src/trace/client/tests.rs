@@ -31,7 +31,17 @@ fn names_have_three_forms() {
     assert_eq!("node/node-a".parse(), Ok(ClientName::Node("node-a".to_owned())));
     let address = ClientName::Address("2001:db8::1".parse().expect("an address"));
     assert_eq!("2001:db8::1".parse(), Ok(address));
-    for text in ["", "cart-1", "pod/", "pod/a/", "pod//a", "pod/a/b/c", "node/", "node/a/b", "svc/web"] {
+    for text in [
+        "",
+        "cart-1",
+        "pod/",
+        "pod/a/",
+        "pod//a",
+        "pod/a/b/c",
+        "node/",
+        "node/a/b",
+        "svc/web",
+    ] {
         assert!(text.parse::<ClientName>().is_err(), "{text:?}");
     }
 }
@@ -49,13 +59,22 @@ fn address_of_a_pod_or_node_stands_for_it() {
 #[test]
 fn node_connects_from_its_internal_address() {
     let node = find("node/node-a").expect("a Node");
-    assert_eq!(node.addresses, ["192.0.2.11".parse::<IpAddr>().expect("an address")]);
+    assert_eq!(
+        node.addresses,
+        ["192.0.2.11".parse::<IpAddr>().expect("an address")]
+    );
 }
 
 #[test]
 fn absent_client_is_no_client_without_address() {
     let message = |text: &str| find(text).map_err(|error| error.to_string());
-    assert_eq!(message("pod/shop/nope"), Err("the input has no pod/shop/nope".to_owned()));
+    assert_eq!(
+        message("pod/shop/nope"),
+        Err("the input has no pod/shop/nope".to_owned())
+    );
     assert!(matches!(find("node/node-b"), Err(ClientError::Absent { .. })));
-    assert!(matches!(find("pod/shop/late"), Err(ClientError::WithoutAddress { .. })));
+    assert!(matches!(
+        find("pod/shop/late"),
+        Err(ClientError::WithoutAddress { .. })
+    ));
 }

@@ -3,12 +3,9 @@ use serde_json::json;
 use super::*;
 
 fn world() -> World {
-    let service = |name: &str, spec: serde_json::Value| {
-        json!({"kind": "Service", "metadata": {"namespace": "shop", "name": name}, "spec": spec})
-    };
-    let alias = |name: &str, target: &str| {
-        service(name, json!({"type": "ExternalName", "externalName": target}))
-    };
+    let service = |name: &str, spec: serde_json::Value| json!({"kind": "Service", "metadata": {"namespace": "shop", "name": name}, "spec": spec});
+    let alias =
+        |name: &str, target: &str| service(name, json!({"type": "ExternalName", "externalName": target}));
     let mut builder = World::builder();
     builder.add(json!([
         service("web", json!({"clusterIP": "10.96.0.5", "clusterIPs": ["10.96.0.5", "fd00::5"],
@@ -31,7 +28,10 @@ fn world() -> World {
 
 fn found(name: &str) -> (AnswerKind, Vec<String>) {
     let answer = answer(&world(), "cluster.local", name);
-    (answer.kind, answer.addresses.iter().map(ToString::to_string).collect())
+    (
+        answer.kind,
+        answer.addresses.iter().map(ToString::to_string).collect(),
+    )
 }
 
 #[test]
@@ -43,10 +43,16 @@ fn names_have_the_answers_of_the_specification() {
     let none = |kind: AnswerKind| (kind, Vec::new());
     for (name, expected) in [
         ("web.shop.svc.cluster.local", addresses(&["10.96.0.5", "fd00::5"])),
-        ("_http._tcp.web.shop.svc.cluster.local", addresses(&["10.96.0.5", "fd00::5"])),
+        (
+            "_http._tcp.web.shop.svc.cluster.local",
+            addresses(&["10.96.0.5", "fd00::5"]),
+        ),
         ("_http._udp.web.shop.svc.cluster.local", none(AnswerKind::NoName)),
         ("late.shop.svc.cluster.local", addresses(&["192.0.2.1"])),
-        ("db.shop.svc.cluster.local", addresses(&["10.244.1.2", "10.244.1.4"])),
+        (
+            "db.shop.svc.cluster.local",
+            addresses(&["10.244.1.2", "10.244.1.4"]),
+        ),
         ("db-0.db.shop.svc.cluster.local", addresses(&["10.244.1.2"])),
         ("db-1.db.shop.svc.cluster.local", none(AnswerKind::NoName)),
         ("10-244-1-4.db.shop.svc.cluster.local", addresses(&["10.244.1.4"])),
@@ -67,15 +73,34 @@ fn names_have_the_answers_of_the_specification() {
 #[test]
 fn aliases_are_followed_inside_of_the_cluster() {
     let of = |name: &str| {
-        let answer = answer(&world(), "cluster.local", &format!("{name}.shop.svc.cluster.local"));
+        let answer = answer(
+            &world(),
+            "cluster.local",
+            &format!("{name}.shop.svc.cluster.local"),
+        );
         (answer.kind, answer.aliases, answer.service.map(|(_, name)| name))
     };
     let names = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    assert_eq!(of("api"), (AnswerKind::Alias, names(&["api.example.com"]), Some("api".to_owned())));
-    let expected = (AnswerKind::Addresses, names(&["web.shop.svc.cluster.local"]), Some("web".to_owned()));
+    assert_eq!(
+        of("api"),
+        (
+            AnswerKind::Alias,
+            names(&["api.example.com"]),
+            Some("api".to_owned())
+        )
+    );
+    let expected = (
+        AnswerKind::Addresses,
+        names(&["web.shop.svc.cluster.local"]),
+        Some("web".to_owned()),
+    );
     assert_eq!(of("shop"), expected);
     for name in ["loop-a", "gone"] {
-        assert_eq!(of(name), (AnswerKind::NoAddress, Vec::new(), Some(name.to_owned())), "{name}");
+        assert_eq!(
+            of(name),
+            (AnswerKind::NoAddress, Vec::new(), Some(name.to_owned())),
+            "{name}"
+        );
     }
     assert_eq!(of("address").0, AnswerKind::NoName);
 }
@@ -84,6 +109,9 @@ fn aliases_are_followed_inside_of_the_cluster() {
 fn answer_names_object_and_field() {
     let answer = answer(&world(), "cluster.local", "db-0.db.shop.svc.cluster.local");
     let object = answer.object.expect("an object");
-    assert_eq!((object.kind.as_str(), object.name.as_str()), ("EndpointSlice", "db-1"));
+    assert_eq!(
+        (object.kind.as_str(), object.name.as_str()),
+        ("EndpointSlice", "db-1")
+    );
     assert_eq!(answer.field, "endpoints");
 }

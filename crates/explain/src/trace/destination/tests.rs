@@ -10,12 +10,7 @@ fn url_has_protocol_host_and_port() {
     let address = |text: &str| Host::Address(text.parse().expect("an address"));
     for (text, protocol, host, port) in [
         ("tcp://web.shop:80", Protocol::Tcp, name("web.shop"), 80),
-        (
-            "UDP://10.96.0.10:53",
-            Protocol::Udp,
-            address("10.96.0.10"),
-            53,
-        ),
+        ("UDP://10.96.0.10:53", Protocol::Udp, address("10.96.0.10"), 53),
         ("sctp://[fd00::1]:9", Protocol::Sctp, address("fd00::1"), 9),
         ("http://Web/", Protocol::Tcp, name("web"), 80),
         (
@@ -25,7 +20,12 @@ fn url_has_protocol_host_and_port() {
             443,
         ),
         ("https://[fd00::1]/path", Protocol::Tcp, address("fd00::1"), 443),
-        ("tcp://_http._tcp.web:80", Protocol::Tcp, name("_http._tcp.web"), 80),
+        (
+            "tcp://_http._tcp.web:80",
+            Protocol::Tcp,
+            name("_http._tcp.web"),
+            80,
+        ),
     ] {
         let found = read(text);
         assert_eq!(

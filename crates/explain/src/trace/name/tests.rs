@@ -38,14 +38,23 @@ fn short_names_resolve_in_the_namespace_of_the_client() {
     assert_eq!(tried, ["web.shop.svc.cluster.local"]);
     assert!(is_address(&found), "{found:?}");
     let (tried, found) = resolved("pod/pay/cart", "web.shop");
-    assert_eq!(tried, ["web.shop.pay.svc.cluster.local", "web.shop.svc.cluster.local"]);
+    assert_eq!(
+        tried,
+        ["web.shop.pay.svc.cluster.local", "web.shop.svc.cluster.local"]
+    );
     assert!(is_address(&found), "{found:?}");
 }
 
 #[test]
 fn complete_names_pass_the_domain_of_the_host_first() {
     let (tried, found) = resolved("pod/pay/cart", "web.shop.svc.cluster.local");
-    assert_eq!(tried[3..], ["web.shop.svc.cluster.local.example.com", "web.shop.svc.cluster.local"]);
+    assert_eq!(
+        tried[3..],
+        [
+            "web.shop.svc.cluster.local.example.com",
+            "web.shop.svc.cluster.local"
+        ]
+    );
     assert!(is_address(&found), "{found:?}");
     assert_eq!(resolved("pod/pay/cart", "web.shop.svc.cluster.local.").0.len(), 1);
 }
@@ -78,7 +87,10 @@ fn processes_of_a_node_do_not_resolve_services() {
     for client in ["node/node-a", "203.0.113.9"] {
         for name in ["web.shop", "web.shop.svc.cluster.local"] {
             let (_, found) = resolved(client, name);
-            assert!(matches!(found, Resolved::NoName { .. }), "{client} {name}: {found:?}");
+            assert!(
+                matches!(found, Resolved::NoName { .. }),
+                "{client} {name}: {found:?}"
+            );
         }
     }
 }
@@ -88,7 +100,10 @@ fn names_of_others_leave_the_cluster() {
     for client in ["pod/shop/cart", "node/node-a"] {
         let (tried, found) = resolved(client, "www.example.org");
         assert!(matches!(found, Resolved::Outside { .. }), "{client}: {found:?}");
-        assert!(tried.contains(&"www.example.org".to_owned()), "{client}: {tried:?}");
+        assert!(
+            tried.contains(&"www.example.org".to_owned()),
+            "{client}: {tried:?}"
+        );
     }
     let (_, found) = resolved("pod/shop/cart", "api");
     let Resolved::Outside { field, .. } = found else {

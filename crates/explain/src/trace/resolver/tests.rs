@@ -18,7 +18,12 @@ fn resolver(spec: Value, host_searches: &[&str]) -> Resolver {
 fn search_list_begins_in_the_namespace_and_ends_with_the_host() {
     let found = resolver(json!({}), &["example.com."]);
     assert_eq!(found.name_servers, NameServers::Cluster);
-    let expected = ["shop.svc.cluster.local", "svc.cluster.local", "cluster.local", "example.com"];
+    let expected = [
+        "shop.svc.cluster.local",
+        "svc.cluster.local",
+        "cluster.local",
+        "example.com",
+    ];
     assert_eq!(found.searches, expected);
     let candidates = found.candidates("web.pay");
     assert_eq!(candidates[0], "web.pay.shop.svc.cluster.local");
@@ -27,7 +32,10 @@ fn search_list_begins_in_the_namespace_and_ends_with_the_host() {
 
 #[test]
 fn names_with_ndots_dots_are_tried_alone_first() {
-    let found = resolver(json!({"dnsConfig": {"options": [{"name": "ndots", "value": "2"}]}}), &[]);
+    let found = resolver(
+        json!({"dnsConfig": {"options": [{"name": "ndots", "value": "2"}]}}),
+        &[],
+    );
     assert_eq!(found.candidates("web.shop.svc")[0], "web.shop.svc");
     assert_eq!(found.candidates("web.shop")[0], "web.shop.shop.svc.cluster.local");
     assert_eq!(found.candidates("web.shop."), ["web.shop"]);
@@ -73,24 +81,35 @@ fn own_configuration_is_added() {
 
 #[test]
 fn long_search_lists_are_cut() {
-    let many: Vec<String> = (0..40).map(|number| format!("domain-{number}.example.com")).collect();
+    let many: Vec<String> = (0..40)
+        .map(|number| format!("domain-{number}.example.com"))
+        .collect();
     let many: Vec<&str> = many.iter().map(String::as_str).collect();
     assert_eq!(resolver(json!({}), &many).searches.len(), SEARCHES_MAX);
     let long = "a.".repeat(120);
     let long: Vec<String> = (0..20).map(|number| format!("{number}{long}example")).collect();
     let long: Vec<&str> = long.iter().map(String::as_str).collect();
     let searches = resolver(json!({}), &long).searches;
-    assert!(searches.join(" ").len() <= SEARCH_CHARACTERS_MAX, "{}", searches.len());
+    assert!(
+        searches.join(" ").len() <= SEARCH_CHARACTERS_MAX,
+        "{}",
+        searches.len()
+    );
 }
 
 #[test]
 fn host_aliases_precede_dns() {
     let mut builder = World::builder();
-    builder.add(json!({"kind": "Pod", "metadata": {"namespace": "shop", "name": "cart"},
-        "spec": {"hostAliases": [{"ip": "192.0.2.7", "hostnames": ["web"]}]}}));
+    builder.add(
+        json!({"kind": "Pod", "metadata": {"namespace": "shop", "name": "cart"},
+        "spec": {"hostAliases": [{"ip": "192.0.2.7", "hostnames": ["web"]}]}}),
+    );
     let world = builder.build();
     let pod = pod_of(&world, "shop", "cart").expect("the Pod");
-    let expected = Some(("192.0.2.7".parse().expect("an address"), "spec.hostAliases[0]".to_owned()));
+    let expected = Some((
+        "192.0.2.7".parse().expect("an address"),
+        "spec.hostAliases[0]".to_owned(),
+    ));
     assert_eq!(host_alias(pod, "web"), expected);
     assert_eq!(host_alias(pod, "web.shop"), None);
 }

@@ -20,7 +20,10 @@ fn error(arguments: &[&str]) -> String {
 #[test]
 fn client_is_required() {
     assert!(CommandLine::try_parse_from(["trace", "tcp://web.shop:80"]).is_err());
-    for line in [["trace", "web", "--from", "pod/a/b"], ["trace", "tcp://web:80", "--from", "web"]] {
+    for line in [
+        ["trace", "web", "--from", "pod/a/b"],
+        ["trace", "tcp://web:80", "--from", "web"],
+    ] {
         assert!(CommandLine::try_parse_from(line).is_err(), "{line:?}");
     }
 }
@@ -40,7 +43,13 @@ fn flags_of_the_proxy_have_its_defaults_and_checks() {
         request(&flags(&arguments)).expect("a request").proxy
     };
     assert_eq!(settings(&[]), ProxySettings::default());
-    let given = settings(&["--cluster-cidr", "10.244.0.0/16", "--masquerade-all", "--nodeport-addresses", "0.0.0.0/0"]);
+    let given = settings(&[
+        "--cluster-cidr",
+        "10.244.0.0/16",
+        "--masquerade-all",
+        "--nodeport-addresses",
+        "0.0.0.0/0",
+    ]);
     let net = |text: &str| text.parse::<IpNet>().expect("a CIDR");
     assert_eq!(given.pods, Some(PodDetection::Ranges(vec![net("10.244.0.0/16")])));
     assert!(given.masquerade_all);

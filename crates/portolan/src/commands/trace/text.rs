@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use explain::trace::{
-    Answer, AnswerKind, ChosenEndpoint, EndpointState, ExcludedEndpoint, NameResolution, NameServers, Path, Trace,
-    Verdict,
+    Answer, AnswerKind, ChosenEndpoint, EndpointState, ExcludedEndpoint, NameResolution, NameServers, Path,
+    Trace, Verdict,
 };
 use explain::{Finding, ObjectName};
 
@@ -84,14 +84,23 @@ impl Text {
             },
             resolver.ndots
         ));
-        let width = name.tried.iter().map(|answer| answer.name.len()).max().unwrap_or(0);
+        let width = name
+            .tried
+            .iter()
+            .map(|answer| answer.name.len())
+            .max()
+            .unwrap_or(0);
         for answer in &name.tried {
             self.answer(answer, width);
         }
     }
 
     fn answer(&mut self, answer: &Answer, width: usize) {
-        let mut parts: Vec<String> = answer.aliases.iter().map(|name| format!("alias of {name}")).collect();
+        let mut parts: Vec<String> = answer
+            .aliases
+            .iter()
+            .map(|name| format!("alias of {name}"))
+            .collect();
         match answer.kind {
             AnswerKind::Addresses => {
                 let addresses: Vec<String> = answer.addresses.iter().map(ToString::to_string).collect();
@@ -103,7 +112,11 @@ impl Text {
             AnswerKind::Outside => parts.push("answered outside of the cluster".to_owned()),
         }
         let from = source(answer.object.as_ref(), &answer.field);
-        self.line(format_args!("  {:width$}  {}{from}", answer.name, parts.join(", ")));
+        self.line(format_args!(
+            "  {:width$}  {}{from}",
+            answer.name,
+            parts.join(", ")
+        ));
     }
 
     fn path(&mut self, path: &Path) {
@@ -115,7 +128,10 @@ impl Text {
         let nodes = match path.nodes.len() {
             0 => String::new(),
             1 => format!(", decided by node {}", path.nodes.join("")),
-            count => format!(", decided alike by {count} nodes: {}", shortened(&path.nodes, NODES_SHOWN)),
+            count => format!(
+                ", decided alike by {count} nodes: {}",
+                shortened(&path.nodes, NODES_SHOWN)
+            ),
         };
         self.line(format_args!(""));
         self.line(format_args!("To {to}{from}{nodes}"));

@@ -15,7 +15,10 @@ fn rendered(url: &str) -> String {
         {"kind": "Pod", "metadata": {"namespace": "shop", "name": "cart"}, "spec": {"nodeName": "node-a"},
          "status": {"podIP": "10.244.1.9"}},
         {"kind": "Node", "metadata": {"name": "node-a"}}]));
-    let request = Request::new(url.parse().expect("a URL"), "pod/shop/cart".parse().expect("a client"));
+    let request = Request::new(
+        url.parse().expect("a URL"),
+        "pod/shop/cart".parse().expect("a client"),
+    );
     render(&trace(&builder.build(), &request).expect("a trace"))
 }
 
