@@ -124,10 +124,11 @@ fn of_pod<'w>(subject: &Subject<'w>, pod: Pod<'_>) -> Option<Vec<&'w Listener>> 
     }
     if is_on_host_network(pod) {
         let node = observations.of_node(pod.node())?;
+        let is_complete = !node.is_truncated("listeners");
         let listeners = node
             .listeners
             .as_ref()
-            .filter(|_| !node.is_truncated("listeners"))?;
+            .filter(|listeners| is_complete && !listeners.is_empty())?;
         return Some(
             listeners
                 .iter()

@@ -162,8 +162,7 @@ impl<'w> Observed<'w> {
 
     /// Pods on the node.
     pub fn pods(self) -> impl Iterator<Item = Pod<'w>> {
-        let pods = self.world.all(Kind::Pod).map(Pod);
-        pods.filter(move |pod| pod.node() == self.name() && pod.is_active())
+        self.world.pods_on(self.name()).filter(|pod| pod.is_active())
     }
 
     /// Links; none if they are unknown.

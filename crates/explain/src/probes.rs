@@ -11,6 +11,10 @@ use crate::world::World;
 /// A probe with the observation that contains it.
 pub type Found<'w> = (&'w NodeObservation, &'w Probe);
 
+/// Part of the names of annotations for the PROXY protocol.
+const PROXY_PROTOCOL: &str = "proxy-protocol";
+/// Values of annotations that turn a setting off.
+const OFF_VALUES: [&str; 4] = ["", "false", "none", "0"];
 /// Kinds of probes that open a connection or send a datagram.
 const CONNECTION_KINDS: [ProbeKind; 5] = [
     ProbeKind::Tcp,
@@ -33,6 +37,12 @@ pub fn is_unanswered(probe: &Probe) -> bool {
 /// Returns true if the target refused the connection, or no packet of it arrived.
 pub fn is_failed(probe: &Probe) -> bool {
     is_unanswered(probe) || probe.outcome == Outcome::Refused
+}
+
+/// Returns true if packets are lost on the path. An application that hangs still accepts TCP connections.
+pub fn is_path_failure(probe: &Probe) -> bool {
+    let is_lost = probe.kind == ProbeKind::Tcp && probe.outcome == Outcome::Timeout;
+    is_lost || probe.outcome == Outcome::Unreachable
 }
 
 /// Returns true if packets of the target arrived over an open connection.
@@ -124,30 +134,44 @@ pub fn declared(subject: &Subject<'_>, port: Port<'_>) -> Option<Declared> {
     }
 }
 
+/// Returns the annotation that turns on the PROXY protocol for backends.
+pub fn proxy_protocol_annotation<'w>(subject: &Subject<'w>) -> Option<&'w str> {
+    let mut annotations = subject.service.0.pairs("/metadata/annotations");
+    let (key, _) = annotations.find(|(key, value)| {
+        key.contains(PROXY_PROTOCOL) && !key.contains("accept") && !OFF_VALUES.contains(value)
+    })?;
+    Some(key)
+}
+
 /// Returns the Node with an address.
 pub fn node_at(world: &World, address: IpAddr) -> Option<Node<'_>> {
     world.nodes().find(|node| node.ips().contains(&address))
 }
 
-/// Returns a failed probe from another host to a Pod or node port of the node; `None` if a probe on the node itself fails too,
-/// because then the path to the node is not the reason.
+/// Returns a failed probe from another host to a Pod or node port of the node. The target must not fail on the node itself. A
+/// target that refuses has to be open there.
 pub fn failed_from_elsewhere(node: Observed<'_>) -> Option<Found<'_>> {
-    let name = node.name();
-    let mut failed = None;
-    for observation in node.world.observations().all() {
-        for probe in observation.probes.iter().flatten() {
-            let is_local = observation.metadata.name == name && probe.from != ProbeSource::Outside;
-            let is_target = || probe.address().is_some_and(|address| is_on(node, address));
-            if !is_connection(probe) || !is_failed(probe) || !is_target() {
-                continue;
-            }
-            if is_local {
-                return None;
-            }
-            failed = failed.or(Some((observation, probe)));
-        }
-    }
-    failed
+    let all = node.world.observations().all().iter();
+    let all = all.flat_map(|observation| {
+        let probes = observation.probes.iter().flatten();
+        probes.map(move |probe| (observation, probe))
+    });
+    let is_to_node =
+        |probe: &Probe| is_connection(probe) && probe.address().is_some_and(|address| is_on(node, address));
+    let (own, others): (Vec<Found<'_>>, Vec<Found<'_>>) = all
+        .filter(|(_, probe)| is_to_node(probe))
+        .partition(|(observation, probe)| {
+            observation.metadata.name == node.name() && probe.from != ProbeSource::Outside
+        });
+    let is_own = |target: &str, is_wanted: fn(&Probe) -> bool| {
+        own.iter()
+            .any(|(_, probe)| probe.target == target && is_wanted(probe))
+    };
+    others.into_iter().find(|(_, probe)| {
+        let target = probe.target.as_str();
+        let is_open = is_own(target, is_connected);
+        is_failed(probe) && !is_own(target, is_failed) && (is_open || is_path_failure(probe))
+    })
 }
 
 /// Returns true if an address is that of the node, or of a Pod on it.

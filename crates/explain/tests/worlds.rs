@@ -1,6 +1,7 @@
 //! Worlds in files: healthy worlds have no finding, and each planted fault is the first finding of its world.
 //!
-//! `worlds/healthy/NAME.yaml` holds objects as `kubectl get -o yaml` prints them. `worlds/faults/*.yaml` holds faults:
+//! `worlds/healthy/NAME.yaml` holds objects as `kubectl get -o yaml` prints them, and observations of nodes. A document with the field
+//! `base` stands for the objects of another healthy world. `worlds/faults/*.yaml` holds faults:
 //!
 //! - `code`: expected code of the first finding
 //! - `base`: name of a healthy world
@@ -38,9 +39,10 @@ fn documents(path: &Path) -> Vec<Value> {
 /// Objects of a healthy world, without Lists.
 fn base(name: &str) -> Vec<Value> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/worlds/healthy/{name}.yaml"));
-    let flatten = |document: Value| match document.get("items") {
-        Some(items) => items.as_array().cloned().unwrap_or_default(),
-        None => vec![document],
+    let flatten = |document: Value| match (document["base"].as_str(), document.get("items")) {
+        (Some(other), _) => base(other),
+        (None, Some(items)) => items.as_array().cloned().unwrap_or_default(),
+        (None, None) => vec![document],
     };
     documents(&path).into_iter().flat_map(flatten).collect()
 }
@@ -218,6 +220,51 @@ fn healthy_worlds_without_a_kind_have_no_findings() {
     }
 }
 
+/// Parts of an observation.
+const PARTS: [&str; 13] = [
+    "proxies",
+    "tables",
+    "iptables",
+    "firewalls",
+    "sysctls",
+    "links",
+    "routes",
+    "neighbours",
+    "conntrack",
+    "listeners",
+    "inspectedPods",
+    "probes",
+    "bgpSessions",
+];
+
+/// An observation without entries shows nothing, so it changes no finding.
+#[test]
+fn observations_without_entries_change_no_finding() {
+    let observation = |value: &Value| {
+        let mut tree = json!({"apiVersion": "doctor.portolan.dev/v1", "kind": "NodeObservation", "metadata": {"name": "node-a"}});
+        for part in PARTS {
+            tree[part] = match part {
+                "iptables" | "sysctls" | "conntrack" if value.is_array() => json!({}),
+                _ => value.clone(),
+            };
+        }
+        tree
+    };
+    for path in files("faults") {
+        for fault in documents(&path) {
+            let mut objects = planted(&fault);
+            objects.retain(|object| object["kind"] != "NodeObservation");
+            let all = |objects: Vec<Value>| examine(&world_of(objects), &Scope::All, &Options::default());
+            let expected = all(objects.clone());
+            for value in [json!(null), json!([])] {
+                let mut observed = objects.clone();
+                observed.push(observation(&value));
+                assert_eq!(all(observed), expected, "{} with {value}", path.display());
+            }
+        }
+    }
+}
+
 /// Variants of each healthy world with invalid fields.
 const INVALID_VARIANTS: u64 = 24;
 /// One of so many values is replaced.
@@ -265,6 +312,23 @@ fn invalid_fields_cause_no_panic() {
                 "ports",
                 "subsets",
                 "addressType",
+                "proxies",
+                "tables",
+                "iptables",
+                "firewalls",
+                "sysctls",
+                "counters",
+                "links",
+                "routes",
+                "neighbours",
+                "conntrack",
+                "listeners",
+                "inspectedPods",
+                "serviceVariables",
+                "localPortRange",
+                "reservedPorts",
+                "bgpSessions",
+                "probes",
             ] {
                 let parts = objects.iter_mut().filter_map(|object| object.get_mut(part));
                 parts.for_each(|value| corrupt(value, &mut state));

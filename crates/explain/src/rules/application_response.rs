@@ -58,8 +58,18 @@ fn is_of_protocol(subject: &Subject<'_>, probe: &Probe) -> bool {
     }
 }
 
+/// Returns true if the application expects a header of the PROXY protocol, so that other probes fail.
+fn expects_header(subject: &Subject<'_>, found: &[Found<'_>]) -> bool {
+    let is_accepted =
+        |probe: &Probe| probe.proxy_protocol == Some(true) && probe.outcome == Outcome::Answered;
+    probes::proxy_protocol_annotation(subject).is_some() || found.iter().any(|(_, probe)| is_accepted(probe))
+}
+
 /// The endpoint accepts connections, and resets or closes them, or sends no response.
 fn no_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
+    if expects_header(subject, found) {
+        return None;
+    }
     let is_open = |target: &str| {
         found.iter().any(|(_, probe)| {
             probe.target == target && probe.kind == ProbeKind::Tcp && probe.outcome == Outcome::Answered

@@ -80,11 +80,11 @@ fn policy(node: Observed<'_>) -> Option<Finding> {
         .flatten()
         .find(|rule| rule.target.starts_with("DOCKER"))
     {
-        Some(_) => "Docker sets this policy, and ",
-        None => "",
+        Some(_) => "Docker sets this policy, and no",
+        None => "No",
     };
     let message = format!(
-        "The policy of the chain FORWARD ({}, iptables-{}) on Node {} is DROP. {reason}no rule accepts connections to Pods",
+        "The policy of the chain FORWARD ({}, iptables-{}) on Node {} is DROP. {reason} rule accepts connections to Pods",
         chain.family,
         chain.variant,
         node.name()

@@ -92,7 +92,7 @@ fn fault(state: &State, number: u16, port: Port<'_>) -> Option<(bool, String, St
         )),
         State::Absent(others) if others.is_empty() => Some((
             false,
-            format!("does not listen on port {number}/{protocol}, nor on another port of this protocol"),
+            format!("does not listen on port {number}/{protocol}"),
             format!("Configure the application to listen on port {number}, or correct targetPort"),
         )),
         State::Absent(others) => {

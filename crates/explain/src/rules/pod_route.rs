@@ -1,6 +1,7 @@
 //! PTL-0051.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::IpAddr;
 
 use ipnet::IpNet;
@@ -39,8 +40,9 @@ struct Fault<'w> {
 
 fn check(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
+    let pods = pod_addresses(world);
     for node in observed_nodes(world) {
-        let by_routes = by_routes(node);
+        let by_routes = by_routes(node, &pods);
         findings.extend(by_routes.or_else(|| by_probes(node)));
     }
     findings
@@ -61,13 +63,17 @@ fn pod_addresses(world: &World) -> BTreeMap<&str, Vec<IpAddr>> {
     by_node
 }
 
-fn by_routes(node: Observed<'_>) -> Option<Finding> {
-    let routes = node.observation.routes.as_ref()?;
-    if node.observation.is_truncated("routes") || node.has_ebpf_proxy() {
+fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<Finding> {
+    let routes = node
+        .observation
+        .routes
+        .as_ref()
+        .filter(|routes| !routes.is_empty())?;
+    if node.observation.is_truncated("routes") || node.may_have_other_dataplane() {
         return None;
     }
-    let pods = pod_addresses(node.world);
     let uses_ranges = uses_pod_ranges(node, routes);
+    let routes = Routes::new(routes);
     let others = node
         .world
         .nodes()
@@ -86,12 +92,14 @@ fn by_routes(node: Observed<'_>) -> Option<Finding> {
     });
     let targets: Vec<(Node<'_>, IpAddr)> = targets.collect();
     let expects_routes = has_overlay(node)
-        || targets
-            .iter()
-            .any(|(other, target)| best(routes, *target).is_some_and(|route| is_pod_route(route, *other)));
+        || targets.iter().any(|(other, target)| {
+            routes
+                .best(*target)
+                .is_some_and(|route| is_pod_route(route, *other))
+        });
     let mut faults: Vec<Fault<'_>> = targets
         .into_iter()
-        .filter_map(|(other, target)| fault(node, routes, other, target, expects_routes))
+        .filter_map(|(other, target)| fault(node, &routes, other, target, expects_routes))
         .collect();
     faults.sort_by_key(|fault| fault.severity);
     let number = faults.len();
@@ -143,13 +151,38 @@ fn has_overlay(node: Observed<'_>) -> bool {
         .any(|link| is_overlay(link) && is_of_pods(link))
 }
 
-/// Returns the route with the longest prefix that contains an address; of several, that with the lowest metric.
-fn best(routes: &[Route], address: IpAddr) -> Option<&Route> {
-    let matching = routes.iter().filter(|route| route.destination.contains(&address));
-    matching.min_by_key(|route| {
-        let length = route.destination.prefix_len();
-        (u8::MAX - length, route.metric.unwrap_or_default())
-    })
+/// Routes by their destinations.
+struct Routes<'r> {
+    by_destination: HashMap<IpNet, &'r Route>,
+    /// Lengths of the prefixes, the longest first.
+    lengths: BTreeSet<Reverse<u8>>,
+}
+
+impl<'r> Routes<'r> {
+    /// Of several routes to one destination, that with the lowest metric counts.
+    fn new(routes: &'r [Route]) -> Self {
+        let mut by_destination: HashMap<IpNet, &Route> = HashMap::new();
+        let mut lengths = BTreeSet::new();
+        for route in routes {
+            lengths.insert(Reverse(route.destination.prefix_len()));
+            let known = by_destination.entry(route.destination.trunc()).or_insert(route);
+            if route.metric.unwrap_or_default() < known.metric.unwrap_or_default() {
+                *known = route;
+            }
+        }
+        Self {
+            by_destination,
+            lengths,
+        }
+    }
+
+    /// Returns the route with the longest prefix that contains an address.
+    fn best(&self, address: IpAddr) -> Option<&'r Route> {
+        self.lengths.iter().find_map(|Reverse(length)| {
+            let destination = IpNet::new(address, *length).ok()?.trunc();
+            self.by_destination.get(&destination).copied()
+        })
+    }
 }
 
 fn is_default(route: &Route) -> bool {
@@ -166,7 +199,7 @@ fn is_pod_route(route: &Route, other: Node<'_>) -> bool {
 
 fn fault<'w>(
     node: Observed<'w>,
-    routes: &[Route],
+    routes: &Routes<'_>,
     other: Node<'w>,
     target: IpAddr,
     expects_routes: bool,
@@ -179,7 +212,7 @@ fn fault<'w>(
             text,
         })
     };
-    match best(routes, target) {
+    match routes.best(target) {
         None => fault(Severity::Error, "There is no route".to_owned()),
         Some(route) if DROPPING_KINDS.contains(&route.kind.as_str()) => {
             let text = if is_default(route) {
@@ -229,6 +262,7 @@ fn by_probes(node: Observed<'_>) -> Option<Finding> {
         let is_ready = node.world.node(other).is_none_or(Node::is_ready);
         is_ready
             && found.iter().all(|(_, probe)| probes::is_unanswered(probe))
+            && found.iter().any(|(_, probe)| probes::is_path_failure(probe))
             && !is_explained(node, other, found)
     })?;
     let first = found.first()?;

@@ -41,22 +41,16 @@ fn absent(node: Observed<'_>) -> Option<Finding> {
         return None;
     }
     let name = node.name();
-    let (severity, message) = match node.rule_sets().any() {
-        Some(false) => (
+    let (severity, message) = match node.rule_sets().any()? {
+        false => (
             Severity::Error,
             format!("No node proxy runs on Node {name}, and it has no rules for Services"),
         ),
         // Programs can embed a node proxy, so rules show one, unless the proxies of the cluster run in Pods.
-        Some(true) if !runs_in_pods(node.world) => return None,
-        Some(true) => (
+        true if !runs_in_pods(node.world) => return None,
+        true => (
             Severity::Warning,
             format!("No node proxy runs on Node {name}. Its rules for Services do not follow changes"),
-        ),
-        None => (
-            Severity::Warning,
-            format!(
-                "No node proxy runs on Node {name}, so it has no rules for Services, or rules that do not follow changes"
-            ),
         ),
     };
     let remedy = format!(
@@ -82,7 +76,7 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
     let fault = if is_known && node.world.node(used).is_none() {
         "which is not the name of a Node"
     } else {
-        "which is another Node"
+        "which is not the name of this Node"
     };
     let message = format!(
         "{} on Node {name} uses the node name {used}, {fault}. It treats no endpoint as local, so traffic policies that are Local drop connections",

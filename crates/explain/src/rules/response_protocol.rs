@@ -17,10 +17,6 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(59);
 /// Status codes of a proxy that gets no valid response from a backend.
 const GATEWAY_ERRORS: [u16; 2] = [502, 504];
-/// Part of the names of annotations for the PROXY protocol.
-const PROXY_PROTOCOL: &str = "proxy-protocol";
-/// Values of annotations that turn a setting off.
-const OFF_VALUES: [&str; 4] = ["", "false", "none", "0"];
 /// Status code for a request that the server does not understand.
 const BAD_REQUEST: u16 = 400;
 
@@ -146,12 +142,7 @@ fn proxy_protocol(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding>
     let any = |has_header: bool, is_wanted: &dyn Fn(&Probe) -> bool| {
         http(has_header, true).find(|(_, probe)| is_wanted(probe))
     };
-    let annotation = subject
-        .service
-        .pairs("/metadata/annotations")
-        .find(|(key, value)| {
-            key.contains(PROXY_PROTOCOL) && !key.contains("accept") && !OFF_VALUES.contains(value)
-        });
+    let annotation = probes::proxy_protocol_annotation(subject);
     let (field, message, remedy, evidence) = if let (Some(accepted), Some(_)) =
         (any(true, &is_accepted), any(false, &is_rejected))
     {
@@ -170,7 +161,7 @@ fn proxy_protocol(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding>
             accepted,
         )
     } else {
-        let (key, _) = annotation?;
+        let key = annotation?;
         let (Some(rejected), Some(_)) = (any(true, &is_rejected), any(false, &is_accepted)) else {
             return None;
         };

@@ -72,12 +72,12 @@ fn finding(subject: &Subject<'_>, name: &str, target: &Target<'_>) -> Option<Fin
         |found: &[Found<'_>]| !found.is_empty() && found.iter().all(|(_, probe)| probes::is_failed(probe));
     let connected = |found: &[Found<'_>]| found.iter().any(|(_, probe)| probes::is_connected(probe));
     let service = &subject.service.name;
-    let (severity, message, remedy, first) = if failed(&target.outside) && connected(&target.inside) {
+    let (message, remedy, first) = if failed(&target.outside) && connected(&target.inside) {
         let message = format!(
             "{name} of Service {service} is reachable from nodes or Pods, but not from outside of the cluster. A node translates the connection itself, so this shows nothing about the way from outside"
         );
         let remedy = "Look at the way from the client to a node: the route or ARP entry for the address, firewalls, and the health checks of the load balancer".to_owned();
-        (Severity::Error, message, remedy, target.outside.first()?)
+        (message, remedy, target.outside.first()?)
     } else if connected(&target.outside) && failed(&target.inside) {
         let message = format!(
             "{name} of Service {service} is reachable from outside of the cluster, but not from nodes or Pods"
@@ -86,10 +86,10 @@ fn finding(subject: &Subject<'_>, name: &str, target: &Target<'_>) -> Option<Fin
             "Let clients in the cluster use the cluster IP, or the name {service}.{}.svc",
             subject.service.namespace
         );
-        (Severity::Warning, message, remedy, target.inside.first()?)
+        (message, remedy, target.inside.first()?)
     } else {
         return None;
     };
-    let finding = subject.finding(CODE, severity, "spec.type", message, remedy);
+    let finding = subject.finding(CODE, Severity::Warning, "spec.type", message, remedy);
     Some(finding.with_evidence(probes::description(*first)))
 }

@@ -49,6 +49,8 @@ pub struct World {
     observations: Observations,
     /// Pods by their addresses.
     pods_by_address: Index,
+    /// Pods by the names of their nodes.
+    pods_by_node: Index,
     lookups: Cell<usize>,
 }
 
@@ -79,6 +81,7 @@ impl World {
             references_by_service: Index::default(),
             observations: Observations::default(),
             pods_by_address: Index::default(),
+            pods_by_node: Index::default(),
             lookups: Cell::new(0),
         };
         for (position, object) in objects.iter().enumerate() {
@@ -102,6 +105,7 @@ impl World {
                 for (key, value) in object.labels() {
                     self.pods_by_label.insert(&[namespace, key, value], position);
                 }
+                self.pods_by_node.insert(&[Pod(object).node()], position);
                 for address in Pod(object).ips() {
                     self.pods_by_address.insert(&[&address.to_string()], position);
                 }
@@ -287,6 +291,11 @@ impl World {
     pub(crate) fn pods_at(&self, address: IpAddr) -> impl Iterator<Item = Pod<'_>> {
         self.read(self.pods_by_address.get(&[&address.to_string()]))
             .map(Pod)
+    }
+
+    /// Returns the Pods on a node.
+    pub(crate) fn pods_on(&self, node: &str) -> impl Iterator<Item = Pod<'_>> {
+        self.read(self.pods_by_node.get(&[node])).map(Pod)
     }
 
     /// Returns the EndpointSlices of a Service.
