@@ -170,3 +170,6 @@ fn takes(listener: &Listener, address: IpAddr) -> bool {
     let is_for_both = own.is_ipv6() && listener.v6_only != Some(true);
     own.is_ipv6() == address.is_ipv6() || is_for_both
 }
+
+#[cfg(test)]
+mod tests;

@@ -46,7 +46,8 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
         return None;
     }
     let message = format!(
-        "Hairpin mode is off on {number} ports of bridge {} on Node {}, so a Pod there does not reach itself through its Service",
+        "Hairpin mode is off on port {} of bridge {} on Node {}, so the Pod there does not reach itself through its Service",
+        port.name,
         bridge.name,
         node.name()
     );
@@ -58,7 +59,8 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
         ))
     );
     let field = format!("links[{}].hairpin", port.name);
-    Some(node.finding(CODE, Severity::Warning, field, message, remedy))
+    let finding = node.finding(CODE, Severity::Warning, field, message, remedy);
+    Some(finding.with_evidence(format!("Ports of the bridge without hairpin mode: {number}")))
 }
 
 /// Returns true if the Pod of a port is unknown, or a Service selects it.

@@ -1,6 +1,7 @@
 //! PTL-0048.
 
 use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
 use crate::listeners::{self, State};
 use crate::observation::{Outcome, ProbeKind};
 use crate::probes::{self, Found};
@@ -54,7 +55,7 @@ fn by_listeners(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let (pod, state) = at_fault.next()?;
     let others = at_fault.count();
     let number = pod.resolve(port.target, port.protocol)?;
-    let (is_partial, fault, remedy) = fault(state, number, port)?;
+    let (is_partial, fault, remedy) = fault(subject, state, number, port)?;
     let is_served = states.iter().any(|(_, state)| *state == State::Listening);
     let severity = if is_served || is_partial {
         Severity::Warning
@@ -70,7 +71,12 @@ fn by_listeners(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
 }
 
 /// Returns the fault and its remedy, and true if the Pod takes connections of another family.
-fn fault(state: &State, number: u16, port: Port<'_>) -> Option<(bool, String, String)> {
+fn fault(
+    subject: &Subject<'_>,
+    state: &State,
+    number: u16,
+    port: Port<'_>,
+) -> Option<(bool, String, String)> {
     let protocol = port.protocol;
     match state {
         State::Unknown | State::Listening => None,
@@ -103,12 +109,20 @@ fn fault(state: &State, number: u16, port: Port<'_>) -> Option<(bool, String, St
                     "does not listen on port {number}/{protocol}. It listens on {}",
                     listed.join(", ")
                 ),
-                format!(
-                    "Set targetPort of {} to the port of the application, or change the port of the application",
-                    port.field("targetPort")
-                ),
+                target_remedy(subject, others, port),
             ))
         }
+    }
+}
+
+/// Returns the command that sets the target port to the only port of the application.
+fn target_remedy(subject: &Subject<'_>, others: &[u16], port: Port<'_>) -> String {
+    match others {
+        [other] => kubectl::add(subject.service.0, &port.pointer("targetPort"), *other),
+        _ => format!(
+            "Set the target port to the port of the application: {}",
+            kubectl::command("edit", subject.service.0)
+        ),
     }
 }
 

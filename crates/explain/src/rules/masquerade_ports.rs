@@ -64,6 +64,6 @@ fn finding(subject: &Subject<'_>, observation: &NodeObservation, count: &Masquer
         subject.service.name
     );
     let remedy = "Run more endpoints, let clients keep connections open, or avoid masquerading: externalTrafficPolicy: Local for clients from outside";
-    let field = format!("{} {}", count.destination, count.destination_port);
+    let field = format!("conntrack.masqueraded[{}]", count.destination);
     subject.finding(CODE, severity, field, message, remedy)
 }

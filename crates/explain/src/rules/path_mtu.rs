@@ -1,5 +1,7 @@
 //! PTL-0050.
 
+use std::net::IpAddr;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
@@ -18,6 +20,10 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(50);
+/// Bytes of the headers of IPv4 and ICMP.
+const HEADERS_BYTES_V4: u32 = 28;
+/// Bytes of the headers of IPv6 and ICMPv6.
+const HEADERS_BYTES_V6: u32 = 48;
 
 /// A size that passes, and a larger one that gets no response.
 struct Limit<'w> {
@@ -102,16 +108,14 @@ fn texts(limit: &Limit<'_>) -> (String, String) {
         probe.target,
         limit.lost_bytes
     );
+    let headers = match probe.address() {
+        Some(IpAddr::V6(_)) => HEADERS_BYTES_V6,
+        _ => HEADERS_BYTES_V4,
+    };
     let remedy = format!(
-        "Set the MTU of the Pod network to at most {}, or permit the ICMP message \"fragmentation needed\" on the path: ping -M do -s {} {}",
-        limit.lost_bytes.saturating_sub(1),
-        limit
-            .lost_bytes
-            .saturating_sub(if probe.address().is_some_and(|address| address.is_ipv6()) {
-                48
-            } else {
-                28
-            }),
+        "Reduce the MTU of the Pod network to {} bytes, or permit the ICMP message \"fragmentation needed\" on the path. Find the largest size that passes: ping -M do -s {} {}",
+        limit.passed_bytes,
+        limit.lost_bytes.saturating_sub(headers),
         kubectl::word(&probe.target)
     );
     (message, remedy)

@@ -105,7 +105,7 @@ fn by_routes(node: Observed<'_>, pods: &BTreeMap<&str, Vec<IpAddr>>) -> Option<F
     let number = faults.len();
     let fault = faults.into_iter().next()?;
     let message = format!(
-        "{} on Node {} to {}, a Pod address of Node {}",
+        "{}: Node {} does not reach {}, a Pod address of Node {}",
         fault.text,
         node.name(),
         fault.target,
@@ -223,7 +223,7 @@ fn fault<'w>(
             fault(Severity::Error, text)
         }
         Some(route) if is_default(route) && expects_routes => {
-            let text = "There is only the default route".to_owned();
+            let text = "Only the default route matches".to_owned();
             fault(Severity::Error, text)
         }
         Some(route) => {
@@ -232,7 +232,7 @@ fn fault<'w>(
             let is_failed = neighbours.any(|neighbour| {
                 neighbour.address == gateway && neighbour.state.eq_ignore_ascii_case("failed")
             });
-            let text = format!("The next hop {gateway} does not answer on the way");
+            let text = format!("The next hop {gateway} does not answer");
             is_failed.then(|| fault(Severity::Warning, text)).flatten()
         }
     }
@@ -303,3 +303,6 @@ fn is_explained(node: Observed<'_>, other: &str, found: &[Found<'_>]) -> bool {
         .chain(kernel_parameters::check(world));
     fails_itself || findings.any(|finding| finding.object.name == other || finding.object.name == node.name())
 }
+
+#[cfg(test)]
+mod tests;

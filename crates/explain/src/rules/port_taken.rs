@@ -1,6 +1,7 @@
 //! PTL-0049.
 
 use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
 use crate::observed::{Observed, observed_nodes};
 use crate::probes;
@@ -77,8 +78,8 @@ fn node_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
         subject.service.name
     );
     let remedy = format!(
-        "Change the port of the process, or the node port: kubectl -n {} edit service {}",
-        subject.service.namespace, subject.service.name
+        "Change the port of the process, or the node port: {}",
+        kubectl::command("edit", subject.service.0)
     );
     Some(subject.finding(CODE, Severity::Warning, port.field("nodePort"), message, remedy))
 }
@@ -105,8 +106,8 @@ fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
             service.name
         );
         let remedy = format!(
-            "Change the port of the process or of the Service: kubectl -n {} edit service {}",
-            service.namespace, service.name
+            "Change the port of the process or of the Service: {}",
+            kubectl::command("edit", service.0)
         );
         return Some(subject.finding(CODE, Severity::Warning, "spec.externalIPs", message, remedy));
     }

@@ -93,8 +93,7 @@ fn wrong_name(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Fin
 
 /// A proxy on a node that is about to leave reports that it is not healthy, so that load balancers use other nodes.
 fn unhealthy(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
-    let is_leaving = node.node().is_some_and(|node| node.is_leaving());
-    if proxy.healthy != Some(false) || is_leaving {
+    if proxy.healthy != Some(false) || node.node()?.is_leaving() {
         return None;
     }
     let message = format!(

@@ -1,6 +1,7 @@
 //! PTL-0059.
 
 use crate::finding::{Code, Finding, Severity};
+use crate::kubectl;
 use crate::observation::{NodeObservation, Outcome, Probe, ProbeKind};
 use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
@@ -48,8 +49,8 @@ fn other_protocol(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
         subject.service.name, probe.target
     );
     let remedy = format!(
-        "Correct targetPort, or the name and appProtocol of the port, so that clients and proxies use the protocol of the application: kubectl -n {} edit service {}",
-        subject.service.namespace, subject.service.name
+        "Correct targetPort, or the name and appProtocol of the port, so that clients and proxies use the protocol of the application: {}",
+        kubectl::command("edit", subject.service.0)
     );
     let finding = subject.finding(CODE, Severity::Error, port.field("name"), message, remedy);
     Some(finding.with_evidence(probes::description(found)))
@@ -179,3 +180,6 @@ fn proxy_protocol(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding>
     let finding = subject.finding(CODE, Severity::Error, field, message, remedy);
     Some(finding.with_evidence(probes::description(evidence)))
 }
+
+#[cfg(test)]
+mod tests;
