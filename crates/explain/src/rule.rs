@@ -16,6 +16,6 @@ pub struct Rule {
     pub explained_by: &'static [Code],
     /// Check of one Service.
     pub service: Option<fn(&Subject<'_>) -> Vec<Finding>>,
-    /// Check of the objects that belong to no existing Service.
+    /// Check of the objects that belong to no existing Service, or of observed nodes.
     pub cluster: Option<fn(&World) -> Vec<Finding>>,
 }

@@ -167,9 +167,9 @@ fn concerns_pods(node: Observed<'_>, rule: &ForwardRule) -> bool {
         };
         range.is_some_and(|range| !is_of_pods(range))
     };
-    !is_other_link(&rule.input_link)
-        && !is_other_link(&rule.output_link)
-        && !(is_other_range(rule.source) && is_other_range(rule.destination))
+    let is_of_other_links = is_other_link(&rule.input_link) || is_other_link(&rule.output_link);
+    let is_of_other_ranges = is_other_range(rule.source) && is_other_range(rule.destination);
+    !is_of_other_links && !is_of_other_ranges
 }
 
 /// A chain of nftables drops all forwarded packets, because it has no rule.
