@@ -1,7 +1,7 @@
 //! Single requests.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
@@ -56,6 +56,8 @@ struct Inner {
     turn: AtomicUsize,
     transport: Transport,
     counters: Counters,
+    /// Time of the first request without a response since the last response.
+    unreachable_since: Mutex<Option<Instant>>,
 }
 
 /// Credentials stay out of logs.
@@ -118,6 +120,7 @@ impl Client {
                 turn: AtomicUsize::new(0),
                 transport,
                 counters: Counters::default(),
+                unreachable_since: Mutex::default(),
             }),
             user_agent: user_agent("portolan"),
             fence: None,
@@ -144,6 +147,15 @@ impl Client {
     /// Returns scheme, host and port of the present server.
     pub fn server(&self) -> &str {
         self.inner.server(self.inner.turn.load(Ordering::Relaxed))
+    }
+
+    /// Returns the time since the first request without a response, if no request of this client or its clones got one
+    /// since then.
+    pub fn unreachable_for(&self) -> Option<Duration> {
+        let since = self.inner.unreachable_since.lock();
+        since
+            .unwrap_or_else(PoisonError::into_inner)
+            .map(|since| since.elapsed())
     }
 
     /// Writes the metrics of the requests of this client and its clones: `rest_client_requests_total` and
@@ -253,6 +265,7 @@ impl Client {
         let answer = self.inner.transport.exchange(request).await;
         let code = answer.as_ref().ok().map(|answer| answer.status().as_u16());
         self.inner.counters.count(&method, code, started.elapsed());
+        self.inner.record_reachability(code.is_some());
         let answer = answer.map_err(|e| {
             let error = self.transport(&method, path, e);
             self.inner.switch_server(turn);
@@ -356,6 +369,19 @@ impl Inner {
         match (turn % (further.len() + 1)).checked_sub(1) {
             Some(index) => further.get(index).unwrap_or(&self.config.server),
             None => &self.config.server,
+        }
+    }
+
+    /// Records that a request got a response, or none.
+    fn record_reachability(&self, has_response: bool) {
+        let mut since = self
+            .unreachable_since
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if has_response {
+            *since = None;
+        } else {
+            since.get_or_insert_with(Instant::now);
         }
     }
 

@@ -10,6 +10,7 @@
 //! - `drain`: TCP connections to endpoints that have left
 //! - `faults`, `events`: faults of Services; Events about Services and the Node
 //! - `node`: facts of the Node object, and addresses of this node
+//! - `node_plan`: the plan of a node from a list of objects, for other processes
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
 //! - `sysctl`: kernel settings at the start
 //! - `leftovers`: removal of kube-proxy's rules
@@ -47,6 +48,7 @@ mod leftovers;
 mod localhost;
 mod metrics;
 mod node;
+mod node_plan;
 mod pages;
 mod run;
 mod sources;
@@ -56,6 +58,7 @@ mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
 pub use leftovers::remove_leftovers;
+pub use node_plan::{NodeObjects, plan_of_node};
 pub use pages::Pages;
 pub use run::{ProxyError, run, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_machine};

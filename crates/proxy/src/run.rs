@@ -184,6 +184,8 @@ fn start_servers(
         let handler: Handler = Arc::new(move |uri| match uri.path() {
             "/status" => {
                 let mut status = shared_status.status(&config);
+                let unreachable_for = client.unreachable_for().unwrap_or_default();
+                status["secondsWithoutAPI"] = unreachable_for.as_secs().into();
                 if let Some(busiest) = traffic(&worker, uri.query().unwrap_or_default()) {
                     status["services"] = busiest;
                 }

@@ -59,7 +59,9 @@ impl SharedStatus {
         let mut status = self.metrics.status();
         status["mode"] = config.proxy_mode.as_str().into();
         status["node"] = config.node_name.as_str().into();
-        status["healthy"] = self.health.is_healthy(Moment::now()).into();
+        let now = Moment::now();
+        status["healthy"] = self.health.is_healthy(now).into();
+        status["secondsBehind"] = self.health.behind(now).as_secs().into();
         status["faults"] = json!(self.faults.list(STATUS_FAULTS_MAX));
         status
     }

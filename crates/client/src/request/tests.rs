@@ -39,11 +39,14 @@ async fn falls_back_to_next_server() {
     })
     .unwrap();
     assert_eq!(client.server(), gone);
+    assert_eq!(client.unreachable_for(), None);
     for _ in 0..2 {
         let error = client.get::<Value>("/version").await.unwrap_err();
         assert!(matches!(error, ClientError::Transport { .. }), "{error}");
+        assert!(client.unreachable_for().is_some());
     }
     client.get::<Value>("/version").await.unwrap();
+    assert_eq!(client.unreachable_for(), None);
     assert_eq!(client.server(), there);
 }
 

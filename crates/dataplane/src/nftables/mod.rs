@@ -20,6 +20,7 @@
 mod applied;
 mod base_ruleset;
 mod bytes;
+mod drift;
 mod layout;
 mod ledger;
 mod local_redirects;
@@ -52,6 +53,8 @@ use map_element::{MapElement, difference};
 use port::Port;
 use transaction::{NO_OWNER, Transaction, write_chains, write_elements};
 use verdict_codes::VerdictCodes;
+
+pub use drift::Drift;
 
 pub(crate) use local_redirects::LocalRedirects;
 

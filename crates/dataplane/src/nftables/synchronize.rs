@@ -148,7 +148,7 @@ impl NftablesDataplane {
 
     /// Computes the elements of all Services, with endpoints at their indexes in the kernel. Returns the Services by
     /// owner number.
-    fn plan_services(&mut self, plan: &Plan, skipped: &[Skipped]) -> Result<Vec<ObjectKey>, DataplaneError> {
+    pub(super) fn plan_services(&mut self, plan: &Plan, skipped: &[Skipped]) -> Result<Vec<ObjectKey>, DataplaneError> {
         let former = if self.is_in_sync {
             None
         } else {
@@ -187,7 +187,7 @@ impl NftablesDataplane {
         Ok(services)
     }
 
-    fn used_codes(&self) -> Vec<u32> {
+    pub(super) fn used_codes(&self) -> Vec<u32> {
         let used: HashSet<u32> = self
             .applied
             .services()
@@ -196,7 +196,8 @@ impl NftablesDataplane {
         used.into_iter().collect()
     }
 
-    fn compare(
+    /// Compares the table with the plan.
+    pub(super) fn compare(
         &mut self,
         plan: &Plan,
         chains: &[(Chain, Vec<Rule>)],
@@ -387,6 +388,12 @@ impl Repair {
         let before = removed.len();
         removed.extend(found.stale());
         self.count += removed.len() - before;
+    }
+
+    /// Returns the elements to remove and to add, by owner.
+    pub(super) fn differences(&self) -> impl Iterator<Item = (&[MapElement], &[MapElement])> {
+        let differences = self.differences.values();
+        differences.map(|difference| (difference.removed.as_slice(), difference.added.as_slice()))
     }
 
     /// Subtracts elements that are known to be unused.

@@ -42,6 +42,15 @@ impl Builder {
         self.objects.contains_key(&key)
     }
 
+    /// Returns the trees of the objects of a kind.
+    pub fn trees(&self, kind: Kind) -> impl Iterator<Item = &Value> {
+        let from = (kind, String::new(), String::new());
+        let following = self.objects.range(from..);
+        following
+            .take_while(move |((found, _, _), _)| *found == kind)
+            .map(|(_, object)| object.tree())
+    }
+
     /// Returns the number of objects.
     pub fn len(&self) -> usize {
         self.objects.len()

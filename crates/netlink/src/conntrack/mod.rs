@@ -103,6 +103,21 @@ impl TcpState {
             _ => return None,
         })
     }
+
+    /// Returns the name in `/proc/net/nf_conntrack`, such as `ESTABLISHED`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SynSent => "SYN_SENT",
+            Self::SynReceived => "SYN_RECV",
+            Self::Established => "ESTABLISHED",
+            Self::FinWait => "FIN_WAIT",
+            Self::CloseWait => "CLOSE_WAIT",
+            Self::LastAck => "LAST_ACK",
+            Self::TimeWait => "TIME_WAIT",
+            Self::Close => "CLOSE",
+            Self::SynSentBoth => "SYN_SENT2",
+        }
+    }
 }
 
 /// A flow.
@@ -118,10 +133,12 @@ pub struct Flow {
     pub bytes: u64,
     /// State of a TCP connection.
     pub tcp_state: Option<TcpState>,
-    /// True if a packet of the reply direction was seen.
-    pub is_replied: bool,
     /// Seconds until the entry expires without further packets; 0 if unknown.
     pub expires_in_seconds: u32,
+    /// True if a packet was seen in the direction of replies (`IPS_SEEN_REPLY`).
+    pub is_replied: bool,
+    /// True if the entry stays when the table is full (`IPS_ASSURED`).
+    pub is_assured: bool,
     /// Identifier of the entry. A later flow with the same addresses usually has another one. The identifier is the
     /// same if the later flow reuses the entry, for example while the earlier one is in TIME_WAIT.
     id: u32,

@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::wire::{
-    ORIGINAL, PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin, read,
-    write_delete, write_direction,
+    ASSURED, ORIGINAL, PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin,
+    read, write_delete, write_direction,
 };
 use super::*;
 use crate::message::messages;
@@ -30,8 +30,9 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
         },
         bytes: 0,
         tcp_state: None,
-        is_replied: false,
         expires_in_seconds: 0,
+        is_replied: false,
+        is_assured: false,
         id: 7,
         zone: 0,
     }
@@ -116,6 +117,18 @@ fn written_flows_read_back() {
         write_rest(&mut request, &flow);
         let read: Vec<Option<Flow>> = messages(request.finish()).map(|message| read(&message)).collect();
         assert_eq!(read, [Some(flow)]);
+    }
+    for (status, is_replied, is_assured) in [(SEEN_REPLY, true, false), (SEEN_REPLY | ASSURED, true, true)] {
+        let flow = Flow {
+            is_replied,
+            is_assured,
+            ..flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353")
+        };
+        let mut request = Writer::default();
+        write_delete(&mut request, 1, &flow);
+        write_direction(&mut request, REPLY, UDP, &flow.reply);
+        request.u32_be(STATUS, status);
+        assert_eq!(messages(request.finish()).find_map(|message| read(&message)), Some(flow));
     }
     assert_eq!(TcpState::of_number(0), None, "a connection without a state");
     assert_eq!(TcpState::of_number(200), None);

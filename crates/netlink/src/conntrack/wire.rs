@@ -25,15 +25,16 @@ const ID: u16 = 12;
 const ZONE: u16 = 18;
 const FILTER: u16 = 25;
 
+/// `IPS_SEEN_REPLY` and `IPS_ASSURED` of `linux/netfilter/nf_conntrack_common.h`.
+pub(super) const SEEN_REPLY: u32 = 1 << 1;
+pub(super) const ASSURED: u32 = 1 << 2;
+
 /// `CTA_COUNTERS_BYTES`.
 pub(super) const COUNTERS_BYTES: u16 = 2;
 
 /// `CTA_PROTOINFO_TCP` and `CTA_PROTOINFO_TCP_STATE`.
 pub(super) const STATE_OF_TCP: u16 = 1;
 pub(super) const TCP_STATE: u16 = 1;
-
-/// `IPS_SEEN_REPLY` of `enum ip_conntrack_status`.
-pub(super) const SEEN_REPLY: u32 = 1 << 1;
 
 /// `enum ctattr_tuple`.
 const TUPLE_IP: u16 = 1;
@@ -169,8 +170,9 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
         reply,
         bytes,
         tcp_state,
-        is_replied: status & SEEN_REPLY != 0,
         expires_in_seconds,
+        is_replied: status & SEEN_REPLY != 0,
+        is_assured: status & ASSURED != 0,
         id: id?,
         zone,
     })

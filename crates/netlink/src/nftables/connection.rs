@@ -147,7 +147,7 @@ impl Nftables {
         let mut generation = None;
         self.request(
             "read the generation",
-            TableFamily::Inet,
+            TableFamily::Inet as u8,
             wire::GETGEN,
             libc::NLM_F_ACK,
             |_| {},
@@ -188,7 +188,7 @@ impl Nftables {
         let operation = "list the chains of a family";
         self.dump_messages(
             operation,
-            family,
+            family as u8,
             wire::GETCHAIN,
             |_| {},
             |response, found: &mut Vec<String>| {
@@ -283,7 +283,7 @@ impl Nftables {
         };
         self.dump_messages(
             "list elements",
-            family,
+            family as u8,
             wire::GETSETELEM,
             filter,
             |message, found| {
@@ -308,7 +308,7 @@ impl Nftables {
     ) -> Result<Vec<T>, ReadError> {
         self.dump_messages(
             operation,
-            TableFamily::Inet,
+            TableFamily::Inet as u8,
             message,
             filter,
             |response, found: &mut Vec<T>| {
@@ -317,11 +317,11 @@ impl Nftables {
         )
     }
 
-    /// Reads a complete dump; starts again if a change interrupts it.
-    fn dump_messages<A: Default>(
+    /// Reads a complete dump of a family (`NFPROTO_…`); starts again if a change interrupts it.
+    pub(super) fn dump_messages<A: Default>(
         &mut self,
         operation: &'static str,
-        family: TableFamily,
+        family: u8,
         message: u16,
         filter: impl Fn(&mut Writer),
         mut each: impl FnMut(&Message<'_>, &mut A),
@@ -352,7 +352,7 @@ impl Nftables {
     fn request(
         &mut self,
         operation: &'static str,
-        family: TableFamily,
+        family: u8,
         message: u16,
         flags: libc::c_int,
         filter: impl Fn(&mut Writer),
@@ -362,7 +362,7 @@ impl Nftables {
         let mut writer = Writer::default();
         writer
             .begin(wire::kind(message), libc::NLM_F_REQUEST | flags, sequence)
-            .fixed(&generic(family as u8, 0));
+            .fixed(&generic(family, 0));
         filter(&mut writer);
         match self.socket.exchange(writer.finish(), sequence, each) {
             Ok(exchange) => Ok(exchange.torn),

@@ -13,6 +13,7 @@ mod connection;
 mod element;
 mod error;
 mod expression;
+mod inventory;
 mod monitor;
 mod set;
 mod table;
@@ -26,6 +27,7 @@ pub use expression::{
     Comparison, CtKey, CtState, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase,
     Register, Rejection, Verdict,
 };
+pub use inventory::{Inventory, InventoryChain, InventoryTable};
 pub use monitor::{ExternalChange, Monitor};
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
@@ -38,6 +40,7 @@ pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     Chain::decode(attributes());
     Rule::decode(attributes());
     Set::decode(attributes());
+    inventory::decode_for_fuzzing(message);
     for list in attributes() {
         for element in list.nested() {
             Element::decode(element.nested());

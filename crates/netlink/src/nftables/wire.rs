@@ -2,6 +2,8 @@
 
 pub(crate) use crate::netfilter::GENERIC_BYTES;
 
+/// `NFPROTO_UNSPEC`: dumps of all families.
+pub const NFPROTO_UNSPEC: u8 = 0;
 /// `NFPROTO_INET`: family of the tables.
 pub const NFPROTO_INET: u8 = 1;
 /// `NFPROTO_IPV4`.

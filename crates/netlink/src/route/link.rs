@@ -10,6 +10,8 @@ use super::vxlan::{self, Vxlan};
 use crate::message::{Attribute, attributes};
 
 const VETH_INFO_PEER: u16 = 1;
+/// `IFLA_BRPORT_MODE` in `IFLA_INFO_SLAVE_DATA` of a port of a bridge.
+const IFLA_BRPORT_MODE: u16 = 4;
 
 /// A link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,12 @@ pub struct Link {
     pub vxlan: Option<Vxlan>,
     /// Group; 0 by default.
     pub group: u32,
+    /// True if a program requests promiscuous mode.
+    pub is_promiscuous: bool,
+    /// Only for ports of a bridge: true if the bridge sends frames back to the port that they came from.
+    pub is_hairpin: Option<bool>,
+    /// Index of the underlying link, or of the peer of a veth in its namespace.
+    pub lower: Option<LinkIndex>,
 }
 
 /// Bridge of a link after a change.
@@ -60,6 +68,8 @@ pub struct LinkChange<'a> {
     pub namespace: Option<BorrowedFd<'a>>,
     /// New name. Kernels before 6.2 require that the link is down.
     pub name: Option<LinkName>,
+    /// Hairpin mode of a port of a bridge.
+    pub hairpin: Option<bool>,
 }
 
 impl LinkChange<'_> {
@@ -205,6 +215,14 @@ impl Connection {
         if let Some(name) = &change.name {
             request.text(libc::IFLA_IFNAME, name.as_str());
         }
+        if let Some(hairpin) = change.hairpin {
+            request.nested(libc::IFLA_LINKINFO, |info| {
+                info.text(libc::IFLA_INFO_SLAVE_KIND, "bridge");
+                info.nested(libc::IFLA_INFO_SLAVE_DATA, |port| {
+                    port.attribute(IFLA_BRPORT_MODE, &[u8::from(hairpin)]);
+                });
+            });
+        }
         self.execute(format!("change link {}", link.0), request)
     }
 }
@@ -223,6 +241,9 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         ethernet: None,
         vxlan: None,
         group: 0,
+        is_promiscuous: false,
+        is_hairpin: None,
+        lower: None,
     };
     let is_ethernet = part.get(2..4)? == libc::ARPHRD_ETHER.to_ne_bytes();
     for Attribute { kind, value } in attributes(part.get(16..)?) {
@@ -231,6 +252,8 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
             libc::IFLA_MTU => link.mtu_bytes = read_u32(value, 0)?,
             libc::IFLA_MASTER => link.master = read_u32(value, 0).map(LinkIndex),
             libc::IFLA_GROUP => link.group = read_u32(value, 0)?,
+            libc::IFLA_PROMISCUITY => link.is_promiscuous = read_u32(value, 0)? > 0,
+            libc::IFLA_LINK => link.lower = read_u32(value, 0).map(LinkIndex),
             libc::IFLA_ADDRESS if is_ethernet => link.ethernet = value.try_into().ok(),
             libc::IFLA_LINKINFO => {
                 link.kind = attributes(value)
@@ -241,11 +264,21 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
                 if link.kind == "vxlan" {
                     link.vxlan = data.and_then(|inner| vxlan::parse(inner.value));
                 }
+                link.is_hairpin = hairpin_mode(value);
             }
             _ => {}
         }
     }
     Some(link)
+}
+
+/// Returns the hairpin mode in the `IFLA_LINKINFO` of a port of a bridge; `None` for other links.
+fn hairpin_mode(link_info: &[u8]) -> Option<bool> {
+    let of_kind = |kind: u16| attributes(link_info).find(|inner| inner.kind == kind);
+    let is_bridge_port = text(of_kind(libc::IFLA_INFO_SLAVE_KIND)?.value) == "bridge";
+    let port = of_kind(libc::IFLA_INFO_SLAVE_DATA).filter(|_| is_bridge_port)?;
+    let mode = attributes(port.value).find(|inner| inner.kind == IFLA_BRPORT_MODE)?;
+    mode.u8().map(|mode| mode != 0)
 }
 
 /// Returns a text up to its zero. Names are bytes in the kernel, so invalid UTF-8 is replaced.

@@ -107,7 +107,16 @@ fn links_move_and_join_bridges() {
             ..LinkChange::default()
         };
         here.change_link(a, &join(Master::Of(bridge))).unwrap();
-        assert_eq!(here.link(&name("a")).unwrap().unwrap().master, Some(bridge));
+        let port = here.link(&name("a")).unwrap().unwrap();
+        assert_eq!((port.master, port.is_hairpin), (Some(bridge), Some(false)));
+        assert!(port.lower.is_some() && !port.is_promiscuous);
+        let hairpin = LinkChange {
+            hairpin: Some(true),
+            ..LinkChange::default()
+        };
+        here.change_link(a, &hairpin).unwrap();
+        assert_eq!(here.link(&name("a")).unwrap().unwrap().is_hairpin, Some(true));
+        assert_eq!(here.link(&name("b")).unwrap().unwrap().is_hairpin, None);
         here.change_link(a, &join(Master::None)).unwrap();
         assert_eq!(here.link(&name("a")).unwrap().unwrap().master, None);
         let b = here.link_index(&name("b")).unwrap();

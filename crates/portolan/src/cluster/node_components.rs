@@ -125,6 +125,8 @@ impl NodeFlags {
         let mut proxy = self.proxy.config()?;
         if proxy.pods == PodSelection::default() {
             proxy.pods = PodSelection::Given(PodDetection::Ranges(cluster.cluster_cidrs.clone()));
+            let cidrs: Vec<String> = cluster.cluster_cidrs.iter().map(ToString::to_string).collect();
+            proxy.configuration["clusterCIDR"] = cidrs.join(",").into();
         }
         let mut agent = self.pods.settings(
             node_name.clone(),

@@ -94,6 +94,14 @@ impl Health {
         self.state().is_healthy(now)
     }
 
+    /// Returns the age of the oldest change that is not applied; zero if all are.
+    pub(crate) fn behind(&self, now: Moment) -> Duration {
+        let since = self.state().pending_since;
+        since.map_or(Duration::ZERO, |since| {
+            now.steady.saturating_duration_since(since)
+        })
+    }
+
     /// Returns the response of `/healthz`.
     pub(crate) fn healthz(&self, now: Moment) -> Response {
         let state = self.state();

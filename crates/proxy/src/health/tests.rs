@@ -39,9 +39,11 @@ fn unhealthy_when_a_change_waits_too_long() {
     health.queued(at(10));
     health.queued(at(50));
     assert!(health.is_healthy(at(69)));
+    assert_eq!(health.behind(at(69)), Duration::from_secs(59));
     assert!(!health.is_healthy(at(70)), "the oldest counts");
     assert_eq!(health.healthz(at(70)).status, StatusCode::SERVICE_UNAVAILABLE);
     health.updated(at(71));
+    assert_eq!(health.behind(at(200)), Duration::ZERO);
     assert_eq!(health.healthz(at(200)).status, StatusCode::OK);
 }
 

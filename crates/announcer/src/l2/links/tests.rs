@@ -12,6 +12,9 @@ fn link(index: u32, name: &str) -> Link {
         ethernet: Some([2, 0, 0, 0, 0, index as u8]),
         vxlan: None,
         group: 0,
+        is_promiscuous: false,
+        is_hairpin: None,
+        lower: None,
     }
 }
 
