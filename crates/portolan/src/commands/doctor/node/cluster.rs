@@ -1,0 +1,172 @@
+//! Objects of the cluster that select what is observed: addresses of Services, Pods, endpoints.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+
+use api::object::{EndpointSlice, Node, ObjectKey, Pod, Protocol, Service, ServiceCidr};
+use explain::observation::PodName;
+use explain::{Builder, Kind};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Namespace of objects without one, as for kubectl.
+const DEFAULT_NAMESPACE: &str = "default";
+
+/// Objects of the cluster. An invalid object is left out.
+#[derive(Clone, Debug, Default)]
+pub struct Cluster {
+    /// Services; only the examined one if the command names one.
+    pub services: Vec<Service>,
+    /// EndpointSlices of all Services.
+    pub slices: Vec<EndpointSlice>,
+    /// Pods with an address of their own.
+    pub pods: Vec<PodAddresses>,
+    /// Node of this machine.
+    pub node: Option<Node>,
+    /// ServiceCIDRs.
+    pub service_cidrs: Vec<ServiceCidr>,
+    /// True if all Services are known, and `services` has all of them.
+    pub has_all_services: bool,
+}
+
+/// A Pod with its addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodAddresses {
+    /// Namespace and name.
+    pub pod: PodName,
+    /// Node of the Pod; "" if it has none.
+    pub node: String,
+    /// Addresses.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl Cluster {
+    /// Reads the objects. `service` selects one Service.
+    pub fn read(builder: &Builder, node_name: &str, service: Option<&ObjectKey>) -> Self {
+        let mut services: Vec<Service> = objects(builder, Kind::Service);
+        for service in &mut services {
+            default_namespace(&mut service.metadata.namespace);
+        }
+        services.retain(|found| service.is_none_or(|name| found.metadata.key() == *name));
+        let mut slices: Vec<EndpointSlice> = objects(builder, Kind::EndpointSlice);
+        for slice in &mut slices {
+            default_namespace(&mut slice.metadata.namespace);
+        }
+        let pods: Vec<Pod> = objects(builder, Kind::Pod);
+        let mut nodes = objects::<Node>(builder, Kind::Node).into_iter();
+        Self {
+            services,
+            slices,
+            pods: pods.into_iter().filter_map(addresses_of).collect(),
+            node: nodes.find(|node| node.metadata.name == node_name),
+            service_cidrs: objects(builder, Kind::ServiceCidr),
+            has_all_services: builder.has(Kind::Service) && service.is_none(),
+        }
+    }
+
+    /// Returns the endpoints of a Service, by port and address.
+    pub fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
+        let of_service = |slice: &&EndpointSlice| {
+            slice.metadata.namespace == service.namespace
+                && slice.service_name() == Some(service.name.as_str())
+        };
+        self.slices.iter().filter(of_service).flat_map(endpoints).collect()
+    }
+
+    /// Returns the address and port of each endpoint of all Services.
+    pub fn endpoint_addresses(&self) -> HashSet<SocketAddr> {
+        let all = self.slices.iter().flat_map(endpoints);
+        all.map(|endpoint| endpoint.address).collect()
+    }
+}
+
+/// An endpoint of a port of a Service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServiceEndpoint {
+    /// Address and port.
+    pub address: SocketAddr,
+    /// Name of the Service port.
+    pub port_name: String,
+    /// Protocol of the port.
+    pub protocol: Protocol,
+    /// True if the endpoint should serve connections.
+    pub is_ready: bool,
+    /// Node of the endpoint; "" if it is unknown.
+    pub node: String,
+    /// Pod of the endpoint.
+    pub pod: Option<PodName>,
+}
+
+fn endpoints(slice: &EndpointSlice) -> impl Iterator<Item = ServiceEndpoint> + '_ {
+    slice.endpoints.iter().flat_map(move |endpoint| {
+        let address = endpoint.addresses.first();
+        let address = address.and_then(|address| address.parse::<IpAddr>().ok());
+        let reference = endpoint
+            .target_ref
+            .as_ref()
+            .filter(|reference| reference.kind == "Pod");
+        slice.ports.iter().filter_map(move |port| {
+            Some(ServiceEndpoint {
+                address: SocketAddr::new(address?, port.port?),
+                port_name: port.name.clone().unwrap_or_default(),
+                protocol: port.protocol.unwrap_or_default(),
+                is_ready: endpoint.conditions.ready.unwrap_or(true),
+                node: endpoint.node_name.as_deref().unwrap_or_default().to_owned(),
+                pod: reference.map(|reference| PodName {
+                    namespace: slice.metadata.namespace.clone(),
+                    name: reference.name.clone(),
+                }),
+            })
+        })
+    })
+}
+
+/// Returns the addresses of a Service: cluster IPs, external IPs, load balancer IPs.
+pub fn frontend_addresses(service: &Service) -> Vec<IpAddr> {
+    let spec = &service.spec;
+    let ingress = &service.status.load_balancer.ingress;
+    let texts = spec
+        .cluster_ips
+        .iter()
+        .chain([&spec.cluster_ip])
+        .chain(&spec.external_ips)
+        .chain(ingress.iter().map(|entry| &entry.ip));
+    let mut addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    addresses
+}
+
+fn objects<T: DeserializeOwned>(builder: &Builder, kind: Kind) -> Vec<T> {
+    let trees = builder.trees(kind);
+    trees.filter_map(|tree| T::deserialize(tree).ok()).collect()
+}
+
+fn addresses_of(pod: Pod) -> Option<PodAddresses> {
+    if pod.spec.host_network || pod.is_finished() {
+        return None;
+    }
+    let texts = pod.status.pod_ips.iter().map(|entry| &entry.ip);
+    let texts = texts.chain([&pod.status.pod_ip]);
+    let mut addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
+    addresses.dedup();
+    let mut namespace = pod.metadata.namespace;
+    default_namespace(&mut namespace);
+    (!addresses.is_empty()).then_some(PodAddresses {
+        pod: PodName {
+            namespace,
+            name: pod.metadata.name,
+        },
+        node: pod.spec.node_name,
+        addresses,
+    })
+}
+
+fn default_namespace(namespace: &mut String) {
+    if namespace.is_empty() {
+        DEFAULT_NAMESPACE.clone_into(namespace);
+    }
+}
+
+#[cfg(test)]
+mod tests;

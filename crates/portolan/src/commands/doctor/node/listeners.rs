@@ -1,0 +1,140 @@
+//! Listeners of the node and of the Pods on it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use explain::observation::{Listener, PodName};
+
+use super::gap::ReadFailure;
+use super::pods::PodNamespace;
+use super::processes::Process;
+use super::sockets::{self, Socket};
+
+/// Listeners of one namespace, at most.
+const OF_NAMESPACE_MAX: usize = 1_000;
+/// Listeners of a node with its Pods, at most.
+const LISTENERS_MAX: usize = 5_000;
+/// Open files that are compared with sockets, at most.
+const FILES_MAX: usize = 500_000;
+/// Time for the search of processes, at most: a node can have millions of open files.
+const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// Listeners with the processes that own them.
+#[derive(Debug, Default)]
+pub struct Listeners {
+    /// Listeners of the node, then those of Pods.
+    pub listeners: Vec<Listener>,
+    /// Process IDs by port, for TCP listeners of the node.
+    pub tcp_owners: HashMap<u16, u32>,
+    /// Pods whose namespaces were read.
+    pub inspected_pods: Vec<PodName>,
+    /// True if there are more listeners.
+    pub is_truncated: bool,
+}
+
+/// Reads the listeners of this network namespace and of the namespaces of Pods.
+///
+/// # Errors
+///
+/// A [`ReadFailure`] if the sockets of the node cannot be read.
+pub fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Listeners, ReadFailure> {
+    let own = Path::new("/proc/thread-self/net");
+    let (own_sockets, mut is_truncated) = sockets::read(own, OF_NAMESPACE_MAX, Socket::is_listener)?;
+    let mut found: Vec<(Option<&PodName>, Socket)> = own_sockets.into_iter().map(|socket| (None, socket)).collect();
+    let mut inspected_pods = Vec::new();
+    for pod in pods {
+        let first = pod.processes.first().and_then(|position| processes.get(*position));
+        let Some(process) = first else { continue };
+        // A process may end at any time. Then its Pod is not inspected.
+        let read = sockets::read(&process.directory("net"), OF_NAMESPACE_MAX, Socket::is_listener);
+        let Ok((sockets, has_more)) = read else { continue };
+        is_truncated |= has_more;
+        inspected_pods.push(pod.pod.clone());
+        found.extend(sockets.into_iter().map(|socket| (Some(&pod.pod), socket)));
+    }
+    is_truncated |= found.len() > LISTENERS_MAX;
+    found.truncate(LISTENERS_MAX);
+    let wanted: HashSet<u64> = found.iter().map(|(_, socket)| socket.inode).collect();
+    let owners = owners(processes, &wanted);
+    Ok(Listeners {
+        listeners: listeners(&found, processes, &owners),
+        tcp_owners: tcp_owners(&found, processes, &owners),
+        inspected_pods,
+        is_truncated,
+    })
+}
+
+/// Returns the listeners without duplicates: several sockets may share an address (`SO_REUSEPORT`).
+fn listeners(
+    found: &[(Option<&PodName>, Socket)],
+    processes: &[Process],
+    owners: &HashMap<u64, usize>,
+) -> Vec<Listener> {
+    let mut seen = HashSet::new();
+    let mut listeners = Vec::new();
+    for (pod, socket) in found {
+        if !seen.insert((*pod, socket.protocol, socket.local)) {
+            continue;
+        }
+        let owner = owners.get(&socket.inode).and_then(|position| processes.get(*position));
+        listeners.push(Listener {
+            protocol: socket.protocol,
+            address: socket.local.ip(),
+            port: socket.local.port(),
+            v6_only: None,
+            program: owner.map(|process| process.program.clone()),
+            pod: (*pod).cloned(),
+        });
+    }
+    listeners
+}
+
+fn tcp_owners(
+    found: &[(Option<&PodName>, Socket)],
+    processes: &[Process],
+    owners: &HashMap<u64, usize>,
+) -> HashMap<u16, u32> {
+    let own = found
+        .iter()
+        .filter(|(pod, socket)| pod.is_none() && socket.protocol.name() == "TCP");
+    own.filter_map(|(_, socket)| {
+        let owner = owners.get(&socket.inode).and_then(|position| processes.get(*position))?;
+        Some((socket.local.port(), owner.id))
+    })
+    .collect()
+}
+
+/// Returns the positions of the processes that have sockets open, by inode. Without root, only those of the user.
+pub fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usize> {
+    let start = Instant::now();
+    let mut owners = HashMap::new();
+    let mut files = 0;
+    for (position, process) in processes.iter().enumerate() {
+        if owners.len() == wanted.len() || files >= FILES_MAX || start.elapsed() > SEARCH_TIMEOUT {
+            break;
+        }
+        let Ok(entries) = fs::read_dir(process.directory("fd")) else {
+            continue;
+        };
+        for entry in entries.flatten() {
+            files += 1;
+            let link = fs::read_link(entry.path()).unwrap_or_default();
+            let inode = socket_inode(&link.to_string_lossy());
+            if let Some(inode) = inode.filter(|inode| wanted.contains(inode)) {
+                owners.entry(inode).or_insert(position);
+            }
+        }
+    }
+    owners
+}
+
+/// Parses `socket:[20481]`.
+fn socket_inode(link: &str) -> Option<u64> {
+    let inode = link.strip_prefix("socket:[")?.strip_suffix(']')?;
+    inode.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

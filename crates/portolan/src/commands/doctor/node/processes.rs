@@ -1,0 +1,131 @@
+//! Processes of this machine, from `/proc`.
+
+use std::fs;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
+
+use super::gap::ReadFailure;
+
+/// Processes that are read, at most: the default of `kernel.pid_max`.
+const PROCESSES_MAX: usize = 32_768;
+/// Bytes of arguments of a process that are read, at most.
+const ARGUMENTS_BYTES_MAX: u64 = 64 << 10;
+
+/// A process.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Process {
+    /// Process ID.
+    pub id: u32,
+    /// Name of the program, at most 15 bytes (`comm`).
+    pub program: String,
+    /// Arguments, with the program.
+    pub arguments: Vec<String>,
+    /// Inode of the network namespace; `None` if it is not permitted to read it.
+    pub namespace: Option<u64>,
+}
+
+impl Process {
+    /// Returns the file name of the program.
+    pub fn file_name(&self) -> &str {
+        let path = self.arguments.first().map(String::as_str).unwrap_or_default();
+        path.rsplit('/').next().unwrap_or_default()
+    }
+
+    /// Returns the value of a flag `--name=value` or `--name value`; the last one counts.
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let mut found = None;
+        let mut arguments = self.arguments.iter().skip(1).peekable();
+        while let Some(argument) = arguments.next() {
+            let Some(rest) = argument.strip_prefix("--").and_then(|text| text.strip_prefix(name)) else {
+                continue;
+            };
+            if let Some(value) = rest.strip_prefix('=') {
+                found = Some(value);
+            } else if rest.is_empty() {
+                let next = arguments.peek().filter(|next| !next.starts_with('-'));
+                found = Some(next.map_or("true", |next| next.as_str()));
+            }
+        }
+        found
+    }
+
+    /// Returns a path of the process, seen from this one.
+    pub fn path(&self, inside: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/root/{}", self.id, inside.trim_start_matches('/')))
+    }
+
+    /// Returns a path below the directory of the process in `/proc`.
+    pub fn directory(&self, name: &str) -> PathBuf {
+        PathBuf::from(format!("/proc/{}/{name}", self.id))
+    }
+}
+
+/// Returns all processes, without threads of the kernel.
+///
+/// # Errors
+///
+/// A [`ReadFailure`] if `/proc` cannot be read.
+pub fn read_all() -> Result<Vec<Process>, ReadFailure> {
+    let mut processes = Vec::new();
+    for entry in fs::read_dir("/proc")?.flatten().take(PROCESSES_MAX) {
+        let id = entry.file_name().to_str().and_then(|name| name.parse().ok());
+        // A process may end while it is read.
+        processes.extend(id.and_then(|id| read(id, &entry.path())));
+    }
+    Ok(processes)
+}
+
+/// Returns the inode of the network namespace of this thread.
+///
+/// # Errors
+///
+/// A [`ReadFailure`] if `/proc` cannot be read.
+pub fn own_namespace() -> Result<u64, ReadFailure> {
+    let path = Path::new("/proc/thread-self/ns/net");
+    let link = fs::read_link(path)?;
+    namespace_inode(&link.to_string_lossy())
+        .ok_or_else(|| ReadFailure::Other(format!("{} has an unknown form", path.display())))
+}
+
+fn read(id: u32, directory: &Path) -> Option<Process> {
+    let arguments = parse_arguments(&read_bounded(&directory.join("cmdline")).ok()?);
+    if arguments.is_empty() {
+        return None;
+    }
+    let program = read_bounded(&directory.join("comm")).ok()?;
+    let namespace = fs::read_link(directory.join("ns/net")).ok();
+    Some(Process {
+        id,
+        program: String::from_utf8_lossy(program.trim_ascii_end()).into_owned(),
+        arguments,
+        namespace: namespace.and_then(|link| namespace_inode(&link.to_string_lossy())),
+    })
+}
+
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    let file = fs::File::open(path)?;
+    file.take(ARGUMENTS_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Splits arguments at their zeros.
+fn parse_arguments(bytes: &[u8]) -> Vec<String> {
+    let text = bytes.strip_suffix(b"\0").unwrap_or(bytes);
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let parts = text.split(|byte| *byte == 0);
+    parts
+        .map(|part| String::from_utf8_lossy(part).into_owned())
+        .collect()
+}
+
+/// Parses `net:[4026531840]`.
+fn namespace_inode(link: &str) -> Option<u64> {
+    let inode = link.strip_prefix("net:[")?.strip_suffix(']')?;
+    inode.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;
