@@ -9,6 +9,7 @@
 //! - [`accounting`]: counters of iptables rules
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
+//! - [`echo`]: ICMP echo requests
 //! - [`tcp`]: state of TCP connections
 //! - [`rlimit`]: resource limits of this process
 //! - [`clock`]: clock that continues during suspend
@@ -31,6 +32,7 @@
 pub mod accounting;
 pub mod clock;
 pub mod conntrack;
+pub mod echo;
 mod filter;
 #[cfg(fuzzing)]
 pub mod fuzzing;

@@ -96,6 +96,21 @@ fn replies_to_solicitations_with_override() {
 }
 
 #[test]
+fn requests_of_this_host_are_answered() {
+    let (own, target): (Ipv4Addr, Ipv4Addr) = ("192.0.2.1".parse().unwrap(), "192.0.2.9".parse().unwrap());
+    let request = arp_request(OWN, own, target);
+    assert_eq!(read_arp_reply(&request), None);
+    let resolution = ResolutionRequest::read(&request).expect("a request");
+    assert_eq!(resolution.target(), IpAddr::V4(target));
+    let other = [2, 0, 0, 0, 0, 9];
+    let reply = resolution.reply(other);
+    assert_eq!(read_arp_reply(&reply), Some((target, other)));
+    for end in 0..reply.len() {
+        assert_eq!(read_arp_reply(&reply[..end]), None, "cut at {end}");
+    }
+}
+
+#[test]
 fn ignores_routed_and_malformed_solicitations() {
     let whole = solicitation("fe80::9".parse().unwrap());
     for at in [14, 20, 21, 54, 55, 56, 62, 79] {

@@ -15,8 +15,10 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Objects of the cluster. An invalid object is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
-    /// Services; only the examined one if the command names one.
+    /// Services.
     pub services: Vec<Service>,
+    /// Service that the command names; `None` for all.
+    pub service: Option<ObjectKey>,
     /// EndpointSlices of all Services.
     pub slices: Vec<EndpointSlice>,
     /// Pods with an address of their own.
@@ -25,8 +27,8 @@ pub struct Cluster {
     pub node: Option<Node>,
     /// ServiceCIDRs.
     pub service_cidrs: Vec<ServiceCidr>,
-    /// True if all Services are known, and `services` has all of them.
-    pub has_all_services: bool,
+    /// True if the objects contain Services.
+    pub has_services: bool,
 }
 
 /// A Pod with its addresses.
@@ -41,13 +43,12 @@ pub struct PodAddresses {
 }
 
 impl Cluster {
-    /// Reads the objects. `service` selects one Service.
+    /// Reads the objects. `service` is the Service that the command names.
     pub fn read(builder: &Builder, node_name: &str, service: Option<&ObjectKey>) -> Self {
         let mut services: Vec<Service> = objects(builder, Kind::Service);
         for service in &mut services {
             default_namespace(&mut service.metadata.namespace);
         }
-        services.retain(|found| service.is_none_or(|name| found.metadata.key() == *name));
         let mut slices: Vec<EndpointSlice> = objects(builder, Kind::EndpointSlice);
         for slice in &mut slices {
             default_namespace(&mut slice.metadata.namespace);
@@ -56,12 +57,22 @@ impl Cluster {
         let mut nodes = objects::<Node>(builder, Kind::Node).into_iter();
         Self {
             services,
+            service: service.cloned(),
             slices,
             pods: pods.into_iter().filter_map(addresses_of).collect(),
             node: nodes.find(|node| node.metadata.name == node_name),
             service_cidrs: objects(builder, Kind::ServiceCidr),
-            has_all_services: builder.has(Kind::Service) && service.is_none(),
+            has_services: builder.has(Kind::Service),
         }
+    }
+
+    /// Returns the examined Services: the one that the command names, or all.
+    pub fn examined(&self) -> Vec<&Service> {
+        let is_examined = |found: &&Service| {
+            let name = self.service.as_ref();
+            name.is_none_or(|name| found.metadata.key() == *name)
+        };
+        self.services.iter().filter(is_examined).collect()
     }
 
     /// Returns the endpoints of a Service, by port and address.

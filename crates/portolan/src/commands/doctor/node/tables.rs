@@ -7,8 +7,10 @@ use super::gap::ReadFailure;
 
 /// Chains of all tables, at most: kube-proxy has several for each Service.
 const CHAINS_MAX: usize = 200_000;
-/// Chains of one table in the observation, at most. Base chains come first.
+/// Chains of one table in the observation, at most. Base chains come first, then those with the Services of iptables.
 const CHAINS_OF_TABLE_MAX: usize = 500;
+/// Chain of kube-proxy and of Portolan's iptables mode (IPT-02).
+pub const SERVICES_CHAIN: &str = "KUBE-SERVICES";
 
 /// Reads the tables of all families.
 ///
@@ -27,7 +29,7 @@ pub fn observed(inventory: &Inventory) -> (Vec<Table>, bool) {
         let mut chains: Vec<Chain> = table.chains.iter().map(observed_chain).collect();
         is_truncated |= chains.len() > CHAINS_OF_TABLE_MAX;
         // The sort is stable, so the order of the table stays.
-        chains.sort_by_key(|chain| chain.hook.is_none());
+        chains.sort_by_key(|chain| (chain.hook.is_none(), chain.name != SERVICES_CHAIN));
         chains.truncate(CHAINS_OF_TABLE_MAX);
         Table {
             family: table.family.clone(),

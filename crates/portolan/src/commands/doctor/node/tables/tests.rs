@@ -11,6 +11,10 @@ fn base_chains_come_first_and_survive_the_limit() {
     };
     let mut chains: Vec<InventoryChain> = (0..CHAINS_OF_TABLE_MAX).map(plain).collect();
     chains.push(InventoryChain {
+        name: SERVICES_CHAIN.to_owned(),
+        ..InventoryChain::default()
+    });
+    chains.push(InventoryChain {
         name: "FORWARD".to_owned(),
         kind: Some("filter".to_owned()),
         hook: Some("forward"),
@@ -33,6 +37,7 @@ fn base_chains_come_first_and_survive_the_limit() {
     assert_eq!(chains.len(), CHAINS_OF_TABLE_MAX);
     assert_eq!(chains[0].policy.as_deref(), Some("drop"));
     assert_eq!((chains[0].hook.as_deref(), chains[0].rules), (Some("forward"), Some(7)));
-    assert_eq!(chains[1].name, "KUBE-SVC-0");
+    assert_eq!(chains[1].name, SERVICES_CHAIN);
+    assert_eq!(chains[2].name, "KUBE-SVC-0");
     assert_eq!(observed(&Inventory::default()), (Vec::new(), false));
 }

@@ -1,0 +1,84 @@
+use base64::engine::general_purpose::STANDARD;
+use rcgen::{CertificateParams, DnType, KeyPair};
+
+use super::*;
+
+fn pem(name: &str) -> String {
+    let mut parameters = CertificateParams::new(Vec::new()).expect("parameters");
+    parameters.distinguished_name.push(DnType::CommonName, name);
+    parameters.not_after = rcgen::date_time_ymd(2030, 1, 2);
+    let key = KeyPair::generate().expect("a key");
+    parameters.self_signed(&key).expect("a certificate").pem()
+}
+
+#[test]
+fn certificates_of_files_and_kubeconfigs_are_read() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = |name: &str| directory.path().join(name);
+    let both = format!("{}{}", pem("system:node:a"), pem("authority"));
+    fs::write(path("a.crt"), &both).expect("a file");
+    fs::write(path("b.key"), pem("no certificate file")).expect("a file");
+    let data = STANDARD.encode(pem("inline"));
+    let kubeconfig = format!(
+        "users:\n- name: a\n  user: {{client-certificate-data: {data}}}\n- name: b\n  user: {{client-certificate: a.crt}}\n- name: c\n  user: {{token: x}}\n"
+    );
+    fs::write(path("c.conf"), kubeconfig).expect("a file");
+    let found: Vec<Certificate> = files(directory.path())
+        .expect("files")
+        .iter()
+        .flat_map(|file| of_text(file, &fs::read(file).expect("a file")))
+        .collect();
+    let described: Vec<(String, &str, &str)> = found
+        .iter()
+        .map(|certificate| {
+            let path = Path::new(&certificate.path).file_name().expect("a name");
+            let subject = certificate.subject.as_deref().expect("a subject");
+            (path.to_string_lossy().into_owned(), subject, certificate.expires.as_deref().expect("a time"))
+        })
+        .collect();
+    let expires = "2030-01-02T00:00:00Z";
+    assert_eq!(
+        described,
+        [
+            ("a.crt".to_owned(), "CN=system:node:a", expires),
+            ("c.conf".to_owned(), "CN=inline", expires),
+            ("a.crt".to_owned(), "CN=system:node:a", expires),
+        ]
+    );
+}
+
+#[test]
+fn damaged_files_have_no_certificates() {
+    let path = Path::new("/a/b.conf");
+    for text in [
+        &b""[..],
+        b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        b"users: 1",
+        b"users: [{user: {client-certificate-data: '!'}}]",
+        b"users: [{user: {client-certificate: /does/not/exist}}]",
+        b"\xff\xfe",
+    ] {
+        assert!(of_text(path, text).is_empty(), "{text:?}");
+    }
+}
+
+#[test]
+fn directories_of_running_processes_are_searched() {
+    let process = |arguments: &[&str]| Process {
+        id: 7,
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+        ..Process::default()
+    };
+    let processes = [
+        process(&["portolan", "up", "--data-dir=/srv/portolan"]),
+        process(&["kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"]),
+        process(&["cat", "--kubeconfig=/etc/passwd"]),
+    ];
+    let directories = portolan_directories(&processes);
+    assert!(directories.contains(&PathBuf::from("/srv/portolan/pki")));
+    assert!(directories.contains(&PathBuf::from("/var/lib/portolan/join")));
+    let found = kubeconfigs(&processes);
+    let expected = PathBuf::from("/etc/kubernetes/kubelet.conf");
+    let inside = PathBuf::from("/proc/7/root/etc/kubernetes/kubelet.conf");
+    assert_eq!(found, [(expected, inside)]);
+}
