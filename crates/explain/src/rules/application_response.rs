@@ -7,6 +7,7 @@ use crate::observation::{Outcome, Probe, ProbeKind};
 use crate::probes::{self, Declared, Found};
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::{Pod, list, text};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -152,6 +153,9 @@ fn variable(subject: &Subject<'_>) -> Option<Finding> {
     let pod = subject
         .world
         .object(Kind::Pod, &variable.pod.namespace, &variable.pod.name)?;
+    if sets_itself(Pod(pod), &name) {
+        return None;
+    }
     let message = format!(
         "Pod {} has {name}={}, a former cluster IP of Service {}. The kubelet sets the variable when a container starts",
         pod.name, variable.value, service.name
@@ -161,4 +165,10 @@ fn variable(subject: &Subject<'_>) -> Option<Finding> {
         kubectl::command("delete", pod)
     );
     Some(subject.finding(CODE, Severity::Warning, "spec.clusterIP", message, remedy))
+}
+
+/// Returns true if the Pod itself defines the variable, so that the kubelet does not set it.
+fn sets_itself(pod: Pod<'_>, name: &str) -> bool {
+    let mut variables = pod.containers().flat_map(|container| list(container, "env"));
+    variables.any(|variable| text(variable, "name") == name)
 }

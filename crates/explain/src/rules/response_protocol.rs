@@ -86,6 +86,11 @@ fn certificate(subject: &Subject<'_>, found: Found<'_>) -> Option<Finding> {
 fn wrong_name(probe: &Probe) -> Option<(&str, String)> {
     let name = probe.server_name.as_deref()?;
     let names = probe.answers.as_ref().filter(|names| !names.is_empty())?;
+    // A certificate for clients outside of the cluster needs no internal name.
+    let is_internal = |name: &str| name.ends_with(".svc") || name.contains(".svc.");
+    if is_internal(name) && !names.iter().any(|name| is_internal(name)) {
+        return None;
+    }
     let is_valid = names.iter().any(|pattern| matches_name(pattern, name));
     (!is_valid).then(|| (name, names.join(", ")))
 }
