@@ -18,7 +18,7 @@ const KUBE_PROXY_MODES: [&str; 3] = ["nftables", "iptables", "ipvs"];
 pub const PORTOLAN_TABLE: (&str, &str) = ("inet", "portolan");
 /// Name of kube-proxy's tables (NFT-01).
 pub const KUBE_PROXY_TABLE: &str = "kube-proxy";
-/// Chain of kube-proxy and of Portolan's iptables mode (IPT-02).
+/// Chain of kube-proxy and of Portolan's iptables mode (IPT-01).
 const SERVICES_CHAIN: &str = "KUBE-SERVICES";
 /// Link with all Service addresses in ipvs mode (IPV-01).
 pub const IPVS_LINK: &str = "kube-ipvs0";
