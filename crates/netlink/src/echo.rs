@@ -95,11 +95,21 @@ fn open(target: IpAddr) -> io::Result<OwnedFd> {
     let socket = unsafe { OwnedFd::from_raw_fd(raw) };
     match target {
         IpAddr::V4(_) => {
-            set(&socket, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, libc::IP_PMTUDISC_DO)?;
+            set(
+                &socket,
+                libc::IPPROTO_IP,
+                libc::IP_MTU_DISCOVER,
+                libc::IP_PMTUDISC_DO,
+            )?;
             set(&socket, libc::IPPROTO_IP, libc::IP_RECVERR, 1)?;
         }
         IpAddr::V6(_) => {
-            set(&socket, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, libc::IPV6_PMTUDISC_DO)?;
+            set(
+                &socket,
+                libc::IPPROTO_IPV6,
+                libc::IPV6_MTU_DISCOVER,
+                libc::IPV6_PMTUDISC_DO,
+            )?;
             set(&socket, libc::IPPROTO_IPV6, libc::IPV6_RECVERR, 1)?;
         }
     }
@@ -140,9 +150,7 @@ fn is_reply(target: IpAddr, packet: &[u8], identifier: u16, sequence: u16) -> bo
     let [found, _, _, _, i0, i1, s0, s1, ..] = *message else {
         return false;
     };
-    found == kind
-        && u16::from_be_bytes([i0, i1]) == identifier
-        && u16::from_be_bytes([s0, s1]) == sequence
+    found == kind && u16::from_be_bytes([i0, i1]) == identifier && u16::from_be_bytes([s0, s1]) == sequence
 }
 
 /// Returns the Internet checksum (RFC 1071) of a message whose checksum field is zero.

@@ -343,3 +343,57 @@ fn names_have_the_answers_of_the_dns_server() {
     }
     assert!(compared >= 500, "only {compared} names");
 }
+
+/// Fenced blocks of the documentation that run as tests: info string and text.
+fn examples() -> Vec<(String, String)> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/trace.md");
+    let page = std::fs::read_to_string(path).expect("the page");
+    let mut blocks = Vec::new();
+    let mut lines = page.lines();
+    while let Some(line) = lines.next() {
+        let Some(info) = line.strip_prefix("```") else {
+            continue;
+        };
+        let text = lines.by_ref().take_while(|line| !line.starts_with("```"));
+        let text: String = text.map(|line| format!("{line}\n")).collect();
+        if info.contains("TRACE") {
+            blocks.push((info.to_owned(), text));
+        }
+    }
+    blocks
+}
+
+#[test]
+fn examples_of_the_page_print_what_it_shows() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let program = program().display().to_string();
+    let mut printed = None;
+    let mut compared = 0;
+    for (info, text) in examples() {
+        let words: Vec<&str> = info.split_whitespace().collect();
+        match words.as_slice() {
+            ["yaml", "TRACE"] => {
+                std::fs::write(directory.path().join("objects.yaml"), text).expect("a writable file");
+            }
+            ["sh", "TRACE", code] => {
+                let command = text.replacen("portolan", &program, 1);
+                let mut shell = Command::new("sh");
+                shell.args(["-c", &command]).current_dir(&directory);
+                let output = shell.output().expect("a shell");
+                let expected: i32 = code.parse().expect("an exit code");
+                assert_eq!(output.status.code(), Some(expected), "{text}{output:?}");
+                printed = Some(String::from_utf8(output.stdout).expect("text"));
+            }
+            ["text", "TRACE"] => {
+                let printed = printed.take().expect("a command before its output");
+                assert_eq!(
+                    printed, text,
+                    "docs/trace.md shows another output than\n{printed}"
+                );
+                compared += 1;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(compared >= 3, "only {compared} examples");
+}

@@ -108,8 +108,11 @@ impl NftablesDataplane {
         }
         for (removed, added) in repair.differences() {
             let is_verdict = |element: &&MapElement| element.map_id.name() == layout::VERDICTS;
-            let unexpected: Vec<MapElement> =
-                removed.iter().filter(|element| !is_verdict(element)).cloned().collect();
+            let unexpected: Vec<MapElement> = removed
+                .iter()
+                .filter(|element| !is_verdict(element))
+                .cloned()
+                .collect();
             drift.add_elements(&unexpected, Kind::Unexpected);
             drift.add_elements(added, Kind::Missing);
         }

@@ -148,7 +148,11 @@ impl NftablesDataplane {
 
     /// Computes the elements of all Services, with endpoints at their indexes in the kernel. Returns the Services by
     /// owner number.
-    pub(super) fn plan_services(&mut self, plan: &Plan, skipped: &[Skipped]) -> Result<Vec<ObjectKey>, DataplaneError> {
+    pub(super) fn plan_services(
+        &mut self,
+        plan: &Plan,
+        skipped: &[Skipped],
+    ) -> Result<Vec<ObjectKey>, DataplaneError> {
         let former = if self.is_in_sync {
             None
         } else {

@@ -196,7 +196,14 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
                 proxy: &request.proxy,
             };
             found.paths = connection.paths(&addresses, &deciders);
-            let worst = found.paths.iter().max_by_key(|path| path.verdict);
+            // A client without an address of one family uses the other one.
+            let is_usable = |path: &&Path| path.source.is_some();
+            let worst = found
+                .paths
+                .iter()
+                .filter(is_usable)
+                .max_by_key(|path| path.verdict);
+            let worst = worst.or(found.paths.first());
             if let Some((verdict, reason)) = worst.map(|path| (path.verdict, path.reason.clone())) {
                 found.verdict = verdict;
                 found.reason = reason;
@@ -269,9 +276,10 @@ fn deciders(
         });
     }
     let reason = match world.object(Kind::Pod, &client.namespace, &client.name) {
-        Some(pod) if client.kind == ClientKind::Pod => {
-            step("the client runs on the node").by(pod, "spec.nodeName")
-        }
+        Some(pod) if client.kind == ClientKind::Pod => match client.node.as_str() {
+            "" => step("the Pod has no node yet").by(pod, "spec.nodeName"),
+            _ => step("the client runs on the node").by(pod, "spec.nodeName"),
+        },
         _ => step("the client is the node"),
     };
     let nodes = vec![PlanNode::named(world, &client.node)];

@@ -342,6 +342,16 @@ fn addresses_without_a_frontend_have_verdicts() {
 }
 
 #[test]
+fn client_of_one_family_uses_the_address_of_that_family() {
+    let spec = json!({"clusterIPs": ["10.96.0.5", "fd00:10:96::5"], "ipFamilies": ["IPv4", "IPv6"]});
+    let found = traced(spec, "tcp://web.shop:80", "pod/pay/client");
+    let verdicts: Vec<Verdict> = found.paths.iter().map(|path| path.verdict).collect();
+    assert_eq!(verdicts, [Verdict::Reaches, Verdict::Dropped]);
+    assert_eq!(found.paths[1].reason, "Pod pay/client has no IPv6 address");
+    assert_eq!(found.verdict, Verdict::Reaches);
+}
+
+#[test]
 fn service_of_another_proxy_is_not_served() {
     let mut objects = objects(json!({}));
     objects[0]["metadata"]["labels"] = json!({"service.kubernetes.io/service-proxy-name": "other"});

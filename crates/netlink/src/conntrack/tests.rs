@@ -128,7 +128,10 @@ fn written_flows_read_back() {
         write_delete(&mut request, 1, &flow);
         write_direction(&mut request, REPLY, UDP, &flow.reply);
         request.u32_be(STATUS, status);
-        assert_eq!(messages(request.finish()).find_map(|message| read(&message)), Some(flow));
+        assert_eq!(
+            messages(request.finish()).find_map(|message| read(&message)),
+            Some(flow)
+        );
     }
     assert_eq!(TcpState::of_number(0), None, "a connection without a state");
     assert_eq!(TcpState::of_number(200), None);

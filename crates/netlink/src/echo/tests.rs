@@ -7,7 +7,10 @@ const TIMEOUT: Duration = Duration::from_secs(5);
 #[test]
 fn checksums_are_those_of_rfc_1071() {
     // Example of RFC 1071, section 3.
-    assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    assert_eq!(
+        checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]),
+        !0xddf2
+    );
     assert_eq!(checksum(&[0xff]), !0xff00);
 }
 
@@ -39,7 +42,11 @@ fn replies_have_identifier_and_sequence() {
 fn large_packets_are_reported() {
     testbed::in_namespace(|| {
         for target in [IpAddr::from(Ipv4Addr::LOCALHOST), Ipv6Addr::LOCALHOST.into()] {
-            assert_eq!(echo(target, 1_400, TIMEOUT).expect("an echo"), Echo::Reply, "{target}");
+            assert_eq!(
+                echo(target, 1_400, TIMEOUT).expect("an echo"),
+                Echo::Reply,
+                "{target}"
+            );
         }
         let name = "lo".parse().expect("a name");
         let mut connection = crate::route::Connection::open().expect("a connection");

@@ -16,9 +16,13 @@ fn settings_depend_on_the_node_and_the_configuration() {
         slices: vec![read(json!({"metadata": {"namespace": "shop", "name": "web-1",
             "labels": {"kubernetes.io/service-name": "web"}}, "addressType": "IPv4", "ports": [{"name": "", "port": 8080}],
             "endpoints": [{"addresses": ["10.244.1.2"]}]}))],
-        node: Some(read(json!({"metadata": {"name": "node-a"}, "spec": {"podCIDRs": ["10.244.1.0/24"]},
-            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}}))),
-        service_cidrs: vec![read(json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/16", "x"]}}))],
+        node: Some(read(
+            json!({"metadata": {"name": "node-a"}, "spec": {"podCIDRs": ["10.244.1.0/24"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}}),
+        )),
+        service_cidrs: vec![read(
+            json!({"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.96.0.0/16", "x"]}}),
+        )],
         own_addresses: vec!["192.0.2.1".parse().expect("an address")],
     };
     let config = Config {

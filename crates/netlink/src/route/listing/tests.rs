@@ -32,13 +32,25 @@ fn routes_of_all_types_are_listed() {
         ip(&["route", "add", "prohibit", "10.2.0.0/16", "metric", "7"]);
         ip(&["route", "add", "throw", "10.3.0.0/16"]);
         ip(&[
-            "route", "add", "10.4.0.0/16", "proto", "bird", "nexthop", "via", "192.0.2.2", "nexthop", "via", "192.0.2.3",
+            "route",
+            "add",
+            "10.4.0.0/16",
+            "proto",
+            "bird",
+            "nexthop",
+            "via",
+            "192.0.2.2",
+            "nexthop",
+            "via",
+            "192.0.2.3",
         ]);
         ip(&["route", "add", "blackhole", "10.5.0.0/16", "table", "300"]);
         let (routes, has_more) = connection.listed_routes(100).expect("routes");
         assert!(!has_more);
         let to = |destination: &str| -> Vec<&ListedRoute> {
-            let found = routes.iter().filter(|route| route.destination == net(destination));
+            let found = routes
+                .iter()
+                .filter(|route| route.destination == net(destination));
             found.collect()
         };
         assert_eq!(to("10.1.0.0/16")[0].kind_name(), "blackhole");
@@ -51,7 +63,10 @@ fn routes_of_all_types_are_listed() {
         let gateways: Vec<_> = to("10.4.0.0/16").iter().map(|route| route.gateway).collect();
         assert_eq!(
             gateways,
-            [Some("192.0.2.2".parse().unwrap()), Some("192.0.2.3".parse().unwrap())]
+            [
+                Some("192.0.2.2".parse().unwrap()),
+                Some("192.0.2.3".parse().unwrap())
+            ]
         );
         assert_eq!(to("10.4.0.0/16")[0].protocol_name(), "bird");
         assert_eq!(to("10.4.0.0/16")[1].link, Some(link));
@@ -78,6 +93,8 @@ fn hostile_next_hops_decode_without_panic() {
     for length in 0..payload.len() {
         parse(payload.get(..length).unwrap_or_default());
     }
-    let endless = [8_u16.to_ne_bytes(), [0; 2], [1, 0], [0; 2]].concat().repeat(1_000);
+    let endless = [8_u16.to_ne_bytes(), [0; 2], [1, 0], [0; 2]]
+        .concat()
+        .repeat(1_000);
     assert_eq!(next_hops(&endless).len(), NEXT_HOPS_MAX);
 }

@@ -137,7 +137,7 @@ impl Text {
         self.line(format_args!("To {to}{from}{nodes}"));
         for step in &path.steps {
             let from = source(step.object.as_ref(), &step.field);
-            self.line(format_args!("  {:<15}{}{from}", step.step.title(), step.result));
+            self.line(format_args!("  {:<16}{}{from}", step.step.title(), step.result));
         }
         if !path.endpoints.is_empty() {
             self.line(format_args!("  endpoints"));
