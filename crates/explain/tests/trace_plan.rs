@@ -51,7 +51,7 @@ impl Variant {
             _ => parse(&["10.244.0.0/16"]),
         };
         Self {
-            masquerade_all: number % 5 == 0,
+            masquerade_all: number.is_multiple_of(5),
             pods: PodDetection::Ranges(pods),
             node_ports: match number % 4 {
                 0 => NodePorts::All,

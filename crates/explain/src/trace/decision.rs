@@ -108,7 +108,6 @@ impl Connection<'_> {
     }
 
     /// Decides at a node. The path is absent if another node has decided alike.
-    #[expect(clippy::too_many_arguments, reason = "the inputs of one decision")]
     fn path(
         &self,
         objects: &Objects<'_>,
