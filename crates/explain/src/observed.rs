@@ -256,12 +256,8 @@ impl<'w> Observed<'w> {
 
     fn has_virtual_servers(self) -> Option<bool> {
         let number = self.observation.ipvs_services.map(|number| number > 0);
-        let has_link = self
-            .observation
-            .links
-            .as_ref()
-            .map(|links| links.iter().any(|link| link.name == IPVS_LINK));
-        number.or(has_link)
+        let has_link = self.links().iter().any(|link| link.name == IPVS_LINK);
+        number.or(has_link.then_some(true))
     }
 
     /// Returns the command that prints the log of a node proxy.

@@ -49,7 +49,12 @@ pub fn is_path_failure(probe: &Probe) -> bool {
 pub fn is_connected(probe: &Probe) -> bool {
     matches!(
         probe.outcome,
-        Outcome::Answered | Outcome::OtherProtocol | Outcome::Reset | Outcome::Closed
+        Outcome::Answered
+            | Outcome::OtherProtocol
+            | Outcome::Reset
+            | Outcome::Closed
+            | Outcome::Nxdomain
+            | Outcome::Servfail
     )
 }
 

@@ -78,7 +78,9 @@ fn no_response(subject: &Subject<'_>, found: &[Found<'_>]) -> Option<Finding> {
     };
     let is_at_fault = |probe: &Probe| {
         let is_fault = match probe.outcome {
-            Outcome::Reset | Outcome::Closed => true,
+            Outcome::Reset => true,
+            // Simple servers close a connection at once that they only accept.
+            Outcome::Closed => probe.kind != ProbeKind::Tcp,
             Outcome::Timeout => probe.kind != ProbeKind::Tcp && is_open(&probe.target),
             _ => false,
         };

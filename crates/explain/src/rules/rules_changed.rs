@@ -4,7 +4,9 @@ use std::net::IpAddr;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Table;
-use crate::observed::{KUBE_PROXY_TABLE, Observed, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes};
+use crate::observed::{
+    IPVS_LINK, KUBE_PROXY_TABLE, Observed, PORTOLAN, PORTOLAN_TABLE, is_served, observed_nodes,
+};
 use crate::rule::Rule;
 use crate::world::World;
 
@@ -83,9 +85,20 @@ fn absent_rules(node: Observed<'_>, proxy: &str, mode: &str) -> Option<String> {
             Some(format!("the table {family} {KUBE_PROXY_TABLE} is"))
         }
         (_, "iptables") if sets.iptables == Some(false) => Some("the chains KUBE-SERVICES are".to_owned()),
-        (_, "ipvs") if sets.ipvs == Some(false) => Some("its virtual servers are".to_owned()),
+        (_, "ipvs") if has_no_virtual_servers(node, proxy) => Some("its virtual servers are".to_owned()),
         _ => None,
     }
+}
+
+/// Returns true if IPVS has no virtual servers. Without their number, kube-proxy's link shows it; other programs have no such link.
+fn has_no_virtual_servers(node: Observed<'_>, proxy: &str) -> bool {
+    let number = node.observation.ipvs_services;
+    let has_link = || node.links().iter().any(|link| link.name == IPVS_LINK);
+    let is_link_absent = || {
+        let is_known = node.observation.links.is_some() && !node.observation.is_truncated("links");
+        proxy == KUBE_PROXY_TABLE && is_known && !has_link()
+    };
+    number.map_or_else(is_link_absent, |number| number == 0)
 }
 
 /// Families of the cluster IPs, as the names of table families.

@@ -31,7 +31,8 @@ fn check(world: &World) -> Vec<Finding> {
 fn finding(node: Observed<'_>) -> Option<Finding> {
     let rules = rules(node);
     let name = node.name();
-    let runs_both = node.runs_portolan() && node.kube_proxy().is_some();
+    let other = node.kube_proxy().filter(|_| node.runs_portolan());
+    let runs_both = other.is_some();
     if rules.len() < 2 && !runs_both {
         return None;
     }
@@ -47,7 +48,8 @@ fn finding(node: Observed<'_>) -> Option<Finding> {
         }
         None if runs_both => {
             let message = format!(
-                "kube-proxy and portolan run on Node {name} at the same time, and both translate connections"
+                "{} and portolan run on Node {name} at the same time, and both translate connections",
+                other.map_or(KUBE_PROXY_TABLE, |proxy| proxy.name.as_str())
             );
             let remedy =
                 "Remove one of the two from the node. The page of the node proxy describes both ways"

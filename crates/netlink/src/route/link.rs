@@ -241,7 +241,7 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
         ethernet: None,
         vxlan: None,
         group: 0,
-        is_promiscuous: false,
+        is_promiscuous: flags & libc::IFF_PROMISC as u32 != 0,
         is_hairpin: None,
         lower: None,
     };
@@ -252,7 +252,6 @@ pub(super) fn parse(part: &[u8]) -> Option<Link> {
             libc::IFLA_MTU => link.mtu_bytes = read_u32(value, 0)?,
             libc::IFLA_MASTER => link.master = read_u32(value, 0).map(LinkIndex),
             libc::IFLA_GROUP => link.group = read_u32(value, 0)?,
-            libc::IFLA_PROMISCUITY => link.is_promiscuous = read_u32(value, 0)? > 0,
             libc::IFLA_LINK => link.lower = read_u32(value, 0).map(LinkIndex),
             libc::IFLA_ADDRESS if is_ethernet => link.ethernet = value.try_into().ok(),
             libc::IFLA_LINKINFO => {

@@ -6,11 +6,26 @@ use crate::message::{Writer, messages};
 
 const RULESET: &str = "
     table inet example {
-        chain entry { type nat hook prerouting priority dstnat; policy accept; counter; counter; }
-        chain plain { counter; }
+        chain entry {
+            type nat hook prerouting priority dstnat; policy accept;
+            counter
+            counter
+        }
+        chain plain {
+            counter
+        }
     }
-    table ip filter { chain FORWARD { type filter hook forward priority filter; policy drop; } }
-    table arp asleep { flags dormant; chain in { type filter hook input priority 0; } }
+    table ip filter {
+        chain FORWARD {
+            type filter hook forward priority filter; policy drop;
+        }
+    }
+    table arp asleep {
+        flags dormant
+        chain incoming {
+            type filter hook input priority 0;
+        }
+    }
 ";
 
 /// Writes a ruleset with the `nft` program. Returns false if the program is missing.
