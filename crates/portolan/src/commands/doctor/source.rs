@@ -36,8 +36,20 @@ impl Source {
     ///
     /// An error if the server does not respond, or if Services cannot be read.
     pub async fn from_api(client: &Client) -> Result<Self, CommandError> {
+        Self::of_kinds(client, Kind::served()).await
+    }
+
+    /// Lists some kinds, as [`Self::from_api`] does.
+    ///
+    /// # Errors
+    ///
+    /// An error if the server does not respond, or if Services cannot be read.
+    pub async fn of_kinds(
+        client: &Client,
+        kinds: impl IntoIterator<Item = Kind>,
+    ) -> Result<Self, CommandError> {
         let mut source = Self::empty();
-        for kind in Kind::served() {
+        for kind in kinds {
             match list(client, kind).await {
                 Ok(None) => {
                     let objects_max = PAGES_MAX * PAGE_OBJECTS;
@@ -101,7 +113,8 @@ impl Source {
         problems
     }
 
-    fn empty() -> Self {
+    /// Returns no objects.
+    pub fn empty() -> Self {
         Self {
             builder: World::builder(),
             forbidden: Vec::new(),

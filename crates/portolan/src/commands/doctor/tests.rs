@@ -1,5 +1,8 @@
 use clap::Parser;
+use explain::Scope;
+use serde_json::json;
 
+use super::report::value;
 use super::*;
 
 #[derive(Debug, Parser)]
@@ -47,7 +50,7 @@ fn text_names_the_most_likely_cause_first() {
     let mut source = source(OBJECTS);
     source.forbidden.push("Node");
     let absent = text::absent(&source);
-    let text = text::render(&world, &Scope::All, &findings, &absent);
+    let text = text::render(&text::subject(&world, &Scope::All), &findings, &absent);
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "2 objects: 1 error");
     assert_eq!(
@@ -56,7 +59,7 @@ fn text_names_the_most_likely_cause_first() {
     );
     let expected = "Not allowed to list, so nothing is reported that depends on them: Node";
     assert_eq!(lines[2], expected);
-    let healthy = text::render(&world, &Scope::All, &[], "");
+    let healthy = text::render(&text::subject(&world, &Scope::All), &[], "");
     assert_eq!(healthy, "2 objects: no findings\n");
 }
 
@@ -64,7 +67,7 @@ fn text_names_the_most_likely_cause_first() {
 fn service_names_need_a_name() {
     let scope_of = |name: &str| {
         let line = CommandLine::try_parse_from(["doctor", "service", name]).expect("flags");
-        scope(line.flags.name.as_deref())
+        scope::parse(line.flags.name.as_deref())
     };
     let service = |namespace: &str, name: &str| Scope::Service {
         namespace: namespace.to_owned(),
@@ -98,4 +101,13 @@ fn flags_are_accepted_before_and_after_the_service() {
         assert_eq!(flags.from_file, [PathBuf::from("-")]);
         assert_eq!(flags.output, Format::Json);
     }
+}
+
+#[test]
+fn subcommand_has_flags_of_its_own() {
+    let line = ["doctor", "node", "service", "shop/web", "--probe=false", "--from-file", "-"];
+    let flags = CommandLine::try_parse_from(line).expect("flags").flags;
+    assert!(matches!(flags.action, Some(Action::Node(_))) && flags.from_file.is_empty());
+    let before = ["doctor", "--from-file", "-", "node"];
+    assert!(CommandLine::try_parse_from(before).is_err());
 }

@@ -17,9 +17,17 @@ pub fn absent(source: &Source) -> String {
     line("Not allowed to list", &source.forbidden) + &line("Not served", &source.not_served)
 }
 
+/// Returns what was examined, for the summary.
+pub fn subject(world: &World, scope: &Scope) -> String {
+    match scope {
+        Scope::All => format!("{} objects", world.len()),
+        Scope::Service { namespace, name } => format!("Service {namespace}/{name}"),
+    }
+}
+
 /// Renders the findings. `absent` has the lines about kinds that could not be read.
-pub fn render(world: &World, scope: &Scope, findings: &[Finding], absent: &str) -> String {
-    let mut text = summary(world, scope, findings);
+pub fn render(subject: &str, findings: &[Finding], absent: &str) -> String {
+    let mut text = summary(subject, findings);
     text.push_str(absent);
     for finding in findings {
         text.push('\n');
@@ -34,11 +42,7 @@ pub fn render(world: &World, scope: &Scope, findings: &[Finding], absent: &str) 
     text
 }
 
-fn summary(world: &World, scope: &Scope, findings: &[Finding]) -> String {
-    let subject = match scope {
-        Scope::All => format!("{} objects", world.len()),
-        Scope::Service { namespace, name } => format!("Service {namespace}/{name}"),
-    };
+fn summary(subject: &str, findings: &[Finding]) -> String {
     let Some(first) = findings.first() else {
         return format!("{subject}: no findings\n");
     };

@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use bytes::Bytes;
 use client::{Client, JSON};
 use http::Method;
 use jiff::Timestamp;
@@ -21,7 +20,7 @@ const HEADER: &str = "date";
 pub async fn offset(client: &Client) -> Result<Option<f64>, client::ClientError> {
     let start = Instant::now();
     let before = Timestamp::now();
-    let response = client.open(Method::GET, PATH, JSON, Bytes::new()).await?;
+    let response = client.open(Method::GET, PATH, JSON, Default::default()).await?;
     let elapsed = start.elapsed();
     let date = response.headers().get(HEADER).and_then(|date| date.to_str().ok());
     Ok(date.and_then(|date| difference(before, elapsed, date)))

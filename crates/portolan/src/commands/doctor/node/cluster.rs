@@ -6,7 +6,6 @@ use std::net::{IpAddr, SocketAddr};
 use api::object::{EndpointSlice, Node, ObjectKey, Pod, Protocol, Service, ServiceCidr};
 use explain::observation::PodName;
 use explain::{Builder, Kind};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// Namespace of objects without one, as for kubectl.
@@ -78,8 +77,8 @@ impl Cluster {
     /// Returns the endpoints of a Service, by port and address.
     pub fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
         let of_service = |slice: &&EndpointSlice| {
-            slice.metadata.namespace == service.namespace
-                && slice.service_name() == Some(service.name.as_str())
+            *slice.metadata.namespace == *service.namespace
+                && slice.service_name() == Some(&*service.name)
         };
         self.slices.iter().filter(of_service).flat_map(endpoints).collect()
     }

@@ -39,7 +39,7 @@ pub struct Request<'a> {
     /// True if probes are sent.
     pub probes: bool,
     /// Reads the objects again; `None` if they do not come from an API server.
-    pub read_again: Option<&'a dyn Fn() -> Option<Cluster>>,
+    pub read_again: Option<&'a (dyn Fn() -> Option<Cluster> + Sync)>,
 }
 
 /// Parts that processes show.

@@ -7,10 +7,12 @@ mod history;
 mod report;
 
 use std::net::SocketAddr;
+use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use api::object::ObjectKey;
+use clap::Args;
 use client::{Client, WallClock};
 use explain::{Finding, Options, Scope, ServiceFindings, Severity, examine, examine_services};
 use http::StatusCode;
@@ -20,8 +22,10 @@ use telemetry::{Handler, Response};
 use self::history::{Due, History};
 use self::report::Examinations;
 use super::source::Source;
-use crate::error::CommandError;
-use crate::shutdown;
+use crate::error::{CommandError, UsageError};
+use crate::flags::administrator::AdministratorFlags;
+use crate::flags::values::{OptionalAddress, duration, optional_address};
+use crate::{runtime, shutdown};
 
 /// Component in the Events.
 const COMPONENT: &str = "portolan-doctor";
@@ -30,15 +34,30 @@ const EVENT_REASON: &str = "ServiceFinding";
 /// Characters of the message of an Event (limit of the API).
 const MESSAGE_CHARACTERS_MAX: usize = 1_024;
 
+/// Shortest time between two examinations.
+const INTERVAL_MIN: Duration = Duration::from_secs(1);
+
+/// Flags of repeated examinations.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Repeated examinations")]
+pub struct Flags {
+    /// Examine all Services repeatedly until SIGTERM, such as every 1m, and record Events on Services with lasting findings
+    #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["kind", "from_file", "output"])]
+    pub interval: Option<Duration>,
+    /// Address of /metrics and /healthz; empty disables the server
+    #[arg(long, default_value = "127.0.0.1:10269", value_name = "ADDRESS:PORT", value_parser = optional_address, requires = "interval")]
+    metrics_bind_address: OptionalAddress,
+}
+
 /// Settings of repeated examinations.
 #[derive(Clone, Debug)]
-pub struct Settings {
+struct Settings {
     /// Time between the begin of two examinations.
-    pub interval: Duration,
+    interval: Duration,
     /// Address of /metrics and /healthz, if they are served.
-    pub metrics_address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     /// Options of the examinations.
-    pub options: Options,
+    options: Options,
 }
 
 /// Result of one examination.
@@ -51,8 +70,27 @@ struct Examined {
 ///
 /// # Errors
 ///
-/// An error if the address of the metrics is in use.
-pub async fn run(client: Client, settings: Settings) -> Result<(), CommandError> {
+/// An error if the interval is too short, the kubeconfig is unusable, or the address of the metrics is in use.
+pub fn run(
+    flags: &Flags,
+    interval: Duration,
+    administrator: &AdministratorFlags,
+    options: Options,
+) -> Result<ExitCode, CommandError> {
+    if interval < INTERVAL_MIN {
+        return Err(UsageError::new("--interval must be at least 1s").into());
+    }
+    let settings = Settings {
+        interval,
+        metrics_address: flags.metrics_bind_address.0,
+        options,
+    };
+    let client = administrator.client()?;
+    runtime::multi_thread(1)?.block_on(run_until_signal(client, settings))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn run_until_signal(client: Client, settings: Settings) -> Result<(), CommandError> {
     let examinations = Arc::new(Mutex::new(Examinations::default()));
     if let Some(address) = settings.metrics_address {
         let listener = telemetry::listen(address)

@@ -314,10 +314,7 @@ impl Selection<'_> {
     /// Returns the address of the cluster DNS.
     fn dns_server(&self) -> Option<SocketAddr> {
         let (namespace, name) = DNS_SERVICE;
-        let key = ObjectKey {
-            namespace: namespace.to_owned(),
-            name: name.to_owned(),
-        };
+        let key = ObjectKey::new(namespace, name);
         let mut services = self.cluster.services.iter();
         let service = services.find(|service| service.metadata.key() == key)?;
         let address = service.spec.cluster_ip.parse().ok()?;
@@ -426,8 +423,8 @@ fn requester(link: &Link, target: Ipv4Addr) -> Option<Ipv4Addr> {
 
 fn service_name(key: &ObjectKey) -> ServiceName {
     ServiceName {
-        namespace: key.namespace.clone(),
-        name: key.name.clone(),
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
     }
 }
 

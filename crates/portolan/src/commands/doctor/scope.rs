@@ -1,0 +1,44 @@
+//! The Service that the command names.
+
+use api::object::ObjectKey;
+use clap::ValueEnum;
+use explain::Scope;
+
+use crate::error::UsageError;
+
+/// Kind of the object to examine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum SubjectKind {
+    /// One Service
+    #[value(aliases = ["svc", "services"])]
+    Service,
+}
+
+/// Parses `NAMESPACE/NAME`; without a name, all Services are examined.
+///
+/// # Errors
+///
+/// [`UsageError`] if the name has another form.
+pub fn parse(name: Option<&str>) -> Result<Scope, UsageError> {
+    let Some(name) = name else {
+        return Ok(Scope::All);
+    };
+    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+    if namespace.is_empty() || name.is_empty() || name.contains('/') {
+        return Err(UsageError::new(
+            "the Service must have the form NAMESPACE/NAME, for example shop/web",
+        ));
+    }
+    Ok(Scope::Service {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    })
+}
+
+/// Returns the key of the Service of a scope; `None` for all Services.
+pub fn service(scope: &Scope) -> Option<ObjectKey> {
+    match scope {
+        Scope::All => None,
+        Scope::Service { namespace, name } => Some(ObjectKey::new(namespace, name)),
+    }
+}
