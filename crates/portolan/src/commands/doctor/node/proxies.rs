@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
+use clap::{Args as _, FromArgMatches as _};
 use explain::observation::NodeProxy;
 use ipnet::IpNet;
 use jiff::Timestamp;
@@ -12,6 +13,7 @@ use serde_json::Value;
 
 use super::processes::Process;
 use super::sysctls::read_text;
+use crate::flags::node_proxy::NodeProxyFlags;
 use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
@@ -125,7 +127,8 @@ fn observe(
             let text = |path: &str| ask(own.metrics, path)?.ok();
             configuration = text("/configz")
                 .and_then(|text| parse_configz(&text))
-                .or_else(|| file_configuration(process));
+                .or_else(|| file_configuration(process))
+                .or_else(|| flag_configuration(process));
             fill(&mut observed, &text);
             observed.mode = observed
                 .mode
@@ -243,6 +246,32 @@ fn file_configuration(process: &Process) -> Option<KubeProxyConfiguration> {
     let path = process.flag("config").filter(|_| process.file_name() != "k3s")?;
     let text = read_text(&process.path(path))?;
     let (configuration, _) = configuration::parse(Path::new(path), &text).ok()?;
+    Some(configuration)
+}
+
+/// Returns the configuration that the flags of `portolan proxy` stand for. The settings of `up` and `join` depend on the
+/// cluster.
+fn flag_configuration(process: &Process) -> Option<KubeProxyConfiguration> {
+    let is_proxy = process.arguments.iter().any(|argument| argument == "proxy");
+    if process.file_name() != "portolan" || !is_proxy || process.flag("config").is_some() {
+        return None;
+    }
+    let mut command = NodeProxyFlags::augment_args(clap::Command::new("proxy"));
+    command.build();
+    let known = command.get_arguments().filter_map(clap::Arg::get_long_and_visible_aliases);
+    let given: Vec<String> = known
+        .flatten()
+        .filter_map(|name| Some(format!("--{name}={}", process.flag(name)?)))
+        .collect();
+    let line = std::iter::once("proxy".to_owned()).chain(given);
+    let matches = command.try_get_matches_from(line).ok()?;
+    let flags = NodeProxyFlags::from_arg_matches(&matches).ok()?;
+    let mut configuration = KubeProxyConfiguration::default();
+    flags.write(&mut configuration);
+    let text = |name: &str| process.flag(name).unwrap_or_default().to_owned();
+    configuration.detect_local_mode = text("detect-local-mode");
+    configuration.detect_local.bridge_interface = text("pod-bridge-interface");
+    configuration.detect_local.interface_name_prefix = text("pod-interface-name-prefix");
     Some(configuration)
 }
 

@@ -119,6 +119,33 @@ fn settings_come_from_configuration_or_flags() {
 }
 
 #[test]
+fn flags_of_a_proxy_that_does_not_respond_are_its_configuration() {
+    let arguments = [
+        "portolan",
+        "proxy",
+        "--kubeconfig=/a",
+        "--node-name",
+        "node-a",
+        "--cluster-cidr=10.244.0.0/16",
+        "--masquerade-all",
+        "--detect-local-mode=NodeCIDR",
+    ];
+    let configuration = flag_configuration(&process(&arguments)).expect("a configuration");
+    assert_eq!(configuration.hostname_override, "node-a");
+    assert_eq!(configuration.cluster_cidr, "10.244.0.0/16");
+    assert_eq!(configuration.detect_local_mode, "NodeCIDR");
+    assert!(configuration.nftables.masquerade_all);
+    for arguments in [
+        &["portolan", "up"][..],
+        &["portolan", "proxy", "--config=/a"],
+        &["portolan", "proxy", "--cluster-cidr=x"],
+        &["kube-proxy"],
+    ] {
+        assert!(flag_configuration(&process(arguments)).is_none(), "{arguments:?}");
+    }
+}
+
+#[test]
 fn processes_of_other_namespaces_are_not_proxies_of_the_node() {
     let other = Process {
         namespace: Some(2),

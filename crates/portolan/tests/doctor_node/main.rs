@@ -1,0 +1,27 @@
+//! `portolan doctor node` on nodes in network namespaces, with faults that are planted in the kernel and in processes.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod faults;
+mod machine;
+mod world;
+
+use std::io::Write as _;
+use std::net::TcpListener;
+
+/// Environment variable with the address on which [`listener`] listens.
+const LISTEN: &str = "DOCTOR_NODE_LISTEN";
+
+/// Program that listens on an address until it is killed, for the other tests.
+#[test]
+#[ignore = "a program for the other tests"]
+fn listener() {
+    let Ok(address) = std::env::var(LISTEN) else { return };
+    let listener = TcpListener::bind(&address).expect("a listener");
+    println!("listening on {address}");
+    std::io::stdout().flush().expect("standard output");
+    for stream in listener.incoming() {
+        std::mem::forget(stream);
+    }
+}
