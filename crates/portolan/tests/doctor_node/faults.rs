@@ -5,9 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ipnet::IpNet;
-use netlink::nftables::{
-    BaseChain, Batch, Chain, ChainKind, Change, Element, Hook, Table, TableFamily,
-};
+use netlink::nftables::{BaseChain, Batch, Chain, ChainKind, Change, Element, Hook, Table, TableFamily};
 use netlink::route::{Action, Connection, LinkChange, Route};
 use rustix::process::Signal;
 use serde_json::Value;
@@ -24,7 +22,9 @@ const OF_SERVICE: [&str; 2] = ["service", SERVICE];
 
 /// Returns the entry of a list of the observation with a field of this value.
 fn entry<'o>(observation: &'o Value, part: &str, field: &str, value: &str) -> &'o Value {
-    let list = observation[part].as_array().unwrap_or_else(|| panic!("no {part}"));
+    let list = observation[part]
+        .as_array()
+        .unwrap_or_else(|| panic!("no {part}"));
     let found = list.iter().find(|entry| entry[field] == value);
     found.unwrap_or_else(|| panic!("no {value} in {part}: {list:#?}"))
 }
@@ -37,7 +37,13 @@ fn expect(report: &Report, code: &str) {
 }
 
 fn expect_none(report: &Report) {
-    assert_eq!(report.codes, Vec::<String>::new(), "{:#}\n{}", report.findings, report.warnings);
+    assert_eq!(
+        report.codes,
+        Vec::<String>::new(),
+        "{:#}\n{}",
+        report.findings,
+        report.warnings
+    );
     assert_eq!(report.exit_code, Some(0));
 }
 
@@ -62,25 +68,40 @@ fn node_without_faults_has_no_findings() {
         expect_none(&report);
         let observation = &report.observation;
         let proxy = entry(observation, "proxies", "name", "portolan");
-        assert_eq!((&proxy["mode"], &proxy["nodeName"]), (&"nftables".into(), &NODE.into()));
-        assert_eq!((&proxy["healthy"], &proxy["secondsBehind"]), (&true.into(), &0.into()));
+        assert_eq!(
+            (&proxy["mode"], &proxy["nodeName"]),
+            (&"nftables".into(), &NODE.into())
+        );
+        assert_eq!(
+            (&proxy["healthy"], &proxy["secondsBehind"]),
+            (&true.into(), &0.into())
+        );
         assert_eq!(proxy["clusterCIDRs"][0], "10.244.0.0/16");
         let table = entry(observation, "tables", "name", TABLE);
         for count in ["missing", "changed", "unexpected"] {
             assert_eq!(table[count], 0, "{table:#}");
         }
         let port = entry(observation, "links", "name", "veth1");
-        assert_eq!((&port["master"], &port["hairpin"]), (&"cni0".into(), &false.into()));
+        assert_eq!(
+            (&port["master"], &port["hairpin"]),
+            (&"cni0".into(), &false.into())
+        );
         assert_eq!(port["pod"]["name"], "web-1");
         assert_eq!(observation["inspectedPods"].as_array().map(Vec::len), Some(1));
         let of_pod = observation["listeners"].as_array().expect("listeners").iter();
         let of_pod: Vec<&Value> = of_pod.filter(|listener| !listener["pod"].is_null()).collect();
-        assert!(of_pod.iter().any(|listener| listener["port"] == TARGET_PORT), "{of_pod:#?}");
+        assert!(
+            of_pod.iter().any(|listener| listener["port"] == TARGET_PORT),
+            "{of_pod:#?}"
+        );
         assert!(observation["probes"].is_null());
         let offset = observation["clockOffsetSeconds"].as_f64().expect("an offset");
         assert!(offset.abs() < 30.0, "both are the same clock: {offset}");
         let flows = observation["conntrack"]["flows"].as_array().expect("flows");
-        assert!(flows.iter().any(|flow| flow["replySourcePort"] == TARGET_PORT), "{flows:#?}");
+        assert!(
+            flows.iter().any(|flow| flow["replySourcePort"] == TARGET_PORT),
+            "{flows:#?}"
+        );
         check_probes(&world);
         check_offline(&world, &report);
         check_without_api(world);
@@ -94,7 +115,10 @@ fn check_probes(world: &World) {
     let probes = report.observation["probes"].as_array().expect("probes");
     let kinds = ["tcp", "http", "path-mtu"];
     for kind in kinds {
-        assert!(probes.iter().any(|probe| probe["kind"] == kind), "{kind}: {probes:#?}");
+        assert!(
+            probes.iter().any(|probe| probe["kind"] == kind),
+            "{kind}: {probes:#?}"
+        );
     }
     for probe in probes {
         assert_eq!(probe["outcome"], "answered", "{probe:#}");
@@ -111,14 +135,24 @@ fn check_offline(world: &World, report: &Report) {
     let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": objects()});
     std::fs::write(path("objects.json"), list.to_string()).expect("a file");
     std::fs::write(path("recorded.json"), report.observation.to_string()).expect("a file");
-    let flags = ["--from-file", &path("objects.json"), "--from-file", &path("recorded.json"), "-o", "json"];
+    let flags = [
+        "--from-file",
+        &path("objects.json"),
+        "--from-file",
+        &path("recorded.json"),
+        "-o",
+        "json",
+    ];
     let output = world.run(&flags);
     expect_none(&Report::read(&output, Path::new(&path("recorded.json"))));
     let mut changed = report.observation.clone();
     changed["sysctls"]["net.ipv4.ip_forward"] = "0".into();
     std::fs::write(path("recorded.json"), changed.to_string()).expect("a file");
     let output = world.run(&flags);
-    expect(&Report::read(&output, Path::new(&path("recorded.json"))), "PTL-0043");
+    expect(
+        &Report::read(&output, Path::new(&path("recorded.json"))),
+        "PTL-0043",
+    );
 }
 
 /// Without an API server, the machine alone is examined.
@@ -126,7 +160,11 @@ fn check_without_api(mut world: World) {
     world.stop_api();
     let report = world.doctor(&[]);
     expect_none(&report);
-    assert!(report.warnings.contains("only this machine"), "{}", report.warnings);
+    assert!(
+        report.warnings.contains("only this machine"),
+        "{}",
+        report.warnings
+    );
     assert!(report.observation["links"].is_array());
 }
 
@@ -151,7 +189,9 @@ fn faults_of_the_kernel_are_found() {
         assert_eq!(route["type"], "blackhole");
         routes.delete_route(&blackhole).expect("no route");
 
-        let port = routes.link_index(&"veth1".parse().expect("a name")).expect("a port");
+        let port = routes
+            .link_index(&"veth1".parse().expect("a name"))
+            .expect("a port");
         let hairpin = LinkChange {
             hairpin: Some(true),
             ..LinkChange::default()
@@ -159,7 +199,10 @@ fn faults_of_the_kernel_are_found() {
         routes.change_link(port, &hairpin).expect("a port");
         let report = world.doctor(&[]);
         expect_none(&report);
-        assert_eq!(entry(&report.observation, "links", "name", "veth1")["hairpin"], true);
+        assert_eq!(
+            entry(&report.observation, "links", "name", "veth1")["hairpin"],
+            true
+        );
     });
 }
 
@@ -186,7 +229,10 @@ fn faults_of_listeners_are_found() {
         world.wait_in_pod(0, address.parse().expect("an address"));
         let report = world.doctor(&OF_SERVICE);
         expect(&report, "PTL-0048");
-        let listeners = report.observation["listeners"].as_array().expect("listeners").iter();
+        let listeners = report.observation["listeners"]
+            .as_array()
+            .expect("listeners")
+            .iter();
         let of_pod: Vec<&Value> = listeners
             .filter(|listener| listener["pod"]["name"] == "web-1" && listener["port"] == TARGET_PORT)
             .collect();
@@ -195,7 +241,10 @@ fn faults_of_listeners_are_found() {
         let probes = report.observation["probes"].as_array().expect("probes").iter();
         let refused: Vec<&Value> = probes.filter(|probe| probe["outcome"] == "refused").collect();
         let endpoint = format!("10.244.1.10:{TARGET_PORT}");
-        assert!(refused.iter().any(|probe| probe["target"] == *endpoint), "{refused:#?}");
+        assert!(
+            refused.iter().any(|probe| probe["target"] == *endpoint),
+            "{refused:#?}"
+        );
     });
 }
 
@@ -223,7 +272,9 @@ fn faults_of_the_proxy_and_of_its_rules_are_found() {
             comment: String::new(),
         };
         batch.chain(Change::Add, &entry_chain, 0);
-        world.nftables(|nftables| nftables.commit(batch)).expect("a table");
+        world
+            .nftables(|nftables| nftables.commit(batch))
+            .expect("a table");
         expect(&world.doctor(&[]), "PTL-0041");
         let deleted = world.nftables(|nftables| nftables.delete_table(TableFamily::Ipv4, "kube-proxy"));
         assert!(deleted.expect("a deleted table"));
@@ -236,19 +287,30 @@ fn faults_of_the_proxy_and_of_its_rules_are_found() {
             .elements(Change::Delete, "services4", 0)
             .push(&Element::key(&key));
         batch.flush_chain("services", 0);
-        world.nftables(|nftables| nftables.commit(batch)).expect("changed rules");
+        world
+            .nftables(|nftables| nftables.commit(batch))
+            .expect("changed rules");
         let report = world.doctor(&[]);
         expect(&report, "PTL-0040");
         let found = entry(&report.observation, "tables", "name", TABLE);
-        assert_eq!((&found["missing"], &found["changed"]), (&1.into(), &1.into()), "{found:#}");
+        assert_eq!(
+            (&found["missing"], &found["changed"]),
+            (&1.into(), &1.into()),
+            "{found:#}"
+        );
         assert!(entry(&report.observation, "proxies", "name", "portolan")["healthy"].is_null());
 
         let mut batch = Batch::new(TABLE, None);
         batch.table(Change::Add, &table(TABLE, true), 0);
-        world.nftables(|nftables| nftables.commit(batch)).expect("a dormant table");
+        world
+            .nftables(|nftables| nftables.commit(batch))
+            .expect("a dormant table");
         let report = world.doctor(&[]);
         expect(&report, "PTL-0040");
-        assert_eq!(entry(&report.observation, "tables", "name", TABLE)["dormant"], true);
+        assert_eq!(
+            entry(&report.observation, "tables", "name", TABLE)["dormant"],
+            true
+        );
 
         let deleted = world.nftables(|nftables| nftables.delete_table(TableFamily::Inet, TABLE));
         assert!(deleted.expect("a deleted table"));

@@ -26,16 +26,31 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn machine_alone_is_examined() {
     in_namespace(|| {
-        let output = doctor(&["--record", "-"]).output().expect("the binary under test");
+        let output = doctor(&["--record", "-"])
+            .output()
+            .expect("the binary under test");
         assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
         let observation: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert_eq!(observation["kind"], "NodeObservation");
-        let host = rustix::system::uname().nodename().to_string_lossy().to_ascii_lowercase();
+        let host = rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .to_ascii_lowercase();
         assert_eq!(observation["metadata"]["name"], host);
-        for part in ["tables", "sysctls", "links", "routes", "neighbours", "listeners", "proxies"] {
+        for part in [
+            "tables",
+            "sysctls",
+            "links",
+            "routes",
+            "neighbours",
+            "listeners",
+            "proxies",
+        ] {
             assert!(!observation[part].is_null(), "{part}: {}", stderr(&output));
         }
-        let text = doctor(&["--node", "node-a"]).output().expect("the binary under test");
+        let text = doctor(&["--node", "node-a"])
+            .output()
+            .expect("the binary under test");
         let stdout = String::from_utf8_lossy(&text.stdout).into_owned();
         assert_eq!(stdout, "Node node-a: no findings\n");
         assert!(stderr(&text).contains("only this machine"), "{}", stderr(&text));
@@ -64,7 +79,10 @@ fn parts_that_must_not_be_read_are_named() {
         };
         let warnings = stderr(&output);
         assert!(warnings.contains("not permitted to read"), "{warnings}");
-        assert!(warnings.contains("tables") && warnings.contains("conntrack flows"), "{warnings}");
+        assert!(
+            warnings.contains("tables") && warnings.contains("conntrack flows"),
+            "{warnings}"
+        );
         let observation: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         assert!(observation["tables"].is_null() && observation["conntrack"]["flows"].is_null());
         assert!(observation["links"].is_array() && observation["sysctls"].is_object());

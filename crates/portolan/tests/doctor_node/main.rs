@@ -17,7 +17,9 @@ const LISTEN: &str = "DOCTOR_NODE_LISTEN";
 #[test]
 #[ignore = "a program for the other tests"]
 fn listener() {
-    let Ok(address) = std::env::var(LISTEN) else { return };
+    let Ok(address) = std::env::var(LISTEN) else {
+        return;
+    };
     let listener = TcpListener::bind(&address).expect("a listener");
     println!("listening on {address}");
     std::io::stdout().flush().expect("standard output");

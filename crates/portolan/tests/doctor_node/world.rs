@@ -65,7 +65,10 @@ impl World {
             let namespace = world.connect_pod(number);
             world.pods.push(namespace);
             world.servers.push(None);
-            world.serve(number, &["internal-echo", "--port", &format!("{TARGET_PORT}/TCP")]);
+            world.serve(
+                number,
+                &["internal-echo", "--port", &format!("{TARGET_PORT}/TCP")],
+            );
         }
         world.start_api();
         world.create_objects();
@@ -157,7 +160,9 @@ impl World {
             .arg("--log-level=error")
             .stdin(Stdio::null())
             .stdout(Stdio::null());
-        self.cluster.spawn(member, &mut command).expect("the binary under test")
+        self.cluster
+            .spawn(member, &mut command)
+            .expect("the binary under test")
     }
 
     fn start_api(&mut self) {
@@ -266,7 +271,10 @@ impl World {
     pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program());
         command.arg("doctor").args(arguments).stdin(Stdio::null());
-        self.node().namespace.start_inside(&mut command).expect("a namespace");
+        self.node()
+            .namespace
+            .start_inside(&mut command)
+            .expect("a namespace");
         command.output().expect("the binary under test")
     }
 }

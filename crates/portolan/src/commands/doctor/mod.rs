@@ -51,7 +51,7 @@ pub struct Flags {
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
-    recurring: recurring::Flags,
+    recurring: recurring::RecurringFlags,
     #[command(flatten)]
     administrator: AdministratorFlags,
 }

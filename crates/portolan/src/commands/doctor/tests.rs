@@ -105,7 +105,15 @@ fn flags_are_accepted_before_and_after_the_service() {
 
 #[test]
 fn subcommand_has_flags_of_its_own() {
-    let line = ["doctor", "node", "service", "shop/web", "--probe=false", "--from-file", "-"];
+    let line = [
+        "doctor",
+        "node",
+        "service",
+        "shop/web",
+        "--probe=false",
+        "--from-file",
+        "-",
+    ];
     let flags = CommandLine::try_parse_from(line).expect("flags").flags;
     assert!(matches!(flags.action, Some(Action::Node(_))) && flags.from_file.is_empty());
     let before = ["doctor", "--from-file", "-", "node"];

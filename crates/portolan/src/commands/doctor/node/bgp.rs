@@ -35,7 +35,9 @@ pub fn read(processes: &[Process]) -> Result<Vec<BgpSession>, ReadFailure> {
     let inodes: HashSet<u64> = connections.iter().map(|socket| socket.inode).collect();
     let owners = owners(processes, &inodes);
     let program = |socket: &Socket| {
-        let owner = owners.get(&socket.inode).and_then(|position| processes.get(*position));
+        let owner = owners
+            .get(&socket.inode)
+            .and_then(|position| processes.get(*position));
         owner.map(|process| process.program.clone())
     };
     Ok(sessions(&connections, program))

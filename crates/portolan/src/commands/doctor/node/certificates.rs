@@ -42,7 +42,9 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
     let mut certificates = Vec::new();
     let mut seen = BTreeSet::new();
     let paths = PATHS.iter().map(PathBuf::from).map(|path| (path.clone(), path));
-    let portolan = portolan_directories(processes).into_iter().map(|path| (path.clone(), path));
+    let portolan = portolan_directories(processes)
+        .into_iter()
+        .map(|path| (path.clone(), path));
     let all = paths.chain(portolan).chain(kubeconfigs(processes));
     for (named, path) in all {
         let files = match files(&path) {
@@ -54,7 +56,11 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
         };
         for file in files {
             // A file of a directory is named by its own path.
-            let name = if path.is_dir() { file.clone() } else { named.clone() };
+            let name = if path.is_dir() {
+                file.clone()
+            } else {
+                named.clone()
+            };
             match read_bounded(&file) {
                 Ok(text) if seen.insert(name.clone()) => certificates.extend(of_text(&name, &text)),
                 Ok(_) => {}
@@ -126,7 +132,9 @@ fn of_text(path: &Path, text: &[u8]) -> Vec<Certificate> {
         .filter_map(|user| {
             let user = &user["user"];
             if let Some(data) = user["client-certificate-data"].as_str() {
-                let pem = base64::engine::general_purpose::STANDARD.decode(data.trim()).ok()?;
+                let pem = base64::engine::general_purpose::STANDARD
+                    .decode(data.trim())
+                    .ok()?;
                 return first_certificate(path, &pem);
             }
             let file = user["client-certificate"].as_str()?;

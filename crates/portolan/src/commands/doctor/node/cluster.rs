@@ -77,10 +77,13 @@ impl Cluster {
     /// Returns the endpoints of a Service, by port and address.
     pub fn endpoints_of(&self, service: &ObjectKey) -> Vec<ServiceEndpoint> {
         let of_service = |slice: &&EndpointSlice| {
-            *slice.metadata.namespace == *service.namespace
-                && slice.service_name() == Some(&*service.name)
+            *slice.metadata.namespace == *service.namespace && slice.service_name() == Some(&*service.name)
         };
-        self.slices.iter().filter(of_service).flat_map(endpoints).collect()
+        self.slices
+            .iter()
+            .filter(of_service)
+            .flat_map(endpoints)
+            .collect()
     }
 
     /// Returns the address and port of each endpoint of all Services.

@@ -4,9 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use explain::observation::Firewall;
 use ipnet::IpNet;
-use netlink::nftables::{
-    Expression, Inventory, MetaKey, Nftables, PayloadBase, Rejection, Rule, Verdict,
-};
+use netlink::nftables::{Expression, Inventory, MetaKey, Nftables, PayloadBase, Rejection, Rule, Verdict};
 
 use super::iptables::IptablesState;
 
@@ -23,10 +21,15 @@ const RULES_MAX: usize = 10_000;
 pub fn find(inventory: Option<&Inventory>, iptables: &IptablesState) -> Vec<Firewall> {
     let mut firewalls = Vec::new();
     let has_firewalld = |inventory: &Inventory| {
-        inventory.tables.iter().any(|table| table.name == FIREWALLD && table.family == "inet")
+        inventory
+            .tables
+            .iter()
+            .any(|table| table.name == FIREWALLD && table.family == "inet")
     };
     if inventory.is_some_and(has_firewalld) {
-        let rules = Nftables::open().ok().and_then(|mut nftables| nftables.rules(FIREWALLD).ok());
+        let rules = Nftables::open()
+            .ok()
+            .and_then(|mut nftables| nftables.rules(FIREWALLD).ok());
         firewalls.push(firewalld(&rules.unwrap_or_default()));
     }
     firewalls.extend(of_iptables(iptables));
@@ -120,7 +123,13 @@ fn goto(rule: &Rule) -> Option<&str> {
 fn input_link(rule: &Rule) -> Option<String> {
     let mut expressions = rule.expressions.iter();
     expressions.find(|expression| {
-        matches!(expression, Expression::Meta { key: MetaKey::InputInterface, .. })
+        matches!(
+            expression,
+            Expression::Meta {
+                key: MetaKey::InputInterface,
+                ..
+            }
+        )
     })?;
     let Some(Expression::Compare { value, .. }) = expressions.next() else {
         return None;
@@ -133,13 +142,22 @@ fn input_link(rule: &Rule) -> Option<String> {
 fn source(rule: &Rule) -> Option<IpNet> {
     let expressions = &rule.expressions;
     let (position, address_bytes, loaded) =
-        expressions.iter().enumerate().find_map(|(position, expression)| {
-            let Expression::Payload { base: PayloadBase::Network, offset, bytes, .. } = expression else {
-                return None;
-            };
-            let (_, length) = SOURCES.iter().find(|(at, _)| at == offset)?;
-            Some((position, *length, usize::try_from(*bytes).ok()?))
-        })?;
+        expressions
+            .iter()
+            .enumerate()
+            .find_map(|(position, expression)| {
+                let Expression::Payload {
+                    base: PayloadBase::Network,
+                    offset,
+                    bytes,
+                    ..
+                } = expression
+                else {
+                    return None;
+                };
+                let (_, length) = SOURCES.iter().find(|(at, _)| at == offset)?;
+                Some((position, *length, usize::try_from(*bytes).ok()?))
+            })?;
     let mut following = expressions.iter().skip(position + 1);
     let mut bits = loaded.checked_mul(8)?;
     let mut next = following.next()?;

@@ -115,9 +115,8 @@ impl IptablesState {
 
     /// Adds the tables of iptables-nft. The program adds the matches of their rules.
     fn add_nft(&mut self, family: &Family, inventory: &Inventory) {
-        let is_own = |table: &&InventoryTable| {
-            table.family == family.nft && TABLES.contains(&table.name.as_str())
-        };
+        let is_own =
+            |table: &&InventoryTable| table.family == family.nft && TABLES.contains(&table.name.as_str());
         let tables: Vec<&InventoryTable> = inventory.tables.iter().filter(is_own).collect();
         let chains = tables.iter().flat_map(|table| &table.chains);
         if let Some(rules) = &mut self.observed.nft_rules {

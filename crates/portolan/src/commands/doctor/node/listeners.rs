@@ -42,10 +42,14 @@ pub struct Listeners {
 pub fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Listeners, ReadFailure> {
     let own = Path::new("/proc/thread-self/net");
     let (own_sockets, mut is_truncated) = sockets::read(own, OF_NAMESPACE_MAX, Socket::is_listener)?;
-    let mut found: Vec<(Option<&PodName>, Socket)> = own_sockets.into_iter().map(|socket| (None, socket)).collect();
+    let mut found: Vec<(Option<&PodName>, Socket)> =
+        own_sockets.into_iter().map(|socket| (None, socket)).collect();
     let mut inspected_pods = Vec::new();
     for pod in pods {
-        let first = pod.processes.first().and_then(|position| processes.get(*position));
+        let first = pod
+            .processes
+            .first()
+            .and_then(|position| processes.get(*position));
         let Some(process) = first else { continue };
         // A process may end at any time. Then its Pod is not inspected.
         let read = sockets::read(&process.directory("net"), OF_NAMESPACE_MAX, Socket::is_listener);
@@ -78,7 +82,9 @@ fn listeners(
         if !seen.insert((*pod, socket.protocol, socket.local)) {
             continue;
         }
-        let owner = owners.get(&socket.inode).and_then(|position| processes.get(*position));
+        let owner = owners
+            .get(&socket.inode)
+            .and_then(|position| processes.get(*position));
         listeners.push(Listener {
             protocol: socket.protocol,
             address: socket.local.ip(),
@@ -100,7 +106,9 @@ fn tcp_owners(
         .iter()
         .filter(|(pod, socket)| pod.is_none() && socket.protocol.name() == "TCP");
     own.filter_map(|(_, socket)| {
-        let owner = owners.get(&socket.inode).and_then(|position| processes.get(*position))?;
+        let owner = owners
+            .get(&socket.inode)
+            .and_then(|position| processes.get(*position))?;
         Some((socket.local.port(), owner.id))
     })
     .collect()

@@ -165,7 +165,10 @@ fn read_api(flags: &Flags) -> Result<Objects, CommandError> {
     let (source, clock_offset_seconds) = runtime.block_on(async {
         let offset = tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, clock::offset(&client)).await;
         let offset = offset.map_err(|_| {
-            format!("{} did not respond within {FIRST_RESPONSE_TIMEOUT:?}", client.server())
+            format!(
+                "{} did not respond within {FIRST_RESPONSE_TIMEOUT:?}",
+                client.server()
+            )
         })??;
         let source = Source::from_api(&client).await?;
         Ok::<_, CommandError>((source, offset))

@@ -34,7 +34,9 @@ pub fn read(gaps: &mut Gaps) -> Network {
     let Some(mut connection) = opened else {
         return Network::default();
     };
-    let read = connection.links().and_then(|links| Ok((links, connection.addresses()?)));
+    let read = connection
+        .links()
+        .and_then(|links| Ok((links, connection.addresses()?)));
     let Some((links, addresses)) = gaps.take("links", read.map_err(ReadFailure::from)) else {
         return Network::default();
     };
@@ -45,7 +47,9 @@ pub fn read(gaps: &mut Gaps) -> Network {
         gaps.truncate("links");
     }
     let observed = links.iter().take(LINKS_MAX);
-    let observed = observed.map(|link| observed_link(link, &names, &addresses)).collect();
+    let observed = observed
+        .map(|link| observed_link(link, &names, &addresses))
+        .collect();
     let routes = connection.listed_routes(ROUTES_MAX).map_err(ReadFailure::from);
     let routes = gaps.take("routes", routes).map(|(routes, has_more)| {
         if has_more {
@@ -60,7 +64,9 @@ pub fn read(gaps: &mut Gaps) -> Network {
         if neighbours.len() > NEIGHBOURS_MAX {
             gaps.truncate("neighbours");
         }
-        let observed = neighbours.iter().filter(|neighbour| !neighbour.address.is_multicast());
+        let observed = neighbours
+            .iter()
+            .filter(|neighbour| !neighbour.address.is_multicast());
         let observed = observed.take(NEIGHBOURS_MAX);
         observed
             .filter_map(|neighbour| observed_neighbour(neighbour, &names))
@@ -85,7 +91,9 @@ impl Network {
         for link in self.links.iter_mut().flatten() {
             let index = self.indexes.get(&link.name);
             let is_veth = link.kind.as_deref() == Some("veth");
-            let pod = index.filter(|_| is_veth).and_then(|index| pod_of_index.get(index));
+            let pod = index
+                .filter(|_| is_veth)
+                .and_then(|index| pod_of_index.get(index));
             link.pod = pod.map(|pod| (*pod).clone());
         }
     }
@@ -121,10 +129,7 @@ fn observed_route(route: &route::ListedRoute, names: &HashMap<LinkIndex, String>
     }
 }
 
-fn observed_neighbour(
-    neighbour: &route::Neighbour,
-    names: &HashMap<LinkIndex, String>,
-) -> Option<Neighbour> {
+fn observed_neighbour(neighbour: &route::Neighbour, names: &HashMap<LinkIndex, String>) -> Option<Neighbour> {
     let address = neighbour.ethernet.map(|bytes| {
         let parts = bytes.map(|byte| format!("{byte:02x}"));
         parts.join(":")

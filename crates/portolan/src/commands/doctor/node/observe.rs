@@ -20,8 +20,8 @@ use super::probes::Selection;
 use super::processes::Process;
 use super::proxies::RunningProxy;
 use super::{
-    bgp, certificates, cluster_domain, conntrack, drift, firewalls, iptables, listeners, network, pods, probes,
-    processes, proxies, sysctls, tables, variables,
+    bgp, certificates, cluster_domain, conntrack, drift, firewalls, iptables, listeners, network, pods,
+    probes, processes, proxies, sysctls, tables, variables,
 };
 use crate::flags::values::host_name;
 
@@ -121,7 +121,12 @@ fn set_rules(
 }
 
 fn set_parameters(observation: &mut NodeObservation, network: &Network) {
-    let links: Vec<String> = network.links.iter().flatten().map(|link| link.name.clone()).collect();
+    let links: Vec<String> = network
+        .links
+        .iter()
+        .flatten()
+        .map(|link| link.name.clone())
+        .collect();
     let sysctls = sysctls::read(&links);
     observation.local_port_range = sysctls::local_port_range(&sysctls);
     observation.reserved_ports = sysctls::reserved_ports(&sysctls);
@@ -160,11 +165,17 @@ fn read_processes(request: &Request<'_>) -> (FromProcesses, Gaps) {
     }
     let listeners = listeners::read(&found.processes, &found.pods.found);
     found.listeners = gaps.take("listeners", listeners);
+    if found.listeners.as_ref().is_some_and(|found| found.is_truncated) {
+        gaps.truncate("listeners");
+    }
     let is_hidden = found.processes.iter().all(|process| process.id != FIRST_PROCESS);
     if is_hidden {
         gaps.take::<()>("processes", Err(ReadFailure::NotPermitted));
     } else {
-        let owners = found.listeners.as_ref().map(|listeners| listeners.tcp_owners.clone());
+        let owners = found
+            .listeners
+            .as_ref()
+            .map(|listeners| listeners.tcp_owners.clone());
         let owner = |port: u16| owners.as_ref()?.get(&port).copied();
         found.proxies = Some(proxies::read(&found.processes, own, &host_name(), &owner));
     }
@@ -184,8 +195,7 @@ fn read_processes(request: &Request<'_>) -> (FromProcesses, Gaps) {
 
 fn set_processes(observation: &mut NodeObservation, found: FromProcesses) {
     let proxies = found.proxies;
-    observation.proxies =
-        proxies.map(|proxies| proxies.into_iter().map(|proxy| proxy.observed).collect());
+    observation.proxies = proxies.map(|proxies| proxies.into_iter().map(|proxy| proxy.observed).collect());
     if let Some(listeners) = found.listeners {
         observation.listeners = Some(listeners.listeners);
         observation.inspected_pods = found.has_pods.then_some(listeners.inspected_pods);

@@ -118,9 +118,7 @@ fn is_gone(failure: &ReadFailure) -> bool {
     // ENOENT and ESRCH: the process ended after it was listed.
     match failure {
         ReadFailure::NotPermitted => false,
-        ReadFailure::Other(text) => {
-            text.contains("(os error 2)") || text.contains("(os error 3)")
-        }
+        ReadFailure::Other(text) => text.contains("(os error 2)") || text.contains("(os error 3)"),
     }
 }
 

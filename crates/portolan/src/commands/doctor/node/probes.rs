@@ -98,7 +98,10 @@ pub fn run(jobs: Vec<Job>, pods: &[PodNamespace]) -> (Vec<Probe>, bool) {
             scope.spawn(work);
         }
     });
-    let is_truncated = !queue.into_inner().unwrap_or_else(PoisonError::into_inner).is_empty();
+    let is_truncated = !queue
+        .into_inner()
+        .unwrap_or_else(PoisonError::into_inner)
+        .is_empty();
     let mut probes = done.into_inner().unwrap_or_else(PoisonError::into_inner);
     probes.sort_by_key(|(position, _)| *position);
     (probes.into_iter().map(|(_, probe)| probe).collect(), is_truncated)
@@ -126,16 +129,26 @@ fn send(job: Job, pods: &[PodNamespace]) -> Option<Probe> {
 fn perform(request: &Request) -> Option<Answer> {
     match request {
         Request::Tcp(target) => Some(connection::open(*target, TIMEOUT)),
-        Request::Http { target, host, has_proxy_header } => {
-            Some(connection::http(*target, host, *has_proxy_header, RESPONSE_TIMEOUT))
-        }
+        Request::Http {
+            target,
+            host,
+            has_proxy_header,
+        } => Some(connection::http(
+            *target,
+            host,
+            *has_proxy_header,
+            RESPONSE_TIMEOUT,
+        )),
         Request::Tls(target) => Some(connection::tls(*target, TIMEOUT)),
         Request::Udp(target) => datagram::empty(*target, TIMEOUT),
         Request::Dns { server, name, kind } => Some(datagram::dns(*server, name, *kind, TIMEOUT)),
         Request::PathMtu { target, bytes } => path_mtu::send(*target, *bytes, TIMEOUT),
-        Request::Arp { link, own, requester, target } => {
-            arp::resolve(*link, *own, *requester, *target, TIMEOUT)
-        }
+        Request::Arp {
+            link,
+            own,
+            requester,
+            target,
+        } => arp::resolve(*link, *own, *requester, *target, TIMEOUT),
     }
 }
 

@@ -36,7 +36,10 @@ impl Process {
         let mut found = None;
         let mut arguments = self.arguments.iter().skip(1).peekable();
         while let Some(argument) = arguments.next() {
-            let Some(rest) = argument.strip_prefix("--").and_then(|text| text.strip_prefix(name)) else {
+            let Some(rest) = argument
+                .strip_prefix("--")
+                .and_then(|text| text.strip_prefix(name))
+            else {
                 continue;
             };
             if let Some(value) = rest.strip_prefix('=') {
@@ -51,7 +54,11 @@ impl Process {
 
     /// Returns a path of the process, seen from this one.
     pub fn path(&self, inside: &str) -> PathBuf {
-        PathBuf::from(format!("/proc/{}/root/{}", self.id, inside.trim_start_matches('/')))
+        PathBuf::from(format!(
+            "/proc/{}/root/{}",
+            self.id,
+            inside.trim_start_matches('/')
+        ))
     }
 
     /// Returns a path below the directory of the process in `/proc`.

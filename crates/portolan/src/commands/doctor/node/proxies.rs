@@ -79,13 +79,19 @@ pub fn read(
 
 /// Returns the program of a node proxy.
 fn program(process: &Process) -> Option<Program> {
-    let command = process.arguments.iter().skip(1).find(|argument| !argument.starts_with('-'));
+    let command = process
+        .arguments
+        .iter()
+        .skip(1)
+        .find(|argument| !argument.starts_with('-'));
     let command = command.map(String::as_str).unwrap_or_default();
     let has = |argument: &str| process.arguments.iter().any(|found| found == argument);
     match process.file_name() {
         "portolan" => {
             let is_proxy = matches!(command, "up" | "join") || (command == "proxy" && !has("status"));
-            let only_writes = ["cleanup", "init-only"].iter().any(|flag| process.flag(flag) == Some("true"));
+            let only_writes = ["cleanup", "init-only"]
+                .iter()
+                .any(|flag| process.flag(flag) == Some("true"));
             (is_proxy && !only_writes && process.flag("write-config-to").is_none())
                 .then_some(Program::Portolan)
         }
@@ -95,9 +101,7 @@ fn program(process: &Process) -> Option<Program> {
             (matches!(command, "server" | "agent") && !is_disabled).then_some(Program::KubeProxy)
         }
         "cilium-agent" => Some(Program::Cilium),
-        "kube-router" => {
-            (process.flag("run-service-proxy") != Some("false")).then_some(Program::KubeRouter)
-        }
+        "kube-router" => (process.flag("run-service-proxy") != Some("false")).then_some(Program::KubeRouter),
         _ => None,
     }
 }
@@ -208,7 +212,9 @@ fn fill(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
     observed.mode = text("/proxyMode").map(|mode| mode.trim().to_owned());
     let now = Timestamp::now();
     if let Some(status) = text("/status").and_then(|text| serde_json::from_str::<Value>(&text).ok()) {
-        let last_sync = status["lastSync"].as_str().and_then(|time| time.parse::<Timestamp>().ok());
+        let last_sync = status["lastSync"]
+            .as_str()
+            .and_then(|time| time.parse::<Timestamp>().ok());
         observed.seconds_since_sync = last_sync.map(|time| seconds_between(time.as_second(), now));
         observed.seconds_behind = status["secondsBehind"].as_u64();
         observed.seconds_without_api = status["secondsWithoutAPI"].as_u64();
@@ -220,7 +226,11 @@ fn fill(observed: &mut NodeProxy, text: &dyn Fn(&str) -> Option<String>) {
     observed.seconds_since_sync = last_sync.map(|time| seconds_between(time, now));
     observed.seconds_behind = metric(LAST_CHANGE_METRIC).map(|changed| {
         let is_behind = last_sync.is_none_or(|synced| changed > synced);
-        if is_behind { seconds_between(changed, now) } else { 0 }
+        if is_behind {
+            seconds_between(changed, now)
+        } else {
+            0
+        }
     });
 }
 
@@ -258,7 +268,9 @@ fn flag_configuration(process: &Process) -> Option<KubeProxyConfiguration> {
     }
     let mut command = NodeProxyFlags::augment_args(clap::Command::new("proxy"));
     command.build();
-    let known = command.get_arguments().filter_map(clap::Arg::get_long_and_visible_aliases);
+    let known = command
+        .get_arguments()
+        .filter_map(clap::Arg::get_long_and_visible_aliases);
     let given: Vec<String> = known
         .flatten()
         .filter_map(|name| Some(format!("--{name}={}", process.flag(name)?)))
@@ -290,7 +302,9 @@ fn mode(process: &Process, configuration: Option<&KubeProxyConfiguration>) -> Op
 
 /// Returns the name of the Node that a proxy uses. The flag takes precedence over the file.
 fn node_name(process: &Process, configuration: Option<&KubeProxyConfiguration>, host_name: &str) -> String {
-    let flag = process.flag("hostname-override").or_else(|| process.flag("node-name"));
+    let flag = process
+        .flag("hostname-override")
+        .or_else(|| process.flag("node-name"));
     let file = configuration.map(|configuration| configuration.hostname_override.as_str());
     let name = flag.or(file).unwrap_or_default();
     configuration::node_name(name, host_name)
@@ -308,7 +322,10 @@ fn cluster_cidrs(process: &Process, configuration: Option<&KubeProxyConfiguratio
             process.flag("cluster-cidr").unwrap_or_default(),
         ),
     };
-    let ranges: Vec<IpNet> = text.split(',').filter_map(|range| range.trim().parse().ok()).collect();
+    let ranges: Vec<IpNet> = text
+        .split(',')
+        .filter_map(|range| range.trim().parse().ok())
+        .collect();
     let is_by_range = matches!(mode, "" | "ClusterCIDR");
     (is_by_range && !ranges.is_empty()).then_some(ranges)
 }

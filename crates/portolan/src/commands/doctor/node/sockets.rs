@@ -42,7 +42,10 @@ impl SocketState {
             "new-syn-received",
         ];
         let index = usize::from(self.0).checked_sub(1);
-        index.and_then(|index| NAMES.get(index)).copied().unwrap_or("unknown")
+        index
+            .and_then(|index| NAMES.get(index))
+            .copied()
+            .unwrap_or("unknown")
     }
 }
 
@@ -167,7 +170,10 @@ fn parse_sctp(line: &str) -> Vec<Socket> {
     ) else {
         return Vec::new();
     };
-    let addresses = fields.iter().skip(8).filter_map(|text| text.parse::<IpAddr>().ok());
+    let addresses = fields
+        .iter()
+        .skip(8)
+        .filter_map(|text| text.parse::<IpAddr>().ok());
     addresses
         .map(|address| Socket {
             protocol: TransportProtocol::Sctp,

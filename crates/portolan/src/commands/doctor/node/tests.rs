@@ -19,7 +19,10 @@ fn flags(arguments: &[&str]) -> Flags {
 fn probes_are_off_by_default() {
     assert_eq!(flags(&[]).probe, None);
     assert_eq!(flags(&["--probe"]).probe, Some(true));
-    assert_eq!(flags(&["service", "shop/web", "--probe=false"]).probe, Some(false));
+    assert_eq!(
+        flags(&["service", "shop/web", "--probe=false"]).probe,
+        Some(false)
+    );
 }
 
 #[test]

@@ -40,7 +40,7 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Flags of repeated examinations.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repeated examinations")]
-pub struct Flags {
+pub struct RecurringFlags {
     /// Examine all Services repeatedly until SIGTERM, such as every 1m, and record Events on Services with lasting findings
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["kind", "from_file", "output"])]
     pub interval: Option<Duration>,
@@ -72,7 +72,7 @@ struct Examined {
 ///
 /// An error if the interval is too short, the kubeconfig is unusable, or the address of the metrics is in use.
 pub fn run(
-    flags: &Flags,
+    flags: &RecurringFlags,
     interval: Duration,
     administrator: &AdministratorFlags,
     options: Options,

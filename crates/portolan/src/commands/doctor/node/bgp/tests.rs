@@ -22,7 +22,13 @@ fn peers_have_one_session_each() {
     let found = sessions(&connections, |socket| Some(format!("bird{}", socket.inode)));
     let described: Vec<(String, &str, Option<&str>)> = found
         .iter()
-        .map(|session| (session.peer.to_string(), session.state.as_str(), session.program.as_deref()))
+        .map(|session| {
+            (
+                session.peer.to_string(),
+                session.state.as_str(),
+                session.program.as_deref(),
+            )
+        })
         .collect();
     assert_eq!(
         described,

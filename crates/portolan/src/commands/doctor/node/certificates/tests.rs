@@ -33,7 +33,11 @@ fn certificates_of_files_and_kubeconfigs_are_read() {
         .map(|certificate| {
             let path = Path::new(&certificate.path).file_name().expect("a name");
             let subject = certificate.subject.as_deref().expect("a subject");
-            (path.to_string_lossy().into_owned(), subject, certificate.expires.as_deref().expect("a time"))
+            (
+                path.to_string_lossy().into_owned(),
+                subject,
+                certificate.expires.as_deref().expect("a time"),
+            )
         })
         .collect();
     let expires = "2030-01-02T00:00:00Z";

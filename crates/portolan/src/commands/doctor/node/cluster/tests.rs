@@ -37,7 +37,10 @@ fn objects_of_the_node_are_read() {
         name: "web".to_owned(),
     };
     let endpoints = cluster.endpoints_of(&web);
-    assert_eq!(endpoints[0].pod.as_ref().map(|pod| pod.name.as_str()), Some("web-1"));
+    assert_eq!(
+        endpoints[0].pod.as_ref().map(|pod| pod.name.as_str()),
+        Some("web-1")
+    );
     let states: Vec<_> = endpoints.iter().map(|endpoint| endpoint.is_ready).collect();
     assert_eq!(states, [true, false]);
     let address = "10.244.1.3:8080".parse().expect("an address");
@@ -56,6 +59,9 @@ fn one_service_is_selected() {
     let [service] = examined.as_slice() else {
         panic!("one Service: {examined:?}");
     };
-    let addresses: Vec<String> = frontend_addresses(service).iter().map(ToString::to_string).collect();
+    let addresses: Vec<String> = frontend_addresses(service)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(addresses, ["10.96.0.7", "192.0.2.7", "203.0.113.7", "fd00::7"]);
 }

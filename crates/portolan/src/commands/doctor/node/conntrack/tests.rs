@@ -14,19 +14,25 @@ fn statistics_of_all_processors_are_added() {
     };
     assert_eq!(parse_statistics(STATISTICS), Some(expected));
     for text in ["", "entries found", "insert_failed drop\nx y z"] {
-        assert!(parse_statistics(text).is_none_or(|found| found == Statistics::default()), "{text}");
+        assert!(
+            parse_statistics(text).is_none_or(|found| found == Statistics::default()),
+            "{text}"
+        );
     }
 }
 
 #[test]
 fn service_addresses_and_node_ports_are_destinations() {
     let mut destinations = Destinations::default();
-    destinations.addresses.extend(["10.96.0.7".parse::<IpAddr>().expect("an address")]);
-    destinations.node_addresses.extend(["192.0.2.1".parse::<IpAddr>().expect("an address")]);
+    destinations
+        .addresses
+        .extend(["10.96.0.7".parse::<IpAddr>().expect("an address")]);
+    destinations
+        .node_addresses
+        .extend(["192.0.2.1".parse::<IpAddr>().expect("an address")]);
     destinations.node_ports.insert((6, 30_080));
-    let contains = |protocol: u8, text: &str| {
-        destinations.contains(protocol, text.parse().expect("an address"))
-    };
+    let contains =
+        |protocol: u8, text: &str| destinations.contains(protocol, text.parse().expect("an address"));
     assert!(contains(17, "10.96.0.7:53") && contains(6, "192.0.2.1:30080"));
     assert!(!contains(17, "192.0.2.1:30080"), "another protocol");
     assert!(!contains(6, "192.0.2.2:30080"), "another host");

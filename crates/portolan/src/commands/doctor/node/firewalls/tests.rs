@@ -45,11 +45,39 @@ fn trusted_links_and_sources_of_firewalld_are_read() {
     let reject = rule(vec![Expression::Other("reject".to_owned())]);
     let zones = "filter_INPUT_ZONES".to_owned();
     let rules = [
-        (zones.clone(), rule(vec![link.clone(), compare(b"cni0\0\0\0\0"), to_trusted()])),
-        (zones.clone(), rule(vec![load_source(12, 2), compare(&[10, 244]), to_trusted()])),
-        (zones.clone(), rule(vec![load_source(12, 4), mask, compare(&[172, 16, 0, 0]), to_trusted()])),
-        (zones.clone(), rule(vec![load_source(8, 4), compare(&[0xfd, 0, 2, 0x44]), to_trusted()])),
-        (zones, rule(vec![link, compare(b"eth0\0"), Expression::Verdict(Verdict::Goto("filter_IN_public".to_owned()))])),
+        (
+            zones.clone(),
+            rule(vec![link.clone(), compare(b"cni0\0\0\0\0"), to_trusted()]),
+        ),
+        (
+            zones.clone(),
+            rule(vec![load_source(12, 2), compare(&[10, 244]), to_trusted()]),
+        ),
+        (
+            zones.clone(),
+            rule(vec![
+                load_source(12, 4),
+                mask,
+                compare(&[172, 16, 0, 0]),
+                to_trusted(),
+            ]),
+        ),
+        (
+            zones.clone(),
+            rule(vec![
+                load_source(8, 4),
+                compare(&[0xfd, 0, 2, 0x44]),
+                to_trusted(),
+            ]),
+        ),
+        (
+            zones,
+            rule(vec![
+                link,
+                compare(b"eth0\0"),
+                Expression::Verdict(Verdict::Goto("filter_IN_public".to_owned())),
+            ]),
+        ),
         ("filter_FORWARD".to_owned(), reject.clone()),
         ("filter_INPUT".to_owned(), reject),
     ];
@@ -57,7 +85,12 @@ fn trusted_links_and_sources_of_firewalld_are_read() {
     assert_eq!(firewall.forwarding.as_deref(), Some("reject"));
     assert_eq!(firewall.input.as_deref(), Some("reject"));
     assert_eq!(firewall.trusted_links, Some(vec!["cni0".to_owned()]));
-    let sources: Vec<String> = firewall.trusted_sources.iter().flatten().map(ToString::to_string).collect();
+    let sources: Vec<String> = firewall
+        .trusted_sources
+        .iter()
+        .flatten()
+        .map(ToString::to_string)
+        .collect();
     assert_eq!(sources, ["10.244.0.0/16", "172.16.0.0/12", "fd00:244::/32"]);
 }
 
@@ -81,7 +114,9 @@ fn unknown_rules_are_no_verdicts() {
 fn firewalls_of_iptables_have_policies() {
     let mut state = IptablesState::default();
     assert!(of_iptables(&state).is_empty());
-    state.filter_chains.extend(["ufw-before-forward", "DOCKER-USER"].map(str::to_owned));
+    state
+        .filter_chains
+        .extend(["ufw-before-forward", "DOCKER-USER"].map(str::to_owned));
     state.input_policies = vec!["ACCEPT".to_owned()];
     state.observed.forward = Some(vec![ForwardChain {
         variant: "nft".to_owned(),
@@ -92,7 +127,19 @@ fn firewalls_of_iptables_have_policies() {
     let found = of_iptables(&state);
     let described: Vec<(&str, Option<&str>, Option<&str>)> = found
         .iter()
-        .map(|firewall| (firewall.name.as_str(), firewall.forwarding.as_deref(), firewall.input.as_deref()))
+        .map(|firewall| {
+            (
+                firewall.name.as_str(),
+                firewall.forwarding.as_deref(),
+                firewall.input.as_deref(),
+            )
+        })
         .collect();
-    assert_eq!(described, [("ufw", Some("drop"), Some("accept")), ("docker", Some("drop"), None)]);
+    assert_eq!(
+        described,
+        [
+            ("ufw", Some("drop"), Some("accept")),
+            ("docker", Some("drop"), None)
+        ]
+    );
 }

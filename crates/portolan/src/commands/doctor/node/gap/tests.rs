@@ -4,7 +4,10 @@ use super::*;
 fn missing_privileges_are_one_warning() {
     let mut gaps = Gaps::default();
     let denied = || io::Error::from_raw_os_error(libc::EPERM);
-    assert_eq!(gaps.take::<()>("tables", Err(ReadError::NotPermitted.into())), None);
+    assert_eq!(
+        gaps.take::<()>("tables", Err(ReadError::NotPermitted.into())),
+        None
+    );
     assert_eq!(gaps.take::<()>("Pods", Err(denied().into())), None);
     assert_eq!(gaps.take("links", Ok(1)), Some(1));
     let mut other = Gaps::default();

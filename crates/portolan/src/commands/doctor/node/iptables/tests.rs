@@ -20,11 +20,19 @@ fn inventory() -> Inventory {
     };
     Inventory {
         tables: vec![
-            table("ip", "nat", vec![chain("PREROUTING", Some(true), 2), chain(SERVICES_CHAIN, None, 5)]),
+            table(
+                "ip",
+                "nat",
+                vec![chain("PREROUTING", Some(true), 2), chain(SERVICES_CHAIN, None, 5)],
+            ),
             table(
                 "ip",
                 "filter",
-                vec![chain("FORWARD", Some(false), 1), chain("INPUT", Some(true), 0), chain("DOCKER-USER", None, 0)],
+                vec![
+                    chain("FORWARD", Some(false), 1),
+                    chain("INPUT", Some(true), 0),
+                    chain("DOCKER-USER", None, 0),
+                ],
             ),
             table("inet", "filter", vec![chain("FORWARD", Some(false), 100)]),
         ],

@@ -31,5 +31,8 @@ fn neighbours_of_unknown_links_are_left_out() {
     let names = HashMap::from([(LinkIndex(7), "eth0".to_owned())]);
     let observed = observed_neighbour(&neighbour, &names).expect("a neighbour");
     assert_eq!(observed.link_address.as_deref(), Some("02:00:00:00:00:ab"));
-    assert_eq!((observed.link.as_str(), observed.state.as_str()), ("eth0", "stale"));
+    assert_eq!(
+        (observed.link.as_str(), observed.state.as_str()),
+        ("eth0", "stale")
+    );
 }

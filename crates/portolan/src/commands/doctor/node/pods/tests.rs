@@ -42,7 +42,12 @@ fn unreadable_namespaces_are_not_permitted() {
         find(&[process], 7, &[], "node-a").expect_err("a failure"),
         ReadFailure::NotPermitted
     );
-    assert!(find(&[], 7, &[], "node-a").expect("no namespace").found.is_empty());
+    assert!(
+        find(&[], 7, &[], "node-a")
+            .expect("no namespace")
+            .found
+            .is_empty()
+    );
 }
 
 #[test]

@@ -64,13 +64,18 @@ pub fn resolve(
 }
 
 /// Reads the frames that have arrived.
-fn receive(socket: &PacketSocket, target: Ipv4Addr, answers: &mut BTreeSet<HardwareAddress>) -> io::Result<()> {
+fn receive(
+    socket: &PacketSocket,
+    target: Ipv4Addr,
+    answers: &mut BTreeSet<HardwareAddress>,
+) -> io::Result<()> {
     let mut frame = [0; FRAME_BYTES];
     for _ in 0..FRAMES_MAX {
         match socket.receive(&mut frame) {
             Ok(length) => {
                 let reply = read_arp_reply(frame.get(..length).unwrap_or_default());
-                let of_target = reply.filter(|(address, _)| *address == target && answers.len() < ANSWERS_MAX);
+                let of_target =
+                    reply.filter(|(address, _)| *address == target && answers.len() < ANSWERS_MAX);
                 answers.extend(of_target.map(|(_, hardware)| hardware));
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),

@@ -65,7 +65,12 @@ pub fn http(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Dur
     }
 }
 
-fn exchange(target: SocketAddr, host: &str, has_proxy_header: bool, timeout: Duration) -> io::Result<Vec<u8>> {
+fn exchange(
+    target: SocketAddr,
+    host: &str,
+    has_proxy_header: bool,
+    timeout: Duration,
+) -> io::Result<Vec<u8>> {
     let deadline = Instant::now() + timeout;
     let mut stream = TcpStream::connect_timeout(&target, timeout)?;
     stream.set_write_timeout(Some(timeout))?;
@@ -196,7 +201,9 @@ fn client(target: SocketAddr) -> Result<ClientConnection, rustls::Error> {
 }
 
 fn outcome_of_handshake(error: &io::Error) -> Outcome {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
+    let cause = error
+        .get_ref()
+        .and_then(|cause| cause.downcast_ref::<rustls::Error>());
     match cause {
         // Only a TLS server sends alerts.
         Some(rustls::Error::AlertReceived(_)) => Outcome::Answered,

@@ -133,7 +133,11 @@ impl Selection<'_> {
         let key = service.metadata.key();
         let name = service_name(&key);
         let endpoints = self.cluster.endpoints_of(&key);
-        let most = if is_one { ENDPOINTS_MAX } else { ENDPOINTS_OF_MANY_MAX };
+        let most = if is_one {
+            ENDPOINTS_MAX
+        } else {
+            ENDPOINTS_OF_MANY_MAX
+        };
         for port in &service.spec.ports {
             let of_port = |endpoint: &&ServiceEndpoint| {
                 endpoint.is_ready && endpoint.port_name == port.name && endpoint.protocol == port.protocol
@@ -272,7 +276,14 @@ impl Selection<'_> {
         let ingress = service.status.load_balancer.ingress.iter();
         let ingress: Vec<String> = ingress.map(|entry| entry.ip.clone()).collect();
         for address in parse(&ingress) {
-            self.add_target(name, service, port, SocketAddr::new(address, port.port), false, jobs);
+            self.add_target(
+                name,
+                service,
+                port,
+                SocketAddr::new(address, port.port),
+                false,
+                jobs,
+            );
         }
         let node = self.cluster.node.iter().flat_map(|node| &node.status.addresses);
         let own: Vec<String> = node
@@ -365,7 +376,11 @@ impl Selection<'_> {
             })
         });
         let others = self.cluster.pods.iter();
-        let others = others.flat_map(|pod| pod.addresses.iter().map(|address| (pod.node.clone(), *address, None)));
+        let others = others.flat_map(|pod| {
+            pod.addresses
+                .iter()
+                .map(|address| (pod.node.clone(), *address, None))
+        });
         let others = others.filter(|_| services.len() != 1);
         let own_addresses = self.cluster.pods.iter().find(|found| found.pod == *pod);
         let own_addresses = own_addresses.map_or(&[][..], |found| &found.addresses);
@@ -380,7 +395,11 @@ impl Selection<'_> {
                 probe: Probe {
                     service: service.clone(),
                     bytes: Some(bytes),
-                    ..probe(ProbeKind::PathMtu, ProbeSource::Pod(pod.clone()), target.to_string())
+                    ..probe(
+                        ProbeKind::PathMtu,
+                        ProbeSource::Pod(pod.clone()),
+                        target.to_string(),
+                    )
                 },
                 request: Request::PathMtu { target, bytes },
             }));

@@ -52,9 +52,14 @@ fn respond(response: &'static [u8]) -> SocketAddr {
 fn responses_of_http_have_a_status() {
     let found = http(respond(b"HTTP/1.1 404 Not Found\r\n\r\n"));
     assert_eq!((found.outcome, found.status), (Outcome::Answered, Some(404)));
-    let tls = http(respond(b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n"));
+    let tls = http(respond(
+        b"HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTP request to an HTTPS server.\n",
+    ));
     assert_eq!((tls.outcome, tls.status), (Outcome::OtherProtocol, Some(400)));
-    assert_eq!(http(respond(b"\x15\x03\x01\x00\x02\x02\x46")).outcome, Outcome::OtherProtocol);
+    assert_eq!(
+        http(respond(b"\x15\x03\x01\x00\x02\x02\x46")).outcome,
+        Outcome::OtherProtocol
+    );
     assert_eq!(http(respond(b"SSH-2.0-x\r\n")).outcome, Outcome::OtherProtocol);
     assert_eq!(http(respond(b"")).outcome, Outcome::Closed);
     let silent = serve(|stream| std::mem::forget(stream));
@@ -68,8 +73,15 @@ fn header_of_the_proxy_protocol_comes_first() {
     let target = serve(|mut stream| {
         let mut request = [0; 1_024];
         let length = stream.read(&mut request).expect("a request");
-        let is_header = request.get(..length).unwrap_or_default().starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 ");
-        let response: &[u8] = if is_header { b"HTTP/1.1 200 OK\r\n\r\n" } else { b"" };
+        let is_header = request
+            .get(..length)
+            .unwrap_or_default()
+            .starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 ");
+        let response: &[u8] = if is_header {
+            b"HTTP/1.1 200 OK\r\n\r\n"
+        } else {
+            b""
+        };
         stream.write_all(response).expect("a response");
     });
     let with_header = connection::http(target, "a", true, TIMEOUT);
@@ -83,7 +95,10 @@ fn servers_without_tls_are_another_protocol() {
     assert_eq!(plain.outcome, Outcome::OtherProtocol, "{plain:?}");
     assert_eq!(connection::tls(closed(), TIMEOUT).outcome, Outcome::Refused);
     let silent = serve(|stream| std::mem::forget(stream));
-    assert_eq!(connection::tls(silent, Duration::from_millis(200)).outcome, Outcome::Timeout);
+    assert_eq!(
+        connection::tls(silent, Duration::from_millis(200)).outcome,
+        Outcome::Timeout
+    );
 }
 
 #[test]
@@ -136,10 +151,17 @@ fn responses_of_dns_have_codes() {
     };
     let name = "web.shop.svc.cluster.local";
     thread::spawn(move || [0, 2, 3, 5].into_iter().for_each(respond));
-    let outcomes: Vec<Outcome> = (0..4).map(|_| datagram::dns(target, name, 1, TIMEOUT).outcome).collect();
+    let outcomes: Vec<Outcome> = (0..4)
+        .map(|_| datagram::dns(target, name, 1, TIMEOUT).outcome)
+        .collect();
     assert_eq!(
         outcomes,
-        [Outcome::Answered, Outcome::Servfail, Outcome::Nxdomain, Outcome::Refused]
+        [
+            Outcome::Answered,
+            Outcome::Servfail,
+            Outcome::Nxdomain,
+            Outcome::Refused
+        ]
     );
     let invalid = datagram::dns(target, &"a".repeat(300), 1, TIMEOUT);
     assert_eq!(invalid.outcome, Outcome::Other);

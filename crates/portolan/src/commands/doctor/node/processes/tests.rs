@@ -9,7 +9,9 @@ fn process(arguments: &[u8]) -> Process {
 
 #[test]
 fn flags_have_two_forms() {
-    let process = process(b"/usr/local/bin/kube-proxy\0--config=/var/lib/a.conf\0--hostname-override\0node-a\0-v\x002\0");
+    let process = process(
+        b"/usr/local/bin/kube-proxy\0--config=/var/lib/a.conf\0--hostname-override\0node-a\0-v\x002\0",
+    );
     assert_eq!(process.file_name(), "kube-proxy");
     assert_eq!(process.flag("config"), Some("/var/lib/a.conf"));
     assert_eq!(process.flag("hostname-override"), Some("node-a"));

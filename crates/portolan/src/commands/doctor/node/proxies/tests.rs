@@ -13,12 +13,18 @@ fn process(arguments: &[&str]) -> Process {
 #[test]
 fn programs_are_recognized_by_their_arguments() {
     let of = |arguments: &[&str]| program(&process(arguments));
-    assert_eq!(of(&["/usr/bin/portolan", "--log-level=warn", "proxy"]), Some(Program::Portolan));
+    assert_eq!(
+        of(&["/usr/bin/portolan", "--log-level=warn", "proxy"]),
+        Some(Program::Portolan)
+    );
     assert_eq!(of(&["portolan", "up", "--data-dir=/a"]), Some(Program::Portolan));
     assert_eq!(of(&["portolan", "proxy", "status"]), None);
     assert_eq!(of(&["portolan", "proxy", "--cleanup"]), None);
     assert_eq!(of(&["portolan", "doctor", "node"]), None);
-    assert_eq!(of(&["/usr/local/bin/kube-proxy", "--config=/a"]), Some(Program::KubeProxy));
+    assert_eq!(
+        of(&["/usr/local/bin/kube-proxy", "--config=/a"]),
+        Some(Program::KubeProxy)
+    );
     assert_eq!(of(&["/usr/local/bin/k3s", "agent"]), Some(Program::KubeProxy));
     assert_eq!(of(&["k3s", "server", "--disable-kube-proxy"]), None);
     assert_eq!(of(&["k3s", "kubectl"]), None);
@@ -49,7 +55,11 @@ fn health_does_not_depend_on_the_node() {
     let ask = |live: fn() -> Option<Result<String, StatusError>>, health: bool| {
         healthy(&move |path| match path {
             "/livez" => live(),
-            _ => Some(if health { Ok(String::new()) } else { rejected("503 Service Unavailable") }),
+            _ => Some(if health {
+                Ok(String::new())
+            } else {
+                rejected("503 Service Unavailable")
+            }),
         })
     };
     assert_eq!(ask(|| Some(Ok(String::new())), false), Some(true));
@@ -82,9 +92,17 @@ fn state_of_kube_proxy_is_read_from_metrics() {
     let current = metrics(now - 100, now - 200);
     assert_eq!(current.mode.as_deref(), Some("iptables"));
     assert_eq!(current.seconds_behind, Some(0));
-    assert!(current.seconds_since_sync.is_some_and(|seconds| (100..110).contains(&seconds)));
+    assert!(
+        current
+            .seconds_since_sync
+            .is_some_and(|seconds| (100..110).contains(&seconds))
+    );
     let behind = metrics(now - 200, now - 100);
-    assert!(behind.seconds_behind.is_some_and(|seconds| (100..110).contains(&seconds)));
+    assert!(
+        behind
+            .seconds_behind
+            .is_some_and(|seconds| (100..110).contains(&seconds))
+    );
     let exponent = format!("{LAST_SYNC_METRIC} 1.7e+09");
     assert_eq!(metric(&exponent, LAST_SYNC_METRIC), Some(1_700_000_000));
     assert_eq!(metric("a_b 1", "a"), None);
@@ -95,7 +113,10 @@ fn state_of_portolan_is_read_from_its_status() {
     let status = r#"{"lastSync": null, "secondsBehind": 70, "secondsWithoutAPI": 5}"#;
     let observed = filled(&[("/status", status.to_owned())]);
     assert_eq!(observed.seconds_behind, Some(70));
-    assert_eq!((observed.seconds_without_api, observed.seconds_since_sync), (Some(5), None));
+    assert_eq!(
+        (observed.seconds_without_api, observed.seconds_since_sync),
+        (Some(5), None)
+    );
     assert_eq!(filled(&[("/status", "{".to_owned())]), NodeProxy::default());
 }
 
@@ -106,14 +127,29 @@ fn settings_come_from_configuration_or_flags() {
     let kube_proxy = process(&["kube-proxy"]);
     assert_eq!(mode(&kube_proxy, Some(&configuration)).as_deref(), Some("ipvs"));
     assert_eq!(node_name(&kube_proxy, Some(&configuration), "host"), "node-b");
-    assert_eq!(cluster_cidrs(&kube_proxy, Some(&configuration)).map(|ranges| ranges.len()), Some(2));
-    let flags = process(&["portolan", "proxy", "--hostname-override=a", "--cluster-cidr=10.0.0.0/8,x"]);
+    assert_eq!(
+        cluster_cidrs(&kube_proxy, Some(&configuration)).map(|ranges| ranges.len()),
+        Some(2)
+    );
+    let flags = process(&[
+        "portolan",
+        "proxy",
+        "--hostname-override=a",
+        "--cluster-cidr=10.0.0.0/8,x",
+    ]);
     assert_eq!(mode(&flags, None).as_deref(), Some("nftables"));
     assert_eq!(node_name(&flags, Some(&configuration), "host"), "a");
     assert_eq!(cluster_cidrs(&flags, None).map(|ranges| ranges.len()), Some(1));
     assert_eq!(node_name(&kube_proxy, None, "Host"), "host");
-    assert_eq!((mode(&kube_proxy, None), cluster_cidrs(&kube_proxy, None)), (None, None));
-    let by_node = process(&["kube-proxy", "--cluster-cidr=10.0.0.0/8", "--detect-local-mode=NodeCIDR"]);
+    assert_eq!(
+        (mode(&kube_proxy, None), cluster_cidrs(&kube_proxy, None)),
+        (None, None)
+    );
+    let by_node = process(&[
+        "kube-proxy",
+        "--cluster-cidr=10.0.0.0/8",
+        "--detect-local-mode=NodeCIDR",
+    ]);
     assert_eq!(cluster_cidrs(&by_node, None), None);
     assert!(parse_configz("{}").is_none() && parse_configz("[").is_none());
 }

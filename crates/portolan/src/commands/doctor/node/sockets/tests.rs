@@ -34,7 +34,13 @@ fn listeners_of_all_protocols_are_read() {
     assert!(!is_truncated);
     let found: Vec<(String, String, u64)> = sockets
         .iter()
-        .map(|socket| (socket.protocol.to_string(), socket.local.to_string(), socket.inode))
+        .map(|socket| {
+            (
+                socket.protocol.to_string(),
+                socket.local.to_string(),
+                socket.inode,
+            )
+        })
         .collect();
     let expected = [
         ("TCP", "127.0.0.1:8080", 20_481),
@@ -68,7 +74,14 @@ fn lists_are_bounded() {
 #[test]
 fn damaged_lines_are_skipped() {
     let long = "0".repeat(10_000);
-    for line in ["", "0:", "0: x y z", "0: 0100007F:1F90 00000000:0000 0A", "0: é:1 é:1 0A 1 2 3 4 5 6", &long] {
+    for line in [
+        "",
+        "0:",
+        "0: x y z",
+        "0: 0100007F:1F90 00000000:0000 0A",
+        "0: é:1 é:1 0A 1 2 3 4 5 6",
+        &long,
+    ] {
         assert_eq!(parse(TransportProtocol::Tcp, line), None, "{line}");
         assert!(parse_sctp(line).is_empty());
     }
@@ -76,5 +89,8 @@ fn damaged_lines_are_skipped() {
         assert_eq!(parse_address(address), None, "{address}");
     }
     let absent = tempfile::tempdir().expect("a directory");
-    assert_eq!(read(absent.path(), 1, |_| true).expect("no sockets"), (Vec::new(), false));
+    assert_eq!(
+        read(absent.path(), 1, |_| true).expect("no sockets"),
+        (Vec::new(), false)
+    );
 }

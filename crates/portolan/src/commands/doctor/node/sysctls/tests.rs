@@ -34,7 +34,10 @@ fn reserved_ports_are_ranges() {
         reserved_ports(&BTreeMap::from([(name, value.to_owned())]))
     };
     assert_eq!(with(""), Some(Vec::new()));
-    assert_eq!(with("8080,30000-32767"), Some(vec![[8_080, 8_080], [30_000, 32_767]]));
+    assert_eq!(
+        with("8080,30000-32767"),
+        Some(vec![[8_080, 8_080], [30_000, 32_767]])
+    );
     for value in ["x", "1-", "70000", "1-2-3"] {
         assert_eq!(with(value), None, "{value}");
     }
@@ -53,7 +56,13 @@ fn counters_have_the_names_of_their_groups() {
     assert_eq!(counters.get("TcpExt.IPReversePathFilter"), Some(&17));
     assert_eq!(counters.get("IpExt.InNoRoutes"), Some(&2));
     assert_eq!(counters.len(), 4);
-    for text in ["", "TcpExt:", "a b\nc d", "TcpExt: IPReversePathFilter\nTcpExt: x\n", "A: b\nC: 1"] {
+    for text in [
+        "",
+        "TcpExt:",
+        "a b\nc d",
+        "TcpExt: IPReversePathFilter\nTcpExt: x\n",
+        "A: b\nC: 1",
+    ] {
         assert!(parse_counters(text).is_empty(), "{text}");
     }
 }

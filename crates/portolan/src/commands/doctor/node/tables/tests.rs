@@ -36,7 +36,10 @@ fn base_chains_come_first_and_survive_the_limit() {
     let chains = tables[0].chains.as_ref().expect("chains");
     assert_eq!(chains.len(), CHAINS_OF_TABLE_MAX);
     assert_eq!(chains[0].policy.as_deref(), Some("drop"));
-    assert_eq!((chains[0].hook.as_deref(), chains[0].rules), (Some("forward"), Some(7)));
+    assert_eq!(
+        (chains[0].hook.as_deref(), chains[0].rules),
+        (Some("forward"), Some(7))
+    );
     assert_eq!(chains[1].name, SERVICES_CHAIN);
     assert_eq!(chains[2].name, "KUBE-SVC-0");
     assert_eq!(observed(&Inventory::default()), (Vec::new(), false));

@@ -81,10 +81,21 @@ fn matches_of_rules_are_read() {
 
 #[test]
 fn damaged_text_is_read() {
-    for text in ["", "*", ":", "-A ", "*filter\n-A FORWARD", "*filter\n-A FORWARD -j", "*filter\n:\n-A FORWARD \"\\"] {
+    for text in [
+        "",
+        "*",
+        ":",
+        "-A ",
+        "*filter\n-A FORWARD",
+        "*filter\n-A FORWARD -j",
+        "*filter\n:\n-A FORWARD \"\\",
+    ] {
         assert!(parse(text, "KUBE-SERVICES").forward.len() <= 1, "{text}");
     }
-    let many = format!("*filter\n{}", "-A FORWARD -j ACCEPT\n".repeat(2 * FORWARD_RULES_MAX));
+    let many = format!(
+        "*filter\n{}",
+        "-A FORWARD -j ACCEPT\n".repeat(2 * FORWARD_RULES_MAX)
+    );
     let saved = parse(&many, "KUBE-SERVICES");
     assert_eq!((saved.forward.len(), saved.rules), (FORWARD_RULES_MAX, 2_000));
 }

@@ -60,8 +60,15 @@ fn jobs(cluster: &Cluster) -> Vec<Job> {
 
 fn described(jobs: &[Job]) -> Vec<String> {
     let describe = |job: &Job| {
-        let bytes = job.probe.bytes.map(|bytes| format!(" {bytes}")).unwrap_or_default();
-        format!("{:?} {} {}{bytes}", job.probe.kind, job.probe.from, job.probe.target)
+        let bytes = job
+            .probe
+            .bytes
+            .map(|bytes| format!(" {bytes}"))
+            .unwrap_or_default();
+        format!(
+            "{:?} {} {}{bytes}",
+            job.probe.kind, job.probe.from, job.probe.target
+        )
     };
     jobs.iter().map(describe).collect()
 }
@@ -125,7 +132,10 @@ fn services_without_ready_endpoints_are_not_probed_at_their_addresses() {
         slice.endpoints.clear();
     }
     let described = described(&jobs(&cluster));
-    assert!(described.iter().all(|job| !job.starts_with("Tcp")), "{described:?}");
+    assert!(
+        described.iter().all(|job| !job.starts_with("Tcp")),
+        "{described:?}"
+    );
 }
 
 #[test]
