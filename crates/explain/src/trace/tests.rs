@@ -101,7 +101,7 @@ fn step(path: &Path, kind: StepKind) -> &Step {
 }
 
 #[test]
-fn way_leads_from_the_name_to_ready_endpoints() {
+fn name_is_traced_to_ready_endpoints() {
     let found = traced(json!({}), "http://web.shop/", "pod/pay/client");
     assert_eq!(found.verdict, Verdict::Reaches);
     let tried: Vec<String> = found

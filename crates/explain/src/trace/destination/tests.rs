@@ -37,7 +37,7 @@ fn url_has_protocol_host_and_port() {
 }
 
 #[test]
-fn display_leads_back_to_the_destination() {
+fn display_is_parsed_to_the_same_destination() {
     for text in [
         "tcp://web.shop:80",
         "udp://10.96.0.10:53",

@@ -32,10 +32,7 @@ fn objects_of_the_node_are_read() {
     let pods: Vec<String> = cluster.pods.iter().map(|pod| pod.pod.to_string()).collect();
     assert_eq!(pods, ["shop/web-1"]);
     assert_eq!(cluster.pods[0].addresses.len(), 2);
-    let web = ObjectKey {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-    };
+    let web = ObjectKey::new("shop", "web");
     let endpoints = cluster.endpoints_of(&web);
     assert_eq!(
         endpoints[0].pod.as_ref().map(|pod| pod.name.as_str()),
@@ -49,10 +46,7 @@ fn objects_of_the_node_are_read() {
 
 #[test]
 fn one_service_is_selected() {
-    let web = ObjectKey {
-        namespace: "shop".to_owned(),
-        name: "web".to_owned(),
-    };
+    let web = ObjectKey::new("shop", "web");
     let cluster = Cluster::read(&builder(), "node-b", Some(&web));
     assert!(cluster.node.is_none());
     let examined = cluster.examined();

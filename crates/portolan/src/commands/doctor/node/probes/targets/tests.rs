@@ -29,10 +29,7 @@ fn cluster(examined: Option<(&str, &str)>) -> Cluster {
             "status": {"podIP": "10.244.3.5"}},
         {"kind": "Node", "metadata": {"name": "node-a"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}},
     ]));
-    let examined = examined.map(|(namespace, name)| ObjectKey {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    });
+    let examined = examined.map(|(namespace, name)| ObjectKey::new(namespace, name));
     Cluster::read(&builder, "node-a", examined.as_ref())
 }
 
