@@ -162,6 +162,7 @@ fn addresses_of(pod: Pod) -> Option<PodAddresses> {
     let texts = pod.status.pod_ips.iter().map(|entry| &entry.ip);
     let texts = texts.chain([&pod.status.pod_ip]);
     let mut addresses: Vec<IpAddr> = texts.filter_map(|text| text.parse().ok()).collect();
+    addresses.sort_unstable();
     addresses.dedup();
     let mut namespace = pod.metadata.namespace;
     default_namespace(&mut namespace);
