@@ -110,6 +110,7 @@ pub fn arp_request(own: HardwareAddress, requester: Ipv4Addr, target: Ipv4Addr) 
 /// Decodes an ARP reply: the address and its hardware address. `None` for other frames.
 pub fn read_arp_reply(frame: &[u8]) -> Option<(Ipv4Addr, HardwareAddress)> {
     let (head, rest) = frame.split_at_checked(ETHERNET_BYTES)?;
+    let rest = rest.get(..ARP_BYTES)?;
     let is_reply =
         head.get(12..14)? == TYPE_ARP && rest.get(..6)? == ARP_HEAD && rest.get(6..8)? == [0, ARP_REPLY];
     let hardware: HardwareAddress = array(rest, 8)?;

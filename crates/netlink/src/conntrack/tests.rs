@@ -9,6 +9,8 @@ use crate::message::messages;
 
 /// `IPCTNL_MSG_CT_NEW`.
 const NEW: u16 = 1 << 8;
+/// `IPS_CONFIRMED`, which the kernel requires of new entries with a status.
+const CONFIRMED: u32 = 1 << 3;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
 const TCP: u8 = libc::IPPROTO_TCP as u8;
 
@@ -59,7 +61,7 @@ fn number(state: TcpState) -> u8 {
 fn write_rest(request: &mut Writer, flow: &Flow) {
     request.u32_be(TIMEOUT, flow.expires_in_seconds.max(600));
     if flow.is_replied {
-        request.u32_be(STATUS, SEEN_REPLY);
+        request.u32_be(STATUS, CONFIRMED | SEEN_REPLY);
     }
     if let Some(state) = flow.tcp_state {
         let of_protocol = request.nest(PROTOCOL_STATE);

@@ -101,10 +101,10 @@ fn exchange(
             break;
         }
     }
-    match response.is_empty() {
-        true if Instant::now() >= deadline => Err(io::Error::from(io::ErrorKind::TimedOut)),
-        _ => Ok(response),
+    if response.is_empty() && Instant::now() >= deadline {
+        return Err(io::Error::from(io::ErrorKind::TimedOut));
     }
+    Ok(response)
 }
 
 /// Returns the header of version 1 of the PROXY protocol.

@@ -25,7 +25,7 @@ fn http(target: SocketAddr) -> Answer {
 
 #[test]
 fn connections_have_outcomes() {
-    let silent = serve(|stream| std::mem::forget(stream));
+    let silent = serve(std::mem::forget);
     assert_eq!(connection::open(silent, TIMEOUT).outcome, Outcome::Answered);
     let closing = serve(drop);
     assert_eq!(connection::open(closing, TIMEOUT).outcome, Outcome::Closed);
@@ -62,7 +62,7 @@ fn responses_of_http_have_a_status() {
     );
     assert_eq!(http(respond(b"SSH-2.0-x\r\n")).outcome, Outcome::OtherProtocol);
     assert_eq!(http(respond(b"")).outcome, Outcome::Closed);
-    let silent = serve(|stream| std::mem::forget(stream));
+    let silent = serve(std::mem::forget);
     let answer = connection::http(silent, "a", false, Duration::from_millis(200));
     assert_eq!(answer.outcome, Outcome::Timeout);
     assert_eq!(http(closed()).outcome, Outcome::Refused);
@@ -94,7 +94,7 @@ fn servers_without_tls_are_another_protocol() {
     let plain = connection::tls(respond(b"HTTP/1.1 400 Bad Request\r\n\r\n"), TIMEOUT);
     assert_eq!(plain.outcome, Outcome::OtherProtocol, "{plain:?}");
     assert_eq!(connection::tls(closed(), TIMEOUT).outcome, Outcome::Refused);
-    let silent = serve(|stream| std::mem::forget(stream));
+    let silent = serve(std::mem::forget);
     assert_eq!(
         connection::tls(silent, Duration::from_millis(200)).outcome,
         Outcome::Timeout
@@ -169,7 +169,7 @@ fn responses_of_dns_have_codes() {
 
 #[test]
 fn probes_keep_their_order() {
-    let silent = serve(|stream| std::mem::forget(stream));
+    let silent = serve(std::mem::forget);
     let job = |target: SocketAddr| Job {
         probe: Probe {
             kind: ProbeKind::Tcp,
