@@ -15,12 +15,24 @@ pub enum Kind {
     StatefulSet,
     DaemonSet,
     Job,
+    CronJob,
     Ingress,
     IngressClass,
     NetworkPolicy,
     ResourceQuota,
     ServiceCidr,
     Event,
+    /// ConfigMaps of kube-system. Others are not read.
+    ConfigMap,
+    Lease,
+    ValidatingWebhookConfiguration,
+    MutatingWebhookConfiguration,
+    ApiService,
+    HttpRoute,
+    GrpcRoute,
+    TcpRoute,
+    TlsRoute,
+    UdpRoute,
     /// AddressPool of Portolan.
     AddressPool,
     /// IPAddressPool of MetalLB.
@@ -63,7 +75,12 @@ const fn names(
     }
 }
 
-const NAMES: [Names; 22] = [
+/// Returns the names of a kind of routes of the Gateway API.
+const fn route(kind: Kind, name: &'static str, version: &'static str, plural: &'static str) -> Names {
+    names(kind, name, "gateway.networking.k8s.io", version, plural, true)
+}
+
+const NAMES: &[Names] = &[
     names(Kind::Service, "Service", "", "v1", "services", true),
     names(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
     names(
@@ -89,6 +106,7 @@ const NAMES: [Names; 22] = [
     ),
     names(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
     names(Kind::Job, "Job", "batch", "v1", "jobs", true),
+    names(Kind::CronJob, "CronJob", "batch", "v1", "cronjobs", true),
     names(
         Kind::Ingress,
         "Ingress",
@@ -130,6 +148,37 @@ const NAMES: [Names; 22] = [
         false,
     ),
     names(Kind::Event, "Event", "", "v1", "events", true),
+    names(Kind::ConfigMap, "ConfigMap", "", "v1", "configmaps", true),
+    names(Kind::Lease, "Lease", "coordination.k8s.io", "v1", "leases", true),
+    names(
+        Kind::ValidatingWebhookConfiguration,
+        "ValidatingWebhookConfiguration",
+        "admissionregistration.k8s.io",
+        "v1",
+        "validatingwebhookconfigurations",
+        false,
+    ),
+    names(
+        Kind::MutatingWebhookConfiguration,
+        "MutatingWebhookConfiguration",
+        "admissionregistration.k8s.io",
+        "v1",
+        "mutatingwebhookconfigurations",
+        false,
+    ),
+    names(
+        Kind::ApiService,
+        "APIService",
+        "apiregistration.k8s.io",
+        "v1",
+        "apiservices",
+        false,
+    ),
+    route(Kind::HttpRoute, "HTTPRoute", "v1", "httproutes"),
+    route(Kind::GrpcRoute, "GRPCRoute", "v1", "grpcroutes"),
+    route(Kind::TcpRoute, "TCPRoute", "v1", "tcproutes"),
+    route(Kind::TlsRoute, "TLSRoute", "v1", "tlsroutes"),
+    route(Kind::UdpRoute, "UDPRoute", "v1", "udproutes"),
     names(
         Kind::AddressPool,
         "AddressPool",
@@ -203,10 +252,13 @@ impl Kind {
         self.names().is_namespaced
     }
 
-    /// Path of the collection of all namespaces in the API.
+    /// Path of the objects in the API: those of all namespaces, and only those of kube-system for ConfigMaps.
     pub fn collection(self) -> String {
         let names = self.names();
         let (version, plural) = (names.version, names.plural);
+        if self == Self::ConfigMap {
+            return format!("/api/{version}/namespaces/kube-system/{plural}");
+        }
         if names.group.is_empty() {
             format!("/api/{version}/{plural}")
         } else {

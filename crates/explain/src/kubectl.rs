@@ -34,7 +34,7 @@ fn namespace(object: &Object) -> String {
 }
 
 fn resource(object: &Object) -> String {
-    object.kind.name().to_ascii_lowercase()
+    object.changed_kind().name().to_ascii_lowercase()
 }
 
 /// Returns `kubectl VERB KIND NAME` for an object.

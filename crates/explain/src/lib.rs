@@ -26,11 +26,13 @@
 //! assert_eq!(findings[0].code.to_string(), "PTL-0002");
 //! ```
 
+mod address_request;
 mod documentation;
 mod examination;
 mod finding;
 mod kind;
 mod kubectl;
+mod leader;
 mod listeners;
 mod nearest;
 mod node_plan;

@@ -1,5 +1,7 @@
 //! Decisions of a node's plan about one Service.
 
+use std::collections::BTreeSet;
+
 use api::object::{EndpointSlice, Service};
 use plan::{FrontendKind, NodeFacts, Origin, Plan, ServicePortPlan, Settings, Target};
 use serde::Deserialize;
@@ -51,6 +53,15 @@ pub fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
     plan.take_changes();
     let is_served = plan.services().next().is_some();
     is_served.then_some(plan)
+}
+
+/// Returns the names of the nodes with usable endpoints, as the slices have them.
+pub fn nodes_with_endpoints<'w>(subject: &Subject<'w>) -> BTreeSet<&'w str> {
+    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
+    endpoints
+        .filter(|endpoint| endpoint.is_serving() || endpoint.is_ready())
+        .map(|endpoint| endpoint.node())
+        .collect()
 }
 
 /// Returns the target of connections from outside of the node to the cluster IP of a Service port.

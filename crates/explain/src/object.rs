@@ -1,6 +1,6 @@
 //! An object as its JSON tree.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::finding::ObjectName;
 use crate::kind::Kind;
@@ -18,7 +18,20 @@ pub struct Object {
     pub namespace: String,
     /// Name.
     pub name: String,
+    /// Workload whose template the object is. The object has the kind Pod and the name of the workload.
+    template: Option<Template>,
     tree: Value,
+}
+
+/// Template of Pods in a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Template {
+    /// Kind of the workload.
+    pub workload: Kind,
+    /// JSON pointer to the template in the workload.
+    pub pointer: &'static str,
+    /// True if the object counts as a Pod. Otherwise only the names of Services in it are read.
+    pub counts_as_pod: bool,
 }
 
 impl Object {
@@ -38,14 +51,64 @@ impl Object {
             kind,
             namespace,
             name,
+            template: None,
             tree,
         })
+    }
+
+    /// Returns a Pod that stands for the Pods of a workload. `None` if the object has no template.
+    pub fn pod_of_template(workload: &Self, counts_as_pod: bool) -> Option<Self> {
+        let pointer = match workload.kind {
+            Kind::Deployment | Kind::ReplicaSet | Kind::StatefulSet | Kind::DaemonSet | Kind::Job => {
+                "/spec/template"
+            }
+            Kind::CronJob => "/spec/jobTemplate/spec/template",
+            _ => return None,
+        };
+        let mut tree = workload.at(pointer).clone();
+        if !tree["spec"].is_object() {
+            return None;
+        }
+        let labels = tree["metadata"]["labels"].clone();
+        let metadata = json!({"name": workload.name, "namespace": workload.namespace, "labels": labels});
+        tree.as_object_mut()?.insert("metadata".to_owned(), metadata);
+        let pod = Self::read(Kind::Pod, tree)?;
+        let template = Template {
+            workload: workload.kind,
+            pointer,
+            counts_as_pod,
+        };
+        Some(Self {
+            template: Some(template),
+            ..pod
+        })
+    }
+
+    /// Template that the object is, if it stands for the Pods of a workload.
+    pub fn template(&self) -> Option<Template> {
+        self.template
+    }
+
+    /// Kind for commands and findings: that of the workload, if the object is a template.
+    pub fn changed_kind(&self) -> Kind {
+        self.template.map_or(self.kind, |template| template.workload)
+    }
+
+    /// Path of a field for findings: in the workload, if the object is a template.
+    pub fn changed_field(&self, field: String) -> String {
+        match self.template.filter(|_| !field.is_empty()) {
+            Some(template) => {
+                let path = template.pointer.trim_start_matches('/').replace('/', ".");
+                format!("{path}.{field}")
+            }
+            None => field,
+        }
     }
 
     /// Name for findings.
     pub fn object_name(&self) -> ObjectName {
         ObjectName {
-            kind: self.kind.name().to_owned(),
+            kind: self.changed_kind().name().to_owned(),
             namespace: self.namespace.clone(),
             name: self.name.clone(),
         }

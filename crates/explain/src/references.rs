@@ -1,5 +1,7 @@
 //! Names of Services in the configuration of clients: URLs and `HOST:PORT` in the environment and arguments of containers.
 
+use std::net::IpAddr;
+
 use serde_json::Value;
 
 use crate::views::{Pod, list, text};
@@ -12,6 +14,11 @@ const TEXT_BYTES_MAX: usize = 4_096;
 /// References of a Pod, at most.
 const REFERENCES_MAX: usize = 256;
 
+/// Ports of the schemes that clients use without a port.
+const SCHEME_PORTS: [(&str, u16); 4] = [("http", 80), ("https", 443), ("ws", 80), ("wss", 443)];
+/// Parts of the names of settings with an identifier in the form of a URL, to which nothing connects.
+const IDENTIFIERS: [&str; 3] = ["issuer", "audience", "image"];
+
 /// A reference of a Pod to a host of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reference {
@@ -19,16 +26,46 @@ pub struct Reference {
     pub field: String,
     /// Text of the reference, such as `http://web.shop:8080`.
     pub text: String,
-    /// Namespace of the Service.
+    /// Namespace of the Service; "" for an address.
     pub namespace: String,
-    /// Name of the Service.
+    /// Name of the Service; "" for an address.
     pub service: String,
-    /// Port, if it is given. That of a scheme is not assumed: many clients take the port from another variable.
+    /// Address, if the reference has one instead of a name.
+    pub address: Option<IpAddr>,
+    /// Port, if it is given.
     pub port: Option<u16>,
+    /// Port of the scheme, if no port is given. `None` if another variable seems to have the port.
+    pub scheme_port: Option<u16>,
     /// True if the text is a URL or has a namespace. A pair such as `web:2024` can be something else.
     pub is_address: bool,
     /// True if the name contains `svc`, so that it can only be a Service.
     pub is_service_name: bool,
+}
+
+impl Reference {
+    /// Port that the client uses: the given one, or that of the scheme.
+    pub fn used_port(&self) -> Option<u16> {
+        self.port.or(self.scheme_port)
+    }
+
+    /// Host of the reference, without scheme, user, port and path.
+    pub fn host(&self) -> &str {
+        let rest = self
+            .text
+            .rsplit_once("://")
+            .map_or(self.text.as_str(), |(_, rest)| rest);
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+        authority.split(':').next().unwrap_or_default()
+    }
+}
+
+/// A place in a Pod that can have references.
+struct Place<'w> {
+    pod: Pod<'w>,
+    field: String,
+    /// True if another variable seems to have the port of URLs.
+    has_port_elsewhere: bool,
 }
 
 /// Returns the references of a Pod. The names may belong to no Service.
@@ -39,27 +76,10 @@ pub fn references_of(pod: Pod<'_>) -> Vec<Reference> {
         .filter_map(|name| name.as_str())
         .collect();
     let mut references = Vec::new();
-    for (index, container) in pod.0.list("/spec/containers").iter().enumerate() {
-        let at = |field: String| format!("spec.containers[{index}].{field}");
-        for (index, variable) in container["env"].as_array().into_iter().flatten().enumerate() {
-            let is_image = variable["name"]
-                .as_str()
-                .is_some_and(|name| name.contains("IMAGE"));
-            let Some(text) = variable["value"].as_str().filter(|_| !is_image) else {
-                continue;
-            };
-            let field = at(format!("env[{index}].value"));
-            match host_variable(container, variable, pod) {
-                Some(reference) => references.push(Reference { field, ..reference }),
-                None => scan(text, &field, pod, &mut references),
-            }
-        }
-        for field in ["command", "args"] {
-            for (index, argument) in container[field].as_array().into_iter().flatten().enumerate() {
-                if let Some(text) = argument.as_str() {
-                    scan(text, &at(format!("{field}[{index}]")), pod, &mut references);
-                }
-            }
+    for list in ["containers", "initContainers"] {
+        let containers = pod.0.list(&format!("/spec/{list}")).iter().enumerate();
+        for (index, container) in containers {
+            of_container(pod, &format!("spec.{list}[{index}]"), container, &mut references);
         }
     }
     references.retain(|reference| !aliases.contains(&reference.service.as_str()));
@@ -67,30 +87,72 @@ pub fn references_of(pod: Pod<'_>) -> Vec<Reference> {
     references
 }
 
+fn of_container(pod: Pod<'_>, path: &str, container: &Value, references: &mut Vec<Reference>) {
+    for (index, variable) in list(container, "env").iter().enumerate() {
+        let name = text(variable, "name");
+        let Some(value) = variable["value"].as_str().filter(|_| !is_identifier(name)) else {
+            continue;
+        };
+        let field = format!("{path}.env[{index}].value");
+        let place = Place {
+            pod,
+            field,
+            has_port_elsewhere: has_port_variable(container, name),
+        };
+        match host_variable(container, variable, &place) {
+            Some(reference) => references.push(reference),
+            None => scan(value, &place, references),
+        }
+    }
+    for field in ["command", "args"] {
+        for (index, argument) in list(container, field).iter().enumerate() {
+            let place = Place {
+                pod,
+                field: format!("{path}.{field}[{index}]"),
+                has_port_elsewhere: false,
+            };
+            let argument = argument.as_str().unwrap_or_default();
+            let flag = argument.split('=').next().unwrap_or_default();
+            if !is_identifier(flag) {
+                scan(argument, &place, references);
+            }
+        }
+    }
+}
+
+fn is_identifier(setting: &str) -> bool {
+    let setting = setting.to_ascii_lowercase();
+    IDENTIFIERS.iter().any(|part| setting.contains(part))
+}
+
+/// Returns true if the container has the port of a URL in a variable of its own, such as `WEB_PORT` for `WEB_URL`.
+fn has_port_variable(container: &Value, name: &str) -> bool {
+    let prefix = name.split('_').next().unwrap_or_default();
+    list(container, "env").iter().any(|other| {
+        let other = text(other, "name");
+        other.ends_with("PORT") && other.starts_with(prefix)
+    })
+}
+
 /// Returns the reference of a variable such as `WEB_HOST` with a host name alone. Its port is in `WEB_PORT`.
-fn host_variable(container: &Value, variable: &Value, pod: Pod<'_>) -> Option<Reference> {
+fn host_variable(container: &Value, variable: &Value, place: &Place<'_>) -> Option<Reference> {
     let name = text(variable, "name");
     let prefix = HOST_VARIABLES
         .iter()
         .find_map(|suffix| name.strip_suffix(suffix))?;
     let is_prefix = prefix.is_empty() || prefix.ends_with('_');
     let host = text(variable, "value");
-    let (service, namespace, is_service_name) =
-        service_of(host, &pod.0.namespace).filter(|_| is_host(host))?;
     let mut variables = list(container, "env").iter();
     let port = variables.find(|other| text(other, "name").strip_suffix("PORT") == Some(prefix));
-    is_prefix.then(|| Reference {
-        field: String::new(),
-        text: host.to_owned(),
-        namespace: namespace.to_owned(),
-        service: service.to_owned(),
-        port: port.and_then(|port| text(port, "value").parse().ok()),
+    let port = port.and_then(|port| text(port, "value").parse().ok());
+    let reference = reference(place, host, host, port)?;
+    is_prefix.then_some(Reference {
         is_address: true,
-        is_service_name,
+        ..reference
     })
 }
 
-fn scan(text: &str, field: &str, pod: Pod<'_>, references: &mut Vec<Reference>) {
+fn scan(text: &str, place: &Place<'_>, references: &mut Vec<Reference>) {
     if text.len() > TEXT_BYTES_MAX {
         return;
     }
@@ -100,20 +162,36 @@ fn scan(text: &str, field: &str, pod: Pod<'_>, references: &mut Vec<Reference>) 
         let alone = || is_host(token).then_some((token, None));
         let is_alone = host_and_port(token).is_none();
         if let Some((host, port)) = host_and_port(token).or_else(alone)
-            && let Some((service, namespace, is_service_name)) = service_of(host, &pod.0.namespace)
-            && (is_service_name || !is_alone)
+            && let Some(reference) = reference(place, token, host, port)
+            && (reference.is_service_name || !is_alone)
         {
-            references.push(Reference {
-                field: field.to_owned(),
-                text: token.to_owned(),
-                namespace: namespace.to_owned(),
-                service: service.to_owned(),
-                port,
-                is_address: token.contains("://") || host.contains('.'),
-                is_service_name,
-            });
+            references.push(reference);
         }
     }
+}
+
+/// Returns the reference of a text with a host; `None` if the host is neither a name that a Service can have nor an address.
+fn reference(place: &Place<'_>, text: &str, host: &str, port: Option<u16>) -> Option<Reference> {
+    let scheme_port = SCHEME_PORTS.iter().find_map(|(scheme, scheme_port)| {
+        let is_scheme = text.strip_prefix(scheme)?.starts_with("://");
+        (is_scheme && port.is_none() && !place.has_port_elsewhere).then_some(*scheme_port)
+    });
+    let address: Option<IpAddr> = host.parse().ok();
+    let (service, namespace, is_service_name) = match address {
+        Some(_) => ("", "", false),
+        None => service_of(host, &place.pod.0.namespace).filter(|_| is_host(host))?,
+    };
+    Some(Reference {
+        field: place.field.clone(),
+        text: text.to_owned(),
+        namespace: namespace.to_owned(),
+        service: service.to_owned(),
+        address,
+        port,
+        scheme_port,
+        is_address: address.is_some() || text.contains("://") || host.contains('.'),
+        is_service_name,
+    })
 }
 
 /// Returns host and port of a URL or of `HOST:PORT`.
@@ -121,7 +199,7 @@ fn host_and_port(token: &str) -> Option<(&str, Option<u16>)> {
     let Some((_, rest)) = token.split_once("://") else {
         let (host, port) = token.split_once(':')?;
         let port = port.split('/').next()?.parse().ok()?;
-        return is_host(host).then_some((host, Some(port)));
+        return is_host_or_address(host).then_some((host, Some(port)));
     };
     let authority = rest.split(['/', '?', '#']).next()?;
     let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
@@ -129,7 +207,14 @@ fn host_and_port(token: &str) -> Option<(&str, Option<u16>)> {
         Some((host, port)) => (host, Some(port.parse().ok()?)),
         None => (authority, None),
     };
-    is_host(host).then_some((host, port))
+    is_host_or_address(host).then_some((host, port))
+}
+
+fn is_host_or_address(host: &str) -> bool {
+    is_host(host)
+        || host
+            .parse::<IpAddr>()
+            .is_ok_and(|address| !address.is_loopback() && !address.is_unspecified())
 }
 
 fn is_host(host: &str) -> bool {

@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::views::{EndpointSlice, Pod, Service, Workload};
-use crate::world::World;
+use crate::world::{COMPARED_PODS_MAX, World};
 
 /// A Service with the objects that most rules need.
 #[derive(Debug)]
@@ -53,10 +53,39 @@ impl<'w> Subject<'w> {
         self.selected().iter().copied().filter(|pod| pod.is_active())
     }
 
+    /// Returns true if the selector matches only Pods that a workload has replaced by Pods with other labels.
+    pub fn has_only_replaced(&self) -> bool {
+        let mut owners = self.selected().iter().map(|pod| workload_of(*pod));
+        let is_replaced = |owner: (&str, &str)| {
+            let pods = self
+                .world
+                .in_namespace(Kind::Pod, &self.service.namespace)
+                .take(COMPARED_PODS_MAX)
+                .map(Pod);
+            owner.0 != Kind::Pod.name()
+                && pods
+                    .filter(|pod| pod.is_active())
+                    .any(|pod| workload_of(pod) == owner)
+        };
+        !self.selected().is_empty() && self.active().next().is_none() && owners.any(is_replaced)
+    }
+
     /// EndpointSlices of the Service.
     pub fn slices(&self) -> &[EndpointSlice<'w>] {
         self.slices
             .get_or_init(|| self.world.slices_of(self.service).collect())
+    }
+
+    /// Returns true if the endpoint controller wrote a slice of the Service: its label says so, or it has no writer and the Pods that
+    /// the Service selects.
+    pub fn is_from_selector(&self, slice: EndpointSlice<'_>) -> bool {
+        let has_pods = || {
+            slice.endpoints().any(|endpoint| {
+                let is_selected = |ip| self.selected().iter().any(|pod| pod.ips().contains(&ip));
+                endpoint.pod().is_some() || endpoint.ip().is_some_and(is_selected)
+            })
+        };
+        slice.is_from_selector() || !slice.has_writer() && self.service.has_selector() && has_pods()
     }
 
     /// Returns true if the world has all objects of a kind.
@@ -107,7 +136,7 @@ impl<'w> Subject<'w> {
 /// Returns kind and name of the workload of a Pod: its Deployment, another controller, or the Pod itself.
 pub fn workload_of<'w>(pod: Pod<'w>) -> (&'w str, &'w str) {
     let Some((kind, name)) = pod.0.controller() else {
-        return (Kind::Pod.name(), &pod.0.name);
+        return (pod.0.changed_kind().name(), &pod.0.name);
     };
     let hash = pod
         .0
@@ -139,7 +168,7 @@ pub fn about(
         code,
         severity,
         object: object.object_name(),
-        field: field.into(),
+        field: object.changed_field(field.into()),
         message: message.into(),
         remedy: remedy.into(),
         evidence: Vec::new(),

@@ -12,7 +12,7 @@ use crate::views::Pod;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("address_family.md"),
-    explained_by: &[Code(3)],
+    explained_by: &[Code(3), Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -43,10 +43,62 @@ impl Family {
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
     let families = families(subject);
-    if service.is_external_name() || families.is_empty() || !subject.has(Kind::Pod) {
+    if service.is_external_name() || families.is_empty() {
         return Vec::new();
     }
+    if let Some(finding) = other_cluster_ip(subject, &families) {
+        return vec![finding];
+    }
+    if !subject.has(Kind::Pod) {
+        return empty_family(subject, &families).into_iter().collect();
+    }
     backends(subject, &families).map_or_else(|| clients(subject, &families), |finding| vec![finding])
+}
+
+/// The cluster IPs have other families than the Service states.
+fn other_cluster_ip(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
+    let service = subject.service;
+    let addresses = service.cluster_ips().into_iter();
+    let mut foreign = addresses.filter(|address| !families.iter().any(|family| family.has(address)));
+    let address = foreign.next()?;
+    let names: Vec<&str> = families.iter().map(|family| family.name()).collect();
+    let message = format!(
+        "Service {} has the families {}, and the cluster IP {address} of the other family",
+        service.name,
+        names.join(", ")
+    );
+    let remedy = format!(
+        "Create the Service again, without cluster IP: {}",
+        kubectl::command("delete", service.0)
+    );
+    Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// The slices of a Service with two families have endpoints of one family only.
+fn empty_family(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
+    let service = subject.service;
+    if service.is_headless() || !service.has_selector() || !subject.has(Kind::EndpointSlice) {
+        return None;
+    }
+    let is_empty = |family: &&Family| !has_endpoints(subject, **family);
+    let family = families.iter().find(is_empty)?;
+    let message = format!(
+        "Service {} has the family {}, and its EndpointSlices have endpoints of {} only: connections to its {} cluster IP are refused",
+        service.name,
+        family.name(),
+        family.other().name(),
+        family.name()
+    );
+    let remedy = format!("Give the nodes and Pods {} addresses", family.name());
+    has_endpoints(subject, family.other())
+        .then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+}
+
+/// Returns true if a slice has a usable endpoint of the family.
+fn has_endpoints(subject: &Subject<'_>, family: Family) -> bool {
+    let slices = subject.slices().iter();
+    let mut of_family = slices.filter(|slice| slice.address_type() == family.name());
+    of_family.any(|slice| slice.endpoints().any(|endpoint| endpoint.is_serving()))
 }
 
 fn families(subject: &Subject<'_>) -> Vec<Family> {
@@ -86,11 +138,10 @@ fn backends(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
     };
     let family = families.iter().find(lacks)?;
     let is_only = families.iter().all(|other| lacks(&other));
-    let has_endpoint = subject
-        .slices()
-        .iter()
-        .any(|slice| slice.address_type() == family.name() && slice.endpoints().next().is_some());
-    if has_endpoint || !is_only && !subject.has(Kind::EndpointSlice) {
+    // The second family of a headless Service is only a preference.
+    let is_optional = service.is_headless() && service.text("/spec/ipFamilyPolicy") != "RequireDualStack";
+    let are_listed = subject.has(Kind::EndpointSlice) || !pod.0.list("/status/podIPs").is_empty();
+    if has_endpoints(subject, *family) || !is_only && (is_optional || !are_listed) {
         return None;
     }
     let severity = if is_only {

@@ -6,17 +6,19 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::Subject;
-use crate::views::Ingress;
+use crate::views::{Pod, Route};
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("affinity_behind_ingress.md"),
-    explained_by: &[],
+    explained_by: &[Code(4), Code(5), Code(20), Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
 
 const CODE: Code = Code(28);
+/// Restarts of a Pod that fails again and again, at least.
+const RESTARTS_MIN: i64 = 10;
 /// Default duration of an affinity (API-33).
 const AFFINITY_SECONDS: i64 = 10_800;
 const FIELD: &str = "spec.sessionAffinity";
@@ -37,6 +39,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return headless(subject).into_iter().collect();
     }
     behind_ingress(subject)
+        .or_else(|| behind_proxy(subject))
+        .or_else(|| failing_endpoint(subject))
+        .or_else(|| direct_ingress(subject))
         .or_else(|| shared_address(subject))
         .into_iter()
         .collect()
@@ -47,60 +52,117 @@ fn headless(subject: &Subject<'_>) -> Option<Finding> {
         "Service {} is headless, so its sessionAffinity has no effect: clients choose among the addresses of the Pods",
         subject.service.name
     );
-    let remedy = format!(
-        "Remove it: {}",
-        kubectl::replace(subject.service.0, "/spec/sessionAffinity", "None")
-    );
-    let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
+    let finding = subject.finding(CODE, Severity::Info, FIELD, message, removal(subject));
     subject.is_named.then_some(finding)
 }
 
-/// Clients behind one NAT have one address, and a client keeps an endpoint that fails without becoming unready. The user learns of
-/// it if he names the Service.
-fn shared_address(subject: &Subject<'_>) -> Option<Finding> {
-    let service = subject.service;
-    let seconds = service.number("/spec/sessionAffinityConfig/clientIP/timeoutSeconds");
-    let message = format!(
-        "sessionAffinity of Service {} is ClientIP: a client address keeps its endpoint for {} seconds. Clients behind one NAT share an endpoint",
-        service.name,
-        seconds.unwrap_or(AFFINITY_SECONDS)
-    );
-    let remedy = format!(
+/// Returns the command that removes the affinity.
+fn removal(subject: &Subject<'_>) -> String {
+    format!(
         "If connections need not stay at one endpoint: {}",
-        kubectl::replace(service.0, "/spec/sessionAffinity", "None")
-    );
-    let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
-    subject.is_named.then_some(finding)
+        kubectl::replace(subject.service.0, "/spec/sessionAffinity", "None")
+    )
 }
 
-/// All clients have the address of the Ingress controller, so all of them get the same endpoint.
-fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
-    let service = subject.service;
+/// Number of ready endpoints.
+fn ready(subject: &Subject<'_>) -> usize {
     let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
     let ready: BTreeSet<_> = endpoints
         .filter(|endpoint| endpoint.is_ready())
         .filter_map(|endpoint| endpoint.ip())
         .collect();
-    let uses_cluster_ip = |ingress: &Ingress<'_>| {
+    ready.len()
+}
+
+/// All clients have the address of the Ingress controller, so all of them get the same endpoint.
+fn behind_ingress(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let uses_cluster_ip = |ingress: &Route<'_>| {
         let mut annotations = CLUSTER_IP_ANNOTATIONS.iter();
         annotations.any(|name| ingress.0.annotation(name) == Some("true"))
             || service.0.annotation(SERVICE_ANNOTATION) == Some("true")
     };
-    let ingress = subject
-        .world
-        .ingresses_of(service)
-        .find(uses_cluster_ip)
-        .filter(|_| ready.len() > 1)?;
+    let ingress = subject.world.ingresses_of(service).find(uses_cluster_ip)?;
+    let count = ready(subject);
     let message = format!(
         "sessionAffinity of Service {} is ClientIP, and the controller of Ingress {} connects to the cluster IP. All its clients have the address \
-         of the controller, so one of {} endpoints gets all requests",
-        service.name,
-        ingress.name,
-        ready.len()
+         of the controller, so one of {count} endpoints gets all requests",
+        service.name, ingress.name
+    );
+    (count > 1).then(|| subject.finding(CODE, Severity::Warning, FIELD, message, cookie(subject)))
+}
+
+fn cookie(subject: &Subject<'_>) -> String {
+    format!(
+        "Use the affinity of the Ingress controller instead, for example with a cookie: {}",
+        kubectl::replace(subject.service.0, "/spec/sessionAffinity", "None")
+    )
+}
+
+/// A load balancer that is a proxy connects with addresses of its own.
+fn behind_proxy(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let mut entries = service.0.list("/status/loadBalancer/ingress").iter();
+    let entry = entries.find(|entry| entry["ipMode"] == "Proxy")?;
+    let address = entry["ip"].as_str().unwrap_or_default();
+    let message = format!(
+        "sessionAffinity of Service {} is ClientIP, and the load balancer {address} is a proxy (ipMode Proxy). All clients have its addresses, so \
+         they share endpoints",
+        service.name
     );
     let remedy = format!(
-        "Use the affinity of the Ingress controller instead, for example with a cookie: {}",
+        "Use the affinity of the load balancer instead: {}",
         kubectl::replace(service.0, "/spec/sessionAffinity", "None")
     );
-    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+    (ready(subject) > 1).then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+}
+
+/// A Pod that restarts again and again is ready in between, and its clients stay with it.
+fn failing_endpoint(subject: &Subject<'_>) -> Option<Finding> {
+    let restarts = |pod: Pod<'_>| -> i64 {
+        let statuses = pod.container_statuses();
+        statuses
+            .filter_map(|status| status["restartCount"].as_i64())
+            .sum()
+    };
+    let ready: Vec<Pod<'_>> = subject.active().filter(|pod| pod.is_ready()).collect();
+    let worst = ready.iter().max_by_key(|pod| restarts(**pod))?;
+    let has_stable = ready.iter().any(|pod| restarts(*pod) < RESTARTS_MIN);
+    if restarts(*worst) < RESTARTS_MIN || !has_stable {
+        return None;
+    }
+    let message = format!(
+        "sessionAffinity of Service {} is ClientIP: clients of Pod {} stay with it, although it restarted {} times",
+        subject.service.name,
+        worst.name,
+        restarts(*worst)
+    );
+    let finding = subject.finding(CODE, Severity::Warning, FIELD, message, removal(subject));
+    Some(finding.with_evidence(format!("Pod {} has {} restarts", worst.name, restarts(*worst))))
+}
+
+/// Ingress controllers connect to the endpoints, so the affinity has no effect for their clients; or to the cluster IP, with one address.
+fn direct_ingress(subject: &Subject<'_>) -> Option<Finding> {
+    let ingress = subject.world.ingresses_of(subject.service).next()?;
+    let message = format!(
+        "sessionAffinity of Service {} is ClientIP, which does not keep clients of Ingress {} at an endpoint: its controller has the connections to \
+         the endpoints, with its own address",
+        subject.service.name, ingress.name
+    );
+    let is_reported = subject.is_named && ready(subject) > 1;
+    is_reported.then(|| subject.finding(CODE, Severity::Info, FIELD, message, cookie(subject)))
+}
+
+/// Each node remembers its clients on its own. The user learns of it if he names the Service.
+fn shared_address(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let seconds = service.number("/spec/sessionAffinityConfig/clientIP/timeoutSeconds");
+    let message = format!(
+        "sessionAffinity of Service {} is ClientIP: a client address keeps its endpoint for {} seconds. Clients behind one NAT share an endpoint, \
+         and each node remembers its clients on its own",
+        service.name,
+        seconds.unwrap_or(AFFINITY_SECONDS)
+    );
+    let is_reported = subject.is_named && ready(subject) > 1;
+    is_reported.then(|| subject.finding(CODE, Severity::Info, FIELD, message, removal(subject)))
 }

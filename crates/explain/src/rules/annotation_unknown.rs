@@ -1,5 +1,7 @@
 //! PTL-0034.
 
+mod vendors;
+
 use plan::Fault;
 
 use crate::finding::{Code, Finding, Severity};
@@ -12,7 +14,7 @@ use crate::subject::Subject;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("annotation_unknown.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -85,21 +87,10 @@ const SYNONYMS: [&[&str]; 4] = [
     ],
 ];
 
-/// Annotations of other implementations by prefix, in their newest spelling. Other names with a prefix are reported if they resemble
-/// one of these.
-const OF_OTHERS: [(&str, &[&str]); 3] = [
-    ("metallb.io/", &METALLB),
-    ("metallb.universe.tf/", &METALLB),
-    (
-        "service.kubernetes.io/",
-        &["topology-mode", "topology-aware-hints"],
-    ),
-];
-const METALLB: [&str; 4] = [
-    "loadBalancerIPs",
-    "address-pool",
-    "allow-shared-ip",
-    "ip-allocated-from-pool",
+/// Annotations for the scheme of an AWS load balancer, the older one first.
+const AWS_SCHEMES: [&str; 2] = [
+    "service.beta.kubernetes.io/aws-load-balancer-internal",
+    "service.beta.kubernetes.io/aws-load-balancer-scheme",
 ];
 /// Annotations that switch zone hints on and off, and their values, in any case of the first letter.
 const TOPOLOGY_MODES: [&str; 2] = [
@@ -110,7 +101,8 @@ const TOPOLOGY_VALUES: [&str; 4] = ["Auto", "auto", "Disabled", "disabled"];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = unknown(subject);
-    findings.extend(misspelled(subject));
+    findings.extend(of_others(subject));
+    findings.extend(contradicting_scheme(subject));
     findings.extend(topology_value(subject));
     findings.extend(invalid(subject));
     findings.extend(contradicting(subject));
@@ -154,28 +146,50 @@ fn unknown(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
-/// Names that resemble an annotation of MetalLB or of upstream's controllers.
-fn misspelled(subject: &Subject<'_>) -> Vec<Finding> {
-    let resembles = |(name, _): (&str, &str)| {
-        let mut prefixes = OF_OTHERS.iter();
-        let (prefix, known) = prefixes.find(|(prefix, _)| name.starts_with(prefix))?;
-        let suffix = name.strip_prefix(prefix)?;
-        let similar = nearest(suffix, known.iter().copied()).filter(|_| !known.contains(&suffix))?;
+/// Names that resemble an annotation of another implementation, and values that it does not accept.
+fn of_others(subject: &Subject<'_>) -> Vec<Finding> {
+    let annotations = subject.service.pairs("/metadata/annotations");
+    let annotations = annotations.filter(|(name, _)| !PREFIXES.iter().any(|prefix| name.starts_with(prefix)));
+    let finding = |(name, value): (&str, &str)| {
+        if let Some(intended) = vendors::intended(name) {
+            let message = format!(
+                "Annotation {name} of Service {} has no effect: its name is unknown. The nearest is {intended}",
+                subject.service.name
+            );
+            let remedy = format!(
+                "Use the name {intended}, and remove the other one: {}",
+                removal(subject, name)
+            );
+            return Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy));
+        }
+        let accepted = vendors::accepted_values(name, value)?;
         let message = format!(
-            "Annotation {name} of Service {} has no effect: its name is unknown. The nearest is {prefix}{similar}",
-            subject.service.name
+            "Annotation {name} of Service {} is {value:?}; expected {}",
+            subject.service.name,
+            accepted.join(" or ")
         );
         let remedy = format!(
-            "Use the name {prefix}{similar}, and remove the other one: {}",
-            removal(subject, name)
+            "{} {name}={} --overwrite",
+            kubectl::command("annotate", subject.service.0),
+            accepted.first()?
         );
         Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
     };
-    subject
-        .service
-        .pairs("/metadata/annotations")
-        .filter_map(resembles)
-        .collect()
+    annotations.filter_map(finding).collect()
+}
+
+/// An AWS load balancer that is internal by one annotation and not by the other.
+fn contradicting_scheme(subject: &Subject<'_>) -> Option<Finding> {
+    let [internal, scheme] = AWS_SCHEMES;
+    let is_internal = subject.service.annotation(internal)? != "false";
+    let is_public = subject.service.annotation(scheme)? == "internet-facing";
+    let message = format!(
+        "Annotations {internal} and {scheme} of Service {} contradict each other",
+        subject.service.name
+    );
+    let remedy = format!("Remove the older one: {}", removal(subject, internal));
+    (is_internal == is_public)
+        .then(|| subject.finding(CODE, Severity::Warning, field(internal), message, remedy))
 }
 
 /// Values other than `Auto` and `Disabled` switch zone hints off.

@@ -1,5 +1,7 @@
 //! PTL-0038.
 
+use std::net::IpAddr;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::references::Reference;
@@ -10,7 +12,7 @@ use crate::views::Pod;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_dns.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -19,31 +21,119 @@ const CODE: Code = Code(38);
 /// Domain of clusters, unless they are configured otherwise.
 const CLUSTER_DOMAIN: &str = "cluster.local";
 
+/// Addresses of node-local DNS servers, and of resolvers of the Internet.
+const LOCAL_DNS_PREFIX: &str = "169.254.";
+const PUBLIC_RESOLVERS: [&str; 8] = [
+    "8.8.8.8",
+    "8.8.4.4",
+    "1.1.1.1",
+    "1.0.0.1",
+    "9.9.9.9",
+    "149.112.112.112",
+    "208.67.222.222",
+    "208.67.220.220",
+];
+
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let references = subject.world.references_to(subject.service);
-    let active = references.filter(|(pod, _)| pod.is_active());
+    let active = references.filter(|(pod, reference)| pod.is_active() && reference.address.is_none());
     active
-        .filter_map(|(pod, reference)| check_pod(subject, pod, reference))
+        .filter_map(|(pod, reference)| {
+            wrong_name(subject, pod, reference).or_else(|| check_pod(subject, pod, reference))
+        })
         .collect()
+}
+
+/// A final dot, or another domain than that of the cluster, makes a name that only a DNS server outside of the cluster could have.
+fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
+    let host = reference.host();
+    let domain = subject.world.facts().domain();
+    let rest = host
+        .trim_end_matches('.')
+        .split_once(".svc")
+        .map(|(_, rest)| rest);
+    let is_absolute = host.ends_with('.');
+    let fault = match (rest, domain) {
+        (None | Some(""), _) if is_absolute => {
+            "ends with a dot, so no search domain is appended, and the name is incomplete".to_owned()
+        }
+        (Some(rest), Some(domain)) if !rest.is_empty() && rest != format!(".{domain}") => {
+            format!(
+                "has the domain {}, and the domain of the cluster is {domain}",
+                rest.trim_start_matches('.')
+            )
+        }
+        _ => return None,
+    };
+    let message = format!(
+        "The Pod uses the name {host} for Service {}, which {fault}",
+        subject.service.name
+    );
+    let remedy = format!(
+        "Use {}.{}.svc in the configuration of the client",
+        subject.service.name, subject.service.namespace
+    );
+    Some(about(
+        pod.0,
+        CODE,
+        Severity::Warning,
+        reference.field.clone(),
+        message,
+        remedy,
+    ))
+}
+
+/// Returns the nameservers of a Pod if none of them can be a DNS server of the cluster.
+fn foreign_nameservers<'w>(subject: &Subject<'_>, pod: Pod<'w>) -> Option<Vec<&'w str>> {
+    let nameservers = pod.0.list("/spec/dnsConfig/nameservers").iter();
+    let nameservers: Vec<&str> = nameservers.filter_map(|address| address.as_str()).collect();
+    let servers = subject.world.facts().dns_servers();
+    let is_foreign = |address: &str| {
+        let is_of_cluster = address
+            .parse()
+            .is_ok_and(|address: IpAddr| is_service(subject, address));
+        let is_other = if servers.is_empty() {
+            PUBLIC_RESOLVERS.contains(&address)
+        } else {
+            !is_of_cluster
+        };
+        is_other && !address.starts_with(LOCAL_DNS_PREFIX)
+    };
+    let is_all = !nameservers.is_empty() && nameservers.iter().all(|address| is_foreign(address));
+    is_all.then_some(nameservers)
+}
+
+/// Returns true if an address belongs to a Service, or can belong to one.
+fn is_service(subject: &Subject<'_>, address: IpAddr) -> bool {
+    let world = subject.world;
+    world.services_at(address).next().is_some() || world.facts().service_range(address).is_some()
 }
 
 fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Option<Finding> {
     // Nameservers of the Pod can be those of the cluster, whatever the policy is.
-    let has_nameservers = !pod.0.list("/spec/dnsConfig/nameservers").is_empty();
+    let foreign = foreign_nameservers(subject, pod);
+    let has_nameservers = !pod.0.list("/spec/dnsConfig/nameservers").is_empty() && foreign.is_none();
     let is_on_host_network = pod.0.flag("/spec/hostNetwork");
     let policy = pod.0.text("/spec/dnsPolicy");
-    let (reason, wanted) = match policy {
-        "Default" if !has_nameservers => (
+    let (reason, wanted) = match (policy, foreign) {
+        ("None", Some(nameservers)) => (
+            format!(
+                "its dnsPolicy is None with the nameservers {}, which are not those of the cluster",
+                nameservers.join(", ")
+            ),
+            "ClusterFirst",
+        ),
+        ("Default", _) if !has_nameservers => (
             "its dnsPolicy is Default: it uses the resolvers of the node, which do not know names of Services".to_owned(),
             if is_on_host_network { "ClusterFirstWithHostNet" } else { "ClusterFirst" },
         ),
-        "ClusterFirst" if is_on_host_network && !has_nameservers => (
+        ("ClusterFirst" | "", _) if is_on_host_network && !has_nameservers => (
             "it uses the network of the node with dnsPolicy ClusterFirst: it uses the resolvers of the node, which do not know names of \
              Services"
                 .to_owned(),
             "ClusterFirstWithHostNet",
         ),
-        "None" if has_nameservers => (missing_search(subject, pod, reference)?, "ClusterFirst"),
+        ("None", None) if has_nameservers => (missing_search(subject, pod, reference)?, "ClusterFirst"),
         _ => return few_dots(subject, pod, reference),
     };
     let message = format!(
@@ -75,7 +165,7 @@ fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Optio
     let mut options = pod.0.list("/spec/dnsConfig/options").iter();
     let option = options.find(|option| option["name"] == "ndots")?;
     let ndots: usize = option["value"].as_str()?.parse().ok()?;
-    let host = reference.text.rsplit("://").next()?.split([':', '/']).next()?;
+    let host = reference.host();
     let dots = host.matches('.').count();
     let is_complete = host.ends_with('.') || host.ends_with(CLUSTER_DOMAIN);
     if dots < ndots || is_complete {
@@ -109,7 +199,7 @@ fn missing_search(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) ->
         .list("/spec/dnsConfig/searches")
         .iter()
         .filter_map(|search| search.as_str());
-    let host = reference.text.rsplit("://").next()?.split([':', '/']).next()?;
+    let host = reference.host();
     let own = format!("{}.svc.", pod.0.namespace);
     let has_search = match host.split('.').count() {
         1 => searches.any(|search| search.starts_with(&own)),

@@ -3,14 +3,17 @@
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::nearest::nearest;
+use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
-use crate::views::{Ingress, IngressBackend, Port, Target};
+use crate::views::{Backend, Port, Route, Target};
+
+use super::target_port_undeclared::has_exchanged_numbers;
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("client_port.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -23,10 +26,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     }
     let mut findings = Vec::new();
-    for ingress in subject.world.ingresses_of(service) {
-        let backends = ingress.backends().into_iter();
-        let of_service = backends.filter(|backend| backend.service == service.name);
-        findings.extend(of_service.filter_map(|backend| check_ingress(subject, ingress, &backend)));
+    for route in subject.world.routes_of(service) {
+        let backends = route.backends().into_iter();
+        let of_service = backends
+            .filter(|backend| backend.service == service.name && backend.namespace == service.namespace);
+        findings.extend(of_service.filter_map(|backend| check_route(subject, route, &backend)));
     }
     if !service.is_headless() {
         findings.extend(check_pods(subject));
@@ -34,36 +38,31 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-fn check_ingress(
-    subject: &Subject<'_>,
-    ingress: Ingress<'_>,
-    backend: &IngressBackend<'_>,
-) -> Option<Finding> {
+fn check_route(subject: &Subject<'_>, route: Route<'_>, backend: &Backend<'_>) -> Option<Finding> {
     let ports = subject.service.ports();
     let service = &subject.service.name;
-    let pointer = format!(
-        "/{}/service/port",
-        backend.field.replace(['.', '['], "/").replace(']', "")
-    );
+    let pointer = |field: &str| format!("/{}", field.replace(['.', '['], "/").replace(']', ""));
     let finding = |field: &str, message: String, port: &Port<'_>| {
-        let field = format!("{}.service.port.{field}", backend.field);
-        let value = serde_json::json!({"number": port.number});
-        about(
-            ingress.0,
-            CODE,
-            Severity::Error,
-            field,
-            message,
-            kubectl::replace(ingress.0, &pointer, value),
-        )
+        // A number can replace a name.
+        let remedy = match field
+            .strip_suffix(".port.number")
+            .or(field.strip_suffix(".port.name"))
+        {
+            Some(parent) => {
+                let value = serde_json::json!({"number": port.number});
+                kubectl::replace(route.0, &pointer(&format!("{parent}.port")), value)
+            }
+            None => kubectl::add(route.0, &pointer(field), port.number),
+        };
+        about(route.0, CODE, Severity::Error, field, message, remedy)
     };
     if let Some(number) = backend.port_number {
-        let meaning = meaning(&ports, number)?;
+        let meaning = meaning(subject, &ports, number)?;
         let message = format!(
             "The backend uses port {number} of Service {service}, {}",
             meaning.text
         );
-        return Some(finding("number", message, &meaning.port));
+        return Some(finding(&backend.port_field, message, &meaning.port));
     }
     let name = backend.port_name;
     if name.is_empty() || ports.iter().any(|port| port.name == name) {
@@ -76,18 +75,19 @@ fn check_ingress(
         .or(ports.first())?;
     let message =
         format!("The backend uses port {name:?} of Service {service}, which has no port of this name");
-    Some(finding("name", message, port))
+    let field = backend.port_name_field.as_ref()?;
+    Some(finding(field, message, port))
 }
 
 fn check_pods(subject: &Subject<'_>) -> Vec<Finding> {
     let ports = subject.service.ports();
     let references = subject.world.references_to(subject.service);
     references
-        .filter(|(pod, _)| pod.is_active())
+        .filter(|(pod, reference)| pod.is_active() && !is_of_node(subject, reference))
         .filter_map(|(pod, reference)| {
-            let number = reference.port?;
-            let meaning =
-                meaning(&ports, number).filter(|meaning| meaning.is_known || reference.is_address)?;
+            let number = reference.used_port()?;
+            let meaning = meaning(subject, &ports, number)
+                .filter(|meaning| meaning.is_known || reference.is_address)?;
             let message = format!(
                 "The Pod uses port {number} of Service {} ({}), {}",
                 subject.service.name, reference.text, meaning.text
@@ -108,6 +108,13 @@ fn check_pods(subject: &Subject<'_>) -> Vec<Finding> {
         .collect()
 }
 
+/// Returns true if a client uses the node port at the address of a node.
+fn is_of_node(subject: &Subject<'_>, reference: &Reference) -> bool {
+    reference
+        .address
+        .is_some_and(|address| subject.world.node_at(address).is_some())
+}
+
 struct Meaning<'w> {
     text: String,
     /// True if the number is the target port or node port of a Service port.
@@ -117,11 +124,17 @@ struct Meaning<'w> {
 }
 
 /// Returns the meaning of a number that is no port of the Service; `None` if it is one.
-fn meaning<'w>(ports: &[Port<'w>], number: u16) -> Option<Meaning<'w>> {
-    if ports.iter().any(|port| port.number == number) {
+fn meaning<'w>(subject: &Subject<'_>, ports: &[Port<'w>], number: u16) -> Option<Meaning<'w>> {
+    let is_target = |port: &&Port<'_>| port.target == Target::Number(number);
+    // With exchanged numbers, the Service is to be changed, not its clients.
+    let is_exchanged = |port: &Port<'_>| is_target(&port) && has_exchanged_numbers(subject, *port);
+    if ports
+        .iter()
+        .any(|port| port.number == number || is_exchanged(port))
+    {
         return None;
     }
-    let target = ports.iter().find(|port| port.target == Target::Number(number));
+    let target = ports.iter().find(is_target);
     let node_port = ports.iter().find(|port| port.node_port == Some(number));
     let (text, port) = match (target, node_port) {
         (Some(port), _) => (format!("which is the target port of port {}", port.number), port),

@@ -26,24 +26,33 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     for slice in subject.slices().iter().filter(|slice| !slice.is_mirrored()) {
         for (index, endpoint) in slice.endpoints().enumerate() {
             let field = format!("endpoints[{index}].addresses[0]");
-            findings.extend(
-                endpoint
-                    .ip()
-                    .and_then(|address| finding(subject, slice.0, field, address)),
-            );
+            let of_pod = subject.is_from_selector(*slice) && endpoint.pod().is_some();
+            let found = endpoint
+                .ip()
+                .and_then(|ip| finding(subject, slice.0, field, ip, of_pod));
+            findings.extend(found);
         }
     }
     if let Some(endpoints) = subject.world.endpoints_of(subject.service) {
         for address in endpoints.addresses() {
-            let ip = address.ip();
-            findings.extend(ip.and_then(|ip| finding(subject, endpoints.0, address.field(), ip)));
+            let of_pod = address.pod().is_some();
+            let found = address
+                .ip()
+                .and_then(|ip| finding(subject, endpoints.0, address.field(), ip, of_pod));
+            findings.extend(found);
         }
     }
     findings
 }
 
-fn finding(subject: &Subject<'_>, object: &Object, field: String, address: IpAddr) -> Option<Finding> {
-    let fault = fault(subject.world, address)?;
+fn finding(
+    subject: &Subject<'_>,
+    object: &Object,
+    field: String,
+    address: IpAddr,
+    of_pod: bool,
+) -> Option<Finding> {
+    let fault = fault(subject.world, address, of_pod)?;
     let message = format!(
         "The endpoint {address} of Service {} {fault}; it must be the address of a Pod or of another host",
         subject.service.name
@@ -58,7 +67,7 @@ fn finding(subject: &Subject<'_>, object: &Object, field: String, address: IpAdd
 }
 
 /// Returns the reason for which an address cannot be an endpoint (EPV-04).
-fn fault(world: &World, address: IpAddr) -> Option<String> {
+fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),
@@ -79,10 +88,18 @@ fn fault(world: &World, address: IpAddr) -> Option<String> {
             owner.namespace, owner.name
         ));
     }
-    let ranges = world
-        .all(Kind::ServiceCidr)
-        .flat_map(|range| range.list("/spec/cidrs"));
-    let mut ranges = ranges.filter_map(|range| Some(parse_legacy_cidr(range.as_str()?)?.net));
-    let range = ranges.find(|range| range.contains(&address))?;
+    // Other facts than the objects show the range if somebody wrote the address.
+    let stated = || {
+        let ranges = world
+            .all(Kind::ServiceCidr)
+            .flat_map(|range| range.list("/spec/cidrs"));
+        let mut ranges = ranges.filter_map(|range| Some(parse_legacy_cidr(range.as_str()?)?.net));
+        ranges.find(|range| range.contains(&address))
+    };
+    let range = if of_pod {
+        stated()?
+    } else {
+        world.facts().service_range(address)?
+    };
     Some(format!("is in the range of cluster IPs {range}"))
 }

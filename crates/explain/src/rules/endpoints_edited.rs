@@ -7,7 +7,7 @@ use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
-use crate::views::Pod;
+use crate::views::{EndpointSlice, Pod, Port, Target};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -25,16 +25,103 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let mut findings = of_endpoints(subject);
     findings.extend(of_slices(subject));
+    if findings.is_empty() {
+        findings.extend(wrong_port(subject).or_else(|| emptied(subject)));
+    }
     findings
+}
+
+/// The Endpoints have a port number that no selected Pod gives to the port.
+fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
+    let endpoints = subject.world.endpoints_of(subject.service)?;
+    if subject.is_rolling() || subject.active().next().is_none() || !subject.has(Kind::EndpointSlice) {
+        return None;
+    }
+    let listed = || {
+        endpoints
+            .ports()
+            .filter_map(|(name, protocol, number)| Some((name, protocol, number?)))
+    };
+    let resolves = |port: &Port<'_>, number: u16| {
+        subject
+            .active()
+            .any(|pod| pod.resolve(port.target, port.protocol) == Some(number))
+    };
+    // The target port itself can be wrong: PTL-0006 reports it.
+    let is_declared = |port: &Port<'_>| match port.target {
+        Target::Name(_) => true,
+        Target::Number(number) => subject.active().any(|pod| {
+            let declared = pod.ports();
+            declared.is_empty() || declared.iter().any(|port| port.number == number)
+        }),
+    };
+    let mut ports = subject.service.ports().into_iter().filter(is_declared);
+    let (port, number) = ports.find_map(|port| {
+        let mut same =
+            listed().filter(|(name, protocol, _)| *name == port.name && *protocol == port.protocol);
+        let (.., number) = same.find(|(.., number)| !resolves(&port, *number))?;
+        Some((port, number))
+    })?;
+    let message = format!(
+        "Endpoints {} has port {number} for port {port} of Service {}, which leads to {} in the selected Pods. The Service has a selector, so the \
+         controller overwrites changes by hand",
+        endpoints.name, subject.service.name, port.target
+    );
+    let field = "subsets[0].ports";
+    Some(about(
+        endpoints.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy(subject),
+    ))
+}
+
+/// The Endpoints are empty, although the slices have ready endpoints.
+fn emptied(subject: &Subject<'_>) -> Option<Finding> {
+    let endpoints = subject.world.endpoints_of(subject.service)?;
+    // Endpoints have the first family only.
+    let family = subject.service.list("/spec/ipFamilies").first();
+    let is_first = |slice: &&EndpointSlice<'_>| family.is_none_or(|family| *family == slice.address_type());
+    let slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| subject.is_from_selector(**slice));
+    let has_ready = slices
+        .filter(is_first)
+        .flat_map(|slice| slice.endpoints())
+        .any(|endpoint| endpoint.is_ready());
+    let is_known = subject.has(Kind::EndpointSlice) && subject.active().any(Pod::is_ready);
+    if endpoints.addresses().next().is_some() || !has_ready || !is_known || subject.is_rolling() {
+        return None;
+    }
+    let message = format!(
+        "Endpoints {} has no address, although Pods of Service {} are ready and its EndpointSlices have them. Clients that read Endpoints find none",
+        endpoints.name, subject.service.name
+    );
+    let remedy = format!(
+        "Delete the object, so that the controller writes it again: {}",
+        kubectl::command("delete", endpoints.0)
+    );
+    Some(about(
+        endpoints.0,
+        CODE,
+        Severity::Warning,
+        "subsets",
+        message,
+        remedy,
+    ))
 }
 
 fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(endpoints) = subject.world.endpoints_of(subject.service) else {
         return Vec::new();
     };
+    let names_pods = endpoints.addresses().any(|address| address.pod().is_some());
     let foreign = endpoints
         .addresses()
-        .filter(|address| is_foreign(subject, address.ip(), address.pod()));
+        .filter(|address| is_foreign(subject, address.ip(), address.pod(), names_pods));
     let finding = foreign.map(|address| {
         let message = format!(
             "Endpoints {} has the address {}, which is the address of no selected Pod. The Service has a selector, so the controller overwrites \
@@ -48,31 +135,45 @@ fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
 }
 
 fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
-    let slices = subject.slices().iter().filter(|slice| slice.is_from_selector());
+    // Other slices can add backends to the Pods. Without a Pod, they are the only ones.
+    let is_only = subject.has(Kind::Pod) && subject.selected().is_empty();
+    let slices = subject.slices().iter();
+    let slices = slices.filter(|slice| subject.is_from_selector(**slice) || is_only && slice.is_handmade());
     let foreign = slices.flat_map(|slice| {
+        let names_pods = slice.endpoints().any(|endpoint| endpoint.pod().is_some());
         let endpoints = slice.endpoints().enumerate();
-        let foreign = endpoints.filter(|(_, endpoint)| is_foreign(subject, endpoint.ip(), endpoint.pod()));
+        let foreign = endpoints
+            .filter(move |(_, endpoint)| is_foreign(subject, endpoint.ip(), endpoint.pod(), names_pods));
         foreign.map(move |(index, endpoint)| (slice, index, endpoint))
     });
     let finding = foreign.map(|(slice, index, endpoint)| {
+        let effect = if subject.is_from_selector(*slice) {
+            "The endpoint controller owns the slice and overwrites changes by hand"
+        } else {
+            "The Service has a selector, and no Pod matches it"
+        };
         let message = format!(
-            "EndpointSlice {} has the address {}, which is the address of no selected Pod. The endpoint controller owns the slice and overwrites \
-             changes by hand",
+            "EndpointSlice {} has the address {}, which is the address of no selected Pod. {effect}",
             slice.name,
             endpoint.addresses().next().unwrap_or_default()
         );
         let field = format!("endpoints[{index}].addresses[0]");
-        about(slice.0, CODE, Severity::Warning, field, message, remedy(subject))
+        about(slice.0, CODE, severity(subject), field, message, remedy(subject))
     });
     finding.take(1).collect()
 }
 
-/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a Pod that is gone is only old.
-fn is_foreign(subject: &Subject<'_>, address: Option<IpAddr>, pod: Option<&str>) -> bool {
+/// Returns true if an address names no Pod, or a Pod that has other addresses. An address of a Pod that is gone is only old. Without
+/// Pods in the input, an address without the name of a Pod is foreign beside others that have one.
+fn is_foreign(subject: &Subject<'_>, address: Option<IpAddr>, pod: Option<&str>, names_pods: bool) -> bool {
     let Some(address) = address else { return false };
     let Some(name) = pod else {
-        // The controller names the Pod of each address.
-        return !subject.has(Kind::Pod) || !subject.selected().iter().any(|pod| pod.ips().contains(&address));
+        let is_known = subject.has(Kind::Pod);
+        return if is_known {
+            !subject.selected().iter().any(|pod| pod.ips().contains(&address))
+        } else {
+            names_pods
+        };
     };
     let pod = subject
         .world

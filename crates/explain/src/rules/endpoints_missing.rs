@@ -62,23 +62,26 @@ fn remedy(service: Service<'_>) -> String {
 }
 
 /// An input with slices, or with the Endpoints of the Service, shows that endpoints are missing. An input without both kinds shows it
-/// if Pods have the name of the Service in a label, so that only the selector is missing, or if the user named the Service.
+/// if Pods seem to be meant: they have the name of the Service in a label, or no Service selects them. An input of Services alone
+/// shows it in a manifest, and if it is about this Service.
 fn are_endpoints_known(subject: &Subject<'_>) -> bool {
     let world = subject.world;
-    if subject.has(Kind::EndpointSlice) || world.endpoints_of(subject.service).is_some() {
+    let service = subject.service;
+    if subject.has(Kind::EndpointSlice) || world.endpoints_of(service).is_some() {
         return true;
     }
-    if subject.has(Kind::Endpoints) || is_of_api_server(subject.service) {
+    if is_of_api_server(service) {
         return false;
     }
-    let name = &subject.service.name;
     let is_meant = |key: &&str| {
-        !world
-            .pods_with(&subject.service.namespace, &[(*key, name)])
-            .is_empty()
+        let labels = [(*key, service.0.name.as_str())];
+        !world.pods_with(&service.namespace, &labels).is_empty()
     };
-    let has_pods = NAME_LABELS.iter().any(is_meant);
-    has_pods || subject.is_named
+    let has_pods =
+        NAME_LABELS.iter().any(is_meant) || world.unselected_pods(&service.namespace).next().is_some();
+    let is_manifest = service.text("/metadata/uid").is_empty() && service.text("/spec/clusterIP").is_empty();
+    let is_alone = world.has_only(Kind::Service) && (subject.is_named || world.len() == 1 || is_manifest);
+    has_pods && !service.is_headless() || is_alone || subject.is_named && subject.has(Kind::Endpoints)
 }
 
 /// Returns true for the Service of the API servers, which write its endpoints themselves.

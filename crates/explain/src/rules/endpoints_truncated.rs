@@ -35,6 +35,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             "subsets".to_owned(),
             format!("has {count} addresses; EndpointSlices mirror at most {ADDRESSES_MAX} of a subset"),
         ),
+        None if count == ADDRESSES_MAX && endpoints_in_slices(subject) > count => (
+            "subsets".to_owned(),
+            format!(
+                "has {count} addresses, the most that it can have, and the EndpointSlices have {}",
+                endpoints_in_slices(subject)
+            ),
+        ),
         None => return Vec::new(),
     };
     let message = format!("Endpoints {} {state}", endpoints.name);
@@ -50,4 +57,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         message,
         remedy,
     )]
+}
+
+/// Number of endpoints in the slices of the controller.
+fn endpoints_in_slices(subject: &Subject<'_>) -> usize {
+    let slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| subject.is_from_selector(**slice));
+    slices.map(|slice| slice.endpoints().count()).sum()
 }

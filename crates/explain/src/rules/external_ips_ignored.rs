@@ -1,15 +1,19 @@
 //! PTL-0030.
 
+use std::net::IpAddr;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::object::Object;
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Node;
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_ips_ignored.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -19,6 +23,11 @@ const FIELD: &str = "spec.externalIPs";
 /// Admission plugin of API servers that refuses external IPs.
 const REFUSING_PLUGIN: &str = "DenyServiceExternalIPs";
 const POINTER: &str = "/spec/externalIPs";
+
+/// Feature gate of proxies that turns external IPs off.
+const GATE: &str = "AllowServiceExternalIPs";
+/// Minor version of Kubernetes 1 whose proxies ignore external IPs by default.
+const REMOVED_MINOR: u32 = 40;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -30,6 +39,17 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(first) = external.first() else {
         return Vec::new();
     };
+    if service.is_external_name() {
+        let message = format!(
+            "Service {} is an alias (ExternalName), so proxies ignore its external IPs, such as {first}",
+            service.name
+        );
+        let remedy = kubectl::remove(service.0, POINTER);
+        return vec![subject.finding(CODE, Severity::Warning, FIELD, message, remedy)];
+    }
+    if let Some(finding) = unusable(subject, &external) {
+        return vec![finding];
+    }
     if service.is_headless() {
         let message = format!(
             "Service {} is headless, so proxies ignore its external IPs, such as {first}",
@@ -82,35 +102,118 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![subject.finding(CODE, severity, FIELD, message, remedy)]
 }
 
-/// The API server refuses external IPs. The user learns that they are deprecated if he names the Service.
+/// External IPs that are no address of a host.
+fn unusable(subject: &Subject<'_>, external: &[&str]) -> Option<Finding> {
+    let is_usable = |text: &&&str| {
+        text.parse().is_ok_and(|address: IpAddr| {
+            let is_link_local = match address {
+                IpAddr::V4(address) => address.is_link_local(),
+                IpAddr::V6(address) => address.is_unicast_link_local(),
+            };
+            !(address.is_loopback() || address.is_unspecified() || address.is_multicast() || is_link_local)
+        })
+    };
+    let unusable: Vec<&str> = external.iter().filter(|text| !is_usable(text)).copied().collect();
+    let message = format!(
+        "Service {} has the external IP {}, which is not the address of a host: proxies ignore it",
+        subject.service.name,
+        unusable.join(", ")
+    );
+    let severity = if unusable.len() == external.len() {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let remedy = format!(
+        "Write addresses that are routed to the nodes: {}",
+        kubectl::command("edit", subject.service.0)
+    );
+    (!unusable.is_empty()).then(|| subject.finding(CODE, severity, FIELD, message, remedy))
+}
+
+/// The API server refuses external IPs, or the proxies ignore them, or they are deprecated.
 fn refused(subject: &Subject<'_>, address: &str) -> Option<Finding> {
     let service = subject.service;
-    let mut pods = subject.world.in_namespace(Kind::Pod, "kube-system");
-    let server = pods.find(|pod| {
-        pod.tree()["spec"]["containers"]
-            .to_string()
-            .contains(REFUSING_PLUGIN)
-    });
-    let (severity, state) = match server {
-        Some(pod) => (
-            Severity::Warning,
-            format!(
-                "The admission plugin {REFUSING_PLUGIN} of Pod {} refuses new external IPs, so Service {} cannot be created again with {address}",
-                pod.name, service.name
-            ),
-        ),
-        None if subject.is_named => (
-            Severity::Info,
-            format!(
-                "Service {} has the external IP {address}. External IPs are deprecated, and later API servers refuse them",
-                service.name
-            ),
-        ),
-        None => return None,
+    let minor = subject.world.nodes().filter_map(minor_version).max();
+    let (severity, state) = if let Some(source) = disabling(subject) {
+        let state = format!(
+            "{source} turns external IPs off, so proxies ignore the external IP {address} of Service {}",
+            service.name
+        );
+        (Severity::Warning, state)
+    } else if let Some(source) = refusing(subject) {
+        let state = format!(
+            "{source} refuses new external IPs, so Service {} cannot be created again with {address}",
+            service.name
+        );
+        (Severity::Warning, state)
+    } else if let Some(minor) = minor.filter(|minor| *minor >= REMOVED_MINOR) {
+        let state = format!(
+            "The nodes run Kubernetes 1.{minor}, whose proxies ignore external IPs by default, such as {address} of Service {}",
+            service.name
+        );
+        (Severity::Warning, state)
+    } else if subject.is_named {
+        let state = format!(
+            "Service {} has the external IP {address}. External IPs are deprecated, and later API servers refuse them",
+            service.name
+        );
+        (Severity::Info, state)
+    } else {
+        return None;
     };
     let remedy = format!(
         "Use a load balancer with this address: {}",
         kubectl::replace(service.0, "/spec/type", "LoadBalancer")
     );
     Some(subject.finding(CODE, severity, FIELD, state, remedy))
+}
+
+/// Minor version of the kubelet of a node, such as 34 of `v1.34.1`.
+fn minor_version(node: Node<'_>) -> Option<u32> {
+    let version = node.0.text("/status/nodeInfo/kubeletVersion");
+    version.strip_prefix("v1.")?.split('.').next()?.parse().ok()
+}
+
+/// Returns the object that has the admission plugin against external IPs: an API server, or an Event about the Service.
+fn refusing(subject: &Subject<'_>) -> Option<String> {
+    let mut pods = subject.world.in_namespace(Kind::Pod, "kube-system");
+    let is_server = |pod: &&Object| {
+        pod.tree()["spec"]["containers"]
+            .to_string()
+            .contains(REFUSING_PLUGIN)
+    };
+    let server = pods.find(is_server);
+    let of_server = server.map(|pod| format!("The admission plugin {REFUSING_PLUGIN} of Pod {}", pod.name));
+    of_server.or_else(|| {
+        let mut events = subject.world.events_about(subject.service.0);
+        let event = events.find(|event| event.message().contains(REFUSING_PLUGIN))?;
+        Some(format!(
+            "The API server ({})",
+            event.message().trim_end_matches('.')
+        ))
+    })
+}
+
+/// Returns the object that turns the feature gate of proxies off.
+fn disabling(subject: &Subject<'_>) -> Option<String> {
+    let world = subject.world;
+    let is_off = |text: &str| {
+        let text: String = text
+            .chars()
+            .filter(|character| !character.is_whitespace() && *character != '"')
+            .collect();
+        [":false", "=false"]
+            .iter()
+            .any(|off| text.contains(&format!("{GATE}{off}")))
+    };
+    let mut pods = world.in_namespace(Kind::Pod, "kube-system");
+    let of_pod = pods.find(|pod| is_off(&pod.tree()["spec"]["containers"].to_string()));
+    let mut maps = world.in_namespace(Kind::ConfigMap, "kube-system");
+    let source = of_pod.or_else(|| maps.find(|map| map.pairs("/data").any(|(_, text)| is_off(text))))?;
+    Some(format!(
+        "The feature gate {GATE} of {} {}",
+        source.kind.name(),
+        source.name
+    ))
 }

@@ -5,16 +5,16 @@ use std::net::IpAddr;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::nearest;
+use crate::nearest::{distance, nearest};
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
-use crate::views::Service;
+use crate::views::{Service, Target};
 use crate::world::World;
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_name.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -23,6 +23,8 @@ const CODE: Code = Code(19);
 const FIELD: &str = "spec.externalName";
 /// Aliases that are followed, at most. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
+/// Domain of clusters, unless they are configured otherwise.
+const DEFAULT_DOMAIN: &str = "cluster.local";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_external_name() {
@@ -30,7 +32,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     }
     let finding = address(subject)
         .or_else(|| unusable(subject))
-        .or_else(|| chain(subject));
+        .or_else(|| chain(subject))
+        .or_else(|| unqualified(subject))
+        .or_else(|| changed_port(subject));
     finding.map_or_else(|| tls_clients(subject), |finding| vec![finding])
 }
 
@@ -44,11 +48,8 @@ fn address(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let address: IpAddr = target(service).parse().ok()?;
     let is_backend = subject.world.ingresses_of(service).next().is_some();
-    if is_backend && !subject.is_named {
-        return None;
-    }
     let severity = if is_backend {
-        Severity::Info
+        Severity::Warning
     } else {
         Severity::Error
     };
@@ -101,7 +102,7 @@ fn chain(subject: &Subject<'_>) -> Option<Finding> {
     None
 }
 
-/// Returns namespace and name of the Service behind a name such as `web.shop.svc.cluster.local`.
+/// Returns namespace and name of the Service behind a name such as `web.shop.svc.cluster.local` or `web.shop.svc`.
 fn in_cluster(host: &str) -> Option<(&str, &str)> {
     let mut labels = host.split('.');
     let (name, namespace) = (labels.next()?, labels.next()?);
@@ -110,12 +111,60 @@ fn in_cluster(host: &str) -> Option<(&str, &str)> {
     is_cluster.then_some((namespace, name))
 }
 
+/// A name of the cluster without its domain, or with a misspelled one. DNS servers do not apply search domains to aliases.
+fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
+    let host = target(subject.service);
+    let labels: Vec<&str> = host.split('.').collect();
+    let (name, namespace, rest) = match labels.as_slice() {
+        [name, namespace] => (*name, *namespace, String::new()),
+        [name, namespace, "svc", rest @ ..] => (*name, *namespace, rest.join(".")),
+        _ => return None,
+    };
+    let world = subject.world;
+    let domain = world.facts().domain().unwrap_or(DEFAULT_DOMAIN);
+    let is_service = world.service(namespace, name).is_some();
+    let is_misspelled = distance(&rest, domain) <= 2;
+    let is_fault = match labels.len() {
+        2 => is_service,
+        3 => false,
+        _ => rest != domain && is_misspelled,
+    };
+    let wanted = format!("{name}.{namespace}.svc.{domain}");
+    let message = format!(
+        "externalName {host} of Service {} does not resolve: DNS servers do not apply search domains to aliases, and the full name of the Service is \
+         {wanted}",
+        subject.service.name
+    );
+    let remedy = kubectl::replace(subject.service.0, "/spec/externalName", wanted);
+    is_fault.then(|| subject.finding(CODE, Severity::Error, FIELD, message, remedy))
+}
+
+/// Ports of an alias have no effect. A target port shows that another port is expected to be translated.
+fn changed_port(subject: &Subject<'_>) -> Option<Finding> {
+    let mut ports = subject.service.ports().into_iter();
+    let port = ports.find(|port| port.target != Target::Number(port.number))?;
+    let message = format!(
+        "Service {} is an alias, so nothing changes port {} to {}: clients connect to {} with the port that they use",
+        subject.service.name,
+        port.number,
+        port.target,
+        target(subject.service)
+    );
+    let remedy = format!(
+        "Let clients use port {}, and remove the ports: {}",
+        port.target,
+        kubectl::remove(subject.service.0, "/spec/ports")
+    );
+    Some(subject.finding(CODE, Severity::Warning, port.field("targetPort"), message, remedy))
+}
+
 /// The namespace has Services in the world, but not the one that the alias points to.
 fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> Option<Finding> {
     let services: Vec<&str> = world
         .in_namespace(Kind::Service, namespace)
         .map(|service| service.name.as_str())
         .collect();
+    // An input of some namespaces does not show the Services of others.
     if services.is_empty() {
         return None;
     }
@@ -138,9 +187,13 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
     let name = target(subject.service);
     let fault = if name.is_empty() {
         "is empty"
+    } else if name == "localhost" {
+        "is the host of the client itself"
     } else if name.contains([':', '/', ' ']) {
         "is not a host name: a scheme, a port and a path do not belong to it"
-    } else if !name.contains('.') && name != "localhost" {
+    } else if name.split('.').any(is_invalid) {
+        "is not a host name: labels have letters, digits and hyphens"
+    } else if !name.contains('.') {
         "has no domain, and DNS servers do not apply search domains to aliases"
     } else {
         return None;
@@ -156,23 +209,38 @@ fn unusable(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
-/// Clients that use the name of the alias in `https` URLs, for which servers seldom have a certificate. Reported if the user named the
-/// Service.
+/// Returns true if a label of a name is empty, or has characters that host names do not have.
+fn is_invalid(label: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    label.is_empty() || label.starts_with('-') || label.ends_with('-') || !label.bytes().all(is_valid)
+}
+
+/// Clients that use the name of the alias in `https` URLs, for which servers seldom have a certificate.
+/// They work if the server ignores the name, so the user learns of it if he names the Service.
 fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
+    if !subject.is_named {
+        return Vec::new();
+    }
     let name = target(subject.service);
     let references = subject.world.references_to(subject.service);
     let clients = references
-        .filter(|_| subject.is_named)
         .filter(|(pod, reference)| pod.is_active() && reference.text.starts_with("https://"))
         .filter(|_| in_cluster(name).is_none());
     let finding = clients.map(|(pod, reference)| {
         let message = format!(
-            "The Pod uses {}, an alias of {name}. The server sees the name of the alias in TLS and in the header Host, and has no certificate for \
-             it",
+            "The Pod uses {}, an alias of {name}. The server sees the name of the alias in TLS and in the header Host, and may have no certificate \
+             for it",
             reference.text
         );
         let remedy = format!("Use https://{name} in the configuration of the client");
-        about(pod.0, CODE, Severity::Info, reference.field.clone(), message, remedy)
+        about(
+            pod.0,
+            CODE,
+            Severity::Info,
+            reference.field.clone(),
+            message,
+            remedy,
+        )
     });
     finding.collect()
 }

@@ -1,26 +1,27 @@
 //! PTL-0025.
 
-use std::collections::BTreeSet;
-
 use plan::Target;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::{external_target, plan_of};
+use crate::node_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::Node;
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("external_policy_local.md"),
-    explained_by: &[Code(35)],
+    explained_by: &[Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
 
 const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
+/// Label of nodes that get no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
+const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
 /// Nodes in a message, at most.
 const NAMES_MAX: usize = 8;
 
@@ -33,6 +34,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return on_node(subject, node).into_iter().collect();
     }
     anywhere(subject)
+        .or_else(|| client(subject))
+        .or_else(|| node_address(subject))
         .or_else(|| uncovered(subject))
         .into_iter()
         .collect()
@@ -54,7 +57,12 @@ fn remedy(subject: &Subject<'_>) -> String {
 }
 
 fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
-    if !drops(subject, node) {
+    // Load balancers leave out the nodes of the control plane.
+    let is_left_out = subject
+        .world
+        .node(node)
+        .is_some_and(|node| node.0.label(EXCLUDE_LABEL).is_some());
+    if subject.service.kind() == "LoadBalancer" && is_left_out && !subject.is_named || !drops(subject, node) {
         return None;
     }
     let message = format!(
@@ -72,18 +80,9 @@ fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
     })
 }
 
-/// Nodes with usable endpoints, by the names in the slices.
-fn nodes<'w>(subject: &Subject<'w>) -> BTreeSet<&'w str> {
-    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
-    endpoints
-        .filter(|endpoint| endpoint.is_serving() || endpoint.is_ready())
-        .map(|endpoint| endpoint.node())
-        .collect()
-}
-
 /// No endpoint is local on any node: hand-made slices without `nodeName`, or with other names than those of the Nodes.
 fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
-    let nodes = nodes(subject);
+    let nodes = nodes_with_endpoints(subject);
     let is_node =
         |name: &&&str| !name.is_empty() && (!subject.has(Kind::Node) || subject.world.node(name).is_some());
     if nodes.iter().any(|name| is_node(&name)) || !drops(subject, "") {
@@ -109,24 +108,60 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
     )))
 }
 
-/// Nodes without an endpoint. Load balancers that check the health of nodes leave them out. Reported if the user named the Service.
+/// A Pod uses the node port at the address of a node that drops its connections.
+fn client(subject: &Subject<'_>) -> Option<Finding> {
+    let references = subject.world.references_to(subject.service);
+    let mut dropped = references.filter_map(|(pod, reference)| {
+        let node = subject.world.node_at(reference.address?)?;
+        (pod.is_active() && drops(subject, &node.name)).then_some((pod, reference, node))
+    });
+    let (pod, reference, node) = dropped.next()?;
+    let message = format!(
+        "externalTrafficPolicy of Service {} is Local, and node {} has no usable endpoint. Pod {}/{} uses {}, and the node drops its connections",
+        subject.service.name, node.name, pod.namespace, pod.name, reference.text
+    );
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
+}
+
+/// The load balancer IP is the address of a node that drops connections.
+fn node_address(subject: &Subject<'_>) -> Option<Finding> {
+    let addresses = subject.service.ingress_ips().into_iter();
+    let mut nodes = addresses.filter_map(|address| Some((address, subject.world.node_at(address)?)));
+    let (address, node) = nodes.find(|(_, node)| drops(subject, &node.name))?;
+    let message = format!(
+        "externalTrafficPolicy of Service {} is Local, and its load balancer IP {address} is an address of node {}, which has no usable endpoint: \
+         the node drops connections",
+        subject.service.name, node.name
+    );
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
+}
+
+/// Nodes without an endpoint. Load balancers check the health of nodes and leave them out, so they are reported for node ports, and
+/// for the load balancer that the user named if few nodes are left.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
-    if subject.service.kind() == "ClusterIP" || !subject.is_named || subject.is_rolling() {
+    let is_node_port = subject.service.kind() == "NodePort";
+    let is_reported = is_node_port || subject.is_named && subject.service.kind() == "LoadBalancer";
+    if !is_reported || subject.is_rolling() {
         return None;
     }
-    let mut nodes = subject
-        .world
-        .nodes()
-        .filter(|node| node.is_ready())
-        .map(|node| node.0.name.as_str());
-    let dropping: Vec<&str> = nodes
-        .by_ref()
-        .filter(|node| drops(subject, node))
-        .take(NAMES_MAX + 1)
-        .collect();
-    if dropping.is_empty() {
+    let is_usable = |node: &Node<'_>| {
+        let is_tainted = !node.list("/spec/taints").is_empty() || node.0.label(EXCLUDE_LABEL).is_some();
+        node.is_ready() && !is_tainted
+    };
+    let nodes: Vec<Node<'_>> = subject.world.nodes().filter(is_usable).collect();
+    let with_endpoints = nodes_with_endpoints(subject);
+    let names = nodes.iter().map(|node| node.0.name.as_str());
+    let dropping: Vec<&str> = names.filter(|node| !with_endpoints.contains(node)).collect();
+    let has_few_left = (nodes.len() - dropping.len()) * 2 < nodes.len();
+    // All nodes without endpoints have the same plan.
+    if !drops(subject, dropping.first()?) || !is_node_port && !has_few_left {
         return None;
     }
+    let severity = if is_node_port {
+        Severity::Warning
+    } else {
+        Severity::Info
+    };
     let more = if dropping.len() > NAMES_MAX {
         " and others"
     } else {
@@ -137,5 +172,5 @@ fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
         "externalTrafficPolicy of Service {} is Local. Nodes without a usable endpoint drop connections from outside of the cluster: {names}{more}",
         subject.service.name
     );
-    Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy(subject)))
+    Some(subject.finding(CODE, severity, FIELD, message, remedy(subject)))
 }

@@ -22,10 +22,21 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(29);
+/// Field of the node port for health checks.
+const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
 /// Other Services with an address or node port of the Service, at most.
 const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
+    let mut findings = planned(subject);
+    if findings.is_empty() {
+        findings.extend(health_check(subject).or_else(|| node_address(subject)));
+    }
+    findings
+}
+
+/// Conflicts that the plan reports.
+fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     let others = others(subject);
     let Some(own) = with_cluster_ip(subject.service, PLACEHOLDERS[0]).filter(|_| !others.is_empty()) else {
         return Vec::new();
@@ -45,6 +56,79 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(others.iter().flat_map(|other| lost(&plan, *other, &own)));
     }
     findings
+}
+
+/// Node ports of a Service, with their fields: those of its TCP ports and that of its health check.
+fn node_ports(service: Service<'_>) -> Vec<(u16, String)> {
+    let ports = service.ports().into_iter().filter(|port| port.protocol == "TCP");
+    let of_ports = ports.filter_map(|port| Some((port.node_port?, port.field("nodePort"))));
+    let health_check = service
+        .health_check_node_port()
+        .map(|port| (port, HEALTH_CHECK_FIELD.to_owned()));
+    of_ports.chain(health_check).collect()
+}
+
+/// The health check node port of one Service is a node port of another one.
+fn health_check(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let mut conflicts = node_ports(service).into_iter().flat_map(|(number, field)| {
+        let others = subject.world.services_at_node_port(number);
+        let others = others.filter(move |other| is_other(service, *other));
+        others.filter_map(move |other| {
+            let mut theirs = node_ports(other).into_iter();
+            let is_health_check = |their: &str| field == HEALTH_CHECK_FIELD || their == HEALTH_CHECK_FIELD;
+            let shared = theirs.any(|(port, their)| port == number && is_health_check(&their));
+            shared.then(|| (number, field.clone(), other))
+        })
+    });
+    let (number, field, other) = conflicts.next()?;
+    let message = format!(
+        "Node port {number} of Service {} is used by Service {}/{}, too, and one of them uses it for the health check of nodes",
+        service.name, other.namespace, other.name
+    );
+    let remedy = format!(
+        "Change the port of one of the two Services: {}",
+        kubectl::command("edit", service.0)
+    );
+    Some(about(service.0, CODE, Severity::Warning, field, message, remedy))
+}
+
+/// An external IP is the address of a node, and the port is a node port of another Service.
+fn node_address(subject: &Subject<'_>) -> Option<Finding> {
+    let world = subject.world;
+    let service = subject.service;
+    let addresses = service.external_ips().into_iter();
+    let mut addresses = addresses.filter_map(|address| Some((address, world.node_at(address)?)));
+    let (address, node) = addresses.next()?;
+    let (port, other) = service.ports().into_iter().find_map(|port| {
+        let has_port = |other: &Service<'_>| {
+            let mut ports = other.ports().into_iter();
+            ports.any(|their| their.node_port == Some(port.number) && their.protocol == port.protocol)
+        };
+        let others = world.services_at_node_port(port.number);
+        let mut others = others.filter(|other| is_other(service, *other));
+        Some((port, others.find(has_port)?))
+    })?;
+    let message = format!(
+        "External IP {address}, port {port} of Service {} is the node port of Service {}/{} at node {}",
+        service.name, other.namespace, other.name, node.name
+    );
+    let remedy = format!(
+        "Change the address or the port of one of the two Services: {}",
+        kubectl::command("edit", service.0)
+    );
+    Some(about(
+        service.0,
+        CODE,
+        Severity::Warning,
+        "spec.externalIPs",
+        message,
+        remedy,
+    ))
+}
+
+fn is_other(service: Service<'_>, other: Service<'_>) -> bool {
+    (&service.0.namespace, &service.0.name) != (&other.0.namespace, &other.0.name)
 }
 
 /// Frontends that a Service has in common with one of `winners`, whose endpoints get the connections.

@@ -4,12 +4,23 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
-use crate::views::{Pod, Port};
+use crate::views::{Pod, Port, Target};
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("headless_port.md"),
-    explained_by: &[Code(3), Code(8), Code(9), Code(28)],
+    explained_by: &[
+        Code(2),
+        Code(3),
+        Code(6),
+        Code(8),
+        Code(9),
+        Code(12),
+        Code(13),
+        Code(16),
+        Code(21),
+        Code(28),
+    ],
     service: Some(check),
     cluster: None,
 };
@@ -20,23 +31,14 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_headless() {
         return Vec::new();
     }
-    let pods: Vec<Pod<'_>> = subject.active().collect();
     let ports = subject.service.ports().into_iter();
-    ports.flat_map(|port| check_port(subject, &pods, port)).collect()
+    ports.flat_map(|port| check_port(subject, port)).collect()
 }
 
-fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Vec<Finding> {
-    let listens = |pod: &Pod<'_>| {
-        let is_declared = pod.ports().iter().any(|declared| declared.number == port.number);
-        is_declared
-            || pod
-                .resolve(port.target, port.protocol)
-                .is_none_or(|number| number == port.number)
-    };
-    if pods.is_empty() || pods.iter().any(listens) {
-        return Vec::new();
-    }
-    let Some(number) = pods[0].resolve(port.target, port.protocol) else {
+fn check_port(subject: &Subject<'_>, port: Port<'_>) -> Vec<Finding> {
+    let pods: Vec<Pod<'_>> = subject.active().collect();
+    let is_declared = |pod: &Pod<'_>| pod.ports().iter().any(|declared| declared.number == port.number);
+    let Some(number) = port_of_backends(subject, port).filter(|_| !pods.iter().any(is_declared)) else {
         return Vec::new();
     };
     let explanation = format!(
@@ -45,7 +47,7 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Vec<Fi
     );
     let references = subject.world.references_to(subject.service);
     let clients: Vec<Finding> = references
-        .filter(|(pod, reference)| pod.is_active() && reference.port == Some(port.number))
+        .filter(|(pod, reference)| pod.is_active() && reference.used_port() == Some(port.number))
         .map(|(pod, reference)| {
             let message = format!("The Pod connects to {}. {explanation}", reference.text);
             let remedy = format!("Use port {number} in the configuration of the client");
@@ -68,4 +70,30 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Vec<Fi
     );
     let message = format!("{explanation}. Clients that use port {} are refused", port.number);
     vec![subject.finding(CODE, Severity::Info, port.field("port"), message, remedy)]
+}
+
+/// Returns the port of the backends if it is another one than that of the Service: in Pods, in slices, or as a number in the Service.
+fn port_of_backends(subject: &Subject<'_>, port: Port<'_>) -> Option<u16> {
+    let of_pods: Vec<u16> = subject
+        .active()
+        .filter_map(|pod| pod.resolve(port.target, port.protocol))
+        .collect();
+    let slices = subject.slices().iter();
+    let of_slices = slices
+        .flat_map(|slice| slice.ports())
+        .filter(|(name, ..)| *name == port.name)
+        .filter_map(|(.., number)| number);
+    let mut numbers = if of_pods.is_empty() {
+        of_slices.collect()
+    } else {
+        of_pods
+    };
+    if let Target::Number(number) = port.target
+        && numbers.is_empty()
+        && subject.selected().is_empty()
+    {
+        numbers.push(number);
+    }
+    let first = *numbers.first()?;
+    (!numbers.contains(&port.number)).then_some(first)
 }

@@ -7,15 +7,15 @@ use plan::Target;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::{internal_target, plan_of};
+use crate::node_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::rule::Rule;
-use crate::subject::Subject;
-use crate::views::Node;
+use crate::subject::{Subject, workload_of};
+use crate::views::{Node, Pod};
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("internal_policy_local.md"),
-    explained_by: &[],
+    explained_by: &[Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
@@ -40,20 +40,29 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     })
 }
 
-/// A node without an endpoint, if the user named the Service: its Pods may be clients.
+/// A node without an endpoint, although its Pods may be clients. DaemonSets leave out nodes on purpose.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
+    let is_of_daemon_set = |pod: Pod<'_>| workload_of(pod).0 == Kind::DaemonSet.name();
+    if subject.is_rolling() || !subject.active().any(Pod::is_ready) || subject.active().any(is_of_daemon_set)
+    {
+        return None;
+    }
     // Clients seldom run on nodes with taints, such as those of the control plane.
     let has_taints = |node: &Node<'_>| !node.list("/spec/taints").is_empty();
+    let with_endpoints = nodes_with_endpoints(subject);
     let mut nodes = subject
         .world
         .nodes()
         .filter(|node| node.is_ready() && !has_taints(node));
-    let node = nodes.find(|node| subject.is_named && drops(subject, &node.name))?;
+    let node = nodes.find(|node| !with_endpoints.contains(node.0.name.as_str()))?;
+    if !drops(subject, &node.name) {
+        return None;
+    }
     let message = format!(
         "internalTrafficPolicy of Service {} is Local, and node {} has no usable endpoint: connections of its Pods to the cluster IP are dropped",
         subject.service.name, node.name
     );
-    Some(subject.finding(CODE, Severity::Info, FIELD, message, remedy(subject)))
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }
 
 /// Returns true if a node drops connections to a port of the cluster IP, although the Service has usable endpoints.
@@ -72,6 +81,16 @@ fn remedy(subject: &Subject<'_>) -> String {
 }
 
 fn on_node(subject: &Subject<'_>, node: &str) -> Option<Finding> {
+    // Without a client, the Pods of a control plane are of no concern.
+    let is_tainted = subject
+        .world
+        .node(node)
+        .is_some_and(|node| !node.list("/spec/taints").is_empty());
+    let mut references = subject.world.references_to(subject.service);
+    let mut has_client = || references.any(|(pod, _)| pod.is_active() && pod.node() == node);
+    if is_tainted && !subject.is_named && !has_client() {
+        return None;
+    }
     let message = format!(
         "internalTrafficPolicy of Service {} is Local, and node {node} has no usable endpoint: connections of its Pods to the cluster IP are \
          dropped",
@@ -101,9 +120,13 @@ fn anywhere(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Pods that name the Service, on nodes that drop their connections.
 fn of_clients(subject: &Subject<'_>) -> Vec<Finding> {
+    let cluster_ips = subject.service.cluster_ips();
     let mut clients = BTreeMap::new();
     for (pod, reference) in subject.world.references_to(subject.service) {
-        if pod.is_active() && !pod.node().is_empty() {
+        let is_internal = reference
+            .address
+            .is_none_or(|address| cluster_ips.contains(&address));
+        if pod.is_active() && is_internal && !pod.node().is_empty() {
             clients.entry(pod.node()).or_insert((pod, reference));
         }
     }

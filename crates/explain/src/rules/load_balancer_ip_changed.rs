@@ -2,11 +2,11 @@
 
 use std::net::IpAddr;
 
+use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::Subject;
-use crate::views::Service;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -17,13 +17,6 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(23);
-/// Annotations with requested addresses, the most specific first.
-const ANNOTATIONS: [&str; 4] = [
-    "portolan.dev/load-balancer-ips",
-    "metallb.io/loadBalancerIPs",
-    "metallb.universe.tf/loadBalancerIPs",
-    "kube-vip.io/loadbalancerIPs",
-];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -31,7 +24,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if service.kind() != "LoadBalancer" || assigned.is_empty() {
         return Vec::new();
     }
-    let Some((field, requested)) = request(service) else {
+    let Some((field, requested)) = requested_addresses(service) else {
         return Vec::new();
     };
     let missing: Vec<String> = requested
@@ -64,25 +57,4 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         Some(event) => finding.with_evidence(format!("Event {}: {}", event.reason(), event.message())),
         None => finding,
     }]
-}
-
-/// Returns the requested addresses with their field.
-fn request(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
-    let mut annotations = ANNOTATIONS.iter().filter_map(|name| {
-        let addresses = addresses(service.annotation(name)?);
-        Some((format!("metadata.annotations[{name}]"), addresses))
-    });
-    let in_spec = || {
-        let field = service.text("/spec/loadBalancerIP");
-        ("spec.loadBalancerIP".to_owned(), addresses(field))
-    };
-    let request = annotations.find(|(_, addresses)| !addresses.is_empty());
-    Some(request.unwrap_or_else(in_spec)).filter(|(_, addresses)| !addresses.is_empty())
-}
-
-/// Reads addresses that are separated by commas.
-fn addresses(text: &str) -> Vec<IpAddr> {
-    text.split(',')
-        .filter_map(|part| part.trim().parse().ok())
-        .collect()
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
+use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -23,13 +24,6 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(22);
 /// Condition of Portolan's assigner.
 const ASSIGNED_CONDITION: &str = "portolan.dev/AddressAssigned";
-/// Annotations with requested addresses.
-const ADDRESSES: [&str; 4] = [
-    "portolan.dev/load-balancer-ips",
-    "metallb.io/loadBalancerIPs",
-    "metallb.universe.tf/loadBalancerIPs",
-    "kube-vip.io/loadbalancerIPs",
-];
 /// Annotations with the requested pool.
 const POOLS: [&str; 3] = [
     "portolan.dev/address-pool",
@@ -133,26 +127,10 @@ fn unserved_class(subject: &Subject<'_>) -> Option<Reason> {
     (!is_served).then(|| Reason::new("spec.loadBalancerClass", text, remedy))
 }
 
-/// Requested addresses with their field.
-fn requests(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
-    let (field, text) = match annotation(service, &ADDRESSES) {
-        Some((name, text)) => (format!("metadata.annotations[{name}]"), text),
-        None => (
-            "spec.loadBalancerIP".to_owned(),
-            service.0.text("/spec/loadBalancerIP"),
-        ),
-    };
-    let addresses: Vec<IpAddr> = text
-        .split(',')
-        .filter_map(|part| part.trim().parse().ok())
-        .collect();
-    (!addresses.is_empty()).then_some((field, addresses))
-}
-
 /// A requested address belongs to another Service, or to no pool.
 fn requested_address(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     let service = subject.service;
-    let (field, addresses) = requests(service)?;
+    let (field, addresses) = requested_addresses(service)?;
     for address in &addresses {
         let mut holders = subject
             .world

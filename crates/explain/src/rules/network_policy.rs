@@ -321,8 +321,10 @@ fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<
     let servers = subject.world.pods_with(namespace, &[label]);
     let servers_namespace = subject.world.object(Kind::Namespace, "", namespace);
     let permits = |rule: PolicyRule<'_>| {
-        // Without the servers in the input, any rule for the port counts.
-        let is_permitted = servers.is_empty() && rule.permits_port(DNS_PORT, "UDP", client);
+        // Without the servers in the input, any rule for the port and the namespace counts.
+        let is_permitted = servers.is_empty()
+            && rule.permits_port(DNS_PORT, "UDP", client)
+            && rule.permits_namespace(namespace, servers_namespace);
         is_permitted
             || rule.permits_others() && rule.permits_port(DNS_PORT, "UDP", client)
             || servers.iter().any(|server| {

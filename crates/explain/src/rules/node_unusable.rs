@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::node_plan::nodes_with_endpoints;
 use crate::object::Object;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
@@ -23,6 +24,8 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(35);
 /// Label of nodes that get no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
+/// Label of nodes of the control plane.
+const CONTROL_PLANE_LABEL: &str = "node-role.kubernetes.io/control-plane";
 
 /// Condition that Portolan's assigner sets if no node may announce an address.
 const ANNOUNCED_CONDITION: &str = "portolan.dev/AddressAnnounced";
@@ -43,11 +46,54 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(
             unannounced(subject)
                 .or_else(|| unadvertised(subject))
+                .or_else(|| unselected(subject))
                 .or_else(|| excluded(subject))
                 .or_else(|| named_node(subject)),
         );
     }
+    if findings.is_empty() {
+        findings.extend(named_not_ready(subject));
+    }
     findings
+}
+
+/// The user named a node that is not ready.
+fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
+    let node = subject.world.node(subject.node?)?;
+    let message = format!(
+        "Node {} is not ready ({}): its Pods are no endpoints, and nothing updates its state",
+        node.name,
+        state(node)
+    );
+    (!node.is_ready()).then(|| {
+        about(
+            node.0,
+            CODE,
+            Severity::Error,
+            "status.conditions",
+            message,
+            repair(node),
+        )
+    })
+}
+
+/// Reason and message of the condition `Ready`.
+fn state(node: Node<'_>) -> String {
+    let condition = node.0.condition("Ready");
+    let text = |field: &str| {
+        condition
+            .and_then(|condition| condition[field].as_str())
+            .unwrap_or_default()
+    };
+    let message = text("message").trim_end_matches('.');
+    format!("{} {message}", text("reason")).trim().to_owned()
+}
+
+fn repair(node: Node<'_>) -> String {
+    format!(
+        "Repair the kubelet or the network of the node, or delete the Node so that its Pods are replaced: {}",
+        kubectl::command("describe", node.0)
+    )
 }
 
 /// Pods that are not ready because the kubelet of their node does not report.
@@ -56,28 +102,18 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
         let node = subject.world.node(pod.node())?;
         (!node.is_ready()).then_some((pod, node))
     })?;
-    let severity = if subject.has_ready_endpoint() {
+    let is_named = subject.node == Some(node.0.name.as_str());
+    let severity = if subject.has_ready_endpoint() && !is_named {
         Severity::Warning
     } else {
         Severity::Error
     };
-    let condition = node.0.condition("Ready");
-    let text = |field: &str| {
-        condition
-            .and_then(|condition| condition[field].as_str())
-            .unwrap_or_default()
-    };
     let message = format!(
-        "Pod {} of Service {} is on Node {}, which is not ready ({} {})",
+        "Pod {} of Service {} is on Node {}, which is not ready ({})",
         pod.name,
         subject.service.name,
         node.name,
-        text("reason"),
-        text("message").trim_end_matches('.')
-    );
-    let remedy = format!(
-        "Repair the kubelet or the network of the node, or delete the Node so that its Pods are replaced: {}",
-        kubectl::command("describe", node.0)
+        state(node)
     );
     Some(about(
         node.0,
@@ -85,43 +121,150 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
         severity,
         "status.conditions",
         message,
-        remedy,
+        repair(node),
     ))
 }
 
-/// A load balancer of which all usable nodes carry the exclusion label. With a local policy, only nodes with endpoints are usable.
+/// Returns the reason for which load balancers leave out a node, with the field.
+fn exclusion(node: Node<'_>) -> Option<(&'static str, String)> {
+    let mut taints = node.0.list("/spec/taints").iter();
+    if node.0.label(EXCLUDE_LABEL).is_some() {
+        return Some((
+            "metadata.labels[node.kubernetes.io/exclude-from-external-load-balancers]",
+            format!("has the label {EXCLUDE_LABEL}"),
+        ));
+    }
+    if taints.any(|taint| taint["key"] == DELETION_TAINT) {
+        return Some(("spec.taints", format!("has the taint {DELETION_TAINT}")));
+    }
+    let is_cordoned = node.0.flag("/spec/unschedulable");
+    is_cordoned.then(|| ("spec.unschedulable", "is cordoned".to_owned()))
+}
+
+/// A load balancer of which all usable nodes are left out. With a local policy, only nodes with endpoints are usable.
 fn excluded(subject: &Subject<'_>) -> Option<Finding> {
     let service = subject.service;
     let is_local = service.text("/spec/externalTrafficPolicy") == "Local";
-    let endpoints = subject.slices().iter().flat_map(|slice| slice.endpoints());
-    let serving: Vec<&str> = endpoints
-        .filter(|endpoint| endpoint.is_serving())
-        .map(|endpoint| endpoint.node())
-        .collect();
-    let is_usable = |node: &Node<'_>| node.is_ready() && (!is_local || serving.contains(&node.name.as_str()));
+    let serving = nodes_with_endpoints(subject);
+    let is_usable = |node: &Node<'_>| node.is_ready() && (!is_local || serving.contains(node.name.as_str()));
     let usable: Vec<Node<'_>> = subject.world.nodes().filter(is_usable).collect();
-    let node = usable.first()?;
     // Load balancers that run on the nodes themselves and have their addresses do not read the label.
     let serves = |node: &Node<'_>| node.ips().iter().any(|ip| service.ingress_ips().contains(ip));
     if usable
         .iter()
-        .any(|node| node.label(EXCLUDE_LABEL).is_none() || serves(node))
+        .any(|node| exclusion(*node).is_none() || serves(node))
     {
         return None;
     }
+    // The nodes of the control plane have the label in any case.
+    let is_worker = |node: &&Node<'_>| node.label(CONTROL_PLANE_LABEL).is_none();
+    let node = usable.iter().find(is_worker).or(usable.first())?;
+    let (field, reason) = exclusion(*node)?;
     let which = if is_local {
         "nodes with endpoints"
     } else {
         "ready nodes"
     };
+    let count = usable.len();
+    let are_labelled = usable.iter().all(|node| node.label(EXCLUDE_LABEL).is_some());
+    let message = if are_labelled {
+        format!(
+            "All {count} {which} have the label {EXCLUDE_LABEL}, so no node takes connections for load balancer {}",
+            service.name
+        )
+    } else {
+        format!(
+            "Load balancers leave out all {count} {which}, so no node takes connections for load balancer {}: node {} {reason}",
+            service.name, node.name
+        )
+    };
+    Some(about(
+        node.0,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        inclusion(*node),
+    ))
+}
+
+/// Returns the step that makes load balancers use a node again.
+fn inclusion(node: Node<'_>) -> String {
+    if node.0.label(EXCLUDE_LABEL).is_some() {
+        return format!("{} {EXCLUDE_LABEL}-", kubectl::command("label", node.0));
+    }
+    if node.0.flag("/spec/unschedulable") {
+        let uncordon = kubectl::command("uncordon", node.0).replace("uncordon node", "uncordon");
+        return format!("End the maintenance of the node: {uncordon}");
+    }
+    format!(
+        "Use another node. The autoscaler deletes this one: {}",
+        kubectl::command("describe", node.0)
+    )
+}
+
+/// The advertisements of MetalLB select no node, or only nodes that are not ready.
+fn unselected(subject: &Subject<'_>) -> Option<Finding> {
+    let world = subject.world;
+    let pool = allocated_pool(subject)?;
+    let mut advertisements = world
+        .all(Kind::L2Advertisement)
+        .chain(world.all(Kind::BgpAdvertisement))
+        .filter(|advertisement| selects(advertisement, pool))
+        .peekable();
+    let first = *advertisements.peek()?;
+    let selects_node = |advertisement: &Object| {
+        let selectors = advertisement.list("/spec/nodeSelectors");
+        let matches = |selector: &Value, node: Node<'_>| {
+            let selector = LabelSelector::from_object(&Path::new("selector"), selector);
+            selector.map_or(true, |selector| selector.matches(|key| node.0.label(key)))
+        };
+        let mut nodes = world.nodes().filter(|node| node.is_ready());
+        selectors.is_empty() || nodes.any(|node| selectors.iter().any(|selector| matches(selector, node)))
+    };
+    if advertisements.any(selects_node) {
+        return None;
+    }
     let message = format!(
-        "All {} {which} have the label {EXCLUDE_LABEL}, so no node takes connections for load balancer {}",
-        usable.len(),
-        service.name
+        "The node selectors of {} {} select no ready node, so no node announces the load balancer IP of Service {}",
+        first.kind.name(),
+        first.name,
+        subject.service.name
     );
-    let remedy = format!("{} {EXCLUDE_LABEL}-", kubectl::command("label", node.0));
-    let field = format!("metadata.labels[{EXCLUDE_LABEL}]");
-    Some(about(node.0, CODE, Severity::Error, field, message, remedy))
+    let remedy = format!(
+        "Change the selectors or the labels of the nodes: {}",
+        kubectl::command("edit", first)
+    );
+    Some(about(
+        first,
+        CODE,
+        Severity::Error,
+        "spec.nodeSelectors",
+        message,
+        remedy,
+    ))
+}
+
+/// Pool of MetalLB that the load balancer IP is of.
+fn allocated_pool<'w>(subject: &Subject<'w>) -> Option<&'w Object> {
+    let mut annotations = POOL_ANNOTATIONS
+        .iter()
+        .filter_map(|name| subject.service.0.annotation(name));
+    let name = annotations.next()?;
+    let mut pools = subject.world.all(Kind::IpAddressPool);
+    pools.find(|pool| pool.name == name)
+}
+
+/// Returns true if an advertisement of MetalLB selects a pool.
+fn selects(advertisement: &Object, pool: &Object) -> bool {
+    let names = advertisement.list("/spec/ipAddressPools");
+    let selectors = advertisement.list("/spec/ipAddressPoolSelectors");
+    let is_selected = |selector: &Value| {
+        let selector = LabelSelector::from_object(&Path::new("selector"), selector);
+        selector.map_or(true, |selector| selector.matches(|key| pool.label(key)))
+    };
+    let is_all = names.is_empty() && selectors.is_empty();
+    is_all || names.iter().any(|listed| *listed == *pool.name) || selectors.iter().any(is_selected)
 }
 
 /// The assigner reports that no node may announce the address.
@@ -151,31 +294,17 @@ fn unannounced(subject: &Subject<'_>) -> Option<Finding> {
 fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
     let world = subject.world;
     let service = subject.service;
-    let mut annotations = POOL_ANNOTATIONS
-        .iter()
-        .filter_map(|name| service.annotation(name));
-    let name = annotations.next()?;
-    let kinds = [Kind::IpAddressPool, Kind::L2Advertisement, Kind::BgpAdvertisement];
-    if !kinds.into_iter().all(|kind| world.has(kind)) {
+    let pool = allocated_pool(subject)?;
+    // An input of a whole cluster has no kind without objects.
+    let kinds = [Kind::L2Advertisement, Kind::BgpAdvertisement];
+    if !kinds.into_iter().any(|kind| world.has(kind)) {
         return None;
     }
-    let pool = world.all(Kind::IpAddressPool).find(|pool| pool.name == name)?;
-    let selects = |advertisement: &Object| {
-        let names = advertisement.list("/spec/ipAddressPools");
-        let selectors = advertisement.list("/spec/ipAddressPoolSelectors");
-        let is_selected = |selector: &Value| {
-            let selector = LabelSelector::from_object(&Path::new("selector"), selector);
-            selector.map_or(true, |selector| selector.matches(|key| pool.label(key)))
-        };
-        let is_all = names.is_empty() && selectors.is_empty();
-        is_all || names.iter().any(|listed| *listed == *name) || selectors.iter().any(is_selected)
-    };
-    let mut advertisements = world
-        .all(Kind::L2Advertisement)
-        .chain(world.all(Kind::BgpAdvertisement));
-    if advertisements.any(selects) {
+    let mut advertisements = kinds.into_iter().flat_map(|kind| world.all(kind));
+    if advertisements.any(|advertisement| selects(advertisement, pool)) {
         return None;
     }
+    let name = &pool.name;
     let message = format!(
         "No L2Advertisement or BGPAdvertisement selects the pool {name}, so no node announces the load balancer IP of Service {}",
         service.name
@@ -194,35 +323,21 @@ fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Load balancers leave out the node that the user named.
+/// Load balancers leave out the node that the user named. The label of control planes is normal.
 fn named_node(subject: &Subject<'_>) -> Option<Finding> {
     let node = subject.world.node(subject.node?)?;
-    let mut taints = node.list("/spec/taints").iter();
-    let describe = || kubectl::command("describe", node.0);
-    let (reason, remedy) = if node.label(EXCLUDE_LABEL).is_some() {
-        let remedy = format!("{} {EXCLUDE_LABEL}-", kubectl::command("label", node.0));
-        (format!("has the label {EXCLUDE_LABEL}"), remedy)
-    } else if taints.any(|taint| taint["key"] == DELETION_TAINT) {
-        let remedy = format!(
-            "Use another node. The autoscaler deletes this one: {}",
-            kubectl::command("describe", node.0)
-        );
-        (format!("has the taint {DELETION_TAINT}"), remedy)
-    } else if !node.is_ready() {
-        let remedy = format!("Repair the kubelet or the network of the node: {}", describe());
-        ("is not ready".to_owned(), remedy)
-    } else if node.flag("/spec/unschedulable") {
-        let remedy = format!(
-            "End the maintenance of the node: {}",
-            kubectl::command("uncordon", node.0).replace("uncordon node", "uncordon")
-        );
-        ("is cordoned".to_owned(), remedy)
-    } else {
-        return None;
-    };
+    let is_control_plane = node.label(CONTROL_PLANE_LABEL).is_some();
+    let (field, reason) = exclusion(node).filter(|_| subject.is_named || !is_control_plane)?;
     let message = format!(
         "Node {} {reason}, so load balancers do not send connections for Service {} to it",
         node.name, subject.service.name
     );
-    Some(about(node.0, CODE, Severity::Info, "metadata", message, remedy))
+    Some(about(
+        node.0,
+        CODE,
+        Severity::Info,
+        field,
+        message,
+        inclusion(node),
+    ))
 }

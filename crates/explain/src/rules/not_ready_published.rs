@@ -9,7 +9,7 @@ use crate::views::Pod;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("not_ready_published.md"),
-    explained_by: &[Code(4), Code(5)],
+    explained_by: &[Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
@@ -22,21 +22,15 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !service.publishes_not_ready() || !service.has_selector() || !subject.knows_endpoints() {
         return Vec::new();
     }
-    // Members of a StatefulSet find each other through a headless Service before they are ready.
-    if service.is_headless() && !subject.is_named || subject.is_rolling() {
+    if subject.is_rolling() {
         return Vec::new();
     }
-    let running = subject.active().filter(|pod| pod.phase() == "Running");
-    let unready: Vec<Pod<'_>> = running
+    let unready: Vec<Pod<'_>> = subject
+        .active()
         .filter(|pod| pod.has_condition("Ready", "False") && is_used(subject, *pod))
         .collect();
     let Some(first) = unready.first() else {
         return Vec::new();
-    };
-    let severity = if service.is_headless() {
-        Severity::Info
-    } else {
-        Severity::Warning
     };
     let message = format!(
         "publishNotReadyAddresses is true, so Service {} sends connections to {} that {} not ready, such as {}",
@@ -53,7 +47,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         "If only members of the application need these addresses, give them a headless Service of their own. For this Service: {}",
         kubectl::replace(service.0, "/spec/publishNotReadyAddresses", false)
     );
-    let mut finding = subject.finding(CODE, severity, FIELD, message, remedy);
+    let mut finding = subject.finding(CODE, Severity::Warning, FIELD, message, remedy);
     for pod in unready {
         finding = finding.with_evidence(format!(
             "Pod {} has the condition Ready=False and is an endpoint",

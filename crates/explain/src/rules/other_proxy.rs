@@ -9,7 +9,7 @@ use crate::subject::{Subject, about};
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("other_proxy.md"),
-    explained_by: &[],
+    explained_by: &[Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -19,8 +19,23 @@ const CODE: Code = Code(31);
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 /// Label of slices that proxies ignore (API-49).
 const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
-/// Values that name a proxy which ignores all values of the label.
-const MISTAKEN_PROXIES: [&str; 4] = ["", "kube-proxy", "kubeproxy", "portolan"];
+/// Values that name a proxy which ignores all values of the label, or no proxy.
+const MISTAKEN_PROXIES: [&str; 14] = [
+    "",
+    "kube-proxy",
+    "kubeproxy",
+    "portolan",
+    "true",
+    "false",
+    "yes",
+    "no",
+    "none",
+    "default",
+    "disabled",
+    "iptables",
+    "ipvs",
+    "nftables",
+];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -51,16 +66,12 @@ fn labelled_headless(subject: &Subject<'_>) -> Finding {
 /// The label means another proxy. The objects do not show if it runs, except if the value names one that ignores the label.
 fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     let is_mistaken = MISTAKEN_PROXIES.contains(&proxy);
-    let is_running = is_running(subject, proxy);
-    if !is_mistaken && !subject.is_named && is_running {
-        return None;
-    }
-    let severity = if is_mistaken {
-        Severity::Error
-    } else if is_running {
-        Severity::Info
-    } else {
-        Severity::Warning
+    let severity = match is_running(subject, proxy) {
+        _ if is_mistaken => Severity::Error,
+        Some(true) => return None,
+        Some(false) => Severity::Warning,
+        None if subject.is_named => Severity::Info,
+        None => return None,
     };
     let reason = if is_mistaken {
         "kube-proxy and Portolan ignore Services with this label, regardless of its value".to_owned()
@@ -79,18 +90,18 @@ fn labelled(subject: &Subject<'_>, proxy: &str) -> Option<Finding> {
     Some(subject.finding(CODE, severity, field, message, remedy))
 }
 
-/// Returns true if the input has a Pod or workload of the proxy, or no Pods at all, so that the proxy is unknown.
-fn is_running(subject: &Subject<'_>, proxy: &str) -> bool {
+/// Returns true if the input has a Pod or workload of the proxy; `None` if it has no Pods, so that the proxy is unknown.
+fn is_running(subject: &Subject<'_>, proxy: &str) -> Option<bool> {
     if !subject.has(Kind::Pod) {
-        return true;
+        return None;
     }
     let kinds = [Kind::Pod, Kind::Deployment, Kind::DaemonSet];
     let mut objects = kinds.into_iter().flat_map(|kind| subject.world.all(kind));
-    objects.any(|object| {
+    Some(objects.any(|object| {
         let is_named = |name: &str| name.contains(proxy);
         let is_label = |label: &str| object.label(label).is_some_and(is_named);
         is_named(&object.name) || is_label("app") || is_label("k8s-app") || is_label("app.kubernetes.io/name")
-    })
+    }))
 }
 
 /// All slices of the Service have a label for which proxies ignore them.

@@ -1,5 +1,8 @@
 //! PTL-0036.
 
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
 use plan::{Family, Target};
 
 use crate::finding::{Code, Finding, Severity};
@@ -57,7 +60,65 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         let finding = port.and_then(|port| refused(subject, port, planned.key.family));
         findings.extend(finding.filter(|finding| findings.iter().all(|other| other.field != finding.field)));
     }
+    if findings.is_empty() {
+        findings.extend(outdated(subject));
+    }
     findings
+}
+
+/// The endpoints that the plan uses belong to no Pod of the Service any more, and the slices have no ready Pod: each connection times
+/// out.
+fn outdated(subject: &Subject<'_>) -> Option<Finding> {
+    if !subject.service.has_selector() || !subject.has(Kind::Pod) || subject.service.is_headless() {
+        return None;
+    }
+    let slices = || {
+        subject
+            .slices()
+            .iter()
+            .filter(|slice| subject.is_from_selector(**slice))
+    };
+    let used: BTreeSet<IpAddr> = slices()
+        .flat_map(|slice| slice.endpoints())
+        .filter(|endpoint| endpoint.is_serving())
+        .filter_map(|endpoint| endpoint.ip())
+        .collect();
+    let of_pods: BTreeSet<IpAddr> = subject.selected().iter().flat_map(|pod| pod.ips()).collect();
+    let pod = subject
+        .active()
+        .find(|pod| pod.is_ready() && !pod.ips().is_empty())?;
+    let slice = slices().next()?;
+    // Somebody edited a slice that names a Pod with other addresses: PTL-0014 reports it.
+    let is_present = |name: &str| {
+        let pod = subject.world.object(Kind::Pod, &subject.service.namespace, name);
+        pod.is_some()
+    };
+    let mut endpoints = slices().flat_map(|slice| slice.endpoints());
+    let is_edited = endpoints.any(|endpoint| endpoint.pod().is_some_and(is_present));
+    if is_edited || used.is_empty() || !used.is_disjoint(&of_pods) {
+        return None;
+    }
+    let message = format!(
+        "The plan of each node leads connections of Service {} to addresses that no selected Pod has. Pod {} is ready, and EndpointSlice {} is \
+         older than the Pod",
+        subject.service.name, pod.name, slice.name
+    );
+    Some(subject.finding(
+        CODE,
+        Severity::Error,
+        "spec.selector",
+        message,
+        controller_remedy(subject),
+    ))
+}
+
+/// Returns the step that makes the endpoint controller write the slices again.
+fn controller_remedy(subject: &Subject<'_>) -> String {
+    format!(
+        "The endpoint controller writes the slices. Start it, or find the error in its log. State of the slices: kubectl -n {} get endpointslices \
+         -l kubernetes.io/service-name={}",
+        subject.service.namespace, subject.service.name
+    )
 }
 
 fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Finding> {
@@ -75,11 +136,7 @@ fn refused(subject: &Subject<'_>, port: Port<'_>, family: Family) -> Option<Find
         service.name
     );
     let remedy = if service.has_selector() {
-        format!(
-            "The endpoint controller writes the slices. Start it, or find the error in its log. State of the slices: kubectl -n {} get \
-             endpointslices -l kubernetes.io/service-name={}",
-            service.namespace, service.name
-        )
+        controller_remedy(subject)
     } else {
         let slice = subject.slices().first()?;
         format!("Correct the slice: {}", kubectl::command("edit", slice.0))

@@ -5,6 +5,7 @@ use serde_json::Value;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::leader::is_leader_only;
 use crate::pod_state::failure;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
@@ -13,7 +14,7 @@ use crate::views::Pod;
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_ready.md"),
-    explained_by: &[Code(35)],
+    explained_by: &[Code(20), Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
@@ -46,7 +47,7 @@ fn from_pods(subject: &Subject<'_>) -> Option<Finding> {
     } else {
         Severity::Error
     };
-    if severity == Severity::Warning && subject.is_rolling() {
+    if severity == Severity::Warning && (subject.is_rolling() || is_leader_only(subject)) {
         return None;
     }
     let (field, probe) = readiness(**pod);
@@ -175,7 +176,7 @@ fn from_slices(subject: &Subject<'_>) -> Option<Finding> {
         );
         return Some(about(listed.0, CODE, Severity::Error, field, message, remedy));
     }
-    let remedy = if slice.is_from_selector() {
+    let remedy = if subject.is_from_selector(**slice) {
         format!(
             "Find the reason in the Pods: kubectl -n {} get pods",
             subject.service.namespace

@@ -11,7 +11,7 @@ use crate::views::{Pod, Workload};
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("pods_not_running.md"),
-    explained_by: &[Code(35)],
+    explained_by: &[Code(20), Code(21), Code(35)],
     service: Some(check),
     cluster: None,
 };
@@ -22,9 +22,13 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.has_selector() || !subject.has(Kind::Pod) {
         return Vec::new();
     }
+    let is_left = |pod: &Pod<'_>| pod.is_finished() || pod.0.is_terminating();
     let finding = if subject.selected().is_empty() {
         without_pods(subject)
-    } else if subject.selected().iter().all(|pod| pod.is_finished()) {
+    } else if subject.has_only_replaced() {
+        // The selector is at fault.
+        None
+    } else if subject.selected().iter().all(is_left) {
         all_finished(subject)
     } else {
         failing(subject)
@@ -87,12 +91,16 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
 
 /// Only finished Pods are left. Those of Jobs are no fault; the user learns of them if he names the Service.
 fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
+    if !subject.selected().iter().any(|pod| pod.is_finished()) {
+        return None;
+    }
     let is_job = |pod: &Pod<'_>| workload_of(*pod).0 == Kind::Job.name();
     let failed = subject
         .selected()
         .iter()
         .find(|pod| pod.phase() == "Failed" && !is_job(pod));
-    let pod = failed.or(subject.selected().first())?;
+    let mut finished = subject.selected().iter().filter(|pod| pod.is_finished());
+    let pod = failed.or(finished.next())?;
     let severity = match failed {
         Some(_) => Severity::Error,
         None if subject.is_named => Severity::Info,

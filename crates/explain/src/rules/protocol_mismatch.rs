@@ -59,7 +59,10 @@ fn container_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
 
 /// A hand-made slice has the port name with another protocol only.
 fn slice_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
-    let slices = subject.slices().iter().filter(|slice| !slice.is_from_selector());
+    let slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| !subject.is_from_selector(**slice));
     let mut named = slices.flat_map(|slice| {
         let ports = slice.ports().enumerate();
         ports

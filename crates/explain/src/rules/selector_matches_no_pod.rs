@@ -9,6 +9,7 @@ use crate::nearest::{distance, is_similar};
 use crate::rule::Rule;
 use crate::subject::Subject;
 use crate::views::{Pod, Workload};
+use crate::world::COMPARED_PODS_MAX;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -20,18 +21,18 @@ pub const RULE: Rule = Rule {
 
 const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
-/// Pods of the namespace that are compared with the selector, at most: a search for a hint, not for a fact.
-const COMPARED_PODS_MAX: usize = 2_000;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
-    if !service.has_selector() || !subject.has(Kind::Pod) || !subject.selected().is_empty() {
+    let is_known = subject.has(Kind::Pod) || subject.world.is_manifest();
+    let is_matched = !subject.selected().is_empty() && !subject.has_only_replaced();
+    if !service.has_selector() || !is_known || is_matched {
         return Vec::new();
     }
     let workloads = subject
         .world
         .workloads_with(&service.namespace, &service.selector());
-    if !workloads.is_empty() {
+    if !workloads.is_empty() && subject.selected().is_empty() {
         return scaled_to_zero(subject, &workloads).into_iter().collect();
     }
     let selector = format_labels(&service.selector());
@@ -71,11 +72,23 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
         ];
     }
+    if !shows_absence(subject) {
+        return Vec::new();
+    }
     let remedy = format!(
         "Create Pods with the labels {selector}, or change the selector. Labels of the Pods: kubectl -n {} get pods --show-labels",
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Without workloads in the input, a Service without Pods can belong to one that is scaled to zero. Pods that no Service selects show
+/// that their labels are the fault. A manifest can be one of several, so it shows nothing.
+fn shows_absence(subject: &Subject<'_>) -> bool {
+    let world = subject.world;
+    let has_workloads = Workload::KINDS.into_iter().any(|kind| subject.has(kind));
+    let mut unselected = world.unselected_pods(&subject.service.namespace);
+    subject.has(Kind::Pod) && (has_workloads || unselected.next().is_some())
 }
 
 /// Workloads without Pods: scaled to zero on purpose. The user learns of it if he names the Service. Workloads that should have

@@ -19,14 +19,18 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(3);
-/// Labels that name the application of a Pod.
-const APPLICATION_LABELS: [&str; 5] = [
+/// Labels that name the application of a Pod, a part of it, or its environment.
+const APPLICATION_LABELS: [&str; 7] = [
     "app.kubernetes.io/name",
     "app.kubernetes.io/component",
     "app",
     "k8s-app",
     "run",
+    "environment",
+    "env",
 ];
+/// Label of a part of an application. Parts such as the roles of a database can serve the same port.
+const COMPONENT_LABEL: &str = "component";
 
 type Group<'w> = ((&'w str, &'w str), Vec<Pod<'w>>);
 
@@ -45,7 +49,9 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         return Vec::new();
     };
     let others = groups.iter().filter(|group| group.0 != main.0);
-    let foreign: Vec<&Group<'_>> = others.filter(|other| is_other_application(main, other)).collect();
+    let foreign: Vec<&Group<'_>> = others
+        .filter(|other| is_other_application(main, other) || is_other_component(subject, main, other))
+        .collect();
     let Some(first) = foreign.first() else {
         return Vec::new();
     };
@@ -90,19 +96,35 @@ fn main_group<'g, 'w>(groups: &'g [Group<'w>], service: &str) -> Option<&'g Grou
 /// Returns true if two groups are not versions of one application: their application labels differ, they share no image, or
 /// one of them is a Job.
 fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
-    let values = |group: &Group<'_>, key: &str| -> BTreeSet<String> {
-        let labels = group.1.iter().filter_map(|pod| pod.0.label(key));
-        labels.map(str::to_owned).collect()
-    };
-    let differs = |key: &&str| {
-        let (main, other) = (values(main, key), values(other, key));
-        !main.is_empty() && !other.is_empty() && main.is_disjoint(&other)
-    };
     let is_job = |group: &Group<'_>| group.0.0 == Kind::Job.name();
     let (main_images, other_images) = (images(main), images(other));
     let shares_no_image =
         !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
-    APPLICATION_LABELS.iter().any(differs) || shares_no_image || is_job(main) != is_job(other)
+    APPLICATION_LABELS.iter().any(|key| differs(main, other, key))
+        || shares_no_image
+        || is_job(main) != is_job(other)
+}
+
+/// Returns true if two groups have different values of a label.
+fn differs(main: &Group<'_>, other: &Group<'_>, key: &str) -> bool {
+    let values = |group: &Group<'_>| -> BTreeSet<String> {
+        let labels = group.1.iter().filter_map(|pod| pod.0.label(key));
+        labels.map(str::to_owned).collect()
+    };
+    let (main, other) = (values(main), values(other));
+    !main.is_empty() && !other.is_empty() && main.is_disjoint(&other)
+}
+
+/// Returns true if the other group is another part of the application and declares no port of the Service, as the main group does.
+fn is_other_component(subject: &Subject<'_>, main: &Group<'_>, other: &Group<'_>) -> bool {
+    let serves = |group: &Group<'_>| {
+        group.1.iter().any(|pod| {
+            let ports = subject.service.ports().into_iter();
+            let mut targets = ports.filter_map(|port| pod.resolve(port.target, port.protocol));
+            targets.any(|number| pod.ports().iter().any(|declared| declared.number == number))
+        })
+    };
+    differs(main, other, COMPONENT_LABEL) && serves(main) && !serves(other)
 }
 
 /// Images of a group, without tag and digest.

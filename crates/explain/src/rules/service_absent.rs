@@ -4,9 +4,10 @@ use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
 use crate::nearest::nearest;
 use crate::object::Object;
+use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::about;
-use crate::views::Ingress;
+use crate::views::{Pod, Route};
 use crate::world::World;
 
 pub const RULE: Rule = Rule {
@@ -74,28 +75,42 @@ fn describe(world: &World, namespace: &str, name: &str) -> (String, String) {
     }
 }
 
-/// References of Ingresses, StatefulSets and Pods to Services that do not exist.
+/// References of Ingresses, routes, webhooks, StatefulSets and Pods to Services that do not exist.
 fn check(world: &World) -> Vec<Finding> {
     if !world.has(Kind::Service) {
         return Vec::new();
     }
-    let mut findings = of_ingresses(world);
+    let mut findings = of_routes(world);
     findings.extend(of_stateful_sets(world));
     findings.extend(of_pods(world));
     findings
 }
 
-fn of_ingresses(world: &World) -> Vec<Finding> {
+fn of_routes(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for ingress in world.all(Kind::Ingress).map(Ingress) {
-        for backend in ingress.backends() {
-            if world.service(&ingress.namespace, backend.service).is_some() {
+    for route in Route::KINDS
+        .into_iter()
+        .flat_map(|kind| world.all(kind))
+        .map(Route)
+    {
+        for backend in route.backends() {
+            if backend.service.is_empty() || world.service(backend.namespace, backend.service).is_some() {
                 continue;
             }
-            let (message, remedy) = describe(world, &ingress.namespace, backend.service);
-            let field = format!("{}.service.name", backend.field);
-            let finding = about(ingress.0, CODE, Severity::Error, field, message, remedy);
-            findings.push(finding.with_evidence("An Ingress reaches Services of its own namespace only"));
+            let (message, remedy) = describe(world, backend.namespace, backend.service);
+            let finding = about(
+                route.0,
+                CODE,
+                Severity::Error,
+                backend.name_field,
+                message,
+                remedy,
+            );
+            findings.push(if route.0.kind == Kind::Ingress {
+                finding.with_evidence("An Ingress reaches Services of its own namespace only")
+            } else {
+                finding
+            });
         }
     }
     findings
@@ -135,16 +150,11 @@ fn of_pods(world: &World) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (pod, reference) in world.references() {
         let (namespace, name) = (&reference.namespace, &reference.service);
-        if !pod.is_active() || world.service(namespace, name).is_some() {
+        if reference.address.is_some() || !pod.is_active() || world.service(namespace, name).is_some() {
             continue;
         }
-        let is_elsewhere = world.services_named(name).any(|service| {
-            let mut ports = service.ports().into_iter();
-            reference
-                .port
-                .is_none_or(|number| ports.any(|port| port.number == number))
-        });
-        if reference.is_service_name || is_elsewhere {
+        if reference.is_service_name || is_elsewhere(world, reference) || is_misspelled(world, pod, reference)
+        {
             let (message, remedy) = describe(world, namespace, name);
             let message = format!("The Pod uses {}. {message}", reference.text);
             let field = reference.field.clone();
@@ -152,4 +162,25 @@ fn of_pods(world: &World) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Another namespace has a Service with the name and the port.
+fn is_elsewhere(world: &World, reference: &Reference) -> bool {
+    world.services_named(&reference.service).any(|service| {
+        let mut ports = service.ports().into_iter();
+        reference
+            .port
+            .is_none_or(|number| ports.any(|port| port.number == number))
+    })
+}
+
+/// A name such as `web-svc.shop` can be in a domain of the Internet. It means a Service if its last label is another namespace with a
+/// Service of a similar name.
+fn is_misspelled(world: &World, pod: Pod<'_>, reference: &Reference) -> bool {
+    let namespace = &reference.namespace;
+    let names = || {
+        let services = world.in_namespace(Kind::Service, namespace);
+        services.map(|service| service.name.as_str())
+    };
+    *namespace != pod.0.namespace && reference.is_address && nearest(&reference.service, names()).is_some()
 }

@@ -48,7 +48,11 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
 /// Ports of the hand-made slices, or of the Endpoints. Slices of the controller have the names of the Service; with them, another
 /// slice need not have all ports.
 fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
-    if subject.slices().iter().any(|slice| slice.is_from_selector()) {
+    if subject
+        .slices()
+        .iter()
+        .any(|slice| subject.is_from_selector(*slice))
+    {
         return edited(subject);
     }
     // Mirrored slices follow their Endpoints, which are to be changed.
@@ -80,7 +84,10 @@ fn listed<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
 /// Slices of the controller with a port name that the Service does not have: they were edited, or are older than the Service.
 fn edited<'w>(subject: &Subject<'w>) -> Vec<Listed<'w>> {
     let ports = subject.service.ports();
-    let slices = subject.slices().iter().filter(|slice| slice.is_from_selector());
+    let slices = subject
+        .slices()
+        .iter()
+        .filter(|slice| subject.is_from_selector(**slice));
     let listed: Vec<Listed<'w>> = slices
         .filter(|slice| slice.endpoints().next().is_some())
         .map(|slice| Listed {

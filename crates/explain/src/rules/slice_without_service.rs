@@ -43,8 +43,37 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             candidate.is_some_and(|candidate| candidate.name == subject.service.name)
         });
         findings.extend(own.map(|slice| detached_finding(slice, Some(subject.service))));
+        if findings.is_empty() {
+            findings.extend(elsewhere(subject));
+        }
     }
     findings
+}
+
+/// A slice of another namespace names the Service.
+fn elsewhere(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let mut slices = subject.world.all(Kind::EndpointSlice).map(EndpointSlice);
+    let slice = slices.find(|slice| {
+        slice.service_name() == Some(service.0.name.as_str()) && is_detached(subject.world, *slice)
+    })?;
+    let message = format!(
+        "EndpointSlice {} names Service {} and is in namespace {}. A Service uses slices of its own namespace {} only",
+        slice.name, service.name, slice.namespace, service.namespace
+    );
+    let remedy = format!(
+        "Create the slice in namespace {}, and remove the other one: {}",
+        service.namespace,
+        kubectl::command("delete", slice.0)
+    );
+    Some(about(
+        slice.0,
+        CODE,
+        Severity::Error,
+        "metadata.namespace",
+        message,
+        remedy,
+    ))
 }
 
 /// Slices that belong to no Service and that no Service waits for.
@@ -53,7 +82,9 @@ fn check_cluster(world: &World) -> Vec<Finding> {
         return Vec::new();
     }
     let slices = world.all(Kind::EndpointSlice).map(EndpointSlice);
-    let detached = slices.filter(|slice| is_detached(world, *slice) && candidate(world, *slice).is_none());
+    let detached = slices.filter(|slice| {
+        is_detached(world, *slice) && candidate(world, *slice).is_none() && !is_meant_elsewhere(world, *slice)
+    });
     detached.map(|slice| detached_finding(slice, None)).collect()
 }
 
@@ -63,6 +94,16 @@ fn is_detached(world: &World, slice: EndpointSlice<'_>) -> bool {
         .service_name()
         .is_some_and(|name| world.service(&slice.namespace, name).is_some());
     slice.is_handmade() && !is_attached && !slice.is_terminating()
+}
+
+/// Returns true if a Service of another namespace with the name in the label waits for endpoints.
+fn is_meant_elsewhere(world: &World, slice: EndpointSlice<'_>) -> bool {
+    let Some(name) = slice.service_name() else {
+        return false;
+    };
+    world
+        .services_named(name)
+        .any(|service| is_waiting(world, service))
 }
 
 /// Returns true if a Service has neither a selector nor slices.
@@ -162,11 +203,14 @@ fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<
         let right = address.parse().map_or("IPv4 or IPv6", family);
         return finding(message, again(right));
     }
-    let families = service.list("/spec/ipFamilies");
-    if families.is_empty() || families.iter().any(|family| family == kind) {
+    let listed = service.list("/spec/ipFamilies").iter();
+    let mut families: Vec<&str> = listed.filter_map(|family| family.as_str()).collect();
+    if families.is_empty() {
+        families = service.cluster_ips().into_iter().map(family).collect();
+    }
+    if families.is_empty() || families.contains(&kind) {
         return None;
     }
-    let families: Vec<&str> = families.iter().filter_map(|family| family.as_str()).collect();
     let message = format!(
         "EndpointSlice {} has the address type {kind}, but Service {} has only {}",
         slice.name,

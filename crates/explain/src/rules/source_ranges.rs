@@ -2,14 +2,16 @@
 
 use std::net::IpAddr;
 
+use api::ip::parse_legacy_cidr;
 use ipnet::IpNet;
-use plan::{Fault, FrontendKind};
+use plan::FrontendKind;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::node_plan::plan_of;
 use crate::rule::Rule;
 use crate::subject::Subject;
+use crate::views::{Pod, Service};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -25,42 +27,83 @@ const POINTER: &str = "/spec/loadBalancerSourceRanges";
 /// Ranges of addresses that no client has (RFC 1122).
 const WITHOUT_CLIENTS: [&str; 3] = ["0.0.0.0/8", "127.0.0.0/8", "255.255.255.255/32"];
 
+/// Annotations with ranges (API-47) that implementations of load balancers read.
+const ANNOTATIONS: [&str; 2] = [
+    "service.beta.kubernetes.io/load-balancer-source-ranges",
+    "service.beta.kubernetes.io/azure-allowed-ip-ranges",
+];
+
+/// Ranges of clients.
+struct Ranges<'w> {
+    field: String,
+    texts: Vec<&'w str>,
+}
+
+impl Ranges<'_> {
+    fn nets(&self) -> Vec<IpNet> {
+        let nets = self.texts.iter().filter_map(|text| text.trim().parse().ok());
+        nets.collect()
+    }
+}
+
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
-    let ranges: Vec<&str> = service
-        .list(POINTER)
-        .iter()
-        .filter_map(|range| range.as_str())
-        .collect();
-    if service.kind() != "LoadBalancer" || ranges.is_empty() {
+    let Some(ranges) = ranges(service).filter(|_| service.kind() == "LoadBalancer") else {
         return Vec::new();
-    }
-    let invalid = invalid(subject);
+    };
+    let invalid = invalid(&ranges);
     if !invalid.is_empty() {
-        return vec![unreadable(subject, &invalid, invalid.len() == ranges.len())];
+        let is_all = invalid.len() == ranges.texts.len();
+        return vec![unreadable(subject, &ranges, &invalid, is_all)];
     }
     without_clients(subject, &ranges)
         .or_else(|| other_family(subject, &ranges))
         .or_else(|| excluded_node(subject))
+        .or_else(|| excluded_pod(subject, &ranges))
         .or_else(|| restricted(subject, &ranges))
         .into_iter()
         .collect()
 }
 
-/// Ranges that the plan does not understand.
-fn invalid(subject: &Subject<'_>) -> Vec<String> {
-    let Some(plan) = plan_of(subject, "") else {
-        return Vec::new();
+/// Ranges of the Service, or of the first annotation that has some.
+fn ranges(service: Service<'_>) -> Option<Ranges<'_>> {
+    let of_spec = Ranges {
+        field: FIELD.to_owned(),
+        texts: service
+            .0
+            .list(POINTER)
+            .iter()
+            .filter_map(|range| range.as_str())
+            .collect(),
     };
-    let faults = plan.faults().filter_map(|(_, fault)| match fault {
-        Fault::SourceRange { value } => Some(value.clone()),
-        _ => None,
+    let of_annotations = ANNOTATIONS.iter().filter_map(|name| {
+        let text = service
+            .0
+            .annotation(name)
+            .filter(|text| !text.trim().is_empty())?;
+        Some(Ranges {
+            field: format!("metadata.annotations[{name}]"),
+            texts: text.split(',').collect(),
+        })
     });
-    faults.collect()
+    [of_spec]
+        .into_iter()
+        .chain(of_annotations)
+        .find(|ranges| !ranges.texts.is_empty())
 }
 
-fn unreadable(subject: &Subject<'_>, invalid: &[String], is_all: bool) -> Finding {
-    let (severity, effect) = if is_all {
+/// Ranges that are not a CIDR (VAL-39, VAL-40). The API server accepts no others, but older objects can have them.
+fn invalid<'w>(ranges: &Ranges<'w>) -> Vec<&'w str> {
+    let texts = ranges.texts.iter().copied();
+    texts
+        .filter(|text| parse_legacy_cidr(text.trim()).is_none())
+        .collect()
+}
+
+fn unreadable(subject: &Subject<'_>, ranges: &Ranges<'_>, invalid: &[&str], is_all: bool) -> Finding {
+    let (severity, effect) = if ranges.field != FIELD {
+        (Severity::Error, "the controller of load balancers refuses it")
+    } else if is_all {
         (Severity::Error, "no client is admitted")
     } else {
         (Severity::Warning, "clients in it are not admitted")
@@ -74,11 +117,11 @@ fn unreadable(subject: &Subject<'_>, invalid: &[String], is_all: bool) -> Findin
         "Write addresses with a prefix length, such as 203.0.113.7/32: {}",
         kubectl::command("edit", subject.service.0)
     );
-    subject.finding(CODE, severity, FIELD, message, remedy)
+    subject.finding(CODE, severity, ranges.field.clone(), message, remedy)
 }
 
 /// `0.0.0.0/32` instead of `0.0.0.0/0`.
-fn without_clients(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
+fn without_clients(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
     let unusable: Vec<IpNet> = WITHOUT_CLIENTS
         .iter()
         .filter_map(|net| net.parse().ok())
@@ -87,27 +130,24 @@ fn without_clients(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
         let net: Option<IpNet> = range.trim().parse().ok();
         net.is_some_and(|net| unusable.iter().any(|unusable| unusable.contains(&net)))
     };
-    if !ranges.iter().all(is_unusable) {
+    if !ranges.texts.iter().all(is_unusable) {
         return None;
     }
     let message = format!(
         "The source ranges {} of Service {} contain no address that a client can have",
-        ranges.join(", "),
+        ranges.texts.join(", "),
         subject.service.name
     );
     let remedy = format!(
         "Set the ranges of the clients. 0.0.0.0/0 admits all: {}",
         kubectl::replace(subject.service.0, POINTER, serde_json::json!(["0.0.0.0/0"]))
     );
-    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+    Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
 }
 
 /// Ranges of one family admit no client to an address of the other one.
-fn other_family(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
-    let nets: Vec<IpNet> = ranges
-        .iter()
-        .filter_map(|range| range.trim().parse().ok())
-        .collect();
+fn other_family(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+    let nets = ranges.nets();
     let addresses = subject.service.ingress_ips();
     let is_v4 = |net: &IpNet| net.addr().is_ipv4();
     let address = addresses
@@ -115,33 +155,62 @@ fn other_family(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
         .find(|address| nets.iter().all(|net| is_v4(net) != address.is_ipv4()))?;
     let message = format!(
         "The source ranges {} of Service {} have another IP family than the load balancer IP {address}, so no client is admitted",
-        ranges.join(", "),
+        ranges.texts.join(", "),
         subject.service.name
     );
     let remedy = format!(
         "Add ranges of the family of the address: {}",
         kubectl::command("edit", subject.service.0)
     );
-    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+    Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
 }
 
-/// The objects do not show the clients. The user learns of the ranges if he names the Service.
-fn restricted(subject: &Subject<'_>, ranges: &[&str]) -> Option<Finding> {
-    let admits_all = ranges
+/// A Pod uses the load balancer IP, and the ranges exclude its addresses.
+fn excluded_pod(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+    let addresses = subject.service.ingress_ips();
+    let nets = ranges.nets();
+    let is_excluded = |pod: Pod<'_>, address: IpAddr| {
+        let mut own = pod.ips();
+        own.retain(|own| own.is_ipv4() == address.is_ipv4());
+        !own.is_empty() && !own.iter().any(|own| nets.iter().any(|net| net.contains(own)))
+    };
+    let mut references = subject.world.references_to(subject.service);
+    let (pod, reference) = references.find(|(pod, reference)| {
+        let address = reference.address.filter(|address| addresses.contains(address));
+        pod.is_active() && address.is_some_and(|address| is_excluded(*pod, address))
+    })?;
+    let message = format!(
+        "The source ranges {} of Service {} exclude Pod {}/{}, which uses {}: its packets to the load balancer IP are dropped",
+        ranges.texts.join(", "),
+        subject.service.name,
+        pod.namespace,
+        pod.name,
+        reference.text
+    );
+    let remedy = format!(
+        "Let the Pod use {}.{}.svc, which has no source ranges",
+        subject.service.name, subject.service.namespace
+    );
+    Some(subject.finding(CODE, Severity::Warning, ranges.field.clone(), message, remedy))
+}
+
+/// The objects do not show the clients outside of the cluster. The user learns of ranges with single addresses if he names the Service.
+fn restricted(subject: &Subject<'_>, ranges: &Ranges<'_>) -> Option<Finding> {
+    let are_single = ranges
+        .nets()
         .iter()
-        .filter_map(|range| range.trim().parse::<IpNet>().ok())
-        .any(|net| net.prefix_len() == 0);
+        .all(|net| net.prefix_len() == net.max_prefix_len());
     let message = format!(
         "The load balancer admits only clients in {}. Connections of others to Service {} are dropped",
-        ranges.join(", "),
+        ranges.texts.join(", "),
         subject.service.name
     );
     let remedy = format!(
         "Add the range of the client: {}",
-        kubectl::add(subject.service.0, &format!("{POINTER}/-"), "CLIENT/32")
+        kubectl::command("edit", subject.service.0)
     );
-    let finding = subject.finding(CODE, Severity::Info, FIELD, message, remedy);
-    (subject.is_named && !admits_all).then_some(finding)
+    let finding = subject.finding(CODE, Severity::Info, ranges.field.clone(), message, remedy);
+    (subject.is_named && are_single).then_some(finding)
 }
 
 /// The user named a node with clients, and the plan of this node drops their packets: proxies apply the ranges to clients of the

@@ -38,6 +38,10 @@ fn check_port(subject: &Subject<'_>, pods: &[Pod<'_>], port: Port<'_>) -> Option
         return None;
     }
     let declared = first.ports();
+    // Admission can add the ports of sidecars to a template.
+    if first.0.template().is_some() && declared.is_empty() {
+        return None;
+    }
     let usable = declared
         .iter()
         .filter(|declared| declared.protocol == port.protocol);

@@ -10,7 +10,7 @@ use crate::views::{ContainerPort, Pod, Port, Target};
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("target_port_undeclared.md"),
-    explained_by: &[Code(3)],
+    explained_by: &[Code(3), Code(21)],
     service: Some(check),
     cluster: None,
 };
@@ -18,6 +18,10 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(6);
 /// Part of the names of Services and ports for metrics.
 const METRICS: &str = "metrics";
+/// Parts of the names of container ports that serve no users of the application.
+const SIDE_PORTS: [&str; 9] = [
+    "metrics", "prom", "health", "probe", "admin", "debug", "status", "monitor", "webhook",
+];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let Some(pod) = subject.active().next() else {
@@ -38,7 +42,11 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
         return None;
     }
     let mut candidates = pod.ports();
-    candidates.retain(|declared| declared.protocol == port.protocol);
+    let is_side_port = |name: &str| {
+        let mut parts = SIDE_PORTS.iter();
+        parts.any(|part| name.contains(part) && !port.name.contains(part))
+    };
+    candidates.retain(|declared| declared.protocol == port.protocol && !is_side_port(declared.name));
     let (used, free): (Vec<_>, Vec<_>) = candidates
         .into_iter()
         .partition(|declared| is_target(subject, pod, declared));
@@ -76,6 +84,18 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     };
     let finding = subject.finding(CODE, severity, field, message, remedy);
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
+}
+
+/// Returns true if port and target port are exchanged: the containers declare the number of the port, and not that of the target.
+pub fn has_exchanged_numbers(subject: &Subject<'_>, port: Port<'_>) -> bool {
+    let Target::Number(target) = port.target else {
+        return false;
+    };
+    let declares = |number: u16| {
+        let mut declared = subject.active().flat_map(|pod| pod.ports());
+        declared.any(|declared| declared.number == number)
+    };
+    !subject.service.is_headless() && target != port.number && declares(port.number) && !declares(target)
 }
 
 /// Returns true if a port of the Service reaches a declared port.

@@ -105,6 +105,11 @@ impl<'w> EndpointSlice<'w> {
         self.0.label(MANAGED_BY_LABEL) == Some(SLICE_CONTROLLER)
     }
 
+    /// Returns true if a label names the writer of the slice.
+    pub fn has_writer(self) -> bool {
+        self.0.label(MANAGED_BY_LABEL).is_some()
+    }
+
     /// Returns true if the slice is a copy of Endpoints.
     pub fn is_mirrored(self) -> bool {
         self.0.label(MANAGED_BY_LABEL) == Some(MIRRORING_CONTROLLER)

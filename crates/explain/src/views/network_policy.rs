@@ -119,6 +119,22 @@ impl<'w> PolicyRule<'w> {
         peers.is_empty() || peers.iter().any(|peer| self.permits(peer, pod, namespace))
     }
 
+    /// Returns true if the rule permits some Pod of a namespace as the other end. Labels of a namespace that is absent from the input are
+    /// unknown, except for its name.
+    pub fn permits_namespace(self, name: &str, namespace: Option<&Object>) -> bool {
+        let permits = |peer: &Value| {
+            if peer["namespaceSelector"].is_null() {
+                return self.namespace == name || peer["ipBlock"].is_object();
+            }
+            let selected = selector(&peer["namespaceSelector"]);
+            selected.is_none_or(|selected| match namespace {
+                Some(namespace) => matches(&selected, namespace) || is_named(&selected, name),
+                None => selects_by_other_labels(&peer["namespaceSelector"]) || is_named(&selected, name),
+            })
+        };
+        self.peers().is_empty() || self.peers().iter().any(permits)
+    }
+
     /// Returns true if a range of the rule contains the address.
     pub fn has_range_with(self, address: IpAddr) -> bool {
         self.peers()
@@ -163,7 +179,10 @@ impl<'w> PolicyRule<'w> {
             let selected = selector(&peer["namespaceSelector"]);
             selected.is_none_or(|selected| match namespace {
                 Some(namespace) => matches(&selected, namespace) || is_named(&selected, &namespace.name),
-                None => true,
+                None => {
+                    selects_by_other_labels(&peer["namespaceSelector"])
+                        || is_named(&selected, &pod.0.namespace)
+                }
             })
         };
         let is_pod = peer["podSelector"].is_null()
@@ -184,6 +203,14 @@ fn matches(selector: &LabelSelector, object: &Object) -> bool {
 /// Returns true if the selector matches a namespace by its name alone.
 fn is_named(selector: &LabelSelector, name: &str) -> bool {
     selector.matches(|key| (key == NAMESPACE_LABEL).then_some(name))
+}
+
+/// Returns true if a selector of namespaces has other labels than the name.
+fn selects_by_other_labels(selector: &Value) -> bool {
+    let mut labels = selector["matchLabels"].as_object().into_iter().flatten();
+    let mut expressions = list(selector, "matchExpressions").iter();
+    labels.any(|(key, _)| key != NAMESPACE_LABEL)
+        || expressions.any(|expression| text(expression, "key") != NAMESPACE_LABEL)
 }
 
 fn range_contains(block: &Value, address: IpAddr) -> bool {

@@ -104,6 +104,11 @@ impl<'w> Service<'w> {
         !self.is_external_name() && self.0.pairs("/spec/selector").next().is_some()
     }
 
+    /// Node port of the health check, for load balancers with the external policy Local.
+    pub fn health_check_node_port(self) -> Option<u16> {
+        port_number(self.0.at("/spec"), "healthCheckNodePort")
+    }
+
     /// Returns true if endpoints exist before their Pods are ready.
     pub fn publishes_not_ready(self) -> bool {
         self.0.flag("/spec/publishNotReadyAddresses")

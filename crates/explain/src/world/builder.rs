@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{World, derived};
+use super::{World, derived, templates};
 use crate::kind::Kind;
 use crate::object::Object;
 
@@ -63,7 +63,10 @@ impl Builder {
 
     /// Builds the indexes.
     pub fn build(self) -> World {
-        let world = World::new(self.objects.into_values().collect(), self.present);
+        let given = self.objects.len();
+        let mut objects: Vec<Object> = self.objects.into_values().collect();
+        objects.extend(templates::pods(&objects, &self.present));
+        let world = World::new(objects, self.present, given);
         if world.has(Kind::EndpointSlice) {
             return world;
         }
@@ -72,7 +75,7 @@ impl Builder {
             mut objects, present, ..
         } = world;
         objects.extend(derived);
-        World::new(objects, present)
+        World::new(objects, present, given)
     }
 
     /// `kind` and `api_version` are those of the items of a typed List, which need none of their own.

@@ -2,15 +2,20 @@
 
 mod builder;
 mod derived;
+mod facts;
 mod index;
+mod networks;
 mod observations;
+mod templates;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 
 pub use builder::Builder;
+use facts::Facts;
 use index::Index;
+use networks::Networks;
 use observations::Observations;
 use serde::Deserialize;
 
@@ -18,12 +23,17 @@ use crate::kind::Kind;
 use crate::object::Object;
 use crate::observation::NodeObservation;
 use crate::references::{Reference, references_of};
-use crate::views::{EndpointSlice, Endpoints, Event, Ingress, Node, Pod, Service, Workload};
+use crate::views::{EndpointSlice, Endpoints, Event, Node, Pod, Route, Service, Workload};
+
+/// Pods of a namespace that are read in a search, at most: a search for a hint, not for a fact.
+pub(crate) const COMPARED_PODS_MAX: usize = 2_000;
 
 /// Objects of a cluster, or a part of them.
 #[derive(Debug)]
 pub struct World {
     objects: Vec<Object>,
+    /// Number of objects of the input. The others are derived from them.
+    given: usize,
     /// Kinds that the input contains. Other kinds are unknown, which is not the same as empty.
     present: BTreeSet<Kind>,
     /// Namespaces with objects.
@@ -41,7 +51,8 @@ pub struct World {
     slices_by_service: Index,
     workloads_by_label: Index,
     events_by_object: Index,
-    ingresses_by_service: Index,
+    routes_by_service: Index,
+    nodes_by_address: Index,
     /// References of Pods to host names, with the position of the Pod.
     references: Vec<(usize, Reference)>,
     /// Positions in `references` by namespace and name of the Service.
@@ -51,6 +62,8 @@ pub struct World {
     pods_by_address: Index,
     /// Pods by the names of their nodes.
     pods_by_node: Index,
+    networks: Networks,
+    facts: OnceCell<Facts>,
     lookups: Cell<usize>,
 }
 
@@ -60,9 +73,10 @@ impl World {
         Builder::default()
     }
 
-    pub(crate) fn new(objects: Vec<Object>, present: BTreeSet<Kind>) -> Self {
+    pub(crate) fn new(objects: Vec<Object>, present: BTreeSet<Kind>, given: usize) -> Self {
         let mut world = Self {
             objects: Vec::new(),
+            given,
             present,
             namespaces: BTreeSet::new(),
             by_kind: Index::default(),
@@ -76,19 +90,43 @@ impl World {
             slices_by_service: Index::default(),
             workloads_by_label: Index::default(),
             events_by_object: Index::default(),
-            ingresses_by_service: Index::default(),
+            routes_by_service: Index::default(),
+            nodes_by_address: Index::default(),
             references: Vec::new(),
             references_by_service: Index::default(),
             observations: Observations::default(),
             pods_by_address: Index::default(),
             pods_by_node: Index::default(),
+            networks: Networks::default(),
+            facts: OnceCell::new(),
             lookups: Cell::new(0),
         };
         for (position, object) in objects.iter().enumerate() {
             world.index(position, object);
         }
         world.objects = objects;
+        world.resolve_addresses();
         world
+    }
+
+    /// Finds the Services of references by address: those with the address, and at an address of a node those with the node port.
+    fn resolve_addresses(&mut self) {
+        let mut found = Vec::new();
+        for (index, (_, reference)) in self.references.iter().enumerate() {
+            let Some(address) = reference.address else {
+                continue;
+            };
+            let node_port = reference.port.filter(|_| self.node_at(address).is_some());
+            let of_node = node_port
+                .into_iter()
+                .flat_map(|port| self.services_at_node_port(port));
+            for service in self.services_at(address).chain(of_node) {
+                found.push((service.namespace.clone(), service.name.clone(), index));
+            }
+        }
+        for (namespace, name, index) in found {
+            self.references_by_service.insert(&[&namespace, &name], index);
+        }
     }
 
     fn index(&mut self, position: usize, object: &Object) {
@@ -96,6 +134,10 @@ impl World {
         if !namespace.is_empty() && !self.namespaces.contains(namespace) {
             self.namespaces.insert(namespace.to_owned());
         }
+        if object.template().is_some_and(|template| !template.counts_as_pod) {
+            return self.index_references(position, Pod(object));
+        }
+        self.networks.insert(object);
         self.by_kind.insert(&[kind], position);
         self.by_namespace.insert(&[kind, namespace], position);
         self.by_name.insert(&[kind, namespace, &object.name], position);
@@ -109,10 +151,11 @@ impl World {
                 for address in Pod(object).ips() {
                     self.pods_by_address.insert(&[&address.to_string()], position);
                 }
-                for reference in references_of(Pod(object)) {
-                    let key = [reference.namespace.as_str(), reference.service.as_str()];
-                    self.references_by_service.insert(&key, self.references.len());
-                    self.references.push((position, reference));
+                self.index_references(position, Pod(object));
+            }
+            Kind::Node => {
+                for address in Node(object).ips() {
+                    self.nodes_by_address.insert(&[&address.to_string()], position);
                 }
             }
             Kind::EndpointSlice => {
@@ -120,10 +163,10 @@ impl World {
                     self.slices_by_service.insert(&[namespace, service], position);
                 }
             }
-            Kind::Ingress => {
-                for backend in Ingress(object).backends() {
-                    self.ingresses_by_service
-                        .insert(&[namespace, backend.service], position);
+            kind if Route::KINDS.contains(&kind) => {
+                for backend in Route(object).backends() {
+                    self.routes_by_service
+                        .insert(&[backend.namespace, backend.service], position);
                 }
             }
             Kind::Event => {
@@ -145,6 +188,16 @@ impl World {
         }
     }
 
+    fn index_references(&mut self, position: usize, pod: Pod<'_>) {
+        for reference in references_of(pod) {
+            if reference.address.is_none() {
+                let key = [reference.namespace.as_str(), reference.service.as_str()];
+                self.references_by_service.insert(&key, self.references.len());
+            }
+            self.references.push((position, reference));
+        }
+    }
+
     fn index_service(&mut self, position: usize, service: Service<'_>) {
         self.services_by_name.insert(&[&service.name], position);
         if let Some((key, value)) = service.selector().first() {
@@ -158,7 +211,8 @@ impl World {
         {
             self.services_by_address.insert(&[&address.to_string()], position);
         }
-        for port in service.ports().iter().filter_map(|port| port.node_port) {
+        let node_ports = service.ports().into_iter().filter_map(|port| port.node_port);
+        for port in node_ports.chain(service.health_check_node_port()) {
             self.services_by_node_port.insert(&[&port.to_string()], position);
         }
     }
@@ -168,14 +222,30 @@ impl World {
         self.present.contains(&kind)
     }
 
-    /// Returns the number of objects.
+    /// Returns the number of objects of the input.
     pub fn len(&self) -> usize {
-        self.objects.len()
+        self.given
     }
 
     /// Returns true if there are no objects.
     pub fn is_empty(&self) -> bool {
-        self.objects.is_empty()
+        self.given == 0
+    }
+
+    /// Returns true if all objects of the input are of this kind.
+    pub(crate) fn has_only(&self, kind: Kind) -> bool {
+        self.present.iter().all(|present| *present == kind)
+    }
+
+    /// Returns true if the input has workloads and neither Pods nor endpoints.
+    pub(crate) fn is_manifest(&self) -> bool {
+        let kinds = [Kind::Pod, Kind::EndpointSlice, Kind::Endpoints];
+        !kinds.into_iter().any(|kind| self.has(kind)) && self.all(Kind::Pod).next().is_some()
+    }
+
+    /// Returns facts of the cluster that no single object states.
+    pub(crate) fn facts(&self) -> &Facts {
+        self.facts.get_or_init(|| Facts::of(self))
     }
 
     /// Returns the number of objects that the rules have read so far, with repetitions.
@@ -310,10 +380,24 @@ impl World {
             .map(Endpoints)
     }
 
-    /// Returns the Ingresses with this Service as a backend.
-    pub(crate) fn ingresses_of(&self, service: Service<'_>) -> impl Iterator<Item = Ingress<'_>> {
+    /// Returns the Ingresses, routes and other objects with this Service as a backend.
+    pub(crate) fn routes_of(&self, service: Service<'_>) -> impl Iterator<Item = Route<'_>> {
         let key = [service.namespace.as_str(), service.name.as_str()];
-        self.read(self.ingresses_by_service.get(&key)).map(Ingress)
+        self.read(self.routes_by_service.get(&key)).map(Route)
+    }
+
+    /// Returns the Ingresses with this Service as a backend.
+    pub(crate) fn ingresses_of(&self, service: Service<'_>) -> impl Iterator<Item = Route<'_>> {
+        self.routes_of(service)
+            .filter(|route| route.0.kind == Kind::Ingress)
+    }
+
+    /// Returns the Pods of a namespace that run, declare ports, and are selected by no Service.
+    pub(crate) fn unselected_pods<'w>(&'w self, namespace: &str) -> impl Iterator<Item = Pod<'w>> {
+        let pods = self.in_namespace(Kind::Pod, namespace).take(COMPARED_PODS_MAX);
+        pods.map(Pod).filter(|pod| {
+            pod.is_active() && !pod.ports().is_empty() && self.services_selecting(*pod).is_empty()
+        })
     }
 
     /// Returns the references of Pods to a Service.
@@ -326,7 +410,7 @@ impl World {
         })
     }
 
-    /// Returns all references of Pods to host names.
+    /// Returns all references of Pods to hosts.
     pub(crate) fn references(&self) -> impl Iterator<Item = (Pod<'_>, &Reference)> {
         let references = self.references.iter();
         references.map(|(position, reference)| (Pod(&self.objects[*position]), reference))
@@ -347,15 +431,26 @@ impl World {
         &self.observations
     }
 
-    /// Returns the latest Event about an object with one of these reasons.
-    pub(crate) fn latest_event<'w>(&'w self, object: &Object, reasons: &[&str]) -> Option<Event<'w>> {
+    /// Returns the Node with an address.
+    pub(crate) fn node_at(&self, address: IpAddr) -> Option<Node<'_>> {
+        self.read(self.nodes_by_address.get(&[&address.to_string()]))
+            .next()
+            .map(Node)
+    }
+
+    /// Returns the Events about an object.
+    pub(crate) fn events_about<'w>(&'w self, object: &Object) -> impl Iterator<Item = Event<'w>> + use<'w> {
         let key = [
             object.kind.name(),
             object.namespace.as_str(),
             object.name.as_str(),
         ];
-        self.read(self.events_by_object.get(&key))
-            .map(Event)
+        self.read(self.events_by_object.get(&key)).map(Event)
+    }
+
+    /// Returns the latest Event about an object with one of these reasons.
+    pub(crate) fn latest_event<'w>(&'w self, object: &Object, reasons: &[&str]) -> Option<Event<'w>> {
+        self.events_about(object)
             .filter(|event| reasons.contains(&event.reason()))
             .max_by_key(|event| event.time())
     }

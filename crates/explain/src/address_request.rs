@@ -1,0 +1,38 @@
+//! Load balancer IPs that a Service requests.
+
+use std::net::IpAddr;
+
+use crate::views::Service;
+
+/// Annotations with requested addresses, the most specific first.
+const ANNOTATIONS: [&str; 8] = [
+    "portolan.dev/load-balancer-ips",
+    "metallb.io/loadBalancerIPs",
+    "metallb.universe.tf/loadBalancerIPs",
+    "kube-vip.io/loadbalancerIPs",
+    "lbipam.cilium.io/ips",
+    "io.cilium/lb-ipam-ips",
+    "service.beta.kubernetes.io/azure-load-balancer-ipv4",
+    "service.beta.kubernetes.io/azure-load-balancer-ipv6",
+];
+
+/// Returns the requested addresses with their field: those of the first annotation that has some, or that of the field of the Service.
+pub fn requested_addresses(service: Service<'_>) -> Option<(String, Vec<IpAddr>)> {
+    let annotations = ANNOTATIONS.iter().filter_map(|name| {
+        let addresses = addresses(service.0.annotation(name)?);
+        Some((format!("metadata.annotations[{name}]"), addresses))
+    });
+    let in_spec = (
+        "spec.loadBalancerIP".to_owned(),
+        addresses(service.0.text("/spec/loadBalancerIP")),
+    );
+    let mut requests = annotations.chain([in_spec]);
+    requests.find(|(_, addresses)| !addresses.is_empty())
+}
+
+/// Reads addresses that are separated by commas.
+fn addresses(text: &str) -> Vec<IpAddr> {
+    text.split(',')
+        .filter_map(|part| part.trim().parse().ok())
+        .collect()
+}

@@ -1,0 +1,142 @@
+//! Facts of the cluster that no single object states: the ranges of cluster IPs, the domain, the DNS servers.
+
+use std::net::IpAddr;
+
+use api::ip::parse_legacy_cidr;
+use ipnet::IpNet;
+use serde_json::Value;
+
+use super::World;
+use crate::kind::Kind;
+use crate::views::{Pod, list, text};
+
+/// Namespace of the components of a cluster.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+/// Flags with the ranges of cluster IPs, of the API server and of k3s.
+const RANGE_FLAGS: [&str; 2] = ["--service-cluster-ip-range=", "--service-cidr="];
+/// Flags with the domain of the cluster.
+const DOMAIN_FLAGS: [&str; 1] = ["--cluster-domain="];
+/// Flags with a name of the API server in the domain of the cluster.
+const ISSUER_PREFIX: &str = "--service-account-issuer=https://kubernetes.default.svc.";
+/// Domain of clusters, unless they are configured otherwise.
+const DEFAULT_DOMAIN: &str = "cluster.local";
+/// Port of DNS.
+const DNS_PORT: u16 = 53;
+
+/// Facts of a cluster.
+#[derive(Debug, Default)]
+pub struct Facts {
+    stated_ranges: Vec<IpNet>,
+    assumed_ranges: Vec<IpNet>,
+    domain: Option<String>,
+    dns_servers: Vec<IpAddr>,
+}
+
+impl Facts {
+    /// Returns the facts of a world.
+    pub fn of(world: &World) -> Self {
+        let arguments = arguments(world);
+        let stated_ranges = stated_ranges(world, &arguments);
+        let assumed_ranges = if stated_ranges.is_empty() {
+            world.networks.of_services_only()
+        } else {
+            Vec::new()
+        };
+        Self {
+            stated_ranges,
+            assumed_ranges,
+            domain: domain(world, &arguments),
+            dns_servers: dns_servers(world),
+        }
+    }
+
+    /// Returns the range of cluster IPs with an address. If the input does not state the ranges, the network of a cluster IP
+    /// counts, except if nodes or Pods have addresses in it.
+    pub fn service_range(&self, address: IpAddr) -> Option<IpNet> {
+        let mut ranges = self.stated_ranges.iter().chain(&self.assumed_ranges);
+        ranges.find(|range| range.contains(&address)).copied()
+    }
+
+    /// Domain of the cluster, if the input shows it.
+    pub fn domain(&self) -> Option<&str> {
+        self.domain.as_deref()
+    }
+
+    /// Cluster IPs of the DNS servers of the cluster.
+    pub fn dns_servers(&self) -> &[IpAddr] {
+        &self.dns_servers
+    }
+}
+
+/// Commands and arguments of the Pods of the control plane.
+fn arguments(world: &World) -> Vec<&str> {
+    let pods = world.in_namespace(Kind::Pod, SYSTEM_NAMESPACE).map(Pod);
+    let containers = pods.flat_map(|pod| pod.0.list("/spec/containers"));
+    let lists = containers.flat_map(|container| ["command", "args"].map(|field| list(container, field)));
+    lists.flatten().filter_map(Value::as_str).collect()
+}
+
+fn stated_ranges(world: &World, arguments: &[&str]) -> Vec<IpNet> {
+    let objects = world.all(Kind::ServiceCidr);
+    let of_objects = objects
+        .flat_map(|range| range.list("/spec/cidrs"))
+        .filter_map(Value::as_str);
+    let of_flags = arguments.iter().flat_map(|argument| {
+        let values = RANGE_FLAGS.iter().filter_map(|flag| argument.strip_prefix(flag));
+        values.flat_map(|value| value.split(','))
+    });
+    let subnet = kubeadm_setting(world, "serviceSubnet").unwrap_or_default();
+    let texts = of_objects.chain(of_flags).chain(subnet.split(','));
+    texts
+        .filter_map(|text| Some(parse_legacy_cidr(text.trim())?.net))
+        .collect()
+}
+
+fn domain(world: &World, arguments: &[&str]) -> Option<String> {
+    let of_flags = arguments.iter().find_map(|argument| {
+        let mut values = DOMAIN_FLAGS.iter().filter_map(|flag| argument.strip_prefix(flag));
+        values.next().or_else(|| argument.strip_prefix(ISSUER_PREFIX))
+    });
+    let is_default = || {
+        let mut references = world.references();
+        let ending = format!(".svc.{DEFAULT_DOMAIN}");
+        references.any(|(_, reference)| reference.host().trim_end_matches('.').ends_with(&ending))
+    };
+    let stated = kubeadm_setting(world, "dnsDomain")
+        .or_else(|| zone(world))
+        .or(of_flags);
+    let stated = stated.map(|domain| domain.trim().trim_end_matches(['.', '/']).to_owned());
+    stated.or_else(|| is_default().then(|| DEFAULT_DOMAIN.to_owned()))
+}
+
+/// Value of a line of kubeadm's configuration.
+fn kubeadm_setting<'w>(world: &'w World, name: &str) -> Option<&'w str> {
+    let object = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, "kubeadm-config")?;
+    let configuration = text(object.at("/data"), "ClusterConfiguration");
+    let mut values = configuration
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix(name)?.strip_prefix(':'));
+    values.next().map(|value| value.trim().trim_matches('"'))
+}
+
+/// First zone of the plugin `kubernetes` in the configuration of CoreDNS.
+fn zone(world: &World) -> Option<&str> {
+    let object = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, "coredns")?;
+    let mut plugins = text(object.at("/data"), "Corefile")
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("kubernetes "));
+    plugins.next()?.split_whitespace().next()
+}
+
+fn dns_servers(world: &World) -> Vec<IpAddr> {
+    let services = world.in_namespace(Kind::Service, SYSTEM_NAMESPACE);
+    let services = services.map(crate::views::Service);
+    let is_server = |service: &crate::views::Service<'_>| {
+        let mut ports = service.ports().into_iter();
+        ports.any(|port| port.number == DNS_PORT && port.protocol == "UDP")
+    };
+    services
+        .filter(is_server)
+        .flat_map(|service| service.cluster_ips())
+        .collect()
+}

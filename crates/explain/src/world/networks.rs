@@ -1,0 +1,62 @@
+//! Networks of the addresses in the objects. They are collected once, so that no rule reads all objects for them.
+
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+
+use ipnet::IpNet;
+
+use crate::kind::Kind;
+use crate::object::Object;
+use crate::views::{EndpointSlice, Node, Pod, Service};
+
+/// Prefix lengths of the ranges that are assumed around cluster IPs.
+const PREFIX_LENGTH_V4: u8 = 16;
+const PREFIX_LENGTH_V6: u8 = 108;
+
+/// Networks of cluster IPs, and those of other addresses of the cluster.
+#[derive(Debug, Default)]
+pub struct Networks {
+    of_services: BTreeSet<IpNet>,
+    of_hosts: BTreeSet<IpNet>,
+}
+
+impl Networks {
+    /// Adds the addresses of an object.
+    pub fn insert(&mut self, object: &Object) {
+        match object.kind {
+            Kind::Service => {
+                let addresses = Service(object).cluster_ips().into_iter();
+                self.of_services.extend(addresses.filter_map(network));
+            }
+            Kind::Node => {
+                let addresses = Node(object).ips().into_iter();
+                self.of_hosts.extend(addresses.filter_map(network));
+            }
+            Kind::Pod => {
+                let addresses = Pod(object).ips().into_iter();
+                self.of_hosts.extend(addresses.filter_map(network));
+            }
+            Kind::EndpointSlice if EndpointSlice(object).is_from_selector() => {
+                let addresses = EndpointSlice(object)
+                    .endpoints()
+                    .filter_map(|endpoint| endpoint.ip());
+                self.of_hosts.extend(addresses.filter_map(network));
+            }
+            _ => {}
+        }
+    }
+
+    /// Networks of cluster IPs without an address of a node or Pod.
+    pub fn of_services_only(&self) -> Vec<IpNet> {
+        self.of_services.difference(&self.of_hosts).copied().collect()
+    }
+}
+
+fn network(address: IpAddr) -> Option<IpNet> {
+    let length = if address.is_ipv4() {
+        PREFIX_LENGTH_V4
+    } else {
+        PREFIX_LENGTH_V6
+    };
+    IpNet::new(address, length).ok().map(|net| net.trunc())
+}
