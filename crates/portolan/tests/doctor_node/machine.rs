@@ -26,6 +26,7 @@ fn stderr(output: &Output) -> String {
 #[test]
 fn machine_alone_is_examined() {
     in_namespace(|| {
+        std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a parameter of the namespace");
         let output = doctor(&["--record", "-"])
             .output()
             .expect("the binary under test");

@@ -112,6 +112,11 @@ impl World {
             ..LinkChange::default()
         };
         at_node.change_link(port, &join).expect("a port");
+        let hairpin = LinkChange {
+            hairpin: Some(true),
+            ..LinkChange::default()
+        };
+        at_node.change_link(port, &hairpin).expect("hairpin mode");
         let mut at_pod = Connection::open_in(&namespace).expect("a socket");
         for link in ["lo", "eth0"] {
             let index = at_pod.link_index(&name(link)).expect("a link");
