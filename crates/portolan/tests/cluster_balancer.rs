@@ -135,9 +135,9 @@ fn run(test: &str, commands: &str) {
 }
 
 #[test]
-fn metallb_objects_and_node_addresses_lead_to_pods() {
+fn addresses_of_metallb_and_of_nodes_reach_pods() {
     let delete =
         "kubectl delete service web && kubectl -n metallb-system delete ipaddresspools.metallb.io first-pool";
     let commands = [METALLB, delete, NODE_ADDRESSES].join("\n");
-    run("metallb_objects_and_node_addresses_lead_to_pods", &commands);
+    run("addresses_of_metallb_and_of_nodes_reach_pods", &commands);
 }

@@ -207,13 +207,15 @@ fn faults_of_the_kernel_are_found() {
 fn faults_of_listeners_are_found() {
     in_namespace(|| {
         let mut world = World::start();
-        let host_process = format!("0.0.0.0:{NODE_PORT}");
+        // The proxy itself listens on 127.0.0.1.
+        let own_address = world.node().plan.address.ipv4;
+        let target = SocketAddr::from((own_address, NODE_PORT));
+        let host_process = target.to_string();
         let process: Component = world
             .cluster
             .spawn(NODE, &mut listener(&host_process))
             .expect("a listener")
             .into();
-        let target = SocketAddr::from(([127, 0, 0, 1], NODE_PORT));
         wait_for("a listener on the node", || {
             let connects = || std::net::TcpStream::connect(target).is_ok();
             world.node().enter(connects).expect("a namespace")
