@@ -50,9 +50,7 @@ pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings
         .services()
         .filter(|service| !rules::is_deleted_with_namespace(world, *service));
     let examined = services.map(|service| {
-        let mut findings = of_service(world, service, options, false, &of_nodes);
-        findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
-        findings.dedup_by(is_same_fault);
+        let findings = ordered(of_service(world, service, options, false, &of_nodes));
         ServiceFindings {
             namespace: service.namespace.clone(),
             name: service.name.clone(),
@@ -86,20 +84,25 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
             None => findings.push(rules::absent_service(world, namespace, name)),
         },
     }
-    findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
-    findings.dedup_by(is_same_fault);
-    findings
+    ordered(findings)
 }
 
-/// Returns true if two findings are about one field, such as a Pod that two Services select. The message of the later one becomes
+/// Orders findings, and merges those about one field, such as a Pod that two Services select. The messages of the later ones become
 /// evidence of the first one.
-fn is_same_fault(later: &mut Finding, first: &mut Finding) -> bool {
-    let key = |finding: &Finding| (finding.code, finding.object.clone(), finding.field.clone());
-    let is_same = key(later) == key(first);
-    if is_same && later.message != first.message {
-        first.evidence.push(later.message.clone());
+fn ordered(mut findings: Vec<Finding>) -> Vec<Finding> {
+    findings.sort_by(|a, b| sort_key(a).cmp(&sort_key(b)));
+    let mut merged: Vec<Finding> = Vec::new();
+    let mut positions = BTreeMap::new();
+    for finding in findings {
+        let key = (finding.code, finding.object.clone(), finding.field.clone());
+        let position = *positions.entry(key).or_insert(merged.len());
+        match merged.get_mut(position) {
+            Some(first) if first.message != finding.message => first.evidence.push(finding.message),
+            Some(_) => {}
+            None => merged.push(finding),
+        }
     }
-    is_same
+    merged
 }
 
 fn sort_key(finding: &Finding) -> impl Ord + '_ {

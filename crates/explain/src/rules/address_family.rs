@@ -8,6 +8,7 @@ use crate::kubectl;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
 use crate::views::Pod;
+use crate::world::COMPARED_PODS_MAX;
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -52,7 +53,67 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.has(Kind::Pod) {
         return empty_family(subject, &families).into_iter().collect();
     }
-    backends(subject, &families).map_or_else(|| clients(subject, &families), |finding| vec![finding])
+    if let Some(finding) = backends(subject, &families).or_else(|| node_addresses(subject, &families)) {
+        return vec![finding];
+    }
+    let findings = clients(subject, &families);
+    if findings.is_empty() {
+        return other_pods(subject, &families).into_iter().collect();
+    }
+    findings
+}
+
+/// Clients use node ports at the addresses of nodes, and no node has one of a family of the Service.
+fn node_addresses(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
+    let service = subject.service;
+    let addresses: Vec<IpAddr> = subject.world.nodes().flat_map(|node| node.ips()).collect();
+    let has_family = |address: &IpAddr| families.iter().any(|family| family.has(address));
+    let is_affected = service.kind() == "NodePort" && !addresses.is_empty() && !addresses.iter().any(has_family);
+    let family = *families.first()?;
+    let message = format!(
+        "Service {} has the family {}, and no node has an {} address: no client reaches its node ports",
+        service.name,
+        family.name(),
+        family.name()
+    );
+    let remedy = format!(
+        "Create the Service again with ipFamilies: [{}], or give the nodes {} addresses",
+        family.other().name(),
+        family.name()
+    );
+    is_affected.then(|| subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
+}
+
+/// Pods without an address of the only family of the Service cannot be its clients. IPv6 alone is seldom meant to exclude them.
+fn other_pods(subject: &Subject<'_>, families: &[Family]) -> Option<Finding> {
+    let [family] = families else { return None };
+    if !family.is_v6 {
+        return None;
+    }
+    let pods = subject.world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
+    let mut lacking = pods.filter(|pod| {
+        let addresses = pod.ips();
+        let is_client = pod.is_active() && !pod.0.flag("/spec/hostNetwork") && !addresses.is_empty();
+        is_client && !addresses.iter().any(|address| family.has(address))
+    });
+    let pod = lacking.next()?;
+    let message = format!(
+        "Service {} has only {}, and Pods such as {}/{} have no {} address, so they cannot be clients",
+        subject.service.name,
+        family.name(),
+        pod.namespace,
+        pod.name,
+        family.name()
+    );
+    let remedy = format!(
+        "Add the family {} to the Service: {}",
+        family.other().name(),
+        kubectl::merge(
+            subject.service.0,
+            &serde_json::json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}})
+        )
+    );
+    Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy))
 }
 
 /// The cluster IPs have other families than the Service states.

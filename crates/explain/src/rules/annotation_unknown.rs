@@ -87,6 +87,12 @@ const SYNONYMS: [&[&str]; 4] = [
     ],
 ];
 
+/// Annotations with requested addresses that are read beside the field of the Service.
+const ADDRESSES: [&str; 3] = [
+    "portolan.dev/load-balancer-ips",
+    "metallb.io/loadBalancerIPs",
+    "metallb.universe.tf/loadBalancerIPs",
+];
 /// Annotations for the scheme of an AWS load balancer, the older one first.
 const AWS_SCHEMES: [&str; 2] = [
     "service.beta.kubernetes.io/aws-load-balancer-internal",
@@ -106,6 +112,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings.extend(topology_value(subject));
     findings.extend(invalid(subject));
     findings.extend(contradicting(subject));
+    findings.extend(contradicting_field(subject));
     findings
 }
 
@@ -267,6 +274,25 @@ fn contradicting(subject: &Subject<'_>) -> Vec<Finding> {
         Some(subject.finding(CODE, Severity::Warning, field(second), message, remedy))
     };
     SYNONYMS.iter().filter_map(contradiction).collect()
+}
+
+/// An annotation and `spec.loadBalancerIP` request different addresses.
+fn contradicting_field(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    let wanted = Some(service.text("/spec/loadBalancerIP").trim()).filter(|text| !text.is_empty())?;
+    let mut annotations = ADDRESSES
+        .iter()
+        .filter_map(|name| Some((*name, service.0.annotation(name)?)));
+    let (name, value) = annotations.find(|(_, value)| value.split(',').all(|part| part.trim() != wanted))?;
+    let message = format!(
+        "Annotation {name} of Service {} requests {value}, and spec.loadBalancerIP requests {wanted}",
+        service.name
+    );
+    let remedy = format!(
+        "Remove the field, which is deprecated: {}",
+        kubectl::remove(service.0, "/spec/loadBalancerIP")
+    );
+    Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
 }
 
 #[cfg(test)]

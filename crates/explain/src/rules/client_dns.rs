@@ -53,11 +53,11 @@ fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opt
         .split_once(".svc")
         .map(|(_, rest)| rest);
     let is_absolute = host.ends_with('.');
-    let fault = match (rest, domain) {
-        (None | Some(""), _) if is_absolute => {
+    let fault = match rest {
+        None | Some("") if is_absolute => {
             "ends with a dot, so no search domain is appended, and the name is incomplete".to_owned()
         }
-        (Some(rest), Some(domain)) if !rest.is_empty() && rest != format!(".{domain}") => {
+        Some(rest) if !rest.is_empty() && rest != format!(".{domain}") => {
             format!(
                 "has the domain {}, and the domain of the cluster is {domain}",
                 rest.trim_start_matches('.')

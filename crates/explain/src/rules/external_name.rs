@@ -23,8 +23,6 @@ const CODE: Code = Code(19);
 const FIELD: &str = "spec.externalName";
 /// Aliases that are followed, at most. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
-/// Domain of clusters, unless they are configured otherwise.
-const DEFAULT_DOMAIN: &str = "cluster.local";
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     if !subject.service.is_external_name() {
@@ -70,7 +68,7 @@ fn chain(subject: &Subject<'_>) -> Option<Finding> {
     let mut names = vec![subject.service];
     for _ in 0..ALIASES_MAX {
         let last = *names.last()?;
-        let (namespace, name) = in_cluster(target(last))?;
+        let (namespace, name) = in_cluster(target(last), world.facts().domain())?;
         let Some(next) = world.service(namespace, name) else {
             return absent(subject, world, namespace, name);
         };
@@ -103,12 +101,12 @@ fn chain(subject: &Subject<'_>) -> Option<Finding> {
 }
 
 /// Returns namespace and name of the Service behind a name such as `web.shop.svc.cluster.local` or `web.shop.svc`.
-fn in_cluster(host: &str) -> Option<(&str, &str)> {
-    let mut labels = host.split('.');
-    let (name, namespace) = (labels.next()?, labels.next()?);
-    let rest: Vec<&str> = labels.collect();
-    let is_cluster = matches!(rest.as_slice(), ["svc"] | ["svc", "cluster", "local"]);
-    is_cluster.then_some((namespace, name))
+fn in_cluster<'n>(host: &'n str, domain: &str) -> Option<(&'n str, &'n str)> {
+    let qualified = host
+        .strip_suffix(domain)
+        .and_then(|host| host.strip_suffix(".svc."));
+    let (name, namespace) = qualified.or_else(|| host.strip_suffix(".svc"))?.split_once('.')?;
+    (!namespace.contains('.')).then_some((namespace, name))
 }
 
 /// A name of the cluster without its domain, or with a misspelled one. DNS servers do not apply search domains to aliases.
@@ -121,7 +119,7 @@ fn unqualified(subject: &Subject<'_>) -> Option<Finding> {
         _ => return None,
     };
     let world = subject.world;
-    let domain = world.facts().domain().unwrap_or(DEFAULT_DOMAIN);
+    let domain = world.facts().domain();
     let is_service = world.service(namespace, name).is_some();
     let is_misspelled = distance(&rest, domain) <= 2;
     let is_fault = match labels.len() {
@@ -225,7 +223,7 @@ fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
     let references = subject.world.references_to(subject.service);
     let clients = references
         .filter(|(pod, reference)| pod.is_active() && reference.text.starts_with("https://"))
-        .filter(|_| in_cluster(name).is_none());
+        .filter(|_| in_cluster(name, subject.world.facts().domain()).is_none());
     let finding = clients.map(|(pod, reference)| {
         let message = format!(
             "The Pod uses {}, an alias of {name}. The server sees the name of the alias in TLS and in the header Host, and may have no certificate \

@@ -3,6 +3,7 @@
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
+use crate::object::Object;
 use crate::references::Reference;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
@@ -185,8 +186,9 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
     )))
 }
 
-/// All rules for the Pods permit Pods of their namespace by labels that no Pod has.
+/// All rules for the Pods permit Pods by labels that no Pod or namespace has.
 fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
+    let world = subject.world;
     let pod = *pods.first()?;
     let of_pod = policies(subject, pod, Direction::Ingress);
     let policy = *of_pod.first()?;
@@ -194,16 +196,25 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         .iter()
         .flat_map(|policy| policy.rules(Direction::Ingress))
         .collect();
-    let mut neighbours = subject
-        .world
+    let mut neighbours = world
         .in_namespace(Kind::Pod, &pod.0.namespace)
         .map(Pod)
         .filter(|other| other.is_active());
-    let is_judged = !rules.is_empty() && rules.iter().all(|rule| rule.permits_only_neighbours());
-    let is_unused =
-        is_judged && !neighbours.any(|other| rules.iter().any(|rule| rule.permits_pod(other, None)));
+    // A single Namespace can be the only one of several in the input.
+    let namespaces: Vec<&Object> = world.all(Kind::Namespace).collect();
+    let is_judged = |rule: &PolicyRule<'_>| {
+        let permits_other = |namespace: &&Object| {
+            namespace.name != pod.0.namespace && rule.permits_namespace(&namespace.name, Some(namespace))
+        };
+        let excludes_others = namespaces.len() > 1 && !namespaces.iter().any(permits_other);
+        rule.permits_only_neighbours() || !rule.permits_others() && excludes_others
+    };
+    let own = world.object(Kind::Namespace, "", &pod.0.namespace);
+    let is_unused = !rules.is_empty()
+        && rules.iter().all(is_judged)
+        && !neighbours.any(|other| rules.iter().any(|rule| rule.permits_pod(other, own)));
     let message = format!(
-        "NetworkPolicy {} selects the Pods of Service {}, and no Pod has the labels that its rules permit",
+        "NetworkPolicy {} selects the Pods of Service {}, and no Pod or namespace has the labels that its rules permit",
         policy.name, subject.service.name
     );
     let remedy = format!(

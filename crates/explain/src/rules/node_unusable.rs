@@ -12,13 +12,14 @@ use crate::object::Object;
 use crate::rule::Rule;
 use crate::subject::{Subject, about};
 use crate::views::Node;
+use crate::world::World;
 
 pub const RULE: Rule = Rule {
     code: CODE,
     documentation: include_str!("node_unusable.md"),
     explained_by: &[Code(2), Code(21)],
     service: Some(check),
-    cluster: None,
+    cluster: Some(check_cluster),
 };
 
 const CODE: Code = Code(35);
@@ -48,6 +49,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 .or_else(|| unadvertised(subject))
                 .or_else(|| unselected(subject))
                 .or_else(|| excluded(subject))
+                .or_else(|| excluded_endpoint(subject))
                 .or_else(|| named_node(subject)),
         );
     }
@@ -55,6 +57,27 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         findings.extend(named_not_ready(subject));
     }
     findings
+}
+
+/// Nodes that are not ready, and whose Pods belong to no Service.
+fn check_cluster(world: &World) -> Vec<Finding> {
+    let unready = world.nodes().filter(|node| !node.is_ready());
+    let finding = |node: Node<'_>| {
+        let message = format!(
+            "Node {} is not ready ({}): load balancers leave it out, and its Pods are no endpoints",
+            node.name,
+            state(node)
+        );
+        about(
+            node.0,
+            CODE,
+            Severity::Warning,
+            "status.conditions",
+            message,
+            repair(node),
+        )
+    };
+    unready.map(finding).collect()
 }
 
 /// The user named a node that is not ready.
@@ -185,6 +208,35 @@ fn excluded(subject: &Subject<'_>) -> Option<Finding> {
         field,
         message,
         inclusion(*node),
+    ))
+}
+
+/// With a local policy, endpoints on a node that load balancers leave out get no connections.
+fn excluded_endpoint(subject: &Subject<'_>) -> Option<Finding> {
+    let service = subject.service;
+    if service.text("/spec/externalTrafficPolicy") != "Local" {
+        return None;
+    }
+    let with_endpoints = nodes_with_endpoints(subject);
+    let nodes = with_endpoints.iter().filter_map(|name| subject.world.node(name));
+    // Nodes under maintenance keep their connections.
+    let mut excluded = nodes.filter(|node| {
+        let serves = node.ips().iter().any(|ip| service.ingress_ips().contains(ip));
+        node.label(CONTROL_PLANE_LABEL).is_none() && !node.0.flag("/spec/unschedulable") && !serves
+    });
+    let (node, (field, reason)) = excluded.find_map(|node| Some((node, exclusion(node)?)))?;
+    let message = format!(
+        "Node {} {reason}, so load balancers leave it out. externalTrafficPolicy of Service {} is Local, so its endpoints on the node get no \
+         connections from outside of the cluster",
+        node.name, service.name
+    );
+    Some(about(
+        node.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        inclusion(node),
     ))
 }
 

@@ -6,7 +6,7 @@ use crate::nearest::nearest;
 use crate::object::Object;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::subject::about;
+use crate::subject::{about, workload_of};
 use crate::views::{Pod, Route};
 use crate::world::World;
 
@@ -82,6 +82,7 @@ fn check(world: &World) -> Vec<Finding> {
     }
     let mut findings = of_routes(world);
     findings.extend(of_stateful_sets(world));
+    findings.extend(of_subdomains(world));
     findings.extend(of_pods(world));
     findings
 }
@@ -142,6 +143,38 @@ fn of_stateful_sets(world: &World) -> Vec<Finding> {
         ))
     };
     sets.filter_map(finding).collect()
+}
+
+/// Pods with a subdomain have DNS names only through a headless Service of this name. The StatefulSet of a Pod is reported instead of it.
+fn of_subdomains(world: &World) -> Vec<Finding> {
+    let pods = world.all(Kind::Pod).map(Pod).filter(|pod| pod.is_active());
+    let without_set = pods.filter(|pod| {
+        let is_of_set = workload_of(*pod).0 == Kind::StatefulSet.name();
+        !is_of_set || !world.has(Kind::StatefulSet)
+    });
+    let finding = |pod: Pod<'_>| {
+        let name = pod.0.text("/spec/subdomain");
+        if name.is_empty() || world.service(&pod.0.namespace, name).is_some() {
+            return None;
+        }
+        let message = format!(
+            "Service {}/{name}, which gives the Pod its DNS name, does not exist",
+            pod.0.namespace
+        );
+        let remedy = format!(
+            "Create it: kubectl -n {} create service clusterip {name} --clusterip=None, with the labels of the Pod as selector",
+            pod.0.namespace
+        );
+        Some(about(
+            pod.0,
+            CODE,
+            Severity::Warning,
+            "spec.subdomain",
+            message,
+            remedy,
+        ))
+    };
+    without_set.filter_map(finding).collect()
 }
 
 /// Names in the configuration of Pods. A short name is reported only if another namespace has a Service with that name and

@@ -1,5 +1,6 @@
 //! Facts of the cluster that no single object states: the ranges of cluster IPs, the domain, the DNS servers.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use api::ip::parse_legacy_cidr;
@@ -8,6 +9,7 @@ use serde_json::Value;
 
 use super::World;
 use crate::kind::Kind;
+use crate::subject::workload_of;
 use crate::views::{Pod, list, text};
 
 /// Namespace of the components of a cluster.
@@ -28,7 +30,7 @@ const DNS_PORT: u16 = 53;
 pub struct Facts {
     stated_ranges: Vec<IpNet>,
     assumed_ranges: Vec<IpNet>,
-    domain: Option<String>,
+    domain: String,
     dns_servers: Vec<IpAddr>,
 }
 
@@ -57,9 +59,9 @@ impl Facts {
         ranges.find(|range| range.contains(&address)).copied()
     }
 
-    /// Domain of the cluster, if the input shows it.
-    pub fn domain(&self) -> Option<&str> {
-        self.domain.as_deref()
+    /// Domain of the cluster: the one that the input states, the one that Pods use, or the default.
+    pub fn domain(&self) -> &str {
+        &self.domain
     }
 
     /// Cluster IPs of the DNS servers of the cluster.
@@ -92,21 +94,33 @@ fn stated_ranges(world: &World, arguments: &[&str]) -> Vec<IpNet> {
         .collect()
 }
 
-fn domain(world: &World, arguments: &[&str]) -> Option<String> {
+fn domain(world: &World, arguments: &[&str]) -> String {
     let of_flags = arguments.iter().find_map(|argument| {
         let mut values = DOMAIN_FLAGS.iter().filter_map(|flag| argument.strip_prefix(flag));
         values.next().or_else(|| argument.strip_prefix(ISSUER_PREFIX))
     });
-    let is_default = || {
-        let mut references = world.references();
-        let ending = format!(".svc.{DEFAULT_DOMAIN}");
-        references.any(|(_, reference)| reference.host().trim_end_matches('.').ends_with(&ending))
-    };
     let stated = kubeadm_setting(world, "dnsDomain")
         .or_else(|| zone(world))
         .or(of_flags);
     let stated = stated.map(|domain| domain.trim().trim_end_matches(['.', '/']).to_owned());
-    stated.or_else(|| is_default().then(|| DEFAULT_DOMAIN.to_owned()))
+    stated.unwrap_or_else(|| used_domain(world))
+}
+
+/// Domain of the names that the Pods of several workloads use, unless some use the default.
+fn used_domain(world: &World) -> String {
+    let mut users: BTreeMap<&str, BTreeSet<(&str, &str)>> = BTreeMap::new();
+    for (pod, reference) in world.references() {
+        let rest = reference.host().trim_end_matches('.').split_once(".svc.");
+        if let Some((_, domain)) = rest {
+            users.entry(domain).or_default().insert(workload_of(pod));
+        }
+    }
+    let is_common = |(_, users): &(&&str, &BTreeSet<_>)| users.len() > 1;
+    let common = users.iter().filter(is_common).max_by_key(|(_, users)| users.len());
+    match common {
+        Some((domain, _)) if !users.contains_key(DEFAULT_DOMAIN) => (*domain).to_owned(),
+        _ => DEFAULT_DOMAIN.to_owned(),
+    }
 }
 
 /// Value of a line of kubeadm's configuration.
