@@ -284,6 +284,9 @@ fn contradicting_field(subject: &Subject<'_>) -> Option<Finding> {
         .iter()
         .filter_map(|name| Some((*name, service.0.annotation(name)?)));
     let (name, value) = annotations.find(|(_, value)| value.split(',').all(|part| part.trim() != wanted))?;
+    // Implementations of other classes read neither of them, or only the field.
+    let class = service.text("/spec/loadBalancerClass");
+    let is_read = class.is_empty() || name.split('/').next() == class.split('/').next();
     let message = format!(
         "Annotation {name} of Service {} requests {value}, and spec.loadBalancerIP requests {wanted}",
         service.name
@@ -292,7 +295,7 @@ fn contradicting_field(subject: &Subject<'_>) -> Option<Finding> {
         "Remove the field, which is deprecated: {}",
         kubectl::remove(service.0, "/spec/loadBalancerIP")
     );
-    Some(subject.finding(CODE, Severity::Warning, field(name), message, remedy))
+    is_read.then(|| subject.finding(CODE, Severity::Warning, field(name), message, remedy))
 }
 
 #[cfg(test)]

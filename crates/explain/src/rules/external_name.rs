@@ -162,8 +162,10 @@ fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> 
         .in_namespace(Kind::Service, namespace)
         .map(|service| service.name.as_str())
         .collect();
-    // An input of some namespaces does not show the Services of others.
-    if services.is_empty() {
+    // An input of some namespaces does not show the Services of others. Several Namespaces show which ones exist.
+    let has_namespaces = world.all(Kind::Namespace).nth(1).is_some();
+    let is_absent = has_namespaces && world.object(Kind::Namespace, "", namespace).is_none();
+    if services.is_empty() && !is_absent {
         return None;
     }
     let similar = nearest(name, services).map_or_else(String::new, |similar| {
