@@ -224,10 +224,6 @@ fn healthy_worlds_without_a_kind_have_no_findings() {
             rest.retain(|object| object["kind"] != kind.as_str());
             let findings = examine(&world_of(rest), &Scope::All, &Options::default());
             assert!(findings.is_empty(), "{name} without {kind}: {findings:#?}");
-            // Services and Pods alone do not show that a workload is scaled to zero.
-            if name == "scaled-to-zero" && kind == "Pod" {
-                continue;
-            }
             let mut only = objects.clone();
             only.retain(|object| object["kind"] == kind.as_str() || object["kind"] == "Service");
             let findings = examine(&world_of(only), &Scope::All, &Options::default());
