@@ -68,7 +68,8 @@ fn node_addresses(subject: &Subject<'_>, families: &[Family]) -> Option<Finding>
     let service = subject.service;
     let addresses: Vec<IpAddr> = subject.world.nodes().flat_map(|node| node.ips()).collect();
     let has_family = |address: &IpAddr| families.iter().any(|family| family.has(address));
-    let is_affected = service.kind() == "NodePort" && !addresses.is_empty() && !addresses.iter().any(has_family);
+    let is_affected =
+        service.kind() == "NodePort" && !addresses.is_empty() && !addresses.iter().any(has_family);
     let family = *families.first()?;
     let message = format!(
         "Service {} has the family {}, and no node has an {} address: no client reaches its node ports",

@@ -116,7 +116,10 @@ fn used_domain(world: &World) -> String {
         }
     }
     let is_common = |(_, users): &(&&str, &BTreeSet<_>)| users.len() > 1;
-    let common = users.iter().filter(is_common).max_by_key(|(_, users)| users.len());
+    let common = users
+        .iter()
+        .filter(is_common)
+        .max_by_key(|(_, users)| users.len());
     match common {
         Some((domain, _)) if !users.contains_key(DEFAULT_DOMAIN) => (*domain).to_owned(),
         _ => DEFAULT_DOMAIN.to_owned(),

@@ -232,9 +232,10 @@ impl World {
         self.given == 0
     }
 
-    /// Returns true if all objects of the input are of this kind.
+    /// Returns true if all objects of the input are of this kind, besides observations of nodes.
     pub(crate) fn has_only(&self, kind: Kind) -> bool {
-        self.present.iter().all(|present| *present == kind)
+        let mut others = self.present.iter().filter(|present| **present != kind);
+        others.all(|present| *present == Kind::NodeObservation)
     }
 
     /// Returns true if the input has workloads and neither Pods nor endpoints.
