@@ -4,29 +4,10 @@ mod support;
 
 use std::io::Write as _;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
 
 use client::{Client, Config, JSON};
 use serde_json::{Value, json};
-use support::{Api, program};
-
-/// Runs the binary under test.
-fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program())
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary under test");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // A process that rejects its flags does not read.
-    if let Err(error) = stdin.write_all(input.as_bytes()) {
-        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-    }
-    drop(stdin);
-    child.wait_with_output().expect("an output")
-}
+use support::{Api, run};
 
 /// Runs `portolan doctor -o json` and returns exit code, codes of the findings and their names.
 fn doctor(arguments: &[&str], input: &str) -> (Option<i32>, Vec<(String, String)>) {

@@ -3,10 +3,9 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::Write as _;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::Output;
 use std::sync::Arc;
 
 use api::object::{EndpointSlice, Service};
@@ -17,28 +16,14 @@ use dns::wire::{Name, kind};
 use explain::World;
 use explain::trace::{AnswerKind, Request, trace};
 use serde_json::{Value, json};
-use support::{Api, program};
+use support::Api;
 
 /// Client of the traces.
 const CLIENT: &str = "pod/trace/client";
 
-/// Runs the binary under test.
+/// Runs `portolan trace`.
 fn run(arguments: &[&str], input: &str) -> Output {
-    let mut child = Command::new(program())
-        .arg("trace")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("the binary under test");
-    let mut stdin = child.stdin.take().expect("a pipe");
-    // A process that rejects its flags does not read.
-    if let Err(error) = stdin.write_all(input.as_bytes()) {
-        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
-    }
-    drop(stdin);
-    child.wait_with_output().expect("an output")
+    support::run(&[&["trace"], arguments].concat(), input)
 }
 
 fn client() -> Value {

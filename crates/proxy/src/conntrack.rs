@@ -25,7 +25,8 @@ pub(crate) struct Deleted {
     pub(crate) has_spared: bool,
 }
 
-/// Deletes all stale entries, except those that `requests` spares.
+/// Deletes all stale entries, except those that `requests` spares. [`Requests::Delete`] follows a call with
+/// [`Requests::Spare`], which leaves entries of UDP only.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -33,8 +34,12 @@ pub(crate) fn delete_stale(
     requests: Requests,
 ) -> Result<Deleted, ConntrackError> {
     let mut deleted = Deleted::default();
-    let tcp = scope.is_everything().then_some(Protocol::Tcp);
-    for protocol in [Protocol::Udp, Protocol::Sctp].into_iter().chain(tcp) {
+    let protocols: &[Protocol] = match requests {
+        Requests::Delete => &[Protocol::Udp],
+        Requests::Spare if scope.is_everything() => &[Protocol::Udp, Protocol::Sctp, Protocol::Tcp],
+        Requests::Spare => &[Protocol::Udp, Protocol::Sctp],
+    };
+    for protocol in protocols.iter().copied() {
         for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut deleted.counts) {
             let stale = conntrack.flows(family, protocol.number(), |flow| {
                 let flow = view(protocol, flow);

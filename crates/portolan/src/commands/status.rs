@@ -138,26 +138,33 @@ async fn findings(status: &ProcessStatus) -> String {
         doctor::count(&client).await
     });
     match counted.await {
-        Ok(Ok(counts)) => findings_line(counts),
+        Ok(Ok(counts)) => findings_line(&counts),
         Ok(Err(error)) => format!("\nFindings about Services: not examined ({error})\n"),
         Err(_) => format!("\nFindings about Services: not examined within {EXAMINATION_TIMEOUT:?}\n"),
     }
 }
 
-fn findings_line(counts: Counts) -> String {
+fn findings_line(counts: &Counts) -> String {
     let number = |count: usize, name: &str| {
         let plural = if count == 1 { "" } else { "s" };
         (count > 0).then(|| format!("{count} {name}{plural}"))
     };
     let numbers = [number(counts.errors, "error"), number(counts.warnings, "warning")];
     let numbers: Vec<String> = numbers.into_iter().flatten().collect();
-    if numbers.is_empty() {
-        return "\nFindings about Services: none\n".to_owned();
+    let mut line = match &numbers[..] {
+        [] => "\nFindings about Services: none".to_owned(),
+        numbers => format!(
+            "\nFindings about Services: {}; `portolan doctor` shows them",
+            numbers.join(", ")
+        ),
+    };
+    if !counts.forbidden.is_empty() {
+        line.push_str(&format!(
+            " (this host must not list {})",
+            counts.forbidden.join(", ")
+        ));
     }
-    format!(
-        "\nFindings about Services: {}; `portolan doctor` shows them\n",
-        numbers.join(", ")
-    )
+    line + "\n"
 }
 
 fn table(status: &ProcessStatus, cluster: &ClusterHealth, now_seconds: u64) -> String {

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use testbed::EtcdServer;
@@ -161,6 +162,24 @@ impl Api {
 pub fn program() -> PathBuf {
     std::env::var_os("PORTOLAN_UNDER_TEST")
         .map_or_else(|| PathBuf::from(env!("CARGO_BIN_EXE_portolan")), PathBuf::from)
+}
+
+/// Runs the binary under test with an input, and returns its output.
+pub fn run(arguments: &[&str], input: &str) -> Output {
+    let mut child = Command::new(program())
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary under test");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    // A process that rejects its flags does not read.
+    if let Err(error) = stdin.write_all(input.as_bytes()) {
+        assert_eq!(error.kind(), std::io::ErrorKind::BrokenPipe);
+    }
+    drop(stdin);
+    child.wait_with_output().expect("an output")
 }
 
 /// Starts the binary under test with arguments.

@@ -25,7 +25,7 @@ use crate::error::CommandError;
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
 use report::{EXIT_NOT_EXAMINED, Format};
-use scope::SubjectKind;
+use scope::ScopeFlags;
 use source::Source;
 
 /// Flags of `portolan doctor`.
@@ -34,12 +34,8 @@ use source::Source;
 pub struct Flags {
     #[command(subcommand)]
     action: Option<Action>,
-    /// Kind of the object to examine [default: all Services]
-    #[arg(value_name = "KIND", requires = "name")]
-    kind: Option<SubjectKind>,
-    /// Namespace and name of the Service; the default namespace is `default`
-    #[arg(value_name = "NAMESPACE/NAME", requires = "kind")]
-    name: Option<String>,
+    #[command(flatten)]
+    scope: ScopeFlags,
     /// File with objects as JSON or YAML, as `kubectl get -o json` prints them, or - for standard input; repeatable
     /// [default: the objects of the API server]
     #[arg(long, value_name = "FILE")]
@@ -79,7 +75,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if let Some(interval) = flags.recurring.interval {
         return recurring::run(&flags.recurring, interval, &flags.administrator, options);
     }
-    let scope = scope::parse(flags.name.as_deref())?;
+    let scope = flags.scope.parse()?;
     let source = match read(flags) {
         Ok(source) => source,
         Err(error) => {
@@ -96,12 +92,14 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
 }
 
 /// Numbers of errors and warnings that an examination of all Services finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Findings for which connections fail.
     pub errors: usize,
     /// Findings for which some connections fail.
     pub warnings: usize,
+    /// Kinds that the user must not list. Findings that depend on them are missing.
+    pub forbidden: Vec<&'static str>,
 }
 
 /// Examines all Services of a cluster, and counts the findings.
@@ -110,7 +108,8 @@ pub struct Counts {
 ///
 /// An error if the server does not respond, or if Services cannot be read.
 pub async fn count(client: &Client) -> Result<Counts, CommandError> {
-    let world = Source::from_api(client).await?.builder.build();
+    let source = Source::from_api(client).await?;
+    let world = source.builder.build();
     let findings = examine(&world, &Scope::All, &Options::default());
     let of = |severity| {
         let alike = findings.iter().filter(|finding| finding.severity == severity);
@@ -119,6 +118,7 @@ pub async fn count(client: &Client) -> Result<Counts, CommandError> {
     Ok(Counts {
         errors: of(Severity::Error),
         warnings: of(Severity::Warning),
+        forbidden: source.forbidden,
     })
 }
 

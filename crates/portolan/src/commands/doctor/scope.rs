@@ -1,10 +1,21 @@
 //! The Service that the command names.
 
 use api::object::ObjectKey;
-use clap::ValueEnum;
+use clap::{Args, ValueEnum};
 use explain::Scope;
 
 use crate::error::UsageError;
+
+/// Flags that name the object to examine.
+#[derive(Debug, Args)]
+pub struct ScopeFlags {
+    /// Kind of the object to examine [default: all Services]
+    #[arg(value_name = "KIND", requires = "name")]
+    pub kind: Option<SubjectKind>,
+    /// Namespace and name of the Service; the default namespace is `default`
+    #[arg(value_name = "NAMESPACE/NAME", requires = "kind")]
+    pub name: Option<String>,
+}
 
 /// Kind of the object to examine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -14,25 +25,27 @@ pub enum SubjectKind {
     Service,
 }
 
-/// Parses `NAMESPACE/NAME`; without a name, all Services are examined.
-///
-/// # Errors
-///
-/// [`UsageError`] if the name has another form.
-pub fn parse(name: Option<&str>) -> Result<Scope, UsageError> {
-    let Some(name) = name else {
-        return Ok(Scope::All);
-    };
-    let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
-    if namespace.is_empty() || name.is_empty() || name.contains('/') {
-        return Err(UsageError::new(
-            "the Service must have the form NAMESPACE/NAME, for example shop/web",
-        ));
+impl ScopeFlags {
+    /// Parses `NAMESPACE/NAME`; without a name, all Services are examined.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the name has another form.
+    pub fn parse(&self) -> Result<Scope, UsageError> {
+        let Some(name) = self.name.as_deref() else {
+            return Ok(Scope::All);
+        };
+        let (namespace, name) = name.split_once('/').unwrap_or(("default", name));
+        if namespace.is_empty() || name.is_empty() || name.contains('/') {
+            return Err(UsageError::new(
+                "the Service must have the form NAMESPACE/NAME, for example shop/web",
+            ));
+        }
+        Ok(Scope::Service {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        })
     }
-    Ok(Scope::Service {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-    })
 }
 
 /// Returns the key of the Service of a scope; `None` for all Services.

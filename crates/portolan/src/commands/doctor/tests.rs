@@ -67,7 +67,7 @@ fn text_names_the_most_likely_cause_first() {
 fn service_names_need_a_name() {
     let scope_of = |name: &str| {
         let line = CommandLine::try_parse_from(["doctor", "service", name]).expect("flags");
-        scope::parse(line.flags.name.as_deref())
+        line.flags.scope.parse()
     };
     let service = |namespace: &str, name: &str| Scope::Service {
         namespace: namespace.to_owned(),
@@ -88,7 +88,7 @@ fn kind_and_name_need_each_other() {
     let flags = CommandLine::try_parse_from(["doctor", "svc", "web"])
         .expect("flags")
         .flags;
-    assert_eq!(flags.kind, Some(SubjectKind::Service));
+    assert_eq!(flags.scope.kind, Some(SubjectKind::Service));
 }
 
 #[test]

@@ -47,10 +47,28 @@ fn node_is_ready_by_its_condition() {
 
 #[test]
 fn findings_are_counted_in_one_line() {
-    let line = |errors, warnings| findings_line(Counts { errors, warnings });
+    let line = |errors, warnings| {
+        findings_line(&Counts {
+            errors,
+            warnings,
+            forbidden: Vec::new(),
+        })
+    };
     assert_eq!(line(0, 0), "\nFindings about Services: none\n");
     assert_eq!(
         line(1, 2),
         "\nFindings about Services: 1 error, 2 warnings; `portolan doctor` shows them\n"
+    );
+}
+
+#[test]
+fn kinds_that_the_host_must_not_list_are_named() {
+    let counts = Counts {
+        forbidden: vec!["Pod", "Event"],
+        ..Counts::default()
+    };
+    assert_eq!(
+        findings_line(&counts),
+        "\nFindings about Services: none (this host must not list Pod, Event)\n"
     );
 }

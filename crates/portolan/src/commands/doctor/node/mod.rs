@@ -54,12 +54,8 @@ const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, K
 /// Flags of `portolan doctor node`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Kind of the object to examine [default: all Services]
-    #[arg(value_name = "KIND", requires = "name")]
-    kind: Option<SubjectKind>,
-    /// Namespace and name of the Service; the default namespace is `default`
-    #[arg(value_name = "NAMESPACE/NAME", requires = "kind")]
-    name: Option<String>,
+    #[command(flatten)]
+    scope: ScopeFlags,
     /// File with objects as JSON or YAML, as `kubectl get -o json` prints them, or - for standard input; repeatable
     /// [default: the objects of the API server]
     #[arg(long, value_name = "FILE")]
@@ -96,7 +92,7 @@ struct Objects {
 ///
 /// An error if a flag is invalid, the observation cannot be written, or the output cannot be encoded.
 pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
-    let scope = scope::parse(flags.name.as_deref())?;
+    let scope = flags.scope.parse()?;
     let node_name = flags.node.clone().unwrap_or_else(host_name);
     let mut objects = match read_objects(flags) {
         Ok(objects) => objects,

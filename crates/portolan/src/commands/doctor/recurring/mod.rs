@@ -64,6 +64,8 @@ struct Settings {
 struct Examined {
     findings: Vec<Finding>,
     services: Vec<ServiceFindings>,
+    /// Kinds that the user must not list.
+    forbidden: Vec<&'static str>,
 }
 
 /// Examines the cluster until SIGTERM or SIGINT. A failed examination is logged and counted.
@@ -138,6 +140,7 @@ async fn examine_all(client: &Client, settings: &Settings, examinations: &Mutex<
         };
         tracing::info!(
             findings = examined.findings.len(),
+            forbidden_kinds = examined.forbidden.join(","),
             milliseconds = started.elapsed().as_millis(),
             "cluster examined"
         );
@@ -155,6 +158,7 @@ async fn examine_once(client: &Client, options: &Options) -> Result<Examined, Co
         Examined {
             findings: examine(&world, &Scope::All, &options),
             services: examine_services(&world, &options),
+            forbidden: source.forbidden,
         }
     });
     Ok(examined.await?)

@@ -448,7 +448,7 @@ fn service_name(key: &ObjectKey) -> ServiceName {
 }
 
 /// Returns a probe whose outcome is not known yet.
-fn probe(kind: ProbeKind, from: ProbeSource, target: String) -> Probe {
+pub(super) fn probe(kind: ProbeKind, from: ProbeSource, target: String) -> Probe {
     Probe {
         kind,
         from,

@@ -171,21 +171,7 @@ fn responses_of_dns_have_codes() {
 fn probes_keep_their_order() {
     let silent = serve(std::mem::forget);
     let job = |target: SocketAddr| Job {
-        probe: Probe {
-            kind: ProbeKind::Tcp,
-            from: ProbeSource::Node,
-            target: target.to_string(),
-            service: None,
-            outcome: Outcome::Other,
-            milliseconds: None,
-            status: None,
-            answers: None,
-            server_name: None,
-            expires: None,
-            proxy_protocol: None,
-            bytes: None,
-            detail: None,
-        },
+        probe: targets::probe(ProbeKind::Tcp, ProbeSource::Node, target.to_string()),
         request: Request::Tcp(target),
     };
     let targets = [closed(), silent, closed()];
