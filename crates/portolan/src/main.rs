@@ -8,6 +8,7 @@
 //! | [`cluster`] | parts of `up`, `join`, `leave` and `token`: node components, membership, certificates, supervision |
 //! | [`playground`] | the cluster in network namespaces |
 //! | [`balancer_endpoints`], [`status_client`] | `/metrics` and `/status` of load balancing; requests to such endpoints |
+//! | [`traffic`] | connections of Services: connection tracking of this node, reports of other nodes |
 //! | [`leadership`] | components that work only on the leader |
 //! | [`output`], [`logging`], [`error`], [`runtime`], [`shutdown`], [`rlimit`], [`malloc`] | services of the process |
 
@@ -33,6 +34,7 @@ mod rlimit;
 mod runtime;
 mod shutdown;
 mod status_client;
+mod traffic;
 
 use std::process::ExitCode;
 

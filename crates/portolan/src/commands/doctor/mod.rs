@@ -7,10 +7,10 @@
 //! - [`text`]: human-readable form of the findings
 //! - [`node`]: `portolan doctor node`, the state of this machine beside the objects
 
-mod node;
+pub mod node;
 mod recurring;
 mod report;
-mod scope;
+pub mod scope;
 pub mod source;
 mod text;
 

@@ -6,7 +6,7 @@
 mod bgp;
 mod certificates;
 mod clock;
-mod cluster;
+pub mod cluster;
 mod cluster_domain;
 mod conntrack;
 mod drift;
@@ -19,7 +19,7 @@ mod observe;
 mod pods;
 mod probes;
 mod processes;
-mod proxies;
+pub mod proxies;
 mod sockets;
 mod sysctls;
 mod tables;
