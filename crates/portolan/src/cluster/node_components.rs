@@ -5,16 +5,19 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use agent::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::Client;
 use dataplane::nftables::{NftablesDataplane, Options};
 use plan::PodDetection;
 use proxy::PodSelection;
+use tokio::runtime::Handle;
 
 use super::cluster_info::ClusterSettings;
 use super::kubeconfig_merge::default_file;
 use super::load_balancing::{LoadBalancing, LoadBalancingClients, LoadBalancingFlags};
+use super::observation_report::NodeObserver;
 use super::supervisor::Supervisor;
 use crate::error::CommandError;
 use crate::flags::dns_clients::DnsClientFlags;
@@ -195,8 +198,8 @@ impl NodeFlags {
 }
 
 impl NodeComponents {
-    /// Starts the components. `serving` is the agent's endpoint; `assigner` are the metrics of an assigner of this
-    /// process.
+    /// Starts the components in this runtime. `serving` is the agent's endpoint; `assigner` are the metrics of an assigner
+    /// of this process.
     pub fn start(
         self,
         supervisor: &mut Supervisor,
@@ -204,8 +207,15 @@ impl NodeComponents {
         serving: ServerSettings,
         assigner: Option<Arc<balancer::Metrics>>,
     ) {
+        let observer = NodeObserver {
+            node_name: self.agent.node_name.clone(),
+            agent: clients.agent.clone(),
+            proxy: clients.proxy.clone(),
+            runtime: Handle::current(),
+        };
         let agent = agent::Settings {
             server: Some(serving),
+            reports: Reports::default().with(ReportKind::Observation, observer.provider()),
             ..self.agent
         };
         start_proxy(supervisor, clients.proxy.clone(), self.proxy);
