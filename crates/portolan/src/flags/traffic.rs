@@ -13,7 +13,7 @@ use crate::traffic::query::{INTERVAL_MAX, INTERVAL_MIN};
 /// Source of traffic.
 #[derive(Clone, Debug, Args)]
 pub struct TrafficFlags {
-    /// Time between two samples, from 100ms to 60s
+    /// Time between two samples, from 100ms to 20s
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
     /// Read connection tracking of this machine only [default: ask all nodes through the API server, or read this machine

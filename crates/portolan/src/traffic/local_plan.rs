@@ -2,17 +2,13 @@
 
 use std::net::IpAddr;
 
-use explain::{Builder, Kind};
+use explain::Builder;
 use netlink::route::{Connection, RouteError};
 use plan::Plan;
 use proxy::{Config, NodeObjects, NodePortSelection, plan_of_node};
 
-use crate::commands::doctor::node::cluster::Cluster;
-use crate::commands::doctor::node::proxies::{Program, RunningProxy, running};
 use crate::flags::values::host_name;
-
-/// Kinds that the plan of a node depends on.
-pub const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];
+use crate::node_observation::{Cluster, Program, RunningProxy, running_proxies};
 
 /// Settings of the proxy that runs on this node.
 #[derive(Clone, Debug)]
@@ -25,7 +21,7 @@ pub struct LocalProxy {
 impl LocalProxy {
     /// Finds the proxy. Without one, or if its settings are unknown, node ports are those of all addresses.
     pub fn find() -> Self {
-        let proxies = running();
+        let proxies = running_proxies();
         let settings = proxies.iter().find_map(|proxy| {
             let configuration = proxy.configuration.as_ref()?;
             let (_, config) = proxy::configuration::validate(configuration, &host_name()).ok()?;

@@ -2,20 +2,25 @@
 
 use std::time::Duration;
 
-use api::object::{ObjectKey, Protocol};
+use agent::reports::{ReportError, ReportRequest};
+use api::object::Protocol;
 use explain::traffic::{Limits, RowSelection, Selection};
 use ipnet::IpNet;
 
-use super::reader::ReportRequest;
+use super::reader::Rows;
 
 /// Shortest interval: shorter ones read connection tracking too often.
 pub const INTERVAL_MIN: Duration = Duration::from_millis(100);
-/// Longest interval: a request waits for its end.
-pub const INTERVAL_MAX: Duration = Duration::from_secs(60);
+/// Longest interval: a request waits for its end, and the API server ends requests for reports after 30 s.
+pub const INTERVAL_MAX: Duration = Duration::from_secs(20);
 /// Single flows of a report, at most.
 pub const ROWS_MAX: usize = 10_000;
+/// Separator of clients. The API server passes on no comma.
+const SEPARATOR: &str = "_";
 /// Ranges of clients, at most: a Pod or Node has a few addresses.
 const CLIENTS_MAX: usize = 32;
+/// Services of a report with single flows, at most.
+const SERVICES_WITH_ROWS_MAX: usize = 1_000;
 /// Interval without a parameter.
 const INTERVAL_DEFAULT: Duration = Duration::from_secs(1);
 
@@ -30,15 +35,6 @@ pub struct Query {
     pub rows: RowSelection,
 }
 
-/// Parameter that is not valid. A retry does not help.
-#[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("parameter {name}={value:?} is not {expected}")]
-pub struct InvalidParameter {
-    name: String,
-    value: String,
-    expected: &'static str,
-}
-
 impl Default for Query {
     fn default() -> Self {
         Self {
@@ -50,11 +46,22 @@ impl Default for Query {
 }
 
 impl Query {
-    /// Returns the rows of the report.
-    pub fn request(&self) -> ReportRequest {
-        ReportRequest {
-            limits: Limits::default(),
-            rows: self.rows.clone(),
+    /// Returns the rows of the report. A report with single flows has no clients and endpoints, so that it stays below the
+    /// limit of the API server.
+    pub fn rows(&self) -> Rows {
+        let limits = if self.rows.rows_max == 0 {
+            Limits::default()
+        } else {
+            Limits {
+                services: SERVICES_WITH_ROWS_MAX,
+                endpoints: 0,
+                clients: 0,
+                ..Limits::default()
+            }
+        };
+        Rows {
+            limits,
+            flows: self.rows.clone(),
         }
     }
 
@@ -65,14 +72,15 @@ impl Query {
             Selection::All => {}
             Selection::Namespace(namespace) => parameters.push(("namespace", namespace.clone())),
             Selection::Service(key) => {
-                parameters.push(("namespace", key.namespace.to_string()));
-                parameters.push(("service", key.name.to_string()));
+                parameters.push(("service", key.to_string()));
             }
         }
         if self.rows.rows_max > 0 {
             parameters.push(("rows", self.rows.rows_max.to_string()));
-            let clients = self.rows.clients.iter();
-            parameters.extend(clients.map(|client| ("client", client.to_string())));
+            let clients: Vec<String> = self.rows.clients.iter().map(IpNet::to_string).collect();
+            if !clients.is_empty() {
+                parameters.push(("client", clients.join(SEPARATOR)));
+            }
             let protocol = self.rows.protocol.map(|protocol| protocol.as_str().to_owned());
             parameters.extend(protocol.map(|protocol| ("protocol", protocol)));
         }
@@ -88,68 +96,48 @@ impl Query {
         text
     }
 
-    /// Reads parameters, which are already unescaped. Unknown ones are ignored, as the API server does.
+    /// Reads the parameters of a request.
     ///
     /// # Errors
     ///
-    /// [`InvalidParameter`] if a value is not valid or out of range.
-    pub fn parse<'a>(
-        parameters: impl IntoIterator<Item = (&'a str, &'a str)>,
-    ) -> Result<Self, InvalidParameter> {
+    /// [`ReportError::Parameter`] if a value is not valid or out of range.
+    pub fn parse(request: &ReportRequest) -> Result<Self, ReportError> {
         let mut query = Self::default();
-        let (mut namespace, mut service) = (String::new(), String::new());
-        for (name, value) in parameters {
-            let invalid = |expected| InvalidParameter {
-                name: name.to_owned(),
-                value: value.to_owned(),
-                expected,
-            };
-            match name {
-                "intervalMilliseconds" => query.interval = interval(value).ok_or_else(|| invalid(INTERVAL))?,
-                "namespace" => namespace = plain(value).ok_or_else(|| invalid(NAME))?,
-                "service" => service = plain(value).ok_or_else(|| invalid(NAME))?,
-                "rows" => {
-                    let rows = value.parse().ok().filter(|rows| *rows <= ROWS_MAX);
-                    query.rows.rows_max = rows.ok_or_else(|| invalid("a number up to 10000"))?;
-                }
-                "client" => {
-                    let net: IpNet = value.parse().map_err(|_| invalid("a CIDR, such as 10.244.1.9/32"))?;
-                    query.rows.clients.push(net);
-                    if query.rows.clients.len() > CLIENTS_MAX {
-                        return Err(invalid("one of at most 32 clients"));
-                    }
-                }
-                "protocol" => query.rows.protocol = Some(protocol(value).ok_or_else(|| invalid(PROTOCOL))?),
-                _ => {}
-            }
+        if let Some(text) = request.text("intervalMilliseconds") {
+            query.interval = interval(text).ok_or(invalid("intervalMilliseconds", INTERVAL))?;
         }
-        query.selection = match (namespace.as_str(), service.as_str()) {
-            ("", "") => Selection::All,
-            (_, "") => Selection::Namespace(namespace),
-            ("", _) => Selection::Service(ObjectKey::new("default", &service)),
-            _ => Selection::Service(ObjectKey::new(&namespace, &service)),
+        if let Some(text) = request.text("rows") {
+            let rows = text.parse().ok().filter(|rows| *rows <= ROWS_MAX);
+            query.rows.rows_max = rows.ok_or(invalid("rows", "a number up to 10000"))?;
+        }
+        if let Some(text) = request.text("client") {
+            let clients = text.split(SEPARATOR).map(|client| client.parse::<IpNet>().ok());
+            let clients = clients.take(CLIENTS_MAX + 1).collect::<Option<Vec<IpNet>>>();
+            let clients = clients.filter(|clients| clients.len() <= CLIENTS_MAX);
+            query.rows.clients = clients.ok_or(invalid("client", "at most 32 CIDRs, separated by _"))?;
+        }
+        if let Some(text) = request.text("protocol") {
+            query.rows.protocol = Some(protocol(text).ok_or(invalid("protocol", "TCP, UDP or SCTP"))?);
+        }
+        query.selection = match (request.key("service")?, request.text("namespace")) {
+            (Some(key), _) => Selection::Service(key),
+            (None, Some(namespace)) => Selection::Namespace(namespace.to_owned()),
+            (None, None) => Selection::All,
         };
         Ok(query)
     }
 }
 
-const INTERVAL: &str = "a number of milliseconds from 100 to 60000";
-const NAME: &str = "the name of an object";
-const PROTOCOL: &str = "TCP, UDP or SCTP";
-/// Longest name of a Service or namespace (RFC 1123 label).
-const NAME_BYTES_MAX: usize = 63;
+fn invalid(name: &'static str, expected: &'static str) -> ReportError {
+    ReportError::Parameter { name, expected }
+}
+
+/// Valid intervals.
+const INTERVAL: &str = "a number of milliseconds from 100 to 20000";
 
 fn interval(value: &str) -> Option<Duration> {
     let interval = Duration::from_millis(value.parse().ok()?);
     (INTERVAL_MIN..=INTERVAL_MAX).contains(&interval).then_some(interval)
-}
-
-fn plain(value: &str) -> Option<String> {
-    let is_plain = value.len() <= NAME_BYTES_MAX
-        && value
-            .bytes()
-            .all(|byte| byte.is_ascii_alphanumeric() || b"-.".contains(&byte));
-    is_plain.then(|| value.to_owned())
 }
 
 /// Returns the protocol with a name, in upper or lower case.

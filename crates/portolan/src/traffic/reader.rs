@@ -30,13 +30,13 @@ pub enum ReadError {
     Conntrack(#[from] ConntrackError),
 }
 
-/// What a report contains.
+/// Rows of a report.
 #[derive(Clone, Debug, Default)]
-pub struct ReportRequest {
+pub struct Rows {
     /// Numbers of rows.
     pub limits: Limits,
     /// Single flows.
-    pub rows: RowSelection,
+    pub flows: RowSelection,
 }
 
 /// Reader of the connection tracking of the network namespace in which it was opened.
@@ -90,14 +90,14 @@ impl Reader {
     pub fn read(
         &mut self,
         interval: Duration,
-        request: &ReportRequest,
+        rows: &Rows,
         stop: &AtomicBool,
     ) -> Result<NodeFlows, ReadError> {
         self.tracker.begin_interval();
         self.has_lost = false;
         self.wait(Instant::now() + interval, stop);
         self.sample()?;
-        let mut report = self.tracker.report(&request.limits, &request.rows);
+        let mut report = self.tracker.report(&rows.limits, &rows.flows);
         report.observed_at = Timestamp::now().to_string();
         report.counts_bytes = kernel_settings::counts_bytes();
         report.events = match &self.events {

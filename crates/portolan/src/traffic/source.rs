@@ -3,13 +3,14 @@
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
+use agent::reports::ReportKind;
 use client::Client;
 use explain::traffic::{Attribution, ClusterTraffic, Names};
 use explain::{Builder, Kind, World};
 use tokio::runtime::Runtime;
 
 use super::kernel_settings;
-use super::local_plan::{LocalProxy, PLAN_KINDS};
+use super::local_plan::LocalProxy;
 use super::nodes;
 use super::query::Query;
 use super::reader::Reader;
@@ -17,6 +18,8 @@ use crate::commands::doctor::source::Source as Objects;
 use crate::error::CommandError;
 use crate::flags::traffic::TrafficFlags;
 use crate::flags::values::host_name;
+use crate::node_observation::PLAN_KINDS;
+use crate::node_reports::is_served;
 use crate::runtime;
 
 /// Period in which the objects of the API are listed again.
@@ -70,7 +73,7 @@ impl Source {
         };
         if let ObjectSource::Api { runtime, client } = &objects
             && !flags.is_local()
-            && runtime.block_on(nodes::are_served(client, &builder))?
+            && runtime.block_on(is_served(client, ReportKind::Flows))
         {
             if flags.enable_accounting {
                 return Err(crate::error::UsageError::new(
@@ -137,7 +140,7 @@ impl Source {
                 },
                 _,
             ) => {
-                let mut report = reader.read(self.query.interval, &self.query.request(), stop)?;
+                let mut report = reader.read(self.query.interval, &self.query.rows(), stop)?;
                 report.metadata.name.clone_from(node_name);
                 report.mode.clone_from(&proxy.mode);
                 vec![(node_name.clone(), Ok(report))]

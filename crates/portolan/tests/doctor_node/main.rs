@@ -1,10 +1,14 @@
 //! `portolan doctor node` on nodes in network namespaces, with faults that are planted in the kernel and in processes.
 
+#[path = "../multi_node/lab.rs"]
+#[allow(dead_code, reason = "each test program uses its own part of this")]
+mod lab;
 #[path = "../support/mod.rs"]
 mod support;
 
 mod faults;
 mod machine;
+mod through_api;
 mod world;
 
 use std::io::Write as _;

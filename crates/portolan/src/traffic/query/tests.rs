@@ -1,9 +1,10 @@
+use api::object::ObjectKey;
+
 use super::*;
 
-fn parse(text: &str) -> Result<Query, InvalidParameter> {
+fn parse(text: &str) -> Result<Query, ReportError> {
     let unescaped = text.replace("%2F", "/").replace("%2f", "/").replace("%3A", ":");
-    let parameters: Vec<(&str, &str)> = unescaped.split('&').filter_map(|pair| pair.split_once('=')).collect();
-    Query::parse(parameters)
+    Query::parse(&ReportRequest::parse(&unescaped))
 }
 
 #[test]
@@ -33,19 +34,24 @@ fn written_queries_read_back() {
 fn rejects_parameters_out_of_range() {
     for text in [
         "intervalMilliseconds=99",
-        "intervalMilliseconds=60001",
+        "intervalMilliseconds=20001",
         "intervalMilliseconds=-1",
         "rows=10001",
         "client=10.0.0.1",
+        "client=",
         "protocol=ICMP",
-        "namespace=a/b",
-        "service=\u{1b}[2J",
+        "service=web",
     ] {
         assert!(parse(text).is_err(), "{text:?}");
     }
-    let many: Vec<String> = (0..33).map(|number| format!("client=10.0.0.{number}/32")).collect();
-    assert!(parse(&many.join("&")).is_err());
-    assert!(parse(&many[..32].join("&")).is_ok());
-    let long = format!("service={}", "a".repeat(64));
-    assert!(parse(&long).is_err());
+    let many: Vec<String> = (0..33).map(|number| format!("10.0.0.{number}/32")).collect();
+    assert!(parse(&format!("client={}", many.join("_"))).is_err());
+    assert!(parse(&format!("client={}", many[..32].join("_"))).is_ok());
+}
+
+#[test]
+fn single_flows_replace_endpoints_and_clients() {
+    let query = parse("rows=10000").expect("a query");
+    assert_eq!((query.rows().limits.endpoints, query.rows().limits.clients), (0, 0));
+    assert_eq!(parse("").expect("a query").rows().limits, Limits::default());
 }

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::thread;
 
 use explain::NodeObservation;
-use explain::observation::{BgpSession, Certificate, ServiceVariable};
+use explain::observation::{BgpSession, Certificate, PodName, ServiceVariable};
 use jiff::Timestamp;
 use netlink::nftables::Inventory;
 use netlink::route::Connection;
@@ -38,6 +38,8 @@ pub struct Request<'a> {
     pub clock_offset_seconds: Option<f64>,
     /// True if probes are sent.
     pub probes: bool,
+    /// Pod on this node from which cluster IPs are probed; `None` for the first ones.
+    pub source_pod: Option<PodName>,
     /// Reads the objects again; `None` if they do not come from an API server.
     pub read_again: Option<&'a (dyn Fn() -> Option<Cluster> + Sync)>,
 }
@@ -235,7 +237,8 @@ fn send_probes(
         let links = links.iter().filter(|link| !link.is_loopback && link.is_up);
         links.map(|link| link.mtu_bytes).max().unwrap_or(0)
     };
-    let pods = found.pods.found.iter();
+    let is_source = |pod: &PodName| request.source_pod.as_ref().is_none_or(|source| source == pod);
+    let pods = found.pods.found.iter().filter(|pod| is_source(&pod.pod));
     let selection = Selection {
         cluster: request.cluster,
         node_name: request.node_name,

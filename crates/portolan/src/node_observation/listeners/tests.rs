@@ -1,7 +1,7 @@
 use std::net::{TcpListener, UdpSocket};
 
 use super::*;
-use crate::commands::doctor::node::processes;
+use crate::node_observation::processes;
 
 #[test]
 fn own_listeners_name_this_program() {
