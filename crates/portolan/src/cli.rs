@@ -24,7 +24,9 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
     (
         "Inspect",
-        &["doctor", "explain", "trace", "top", "flows", "status", "plan", "env"],
+        &[
+            "doctor", "explain", "trace", "top", "flows", "status", "plan", "env",
+        ],
     ),
     ("Other commands", &["completions", "man", "version"]),
 ];

@@ -30,7 +30,7 @@ impl Figures {
             .saturating_add(self.refused)
     }
 
-    /// Adds other numbers of the same interval. Numbers of a report from another machine may be arbitrarily large.
+    /// Adds other numbers of the same interval. Numbers of a report from another host may be arbitrarily large.
     pub fn add(&mut self, other: &Self) {
         for (sum, number) in [
             (&mut self.open, other.open),
@@ -61,7 +61,7 @@ impl Figures {
     }
 }
 
-/// Shortest interval in a division: reports of other machines may state 0.
+/// Shortest interval in a division: reports of other hosts may state 0.
 const INTERVAL_SECONDS_MIN: f64 = 0.001;
 
 /// Numbers of an interval on all nodes.

@@ -16,18 +16,18 @@ pub struct TrafficFlags {
     /// Time between two samples, from 100ms to 20s
     #[arg(long, default_value = "1s", value_name = "DURATION", value_parser = duration)]
     pub interval: Duration,
-    /// Read connection tracking of this machine only [default: ask all nodes through the API server, or read this machine
+    /// Read connection tracking of this host only [default: ask all nodes through the API server, or read this host
     /// if the API server has no reports of nodes]
     #[arg(long)]
     pub local: bool,
-    /// Name of the Node of this machine [default: the host name in lower case]
+    /// Name of the Node of this host [default: the host name in lower case]
     #[arg(long, value_name = "NAME")]
     pub node: Option<String>,
     /// File with objects as JSON or YAML, as `kubectl get -o json` prints them; repeatable; implies --local [default: the
     /// objects of the API server]
     #[arg(long, value_name = "FILE")]
     pub from_file: Vec<PathBuf>,
-    /// Turn on the byte counters of this machine (net.netfilter.nf_conntrack_acct); connections that exist have none
+    /// Turn on the byte counters of this host (net.netfilter.nf_conntrack_acct); connections that exist have none
     #[arg(long)]
     pub enable_accounting: bool,
     /// API server and credentials.
@@ -51,7 +51,7 @@ impl TrafficFlags {
         )))
     }
 
-    /// Returns true if only this machine is read.
+    /// Returns true if only this host is read.
     pub fn is_local(&self) -> bool {
         self.local || !self.from_file.is_empty()
     }

@@ -34,17 +34,17 @@ pub struct Source {
     world: World,
     names: Names,
     listed_at: Instant,
-    from: From,
+    from: Origin,
 }
 
-/// Origin of the objects.
+/// API server or files with the objects.
 enum ObjectSource {
     Api { runtime: Runtime, client: Client },
     Files,
 }
 
-/// Origin of the reports.
-enum From {
+/// Origin of the reports of nodes.
+enum Origin {
     /// All nodes, through the API server.
     Nodes,
     /// This node.
@@ -69,7 +69,10 @@ impl Source {
             let builder = list(&runtime, &client)?;
             (ObjectSource::Api { runtime, client }, builder)
         } else {
-            (ObjectSource::Files, Objects::from_files(&flags.from_file)?.builder)
+            (
+                ObjectSource::Files,
+                Objects::from_files(&flags.from_file)?.builder,
+            )
         };
         if let ObjectSource::Api { runtime, client } = &objects
             && !flags.is_local()
@@ -77,11 +80,11 @@ impl Source {
         {
             if flags.enable_accounting {
                 return Err(crate::error::UsageError::new(
-                    "--enable-accounting needs --local: it changes this machine only",
+                    "--enable-accounting needs --local: it changes this host only",
                 )
                 .into());
             }
-            return Ok(Self::new(query, objects, builder, From::Nodes));
+            return Ok(Self::new(query, objects, builder, Origin::Nodes));
         }
         if flags.enable_accounting {
             kernel_settings::enable_accounting()?;
@@ -90,7 +93,7 @@ impl Source {
         let proxy = LocalProxy::find();
         let plan = proxy.plan(&builder, &node_name)?;
         let reader = Reader::open(Attribution::of(&plan, &query.selection))?;
-        let from = From::Here {
+        let from = Origin::Here {
             node_name,
             proxy: Box::new(proxy),
             reader: Box::new(reader),
@@ -98,7 +101,7 @@ impl Source {
         Ok(Self::new(query, objects, builder, from))
     }
 
-    fn new(query: Query, objects: ObjectSource, builder: Builder, from: From) -> Self {
+    fn new(query: Query, objects: ObjectSource, builder: Builder, from: Origin) -> Self {
         let world = builder.build();
         Self {
             query,
@@ -128,12 +131,12 @@ impl Source {
     pub fn next(&mut self, stop: &AtomicBool) -> Result<ClusterTraffic, CommandError> {
         self.refresh()?;
         let results = match (&mut self.from, &self.objects) {
-            (From::Nodes, ObjectSource::Api { runtime, client }) => {
+            (Origin::Nodes, ObjectSource::Api { runtime, client }) => {
                 runtime.block_on(nodes::reports(client, &self.world, &self.query))
             }
-            (From::Nodes, ObjectSource::Files) => Vec::new(),
+            (Origin::Nodes, ObjectSource::Files) => Vec::new(),
             (
-                From::Here {
+                Origin::Here {
                     node_name,
                     proxy,
                     reader,
@@ -165,7 +168,7 @@ impl Source {
                 return Ok(());
             }
         };
-        if let From::Here {
+        if let Origin::Here {
             node_name,
             proxy,
             reader,
@@ -182,7 +185,9 @@ impl Source {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("query", &self.query).finish_non_exhaustive()
+        f.debug_struct("Source")
+            .field("query", &self.query)
+            .finish_non_exhaustive()
     }
 }
 

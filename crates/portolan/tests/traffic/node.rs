@@ -10,8 +10,9 @@ use http::Method;
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkName, Route};
 use serde_json::{Value, json};
+use testbed::skip_inside;
 
-use crate::support::{Api, Component, portolan, program, wait_for};
+use crate::support::{Api, Component, is_installed, portolan, program, wait_for};
 
 /// Address of the node, from which the test connects.
 pub const CLIENT: &str = "192.0.2.10";
@@ -21,8 +22,8 @@ pub const ENDPOINTS: [&str; 2] = ["10.244.1.2", "10.244.1.3"];
 const SILENT_ENDPOINT: &str = "192.0.2.77";
 /// Gateway without a host: packets to unknown addresses vanish.
 const GATEWAY: &str = "192.0.2.1";
-/// Interval of the commands.
-const INTERVAL: &str = "--interval=700ms";
+/// Interval of the commands: longer than the second after which a connection counts as unanswered.
+const INTERVAL: &str = "--interval=1100ms";
 /// Timeout of a connection that shows that the rules are written.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -59,6 +60,9 @@ impl Drop for Watch {
 impl Node {
     /// Starts everything, and waits until the proxy has written its rules.
     pub fn start(mode: &str) -> Self {
+        if mode == "iptables" && !is_installed("iptables", "--version") {
+            skip_inside("iptables is not installed");
+        }
         set_up_links();
         for endpoint in ENDPOINTS {
             serve(endpoint.parse().expect("an address"));
@@ -93,7 +97,17 @@ impl Node {
 
     /// Starts the watch, with byte counters.
     pub fn watch(&self) -> Watch {
-        let arguments = ["top", "services", "-n", "shop", "--local", "--enable-accounting", "--watch", "-o", "json"];
+        let arguments = [
+            "top",
+            "services",
+            "-n",
+            "shop",
+            "--local",
+            "--enable-accounting",
+            "--watch",
+            "-o",
+            "json",
+        ];
         let mut process = self
             .command(&arguments)
             .stdout(Stdio::piped())
@@ -135,7 +149,9 @@ fn set_up_links() {
         connection.add_address(link, network).expect("an address");
     }
     let gateway: IpAddr = GATEWAY.parse().expect("an address");
-    connection.add_route(&Route::default_via(gateway)).expect("a route");
+    connection
+        .add_route(&Route::default_via(gateway))
+        .expect("a route");
 }
 
 /// Serves TCP on port 8080, and UDP on port 5353: the reply is the request, twice.
@@ -187,7 +203,9 @@ fn create_objects(api: &Api) {
         }
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": CLIENT}]}});
         let path = "/api/v1/nodes/node-a/status";
-        let patched = client.request(Method::PATCH, path, MERGE_PATCH, Some(&status)).await;
+        let patched = client
+            .request(Method::PATCH, path, MERGE_PATCH, Some(&status))
+            .await;
         patched.expect("the addresses of the Node");
     });
 }
@@ -195,7 +213,10 @@ fn create_objects(api: &Api) {
 /// Returns the objects with the paths of their collections.
 fn objects() -> Vec<(String, Value)> {
     let mut objects = vec![
-        ("/api/v1/nodes".to_owned(), json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})),
+        (
+            "/api/v1/nodes".to_owned(),
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}),
+        ),
         (
             "/api/v1/namespaces".to_owned(),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),

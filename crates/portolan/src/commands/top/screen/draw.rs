@@ -13,6 +13,8 @@ use crate::commands::top::table::Table;
 use crate::commands::top::units::{byte_rate, rate};
 use crate::output::printable;
 
+/// Spaces between two columns.
+const COLUMN_SPACING: u16 = 2;
 /// Lines with notes, at most, so that rows remain visible.
 const NOTES_SHOWN: usize = 3;
 
@@ -102,8 +104,13 @@ fn draw_table(screen: &Screen, frame: &mut Frame<'_>, area: Rect) {
         };
         Cell::from(Line::from(text.to_owned()).alignment(alignment))
     };
+    let widths = fitting(widths(&table), area.width);
     let cells = |row: &[String]| -> Vec<Cell<'static>> {
-        row.iter().enumerate().map(|(column, cell)| aligned(column, cell)).collect()
+        let shown = row.iter().take(widths.len());
+        shown
+            .enumerate()
+            .map(|(column, cell)| aligned(column, cell))
+            .collect()
     };
     let titles: Vec<String> = table.titles.iter().map(|title| (*title).to_owned()).collect();
     // Only the rows around the selection are built: a cluster has thousands.
@@ -111,9 +118,10 @@ fn draw_table(screen: &Screen, frame: &mut Frame<'_>, area: Rect) {
     let first = screen.selected.saturating_sub(visible.saturating_sub(1));
     let shown = table.rows.iter().skip(first).take(visible);
     let rows: Vec<Row<'_>> = shown.map(|row| Row::new(cells(row))).collect();
-    let widget = TableWidget::new(rows, widths(&table))
+    let lengths = widths.iter().map(|width| Constraint::Length(*width));
+    let widget = TableWidget::new(rows, lengths)
         .header(Row::new(cells(&titles)).style(bold()))
-        .column_spacing(2)
+        .column_spacing(COLUMN_SPACING)
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new();
     if !table.rows.is_empty() {
@@ -123,7 +131,7 @@ fn draw_table(screen: &Screen, frame: &mut Frame<'_>, area: Rect) {
 }
 
 /// Returns the widths of the columns: those of the longest cells.
-fn widths(table: &Table) -> Vec<Constraint> {
+fn widths(table: &Table) -> Vec<u16> {
     let mut widths: Vec<usize> = table.titles.iter().map(|title| title.len()).collect();
     for row in &table.rows {
         for (width, cell) in widths.iter_mut().zip(row) {
@@ -132,6 +140,22 @@ fn widths(table: &Table) -> Vec<Constraint> {
     }
     let lengths = widths.into_iter();
     lengths
-        .map(|width| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)))
+        .map(|width| u16::try_from(width).unwrap_or(u16::MAX))
         .collect()
+}
+
+/// Returns the first columns that fit into a width, and at least one.
+fn fitting(mut widths: Vec<u16>, width: u16) -> Vec<u16> {
+    let mut used = 0_u16;
+    let mut columns = 0;
+    for column in &widths {
+        used = used.saturating_add(*column);
+        if used > width && columns > 0 {
+            break;
+        }
+        columns += 1;
+        used = used.saturating_add(COLUMN_SPACING);
+    }
+    widths.truncate(columns);
+    widths
 }
