@@ -178,7 +178,8 @@ pub fn disagreements(
     connection: &Connection,
     evidence: Evidence,
 ) -> Option<Disagreement> {
-    let translated = connection.entry.filter(|entry| entry.endpoint != connection.destination);
+    let is_translated = |entry: &Entry| evidence.translation && entry.endpoint != connection.destination;
+    let translated = connection.entry.filter(is_translated);
     match path.verdict {
         Verdict::Reaches => of_forwarded(path, client, connection, evidence),
         Verdict::Refused => {
@@ -192,7 +193,6 @@ pub fn disagreements(
                 .or_else(|| (!is_dropped).then(|| of_response("drops the packets", connection)))
         }
         Verdict::LeavesTheCluster | Verdict::NotAService => {
-            let translated = translated.filter(|_| evidence.translation);
             unwanted(translated, "forwards the packets without translation")
         }
         Verdict::NoName => None,

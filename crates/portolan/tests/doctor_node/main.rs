@@ -1,4 +1,5 @@
-//! `portolan doctor node` on nodes in network namespaces, with faults that are planted in the kernel and in processes.
+//! `portolan doctor node`, observations through the API, and `portolan trace --live` on nodes in network namespaces, with faults
+//! that are planted in the kernel and in processes.
 
 #[path = "../multi_node/lab.rs"]
 #[allow(dead_code, reason = "each test program uses its own part of this")]
@@ -7,6 +8,7 @@ mod lab;
 mod support;
 
 mod faults;
+mod live_trace;
 mod machine;
 mod through_api;
 mod world;

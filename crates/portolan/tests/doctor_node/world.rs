@@ -274,8 +274,13 @@ impl World {
 
     /// Runs `portolan doctor` on the node.
     pub fn run(&self, arguments: &[&str]) -> Output {
+        self.portolan(&[&["doctor"], arguments].concat())
+    }
+
+    /// Runs the binary under test on the node.
+    pub fn portolan(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(program());
-        command.arg("doctor").args(arguments).stdin(Stdio::null());
+        command.args(arguments).stdin(Stdio::null());
         self.node()
             .namespace
             .start_inside(&mut command)
