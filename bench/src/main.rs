@@ -11,6 +11,7 @@ mod dns;
 mod edge;
 mod environment;
 mod fixtures;
+mod flows;
 mod lists;
 mod percentiles;
 mod process;
@@ -56,6 +57,8 @@ enum Benchmark {
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, memory of the proxy
     Traffic(traffic::Flags),
+    /// Report the traffic of many connections: CPU time and memory of `portolan top`
+    Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
     Up(standalone::UpFlags),
     /// Start many Pods with `portolan up`: time until all are ready, memory, CPU
@@ -90,6 +93,7 @@ fn main() -> ExitCode {
         Benchmark::Upgrades(flags) => balancer::upgrades::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
+        Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
         Benchmark::Rollout(flags) => standalone::rollout(&flags),

@@ -9,6 +9,7 @@
 //! | [`node_observation`], [`node_reports`] | observation of this node; reports of nodes through the API server |
 //! | [`playground`] | the cluster in network namespaces |
 //! | [`balancer_endpoints`], [`status_client`] | `/metrics` and `/status` of load balancing; requests to such endpoints |
+//! | [`traffic`] | connections of Services: connection tracking of this node, reports of other nodes |
 //! | [`paged_list`] | lists of objects in pages |
 //! | [`leadership`] | components that work only on the leader |
 //! | [`output`], [`logging`], [`error`], [`runtime`], [`shutdown`], [`rlimit`], [`malloc`] | services of the process |
@@ -38,6 +39,7 @@ mod rlimit;
 mod runtime;
 mod shutdown;
 mod status_client;
+mod traffic;
 
 use std::process::ExitCode;
 

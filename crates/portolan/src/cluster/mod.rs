@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
 //! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
-//! | [`observation_report`] | observation of the node, which the agent's endpoint serves |
+//! | [`observation_report`], [`flows_report`] | observation and flows of the node, which the agent's endpoint serves |
 //! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
 //! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
 //! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
@@ -18,6 +18,7 @@ pub mod cluster_info;
 pub mod control_plane;
 pub mod discovery;
 mod dns_service;
+mod flows_report;
 pub mod identities;
 pub mod join_directory;
 pub mod join_token;

@@ -11,10 +11,11 @@ use clap::Args;
 use client::Client;
 use dataplane::nftables::{NftablesDataplane, Options};
 use plan::PodDetection;
-use proxy::PodSelection;
+use proxy::{PlanReader, PodSelection};
 use tokio::runtime::Handle;
 
 use super::cluster_info::ClusterSettings;
+use super::flows_report;
 use super::kubeconfig_merge::default_file;
 use super::load_balancing::{LoadBalancing, LoadBalancingClients, LoadBalancingFlags};
 use super::observation_report::NodeObserver;
@@ -213,12 +214,20 @@ impl NodeComponents {
             proxy: clients.proxy.clone(),
             runtime: Handle::current(),
         };
+        let plan = PlanReader::default();
+        let flows = flows_report::provider(
+            self.agent.node_name.clone(),
+            self.proxy.proxy_mode.clone(),
+            plan.clone(),
+        );
         let agent = agent::Settings {
             server: Some(serving),
-            reports: Reports::default().with(ReportKind::Observation, observer.provider()),
+            reports: Reports::default()
+                .with(ReportKind::Observation, observer.provider())
+                .with(ReportKind::Flows, flows),
             ..self.agent
         };
-        start_proxy(supervisor, clients.proxy.clone(), self.proxy);
+        start_proxy(supervisor, clients.proxy.clone(), self.proxy, plan);
         start_dns(supervisor, clients.dns, self.dns);
         start_routes(supervisor, clients.proxy, self.routes);
         start_agent(supervisor, clients.agent, agent);
@@ -230,14 +239,14 @@ impl NodeComponents {
     }
 }
 
-fn start_proxy(supervisor: &mut Supervisor, client: Client, config: proxy::Config) {
+fn start_proxy(supervisor: &mut Supervisor, client: Client, config: proxy::Config, plan: PlanReader) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("proxy", move || {
-        let (config, client) = (config.clone(), client.clone());
+        let (config, client, plan) = (config.clone(), client.clone(), plan.clone());
         let shutdown = shutdown::requested(shutdown.clone());
         async move {
             let dataplane = NftablesDataplane::open(Options::default())?;
-            Ok(proxy::run(config, client, dataplane, shutdown).await?)
+            Ok(proxy::run_readable(config, client, dataplane, &plan, shutdown).await?)
         }
     });
 }

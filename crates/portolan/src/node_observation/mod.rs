@@ -34,6 +34,7 @@ pub use cluster::Cluster;
 pub use gap::ReadFailure;
 pub use machine::{own_addresses, pod_namespace, proxy_mode};
 pub use observe::{Request, observe};
+pub use proxies::{Program, RunningProxy, running as running_proxies};
 
 /// Kinds that the proxy's plan depends on.
 pub const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];

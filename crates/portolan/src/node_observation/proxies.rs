@@ -11,9 +11,10 @@ use jiff::Timestamp;
 use proxy::configuration::{self, KubeProxyConfiguration};
 use serde_json::Value;
 
-use super::processes::Process;
+use super::processes::{self, Process};
 use super::sysctls::read_text;
 use crate::flags::node_proxy::NodeProxyFlags;
+use crate::flags::values::host_name;
 use crate::status_client::{self, StatusError};
 
 /// Time for a response of a proxy.
@@ -75,6 +76,15 @@ pub fn read(
         let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
         joined.flatten().collect()
     })
+}
+
+/// Returns the proxies in the network namespace of this process; none if other processes are hidden.
+pub fn running() -> Vec<RunningProxy> {
+    let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
+    match found {
+        Ok((all, own)) => read(&all, own, &host_name(), &|_| None),
+        Err(_) => Vec::new(),
+    }
 }
 
 /// Returns the program of a node proxy.

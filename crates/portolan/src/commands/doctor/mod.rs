@@ -14,7 +14,7 @@ mod node;
 mod observations;
 mod recurring;
 mod report;
-mod scope;
+pub mod scope;
 pub mod source;
 mod text;
 
