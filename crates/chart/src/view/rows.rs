@@ -96,6 +96,11 @@ impl FrontendKind {
             Self::ExternalName => "external name",
         }
     }
+
+    /// Returns true if hosts outside of the cluster use the frontend.
+    pub fn is_for_outside(self) -> bool {
+        !matches!(self, Self::ClusterIp | Self::ExternalName)
+    }
 }
 
 /// Address and port that clients use.
