@@ -122,7 +122,10 @@ fn reduce_pod_spec(spec: Option<&mut Value>) {
             }
         }
     }
-    let kept: Vec<&str> = POD_SPEC.into_iter().chain(["containers", "initContainers"]).collect();
+    let kept: Vec<&str> = POD_SPEC
+        .into_iter()
+        .chain(["containers", "initContainers"])
+        .collect();
     keep(Some(spec), &kept);
 }
 
@@ -138,7 +141,10 @@ fn reduce_pod_status(status: Option<&mut Value>) {
                 let states = container.get_mut(field).and_then(Value::as_object_mut);
                 for (_, state) in states.into_iter().flatten() {
                     // The message of a terminated container is the end of its log.
-                    keep(Some(state), &["reason", "exitCode", "signal", "startedAt", "finishedAt"]);
+                    keep(
+                        Some(state),
+                        &["reason", "exitCode", "signal", "startedAt", "finishedAt"],
+                    );
                 }
             }
         }

@@ -207,7 +207,12 @@ impl Layout {
                 let shape = Shape {
                     x: x + PADDING,
                     width: width - 2 * PADDING,
-                    ..line(Form::Endpoint(health), 3, y, format!("{}  {name}", endpoint.address))
+                    ..line(
+                        Form::Endpoint(health),
+                        3,
+                        y,
+                        format!("{}  {name}", endpoint.address),
+                    )
                 };
                 self.connect(service, &shape, health);
                 self.shapes.push(shape);

@@ -68,7 +68,12 @@ fn lines_of(index: usize, section: &Section) -> String {
         lines.push_str(&format!("  subgraph {service}n{number}[\"{title}\"]\n"));
         for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
             let health = health(endpoint);
-            let title = label(&format!("{} {} {}", symbol(health), endpoint.address, endpoint.pod));
+            let title = label(&format!(
+                "{} {} {}",
+                symbol(health),
+                endpoint.address,
+                endpoint.pod
+            ));
             lines.push_str(&format!(
                 "    {service}n{number}e{endpoint_number}[\"{title}\"]:::{}\n",
                 health.as_str()
@@ -77,7 +82,9 @@ fn lines_of(index: usize, section: &Section) -> String {
         lines.push_str("  end\n");
         for (endpoint_number, endpoint) in place.endpoints.iter().enumerate() {
             let arrow = if endpoint.ready { "-->" } else { "-.->" };
-            lines.push_str(&format!("  {service} {arrow} {service}n{number}e{endpoint_number}\n"));
+            lines.push_str(&format!(
+                "  {service} {arrow} {service}n{number}e{endpoint_number}\n"
+            ));
         }
     }
     if section.endpoints_omitted > 0 {

@@ -192,10 +192,7 @@ fn section(model: &Model, detail: ServiceDetail) -> Section {
 fn clients(detail: &ServiceDetail) -> (Vec<Origin>, usize) {
     if !detail.clients.is_empty() {
         let shown = detail.clients.iter().take(CLIENTS_MAX).map(origin);
-        return (
-            shown.collect(),
-            detail.clients.len().saturating_sub(CLIENTS_MAX),
-        );
+        return (shown.collect(), detail.clients.len().saturating_sub(CLIENTS_MAX));
     }
     let kinds = detail.row.shape.frontends.iter().map(|frontend| frontend.kind);
     let has_external = kinds.into_iter().any(FrontendKind::is_for_outside);

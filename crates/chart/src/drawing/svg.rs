@@ -50,7 +50,10 @@ pub fn render(picture: &Picture) -> String {
 
 fn title(picture: &Picture) -> Vec<String> {
     let totals = &picture.totals;
-    let time = picture.time.map(|time| format!(" · {time:.0}")).unwrap_or_default();
+    let time = picture
+        .time
+        .map(|time| format!(" · {time:.0}"))
+        .unwrap_or_default();
     let sums = format!(
         "{} Services · {} of {} endpoints ready · {} errors · {} warnings{time}",
         totals.services, totals.endpoints_ready, totals.endpoints, totals.errors, totals.warnings
@@ -64,7 +67,10 @@ fn title(picture: &Picture) -> Vec<String> {
         format!("<text class=\"sub\" x=\"{left}\" y=\"55\">{}</text>", xml(&sums)),
     ];
     for ((x, _), title) in COLUMNS.iter().zip(COLUMN_TITLES) {
-        parts.push(format!("<text class=\"head\" x=\"{x}\" y=\"80\">{}</text>", xml(title)));
+        parts.push(format!(
+            "<text class=\"head\" x=\"{x}\" y=\"80\">{}</text>",
+            xml(title)
+        ));
     }
     parts
 }
@@ -96,8 +102,11 @@ fn rectangle(shape: &Shape) -> String {
         Form::Endpoint(health) => format!("endpoint {}", health.as_str()),
         Form::More => "more".to_owned(),
     };
-    let Shape { x, y, width, height, .. } = shape;
-    let rectangle = format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
+    let Shape {
+        x, y, width, height, ..
+    } = shape;
+    let rectangle =
+        format!("<rect class=\"{class}\" x=\"{x}\" y=\"{y}\" width=\"{width}\" height=\"{height}\"/>");
     let texts: String = match shape.form {
         Form::Service(health) => service_texts(shape, health),
         Form::Endpoint(health) => mark(shape, health, 17) + &text(shape, "", 0, TEXT_INDENT + 16, 17),
@@ -106,7 +115,10 @@ fn rectangle(shape: &Shape) -> String {
         Form::Client | Form::Frontend => text(shape, "", 0, TEXT_INDENT, 17),
     };
     let full = shape.lines.join(" · ");
-    format!("<g><title>{}</title>{rectangle}{texts}</g>", xml(&shortened(&full, 300)))
+    format!(
+        "<g><title>{}</title>{rectangle}{texts}</g>",
+        xml(&shortened(&full, 300))
+    )
 }
 
 fn service_texts(shape: &Shape, health: Health) -> String {

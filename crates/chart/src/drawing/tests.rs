@@ -39,7 +39,11 @@ fn hostile() -> Picture {
     let mut pod = endpoint(HOSTILE, HOSTILE, true);
     pod["zone"] = HOSTILE.into();
     pod["targetRef"]["name"] = HOSTILE.into();
-    drawn(json!([service("web"), alias, slice("web", vec![pod])]), &Selection::All, HOSTILE)
+    drawn(
+        json!([service("web"), alias, slice("web", vec![pod])]),
+        &Selection::All,
+        HOSTILE,
+    )
 }
 
 /// Checks that a text is well-formed XML with the elements of drawings and nothing else, and returns the number of elements.
@@ -48,8 +52,15 @@ fn elements(svg: &str) -> usize {
     let mut count = 0;
     for part in svg.split('<').skip(1) {
         let (tag, content) = part.split_once('>').expect("a tag ends");
-        assert!(!content.contains('>') || open.last() == Some(&"style"), "{content}");
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().expect("a name");
+        assert!(
+            !content.contains('>') || open.last() == Some(&"style"),
+            "{content}"
+        );
+        let name = tag
+            .trim_start_matches('/')
+            .split([' ', '/'])
+            .next()
+            .expect("a name");
         let known = ["svg", "style", "rect", "text", "title", "g", "path", "line"];
         assert!(known.contains(&name), "unexpected element {name:?}");
         count += 1;
@@ -94,7 +105,10 @@ fn mermaid_of_hostile_texts_stays_in_its_quotes() {
         let quotes = line.matches('"').count();
         assert!(quotes == 0 || quotes == 2, "{line}");
         let label = line.split('"').nth(1).unwrap_or_default();
-        assert!(!label.contains(['<', '>', '`', '&', '%', '[', '{', '\\', '\'']), "{line}");
+        assert!(
+            !label.contains(['<', '>', '`', '&', '%', '[', '{', '\\', '\'']),
+            "{line}"
+        );
     }
     assert!(!chart.chars().any(|c| c.is_control() && c != '\n'));
 }
@@ -107,7 +121,11 @@ fn drawing_is_bounded_and_names_the_rest() {
     let picture = drawn(json!(objects), &Selection::Namespace("shop".to_owned()), "files");
     assert_eq!(picture.services.len(), SERVICES_MAX);
     assert_eq!(picture.services_omitted, 500 - SERVICES_MAX);
-    let one = drawn(json!(objects), &Selection::Service(api::object::ObjectKey::new("shop", "s0")), "files");
+    let one = drawn(
+        json!(objects),
+        &Selection::Service(api::object::ObjectKey::new("shop", "s0")),
+        "files",
+    );
     assert_eq!(one.services.len(), 1);
     assert_eq!(one.services[0].endpoints_omitted, 200 - ENDPOINTS_MAX);
     for text in [super::svg(&one), super::dot(&one), super::mermaid(&one)] {
@@ -115,14 +133,22 @@ fn drawing_is_bounded_and_names_the_rest() {
         assert!(text.len() < 60_000, "{}", text.len());
     }
     let all = super::svg(&picture);
-    assert!(all.contains("440 more Services") && all.len() < 1_000_000, "{}", all.len());
+    assert!(
+        all.contains("440 more Services") && all.len() < 1_000_000,
+        "{}",
+        all.len()
+    );
 }
 
 #[test]
 fn services_with_faults_come_first() {
     let healthy = slice("a", vec![endpoint("10.244.0.1", "n1", true)]);
     let faulty = slice("b", vec![endpoint("10.244.0.2", "n1", false)]);
-    let picture = drawn(json!([service("a"), service("b"), healthy, faulty]), &Selection::All, "files");
+    let picture = drawn(
+        json!([service("a"), service("b"), healthy, faulty]),
+        &Selection::All,
+        "files",
+    );
     let names: Vec<&str> = picture
         .services
         .iter()

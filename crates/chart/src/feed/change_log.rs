@@ -50,7 +50,10 @@ impl ChangeLog {
     /// The error of the encoder.
     pub fn push(&mut self, change: &Change) -> Result<(), serde_json::Error> {
         let data = serde_json::to_string(change)?;
-        let event = Bytes::from(format!("id: {}\nevent: change\ndata: {data}\n\n", change.revision));
+        let event = Bytes::from(format!(
+            "id: {}\nevent: change\ndata: {data}\n\n",
+            change.revision
+        ));
         self.bytes += event.len();
         self.changes.push_back((change.revision, event));
         while self.changes.len() > CHANGES_MAX || self.bytes > BYTES_MAX {

@@ -80,7 +80,10 @@ impl Examiner {
         let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
         latest.world = Some(world).filter(|_| is_kept);
         latest.next = Some(Instant::now() + PAUSE_MIN.max(duration * PAUSE_FACTOR));
-        tracing::debug!(milliseconds = duration.as_millis(), "cluster examined for the chart");
+        tracing::debug!(
+            milliseconds = duration.as_millis(),
+            "cluster examined for the chart"
+        );
     }
 
     /// Calls a function with the objects of the latest examination. `None` before the first one.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use api::object::ObjectKey;
 use client::{Client, ClientError};
-use explain::traffic::{ClientRow as MergedClient, ClusterTraffic as Merged, Names, NodeFlows, PeerKind, Rates};
+use explain::traffic::{
+    ClientRow as MergedClient, ClusterTraffic as Merged, Names, NodeFlows, PeerKind, Rates,
+};
 use futures_util::stream::{self, StreamExt};
 
 use super::state::Shared;
@@ -88,17 +90,19 @@ fn names(objects: &Objects) -> Names {
     for name in objects.node_names() {
         let node = objects.node(name);
         let addresses = node.into_iter().flat_map(|node| &node.status.addresses);
-        names.add_node(
-            name,
-            addresses.filter_map(|entry| entry.address.parse().ok()),
-        );
+        names.add_node(name, addresses.filter_map(|entry| entry.address.parse().ok()));
         let ranges = node.into_iter().flat_map(|node| &node.spec.pod_cidrs);
         ranges
             .filter_map(|range| range.parse().ok())
             .for_each(|range| names.add_pod_range(range));
     }
     for (key, place) in objects.pods() {
-        names.add_pod(&key.namespace, &key.name, &place.node, place.addresses.iter().copied());
+        names.add_pod(
+            &key.namespace,
+            &key.name,
+            &place.node,
+            place.addresses.iter().copied(),
+        );
     }
     names
 }
@@ -182,7 +186,11 @@ fn added(one: Traffic, other: Traffic) -> Traffic {
 
 /// Rounds a rate to tenths, so that rows do not change with each report. A number that is not finite has no form in JSON.
 fn shown(rate: f64) -> f64 {
-    let rate = if rate.is_nan() { 0.0 } else { rate.clamp(0.0, RATE_MAX) };
+    let rate = if rate.is_nan() {
+        0.0
+    } else {
+        rate.clamp(0.0, RATE_MAX)
+    };
     (rate * 10.0).round() / 10.0
 }
 

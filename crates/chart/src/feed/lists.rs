@@ -109,6 +109,10 @@ async fn list(client: &Client, kind: Kind) -> Result<Option<BTreeMap<ObjectKey, 
             return Ok(Some(objects));
         }
     }
-    tracing::warn!(kind = kind.name(), objects_max = PAGES_MAX * PAGE_OBJECTS, "kind with too many objects not examined");
+    tracing::warn!(
+        kind = kind.name(),
+        objects_max = PAGES_MAX * PAGE_OBJECTS,
+        "kind with too many objects not examined"
+    );
     Ok(None)
 }

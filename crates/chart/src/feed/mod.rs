@@ -19,19 +19,19 @@ use std::time::Duration;
 
 use api::object::{EndpointSlice, Namespace, Node, ObjectKey, Pod, Service};
 use client::Client;
-use explain::{Kind, World};
 use explain::trace::{Request, Trace, TraceError, trace};
+use explain::{Kind, World};
 use jiff::Timestamp;
 use serde_json::Value;
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior};
 
-pub use demand::Reader;
 use demand::Demand;
+pub use demand::Reader;
 use examination::Examiner;
 pub use lists::{KINDS_OF_COMPONENT, KINDS_OF_USERS};
-pub use watched::WATCHED;
 use state::{Shared, State};
+pub use watched::WATCHED;
 
 use crate::view::detail::ServiceDetail;
 use crate::view::findings::FindingRow;
@@ -158,8 +158,7 @@ impl Feed {
 
     /// Returns the present state. `None` while the caches are incomplete.
     pub fn snapshot(&self) -> Option<Snapshot> {
-        self.shared
-            .synced(|state| state.model.snapshot(Timestamp::now()))
+        self.shared.synced(|state| state.model.snapshot(Timestamp::now()))
     }
 
     /// Returns a past state: `None` while the caches are incomplete, `Some(None)` if no such state is kept.
@@ -180,8 +179,7 @@ impl Feed {
 
     /// Returns the findings of the cluster. `None` while the caches are incomplete.
     pub fn findings(&self) -> Option<Vec<FindingRow>> {
-        self.shared
-            .synced(|state| state.model.findings().all().to_vec())
+        self.shared.synced(|state| state.model.findings().all().to_vec())
     }
 
     /// Returns the changes after a revision.

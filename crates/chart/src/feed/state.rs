@@ -113,11 +113,7 @@ impl Shared {
 
     /// Drops the state.
     pub fn end(&self) {
-        let dropped = self
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let dropped = self.state.lock().unwrap_or_else(PoisonError::into_inner).take();
         drop(dropped);
     }
 
@@ -140,7 +136,10 @@ impl Shared {
                 return (false, None);
             }
             // Before the first snapshot nobody needs the changes one by one.
-            if state.log.is_empty() && state.model.history_bytes() == 0 && state.model.samples().samples.is_empty() {
+            if state.log.is_empty()
+                && state.model.history_bytes() == 0
+                && state.model.samples().samples.is_empty()
+            {
                 while state.model.change(now).is_some() || state.model.is_marked() {}
                 state.log = ChangeLog::new(state.model.revision());
                 return (true, Some(state.model.revision()));

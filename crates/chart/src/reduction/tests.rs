@@ -31,8 +31,14 @@ fn pod_loses_its_environment_commands_and_annotations() {
     reduce(Kind::Pod, &mut pod);
     assert!(!pod.to_string().contains(SECRET), "{pod:#}");
     assert_eq!(pod["spec"]["containers"][0]["ports"][0]["containerPort"], 8_080);
-    assert_eq!(pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"], "/ready");
-    assert_eq!(pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"], "CrashLoopBackOff");
+    assert_eq!(
+        pod["spec"]["containers"][0]["readinessProbe"]["httpGet"]["path"],
+        "/ready"
+    );
+    assert_eq!(
+        pod["status"]["containerStatuses"][0]["state"]["waiting"]["reason"],
+        "CrashLoopBackOff"
+    );
     assert_eq!(pod["metadata"]["labels"]["app"], "web");
 }
 
@@ -41,7 +47,8 @@ fn templates_of_workloads_are_reduced_as_pods() {
     let template = || json!({"metadata": {"annotations": {"a": SECRET}}, "spec": {"containers": [{"name": "a", "env": [{"value": SECRET}]}]}});
     let mut deployment = json!({"metadata": {"name": "web"}, "spec": {"template": template()}});
     reduce(Kind::Deployment, &mut deployment);
-    let mut job = json!({"metadata": {"name": "web"}, "spec": {"jobTemplate": {"spec": {"template": template()}}}});
+    let mut job =
+        json!({"metadata": {"name": "web"}, "spec": {"jobTemplate": {"spec": {"template": template()}}}});
     reduce(Kind::CronJob, &mut job);
     for tree in [deployment, job] {
         assert!(!tree.to_string().contains(SECRET), "{tree:#}");
@@ -56,9 +63,14 @@ fn service_keeps_short_annotations_only() {
         "kubectl.kubernetes.io/last-applied-configuration": "{}",
         "long": long, "number": 1}}});
     reduce(Kind::Service, &mut service);
-    let annotations = service["metadata"]["annotations"].as_object().expect("annotations");
+    let annotations = service["metadata"]["annotations"]
+        .as_object()
+        .expect("annotations");
     let names: Vec<&String> = annotations.keys().collect();
-    assert_eq!(names, ["service.beta.kubernetes.io/aws-load-balancer-type", "number"]);
+    assert_eq!(
+        names,
+        ["service.beta.kubernetes.io/aws-load-balancer-type", "number"]
+    );
     assert!(service.to_string().len() < 500);
 }
 
@@ -84,7 +96,13 @@ fn unexpected_forms_are_kept_out() {
         json!({"metadata": {"annotations": []}, "spec": {"containers": {"a": 1}, "template": []}, "status": "x"}),
         json!({"spec": {"containers": [1, null, {"readinessProbe": "x"}]}, "status": {"containerStatuses": [{"state": []}]}}),
     ] {
-        for kind in [Kind::Pod, Kind::Node, Kind::Service, Kind::Deployment, Kind::CronJob] {
+        for kind in [
+            Kind::Pod,
+            Kind::Node,
+            Kind::Service,
+            Kind::Deployment,
+            Kind::CronJob,
+        ] {
             reduce(kind, &mut tree);
         }
     }

@@ -92,13 +92,18 @@ impl Access {
     /// A [`Refusal`] if the secret or token is invalid, the user lacks a right, or the API server does not respond.
     pub async fn log_in(&self, token: &str) -> Result<User, Refusal> {
         match self {
-            Self::Secret { user, valid, announce } => {
+            Self::Secret {
+                user,
+                valid,
+                announce,
+            } => {
                 let next = new_secret()
                     .map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
                 {
                     let mut valid = valid.lock().unwrap_or_else(PoisonError::into_inner);
                     if *valid != Digest::of(token) {
-                        let message = "the secret is invalid or was used: open the URL that the command printed last";
+                        let message =
+                            "the secret is invalid or was used: open the URL that the command printed last";
                         return Err(Refusal::new(StatusCode::UNAUTHORIZED, message));
                     }
                     *valid = Digest::of(&next);
@@ -149,8 +154,13 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
     let mut missing = Vec::new();
     for kind in KINDS_OF_COMPONENT {
         if !may_list(&client, kind).await.map_err(|error| refusal(&error))? {
-            missing.push(kind.name());
+            missing.push(format!("list {}", kind.name()));
         }
+    }
+    // The traffic shows the addresses of clients.
+    let flows = json!({"verb": "get", "group": "", "resource": "nodes", "subresource": "flows"});
+    if !is_allowed(&client, flows).await.map_err(|error| refusal(&error))? {
+        missing.push("get nodes/flows".to_owned());
     }
     if missing.is_empty() {
         return Ok(User {
@@ -159,7 +169,7 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
         });
     }
     let message = format!(
-        "the user must be allowed to list these kinds in all namespaces: {}",
+        "the user lacks rights in all namespaces, which the role system:portolan-chart has: {}",
         missing.join(", ")
     );
     Err(Refusal::new(StatusCode::FORBIDDEN, message))
@@ -186,10 +196,15 @@ async fn may_list(client: &Client, kind: Kind) -> Result<bool, ClientError> {
         [.., resource] => ("", *resource),
         [] => ("", ""),
     };
+    let attributes = json!({"verb": "list", "group": group, "resource": resource});
+    is_allowed(client, attributes).await
+}
+
+async fn is_allowed(client: &Client, attributes: Value) -> Result<bool, ClientError> {
     let review = json!({
         "apiVersion": "authorization.k8s.io/v1",
         "kind": "SelfSubjectAccessReview",
-        "spec": {"resourceAttributes": {"verb": "list", "group": group, "resource": resource}},
+        "spec": {"resourceAttributes": attributes},
     });
     let path = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews";
     let answer: Value = client.request(Method::POST, path, JSON, Some(&review)).await?;
@@ -199,7 +214,10 @@ async fn may_list(client: &Client, kind: Kind) -> Result<bool, ClientError> {
 fn refusal(error: &ClientError) -> Refusal {
     match error.code() {
         Some(401) => Refusal::new(StatusCode::UNAUTHORIZED, "the API does not accept the token"),
-        Some(403) => Refusal::new(StatusCode::FORBIDDEN, "the user must not ask the API about its own rights"),
+        Some(403) => Refusal::new(
+            StatusCode::FORBIDDEN,
+            "the user must not ask the API about its own rights",
+        ),
         _ => {
             tracing::warn!(%error, "login of the chart not decided");
             let message = "the API server does not decide about the token: retry later";

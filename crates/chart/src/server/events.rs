@@ -61,7 +61,9 @@ pub fn respond(
         )
     })?;
     if site.feed.readers() >= STREAMS_MAX {
-        return Err(Refusal::too_many("the chart has too many readers: close another page"));
+        return Err(Refusal::too_many(
+            "the chart has too many readers: close another page",
+        ));
     }
     site.sessions.begin_stream(session)?;
     let stream = Stream {

@@ -81,7 +81,11 @@ async fn read(request: Request<Incoming>) -> Result<Login, Refusal> {
     let body = timeout(BODY_TIMEOUT, body)
         .await
         .map_err(|_| invalid("expected the body within 10 seconds"))?
-        .map_err(|error| invalid(&format!("expected a body of at most {BODY_BYTES_MAX} bytes: {error}")))?;
+        .map_err(|error| {
+            invalid(&format!(
+                "expected a body of at most {BODY_BYTES_MAX} bytes: {error}"
+            ))
+        })?;
     serde_json::from_slice(&body.to_bytes()).map_err(|_| invalid("expected the JSON object {\"token\": …}"))
 }
 

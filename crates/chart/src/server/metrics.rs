@@ -56,7 +56,11 @@ pub fn render(site: &Site) -> String {
     let (metrics, figures) = (&site.metrics, site.feed.figures());
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let name = "portolan_chart_requests_total";
-    text.family(name, MetricType::Counter, "Number of requests by the class of their status code.");
+    text.family(
+        name,
+        MetricType::Counter,
+        "Number of requests by the class of their status code.",
+    );
     for (class, counter) in CLASSES.iter().zip(&metrics.requests) {
         text.sample(name, &format!("code=\"{class}\""), count(counter));
     }
@@ -65,14 +69,26 @@ pub fn render(site: &Site) -> String {
     text.sample(name, "result=\"success\"", count(&metrics.logins));
     text.sample(name, "result=\"error\"", count(&metrics.failed_logins));
     let mut gauge = |name, help, value: usize| text.single(name, MetricType::Gauge, help, value);
-    gauge("portolan_chart_sessions", "Number of open sessions.", site.sessions.count());
-    gauge("portolan_chart_streams", "Number of open streams of changes.", site.feed.readers());
+    gauge(
+        "portolan_chart_sessions",
+        "Number of open sessions.",
+        site.sessions.count(),
+    );
+    gauge(
+        "portolan_chart_streams",
+        "Number of open streams of changes.",
+        site.feed.readers(),
+    );
     gauge(
         "portolan_chart_synced",
         "1 while the caches are complete, 0 without readers or before the first lists.",
         usize::from(figures.is_synced),
     );
-    gauge("portolan_chart_services", "Number of Services in the caches.", figures.services);
+    gauge(
+        "portolan_chart_services",
+        "Number of Services in the caches.",
+        figures.services,
+    );
     gauge(
         "portolan_chart_history_bytes",
         "Estimated memory of the past states in bytes.",
@@ -89,7 +105,11 @@ pub fn render(site: &Site) -> String {
         "Number of examinations of the cluster.",
         figures.examinations,
     );
-    counter("portolan_chart_traces_total", "Number of traces.", count(&metrics.traces));
+    counter(
+        "portolan_chart_traces_total",
+        "Number of traces.",
+        count(&metrics.traces),
+    );
     counter(
         "portolan_chart_reloads_total",
         "Number of readers that fell behind and took a new snapshot.",

@@ -53,7 +53,9 @@ const HEADER_BYTES_MAX: usize = 32 << 10;
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address is not of the loopback interface.
-    #[error("the chart listens on loopback addresses only, such as {ADDRESS}, because it has no TLS: expected one, found {0}")]
+    #[error(
+        "the chart listens on loopback addresses only, such as {ADDRESS}, because it has no TLS: expected one, found {0}"
+    )]
     NotLoopback(SocketAddr),
     /// The address cannot be used. A retry helps when it is free.
     #[error("the chart cannot listen on {address}: {source}")]

@@ -51,11 +51,7 @@ async fn dispatch(site: &Arc<Site>, request: Request<Incoming>) -> Response<Body
     }
 }
 
-async fn of_api(
-    site: &Arc<Site>,
-    part: &str,
-    request: Request<Incoming>,
-) -> Result<Response<Body>, Refusal> {
+async fn of_api(site: &Arc<Site>, part: &str, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
     if part == "session" {
         return match *request.method() {
             Method::GET => login::show(site, request.headers()).await,
@@ -100,8 +96,12 @@ fn snapshot(site: &Site, query: &str) -> Result<Response<Body>, Refusal> {
             .parse()
             .map_err(|_| invalid("expected a time such as 2026-01-31T12:00:00Z"))?;
         let past = site.feed.past(time).ok_or_else(Refusal::not_ready)?;
-        let unknown =
-            || Refusal::new(StatusCode::NOT_FOUND, "the history does not reach back to this time");
+        let unknown = || {
+            Refusal::new(
+                StatusCode::NOT_FOUND,
+                "the history does not reach back to this time",
+            )
+        };
         Some(past.ok_or_else(unknown)?)
     };
     let snapshot = snapshot.ok_or_else(Refusal::not_ready)?;
@@ -119,9 +119,8 @@ fn service(site: &Site, name: &str) -> Result<Response<Body>, Refusal> {
 
 async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Response<Body>, Refusal> {
     let invalid = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
-    let read = |name: &str| {
-        parameter(query, name).ok_or_else(|| invalid(format!("expected the parameter {name}")))
-    };
+    let read =
+        |name: &str| parameter(query, name).ok_or_else(|| invalid(format!("expected the parameter {name}")));
     let destination: Destination = read("url")?
         .parse()
         .map_err(|error| invalid(format!("{error}")))?;

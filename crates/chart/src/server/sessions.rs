@@ -207,7 +207,9 @@ impl Sessions {
             if take(session) {
                 Ok(())
             } else {
-                Err(Refusal::too_many("the session has too many requests: retry later"))
+                Err(Refusal::too_many(
+                    "the session has too many requests: retry later",
+                ))
             }
         })
     }

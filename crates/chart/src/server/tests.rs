@@ -39,7 +39,11 @@ fn service(name: &str, revision: usize) -> Value {
 
 impl Api {
     fn respond(&self, path: &str, query: &str) -> (u16, ApiBody) {
-        let text = |text: String| Full::new(Bytes::from(text)).map_err(TransportError::from).boxed_unsync();
+        let text = |text: String| {
+            Full::new(Bytes::from(text))
+                .map_err(TransportError::from)
+                .boxed_unsync()
+        };
         if query.contains("watch=true") {
             let events = (path == "/api/v1/services")
                 .then(|| self.events.lock().unwrap_or_else(PoisonError::into_inner).take())
@@ -59,10 +63,14 @@ impl Api {
             Vec::new()
         };
         match path {
-            "/api/v1/services" | "/api/v1/pods" | "/api/v1/nodes" | "/api/v1/namespaces"
-            | "/apis/discovery.k8s.io/v1/endpointslices" => {
-                (200, text(json!({"metadata": {"resourceVersion": "10"}, "items": items}).to_string()))
-            }
+            "/api/v1/services"
+            | "/api/v1/pods"
+            | "/api/v1/nodes"
+            | "/api/v1/namespaces"
+            | "/apis/discovery.k8s.io/v1/endpointslices" => (
+                200,
+                text(json!({"metadata": {"resourceVersion": "10"}, "items": items}).to_string()),
+            ),
             _ => (404, text("{}".to_owned())),
         }
     }
@@ -88,7 +96,10 @@ impl Chart {
             async move {
                 let uri = request.uri().clone();
                 let (code, body) = api.respond(uri.path(), uri.query().unwrap_or_default());
-                Response::builder().status(code).body(body).map_err(TransportError::from)
+                Response::builder()
+                    .status(code)
+                    .body(body)
+                    .map_err(TransportError::from)
             }
             .boxed()
         });
@@ -96,7 +107,10 @@ impl Chart {
         let secrets = Arc::new(Mutex::new(VecDeque::new()));
         let shown = Arc::clone(&secrets);
         let announce = move |secret: &str| {
-            shown.lock().unwrap_or_else(PoisonError::into_inner).push_back(secret.to_owned());
+            shown
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push_back(secret.to_owned());
         };
         let access = Access::by_secret("ann", Box::new(announce)).expect("a secret");
         let listening = Server::listen("127.0.0.1:0".parse().expect("an address")).expect("a listener");
@@ -117,13 +131,19 @@ impl Chart {
 
     async fn open(&self, request: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).await.expect("a connection");
-        stream.write_all(request.as_bytes()).await.expect("a sent request");
+        stream
+            .write_all(request.as_bytes())
+            .await
+            .expect("a sent request");
         stream
     }
 
     /// Sends a request with headers, and returns the response with its headers.
     async fn send(&self, method: &str, path: &str, headers: &[&str], body: &str) -> String {
-        let mut lines = vec![format!("{method} {path} HTTP/1.1"), "Connection: close".to_owned()];
+        let mut lines = vec![
+            format!("{method} {path} HTTP/1.1"),
+            "Connection: close".to_owned(),
+        ];
         if !headers.iter().any(|header| header.starts_with("Host:")) {
             lines.push(format!("Host: {}", self.address));
         }
@@ -132,7 +152,10 @@ impl Chart {
         let mut stream = self.open(&format!("{}\r\n\r\n{body}", lines.join("\r\n"))).await;
         let mut response = Vec::new();
         let read = stream.read_to_end(&mut response);
-        tokio::time::timeout(TIMEOUT, read).await.expect("a response in time").expect("a response");
+        tokio::time::timeout(TIMEOUT, read)
+            .await
+            .expect("a response in time")
+            .expect("a response");
         String::from_utf8_lossy(&response).into_owned()
     }
 
@@ -150,7 +173,8 @@ impl Chart {
 
     async fn post_token(&self, token: &str) -> String {
         let body = json!({"token": token}).to_string();
-        self.send("POST", "/api/session", &["Content-Type: application/json"], &body).await
+        self.send("POST", "/api/session", &["Content-Type: application/json"], &body)
+            .await
     }
 
     /// Returns the first snapshot after the caches are filled.
@@ -200,19 +224,43 @@ async fn every_response_has_the_headers_of_security() {
         ("POST", "/"),
         ("DELETE", "/api/session"),
     ] {
-        let response = chart.send(method, path, &[&format!("Cookie: {cookie}")], "").await;
+        let response = chart
+            .send(method, path, &[&format!("Cookie: {cookie}")], "")
+            .await;
         let policy = header(&response, "content-security-policy").expect("a policy");
-        for part in ["default-src 'none'", "script-src 'self'", "frame-ancestors 'none'", "base-uri 'none'"] {
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "frame-ancestors 'none'",
+            "base-uri 'none'",
+        ] {
             assert!(policy.contains(part), "{path}: {policy}");
         }
         assert!(!policy.contains("unsafe"), "{policy}");
-        assert_eq!(header(&response, "x-content-type-options").as_deref(), Some("nosniff"), "{path}");
-        assert_eq!(header(&response, "referrer-policy").as_deref(), Some("no-referrer"));
-        assert_eq!(header(&response, "cross-origin-opener-policy").as_deref(), Some("same-origin"));
-        assert_eq!(header(&response, "cross-origin-resource-policy").as_deref(), Some("same-origin"));
+        assert_eq!(
+            header(&response, "x-content-type-options").as_deref(),
+            Some("nosniff"),
+            "{path}"
+        );
+        assert_eq!(
+            header(&response, "referrer-policy").as_deref(),
+            Some("no-referrer")
+        );
+        assert_eq!(
+            header(&response, "cross-origin-opener-policy").as_deref(),
+            Some("same-origin")
+        );
+        assert_eq!(
+            header(&response, "cross-origin-resource-policy").as_deref(),
+            Some("same-origin")
+        );
         assert_eq!(header(&response, "access-control-allow-origin"), None, "{path}");
         let caching = header(&response, "cache-control").expect("caching");
-        let expected = if path.starts_with("/api") { "no-store" } else { "no-" };
+        let expected = if path.starts_with("/api") {
+            "no-store"
+        } else {
+            "no-"
+        };
         assert!(caching.starts_with(expected), "{path}: {caching}");
     }
 }
@@ -237,7 +285,10 @@ async fn nothing_of_the_cluster_is_readable_without_a_session() {
             assert!(json_of(&response)["message"].is_string());
         }
     }
-    assert!(!chart.feed.is_active(), "requests without a session start no caches");
+    assert!(
+        !chart.feed.is_active(),
+        "requests without a session start no caches"
+    );
 }
 
 #[tokio::test]
@@ -247,9 +298,16 @@ async fn secret_works_once_and_the_session_ends() {
     assert_eq!(status(&chart.post_token("wrong").await), 401);
     let response = chart.post_token(&secret).await;
     assert_eq!(status(&response), 204);
-    assert_eq!(status(&chart.post_token(&secret).await), 401, "the secret was used");
+    assert_eq!(
+        status(&chart.post_token(&secret).await),
+        401,
+        "the secret was used"
+    );
     let cookie = header(&response, "set-cookie").expect("a cookie");
-    assert!(cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"), "{cookie}");
+    assert!(
+        cookie.contains("HttpOnly") && cookie.contains("SameSite=Strict"),
+        "{cookie}"
+    );
     assert!(!cookie.contains(&secret));
     let pair = cookie.split(';').next().expect("a pair");
     assert_eq!(
@@ -258,9 +316,15 @@ async fn secret_works_once_and_the_session_ends() {
     );
     let other = chart.log_in().await;
     assert_ne!(other, pair, "the next secret was printed");
-    let ended = chart.send("DELETE", "/api/session", &[&format!("Cookie: {pair}")], "").await;
+    let ended = chart
+        .send("DELETE", "/api/session", &[&format!("Cookie: {pair}")], "")
+        .await;
     assert_eq!(status(&ended), 204);
-    assert!(header(&ended, "set-cookie").expect("a cookie").contains("Max-Age=0"));
+    assert!(
+        header(&ended, "set-cookie")
+            .expect("a cookie")
+            .contains("Max-Age=0")
+    );
     assert_eq!(status(&chart.get("/api/session", pair).await), 401);
     assert_eq!(status(&chart.get("/api/session", &other).await), 200);
 }
@@ -270,10 +334,16 @@ async fn other_hosts_sites_methods_and_types_are_refused() {
     let chart = Chart::start(Vec::new()).await;
     let cookie = format!("Cookie: {}", chart.log_in().await);
     for path in ["/", "/chart.js", "/api/session", "/metrics", "/healthz"] {
-        let response = chart.send("GET", path, &["Host: rebound.example", &cookie], "").await;
+        let response = chart
+            .send("GET", path, &["Host: rebound.example", &cookie], "")
+            .await;
         assert_eq!(status(&response), 403, "{path}");
     }
-    for site in ["Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Origin: http://127.0.0.1:1"] {
+    for site in [
+        "Sec-Fetch-Site: cross-site",
+        "Sec-Fetch-Site: same-site",
+        "Origin: http://127.0.0.1:1",
+    ] {
         let response = chart.send("GET", "/api/session", &[site, &cookie], "").await;
         assert_eq!(status(&response), 403, "{site}");
     }
@@ -291,10 +361,14 @@ async fn other_hosts_sites_methods_and_types_are_refused() {
         assert_eq!(header(&response, "allow").as_deref(), Some(allowed));
     }
     let body = json!({"token": "a"}).to_string();
-    let form = chart.send("POST", "/api/session", &["Content-Type: text/plain"], &body).await;
+    let form = chart
+        .send("POST", "/api/session", &["Content-Type: text/plain"], &body)
+        .await;
     assert_eq!(status(&form), 400);
     let long = json!({"token": "a".repeat(100_000)}).to_string();
-    let response = chart.send("POST", "/api/session", &["Content-Type: application/json"], &long).await;
+    let response = chart
+        .send("POST", "/api/session", &["Content-Type: application/json"], &long)
+        .await;
     assert_eq!(status(&response), 400);
     assert!(Server::listen("0.0.0.0:0".parse().expect("an address")).is_err());
 }
@@ -304,14 +378,23 @@ async fn page_is_compressed_and_has_an_etag() {
     let chart = Chart::start(Vec::new()).await;
     let plain = chart.send("GET", "/", &[], "").await;
     assert_eq!(status(&plain), 200);
-    assert_eq!(header(&plain, "content-type").as_deref(), Some("text/html; charset=utf-8"));
+    assert_eq!(
+        header(&plain, "content-type").as_deref(),
+        Some("text/html; charset=utf-8")
+    );
     assert!(header(&plain, "content-encoding").is_none());
-    let zipped = chart.send("GET", "/chart.js", &["Accept-Encoding: br, gzip;q=0.5"], "").await;
+    let zipped = chart
+        .send("GET", "/chart.js", &["Accept-Encoding: br, gzip;q=0.5"], "")
+        .await;
     assert_eq!(header(&zipped, "content-encoding").as_deref(), Some("gzip"));
-    let refused = chart.send("GET", "/chart.js", &["Accept-Encoding: gzip;q=0"], "").await;
+    let refused = chart
+        .send("GET", "/chart.js", &["Accept-Encoding: gzip;q=0"], "")
+        .await;
     assert!(header(&refused, "content-encoding").is_none());
     let etag = header(&plain, "etag").expect("an ETag");
-    let known = chart.send("GET", "/", &[&format!("If-None-Match: \"x\", {etag}")], "").await;
+    let known = chart
+        .send("GET", "/", &[&format!("If-None-Match: \"x\", {etag}")], "")
+        .await;
     assert_eq!(status(&known), 304);
 }
 
@@ -323,9 +406,16 @@ async fn hostile_texts_are_data_in_json() {
     assert_eq!(snapshot["services"][0]["frontends"][0]["portName"], MARKUP);
     let response = chart.get("/api/services/shop/web", &cookie).await;
     assert_eq!(status(&response), 200);
-    assert_eq!(header(&response, "content-type").as_deref(), Some("application/json"));
+    assert_eq!(
+        header(&response, "content-type").as_deref(),
+        Some("application/json")
+    );
     assert!(!response.contains('\u{1b}'), "control characters are escaped");
-    assert!(response.len() < 10_000, "the annotation of 1 MiB is not part of it: {}", response.len());
+    assert!(
+        response.len() < 10_000,
+        "the annotation of 1 MiB is not part of it: {}",
+        response.len()
+    );
     assert_eq!(json_of(&response)["row"]["name"], "web");
     for (path, code) in [
         ("/api/services/shop/absent", 404),
@@ -378,13 +468,23 @@ fn watch_event(name: &str, port: usize) -> String {
 async fn stream_resumes_and_reloads() {
     let chart = Chart::start(vec![service("web", 1)]).await;
     let cookie = chart.log_in().await;
-    let revision = chart.snapshot(&cookie).await["revision"].as_u64().expect("a revision");
+    let revision = chart.snapshot(&cookie).await["revision"]
+        .as_u64()
+        .expect("a revision");
     let request = |path: &str, more: &str| {
-        format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n{more}\r\n", chart.address)
+        format!(
+            "GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n{more}\r\n",
+            chart.address
+        )
     };
-    let mut stream = chart.open(&request(&format!("/api/events?revision={revision}"), "")).await;
+    let mut stream = chart
+        .open(&request(&format!("/api/events?revision={revision}"), ""))
+        .await;
     let head = read_until(&mut stream, ": keep-alive").await;
-    assert_eq!(header(&head, "content-type").as_deref(), Some("text/event-stream"));
+    assert_eq!(
+        header(&head, "content-type").as_deref(),
+        Some("text/event-stream")
+    );
     chart.events.send(watch_event("web", 81)).expect("a watch");
     let events = read_until(&mut stream, "\"port\":81").await;
     assert!(events.contains("event: change\ndata: {"), "{events}");
@@ -394,7 +494,9 @@ async fn stream_resumes_and_reloads() {
     drop(stream);
 
     // The id of the latest event wins over the parameter of the first request.
-    let mut resumed = chart.open(&request(&format!("/api/events?revision={revision}"), "")).await;
+    let mut resumed = chart
+        .open(&request(&format!("/api/events?revision={revision}"), ""))
+        .await;
     let both = read_until(&mut resumed, "\"port\":82").await;
     assert!(both.contains("\"port\":81"), "{both}");
     let ids: Vec<u64> = both
@@ -404,7 +506,9 @@ async fn stream_resumes_and_reloads() {
     assert!(ids.windows(2).all(|pair| pair[0] < pair[1]), "{ids:?}");
     let last = ids.iter().rev().nth(1).copied().unwrap_or(revision);
     let id = format!("Last-Event-ID: {last}\r\n");
-    let mut later = chart.open(&request(&format!("/api/events?revision={revision}"), &id)).await;
+    let mut later = chart
+        .open(&request(&format!("/api/events?revision={revision}"), &id))
+        .await;
     let rest = read_until(&mut later, "\"port\":82").await;
     assert!(!rest.contains("\"port\":81"), "{rest}");
 
@@ -425,7 +529,9 @@ async fn slow_reader_has_no_queue() {
     });
     let chart = Chart::start(services.collect()).await;
     let cookie = chart.log_in().await;
-    let revision = chart.snapshot(&cookie).await["revision"].as_u64().expect("a revision");
+    let revision = chart.snapshot(&cookie).await["revision"]
+        .as_u64()
+        .expect("a revision");
     let request = format!(
         "GET /api/events?revision={revision} HTTP/1.1\r\nHost: {}\r\nCookie: {cookie}\r\n\r\n",
         chart.address
@@ -433,12 +539,18 @@ async fn slow_reader_has_no_queue() {
     let idle = chart.open(&request).await;
     for round in 1..=5 {
         for index in 0..2_000 {
-            chart.events.send(watch_event(&format!("s{index}"), round)).expect("a watch");
+            chart
+                .events
+                .send(watch_event(&format!("s{index}"), round))
+                .expect("a watch");
         }
     }
     let mut revisions = chart.feed.revisions();
     for _ in 0..6 {
-        tokio::time::timeout(TIMEOUT, revisions.changed()).await.expect("a change").expect("a feed");
+        tokio::time::timeout(TIMEOUT, revisions.changed())
+            .await
+            .expect("a change")
+            .expect("a feed");
         let figures = chart.feed.figures();
         assert!(figures.change_bytes <= crate::feed::change_log::BYTES_MAX);
         assert!(figures.changes <= crate::feed::change_log::CHANGES_MAX);
@@ -464,6 +576,9 @@ async fn metrics_have_valid_text() {
     ] {
         assert!(body.lines().any(|found| found == line), "{line}: {body}");
     }
-    assert!(!body.contains("shop") && !body.contains("ann"), "no name of the cluster");
+    assert!(
+        !body.contains("shop") && !body.contains("ann"),
+        "no name of the cluster"
+    );
     assert_eq!(status(&chart.get("/healthz", "").await), 200);
 }

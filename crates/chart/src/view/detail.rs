@@ -80,7 +80,9 @@ pub fn detail(
 
 fn first(labels: &Labels) -> BTreeMap<String, String> {
     let labels = labels.iter().take(LABELS_MAX);
-    labels.map(|(name, value)| (name.clone(), value.clone())).collect()
+    labels
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }
 
 /// Key of the Service in `NAMESPACE/NAME`.

@@ -89,7 +89,12 @@ pub struct History {
 
 impl History {
     /// Records the earlier row of a Service, before it is replaced by a row with the shape `next`.
-    pub fn record_service(&mut self, key: &ObjectKey, earlier: Option<&ServiceRow>, next: Option<&ServiceShape>) {
+    pub fn record_service(
+        &mut self,
+        key: &ObjectKey,
+        earlier: Option<&ServiceRow>,
+        next: Option<&ServiceShape>,
+    ) {
         let Some(open) = self.differences.back_mut() else {
             return;
         };

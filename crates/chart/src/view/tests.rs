@@ -129,7 +129,9 @@ fn take(model: &mut Model, step: &Step, now: Timestamp) {
         Step::PutNode(index, is_ready) => model.put_node(node(&format!("n{index}"), *is_ready)),
         Step::RemoveNode(index) => model.remove_node(&format!("n{index}")),
         Step::Traffic(traffic) => {
-            model.set_traffic(traffic.map(|(index, connections)| traffic_of(&format!("s{index}"), connections)));
+            model.set_traffic(
+                traffic.map(|(index, connections)| traffic_of(&format!("s{index}"), connections)),
+            );
         }
         Step::EndStep => model.end_step(now),
     }
@@ -265,7 +267,11 @@ fn endpoint_of_both_families_counts_once() {
     model.put_slice(six);
     changes(&mut model);
     let shape = model.row(&key("web")).expect("a row").shape.clone();
-    assert_eq!((shape.ready, shape.total), (2, 2), "the second is ready in one family");
+    assert_eq!(
+        (shape.ready, shape.total),
+        (2, 2),
+        "the second is ready in one family"
+    );
     assert_eq!(shape.nodes, [(Arc::from("n0"), 1, 1), (Arc::from("n1"), 1, 1)]);
     let (rows, omitted) = endpoints::rows(model.objects(), &key("web"), None, 3);
     assert_eq!((rows.len(), omitted), (3, 1));
@@ -357,7 +363,10 @@ fn history_is_bounded_with_10000_changing_services() {
         bytes_max = bytes_max.max(model.history_bytes());
         assert!(model.history_bytes() <= history::BYTES_MAX);
     }
-    assert!(bytes_max > history::BYTES_MAX / 2, "the limit was approached: {bytes_max}");
+    assert!(
+        bytes_max > history::BYTES_MAX / 2,
+        "the limit was approached: {bytes_max}"
+    );
     for _ in 0..history::STEPS_MAX * 2 {
         now += STEP;
         model.end_step(now);
@@ -397,7 +406,15 @@ fn finished_and_host_network_pods_have_no_address() {
             "status": {"phase": phase, "podIP": "10.244.0.9", "podIPs": [{"ip": "10.244.0.9"}, {"ip": "fd00::9"}]}}))
         .expect("a Pod")
     };
-    assert_eq!(PodPlace::of(&pod(json!({"nodeName": "n0"}), "Running")).addresses.len(), 2);
-    assert_eq!(PodPlace::of(&pod(json!({"hostNetwork": true}), "Running")).addresses, []);
+    assert_eq!(
+        PodPlace::of(&pod(json!({"nodeName": "n0"}), "Running"))
+            .addresses
+            .len(),
+        2
+    );
+    assert_eq!(
+        PodPlace::of(&pod(json!({"hostNetwork": true}), "Running")).addresses,
+        []
+    );
     assert_eq!(PodPlace::of(&pod(json!({}), "Succeeded")).addresses, []);
 }

@@ -61,7 +61,11 @@ pub fn start(supervisor: &mut Supervisor, client: Client, api: &Config, settings
     let access = Access::by_token(api);
     supervisor.spawn_unsupervised(async move {
         match Server::listen(address) {
-            Ok(listening) => Server::new(listening, feed, access, &settings.cluster_domain).run().await,
+            Ok(listening) => {
+                Server::new(listening, feed, access, &settings.cluster_domain)
+                    .run()
+                    .await
+            }
             Err(error) => tracing::error!(%error, "chart not started"),
         }
     });

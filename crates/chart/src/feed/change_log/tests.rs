@@ -30,7 +30,11 @@ fn reader_gets_the_changes_after_its_revision() {
         .map(|event| String::from_utf8_lossy(event).into_owned())
         .collect();
     assert_eq!(texts.len(), 2);
-    assert!(texts[0].starts_with("id: 102\nevent: change\ndata: {\"revision\":102,"), "{}", texts[0]);
+    assert!(
+        texts[0].starts_with("id: 102\nevent: change\ndata: {\"revision\":102,"),
+        "{}",
+        texts[0]
+    );
     assert!(texts[1].ends_with("}\n\n"));
     assert_eq!(log.after(103), Following::Nothing);
 }

@@ -41,7 +41,10 @@ async fn session_has_a_cookie_and_an_end() {
     let of_other_port = Sessions::new(10_281);
     assert!(of_other_port.authorize(&headers, &access).await.is_err());
     tokio::time::advance(LIFETIME).await;
-    assert!(sessions.authorize(&headers, &access).await.is_err(), "the session has ended");
+    assert!(
+        sessions.authorize(&headers, &access).await.is_err(),
+        "the session has ended"
+    );
     assert_eq!(sessions.count(), 0);
 }
 
@@ -87,11 +90,17 @@ async fn session_shows_nothing_while_the_api_does_not_decide() {
         .begin(user("ann"), Some("token".to_owned()))
         .expect("a session");
     let headers = with_cookie(&cookie);
-    assert!(sessions.authorize(&headers, &access).await.is_ok(), "the check is recent");
+    assert!(
+        sessions.authorize(&headers, &access).await.is_ok(),
+        "the check is recent"
+    );
     tokio::time::pause();
     tokio::time::advance(CHECK_PERIOD).await;
     tokio::time::resume();
-    let refusal = sessions.authorize(&headers, &access).await.expect_err("a refusal");
+    let refusal = sessions
+        .authorize(&headers, &access)
+        .await
+        .expect_err("a refusal");
     assert_eq!(refusal.status, http::StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(sessions.count(), 1);
 }

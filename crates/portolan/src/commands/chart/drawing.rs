@@ -44,7 +44,9 @@ pub fn run(flags: &Flags, format: Format) -> Result<ExitCode, CommandError> {
     let name = flags.page.cluster_name.as_deref().unwrap_or(&found_name);
     let (model, unreadable) = model_of(&source.builder.build(), name);
     if unreadable > 0 {
-        eprintln!("portolan: warning: {unreadable} objects have fields of unexpected types and are not drawn");
+        eprintln!(
+            "portolan: warning: {unreadable} objects have fields of unexpected types and are not drawn"
+        );
     }
     let picture = picture(&model, &selection, time);
     if picture.services.is_empty() && selection != Selection::All {
