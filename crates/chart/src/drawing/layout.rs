@@ -8,7 +8,7 @@ pub const WIDTH: u32 = 1_180;
 /// Height of the title.
 const TITLE_HEIGHT: u32 = 92;
 /// Left edges and widths of the columns: clients, frontends, Service, endpoints.
-pub const COLUMNS: [(u32, u32); 4] = [(24, 196), (264, 236), (548, 220), (816, 340)];
+pub const COLUMNS: [(u32, u32); 4] = [(24, 172), (232, 290), (562, 228), (828, 328)];
 /// Titles of the columns.
 pub const COLUMN_TITLES: [&str; 4] = ["Clients", "Frontends", "Services", "Endpoints by node and zone"];
 /// Height of a box with one line.
@@ -247,6 +247,7 @@ fn service_lines(section: &Section) -> Vec<String> {
     let [errors, warnings, _] = shape.findings;
     let faults = match (errors, warnings) {
         (0, 0) => String::new(),
+        (0, 1) | (1, 0) => " · 1 finding".to_owned(),
         (errors, warnings) => format!(" · {} findings", errors + warnings),
     };
     vec![

@@ -7,6 +7,10 @@ use crate::view::rows::Health;
 
 /// Width of a character of the smaller font, on average.
 const CHARACTER_WIDTH: u32 = 7;
+/// Width of a character of the names of Services, on average.
+const NAME_CHARACTER_WIDTH: u32 = 10;
+/// Class of the names of Services.
+const NAME_CLASS: &str = "name";
 /// Space between the edge of a box and its text.
 const TEXT_INDENT: u32 = 10;
 
@@ -123,7 +127,7 @@ fn rectangle(shape: &Shape) -> String {
 
 fn service_texts(shape: &Shape, health: Health) -> String {
     mark(shape, health, 22)
-        + &text(shape, "name", 0, TEXT_INDENT + 16, 22)
+        + &text(shape, NAME_CLASS, 0, TEXT_INDENT + 16, 22)
         + &text(shape, "sub", 1, TEXT_INDENT + 16, 39)
         + &text(shape, &format!("t-{}", health.as_str()), 2, TEXT_INDENT + 16, 56)
 }
@@ -140,7 +144,12 @@ fn mark(shape: &Shape, health: Health, baseline: u32) -> String {
 
 /// Returns a line of text that is not wider than its box.
 fn text(shape: &Shape, class: &str, line: usize, indent: u32, baseline: u32) -> String {
-    let room = (shape.width - indent - TEXT_INDENT / 2) / CHARACTER_WIDTH;
+    let character_width = if class == NAME_CLASS {
+        NAME_CHARACTER_WIDTH
+    } else {
+        CHARACTER_WIDTH
+    };
+    let room = (shape.width - indent - TEXT_INDENT / 2) / character_width;
     let content = shape.lines.get(line).map(String::as_str).unwrap_or_default();
     let characters = usize::try_from(room).unwrap_or_default();
     format!(

@@ -28,6 +28,8 @@ pub struct State {
     complete: BTreeSet<Kind>,
     /// True after the first list of the kinds that are not watched.
     has_lists: bool,
+    /// True after the rows of the initial lists were computed.
+    has_rows: bool,
 }
 
 impl State {
@@ -41,12 +43,18 @@ impl State {
             is_unexamined: true,
             complete: BTreeSet::new(),
             has_lists: false,
+            has_rows: false,
         }
     }
 
     /// Returns true if all initial lists are complete.
-    pub fn is_synced(&self) -> bool {
+    fn has_objects(&self) -> bool {
         self.has_lists && self.complete.len() == WATCHED.len()
+    }
+
+    /// Returns true if the rows of the initial lists are complete.
+    pub fn is_synced(&self) -> bool {
+        self.has_rows
     }
 
     /// Records that the list of a watched kind is complete.
@@ -132,14 +140,11 @@ impl Shared {
     /// Appends a change to the log if rows changed. Returns false while the caches are incomplete.
     pub fn publish(&self, now: Timestamp) -> bool {
         let published = self.with(|state| {
-            if !state.is_synced() {
+            if !state.has_objects() {
                 return (false, None);
             }
             // Before the first snapshot nobody needs the changes one by one.
-            if state.log.is_empty()
-                && state.model.history_bytes() == 0
-                && state.model.samples().samples.is_empty()
-            {
+            if !std::mem::replace(&mut state.has_rows, true) {
                 while state.model.change(now).is_some() || state.model.is_marked() {}
                 state.log = ChangeLog::new(state.model.revision());
                 return (true, Some(state.model.revision()));

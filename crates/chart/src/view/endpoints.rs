@@ -50,7 +50,7 @@ pub struct EndpointRow {
     pub traffic: Option<Traffic>,
 }
 
-/// State of an endpoint. Absent conditions have their defaults (KPR-14).
+/// State of an endpoint. Absent conditions have their defaults.
 #[derive(Clone, Copy, Debug, Default)]
 struct State {
     ready: bool,
