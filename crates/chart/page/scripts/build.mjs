@@ -23,7 +23,14 @@ await build({
   charset: "utf8",
   logLevel: "warning",
 });
-await build({ absWorkingDir: page, entryPoints: { chart: "src/chart.css" }, outdir: target, minify: true, logLevel: "warning" });
+await build({
+  absWorkingDir: page,
+  entryPoints: { chart: "src/chart.css" },
+  outdir: target,
+  bundle: true,
+  minify: true,
+  logLevel: "warning",
+});
 for (const name of ["index.html", "favicon.svg"]) {
   await copyFile(join(page, "src", name), join(target, name));
 }

@@ -185,11 +185,15 @@ export interface TraceStep {
 
 export interface TraceEndpoint {
   address: string;
-  port: number;
-  pod: string | ObjectName | null;
+  /** `null` if the EndpointSlice does not have the port. */
+  port: number | null;
+  /** `namespace/name`, or empty. */
+  pod: string;
   node: string;
   zone: string;
   ready: boolean;
+  serving: boolean;
+  terminating: boolean;
 }
 
 export interface TracePath {
@@ -198,7 +202,7 @@ export interface TracePath {
   source: string | null;
   steps: TraceStep[];
   endpoints: (TraceEndpoint & { chance: number; masquerade: boolean })[];
-  excluded: (TraceEndpoint & { reason: string; object: ObjectName | null; field: string })[];
+  excluded: (TraceEndpoint & { reason: string; object: ObjectName; field: string })[];
   affinitySeconds: number | null;
   verdict: string;
   reason: string;

@@ -1,4 +1,4 @@
-// Draws the boxes and frames of a diagram. `draw-lines.ts` draws its lines on the layer above.
+// Draws a diagram: frames on the lower layer, boxes on the upper one. `draw-lines.ts` draws the lines between them.
 
 import { drawText } from "./canvas-text.ts";
 import type { Box, Diagram, Frame } from "./diagram.ts";
@@ -7,7 +7,7 @@ import { type Camera, isVisible, type Rect, type Size, toScreen } from "./geomet
 import { healthPath, roundedRect } from "./glyph.ts";
 import { font, healthColour, type Palette } from "./palette.ts";
 
-export function drawDiagram(
+export function drawDiagramGround(
   context: CanvasRenderingContext2D,
   diagram: Diagram,
   camera: Camera,
@@ -27,10 +27,18 @@ export function drawDiagram(
       drawFrame(context, frame, rect, camera.k, palette);
     }
   }
+}
+
+export function drawDiagramBoxes(
+  context: CanvasRenderingContext2D,
+  diagram: Diagram,
+  camera: Camera,
+  viewport: Size,
+  palette: Palette,
+): void {
   for (const box of diagram.boxes) {
     const rect = toScreen(box, camera);
     if (isVisible(rect, viewport)) {
-      context.globalAlpha = box.isDimmed && box.kind !== "service" ? 0.45 : 1;
       drawBox(context, box, rect, camera.k, palette);
       context.globalAlpha = 1;
     }
@@ -73,6 +81,7 @@ function drawBox(context: CanvasRenderingContext2D, box: Box, rect: Rect, k: num
   }
   context.stroke();
   context.setLineDash([]);
+  context.globalAlpha = box.isDimmed && box.kind !== "service" ? 0.45 : 1;
   if (box.kind === "service") {
     drawServiceHead(context, box, rect, k, palette);
     return;
@@ -82,15 +91,6 @@ function drawBox(context: CanvasRenderingContext2D, box: Box, rect: Rect, k: num
   const width = rect.x + rect.width - x - 10 * k;
   if (box.health !== null) {
     drawMark(context, box.health, rect.x + 15 * k, rect.y + rect.height / 2, 5 * k, palette);
-  }
-  if (box.kind === "frontend") {
-    drawText(context, box.title, x, rect.y + rect.height / 2, width * 0.52, { font: font(12 * k, 600), colour: palette.ink });
-    drawText(context, box.lines[0] ?? "", rect.x + rect.width - 10 * k, rect.y + rect.height / 2, width * 0.5, {
-      font: font(10.5 * k),
-      colour: palette.muted,
-      align: "right",
-    });
-    return;
   }
   const middle = rect.y + rect.height / 2;
   drawText(context, box.title, x, middle - 8.5 * k, width, { font: font(12.5 * k, 600), colour: palette.ink });

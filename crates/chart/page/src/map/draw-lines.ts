@@ -86,13 +86,13 @@ function drawCurve(context: CanvasRenderingContext2D, stroke: Stroke, seconds: n
   context.lineWidth = stroke.width;
   const isDashed = stroke.style === "reach" || stroke.style === "excluded";
   context.setLineDash(isDashed ? [2, 5] : []);
-  context.globalAlpha = stroke.style === "trace" ? 0.95 : isDashed ? 0.7 : 0.34;
+  context.globalAlpha = stroke.style === "trace" ? 0.95 : isDashed ? 0.75 : 0.28;
   context.stroke(path);
   if (!isDashed && stroke.perSecond !== null && stroke.perSecond > 0) {
     const speed = 14 + 16 * Math.log10(1 + stroke.perSecond);
     context.setLineDash(DASH_PIXELS);
     context.lineDashOffset = -((seconds * speed) % (DASH_PIXELS[0] + DASH_PIXELS[1]));
-    context.globalAlpha = stroke.style === "trace" ? 0.9 : 0.85;
+    context.globalAlpha = stroke.style === "trace" ? 0.9 : 0.75;
     context.strokeStyle = stroke.style === "trace" ? palette.panel : palette.lane;
     context.lineWidth = Math.max(1, stroke.style === "trace" ? stroke.width * 0.4 : stroke.width * 0.7);
     context.stroke(path);

@@ -18,7 +18,9 @@ export interface Lane {
 }
 
 /** More lines are not legible. */
-const DISTRICT_LANES_MAX = 14;
+const DISTRICT_LANES_MAX = 8;
+/** Width of the busiest line. */
+const DISTRICT_LANE_PIXELS = 3;
 const NODE_LANES_MAX = 40;
 
 export function laneWidth(perSecond: number): number {
@@ -43,24 +45,29 @@ function rightEdge(rect: Rect): Point {
   return { x: rect.x + rect.width, y: rect.y + rect.height / 2 };
 }
 
-/** Start of a traffic line: the edge of the clients' column, half way to the height of its target. */
-function seaStart(layout: MapLayout, to: Point): Point {
-  const { sea } = layout;
-  const middle = sea.y + sea.height / 2;
-  return { x: sea.x + sea.width - 8, y: middle + (to.y - middle) * 0.55 };
+/** Middle of the clients' column, where lines of traffic begin. */
+export function roseOf(layout: MapLayout): Point {
+  return center(layout.sea);
 }
 
 /** Traffic of the busiest namespaces. */
 export function overviewLanes(layout: MapLayout, groups: ReadonlyMap<string, NamespaceGroup>): Lane[] {
-  return layout.districts
+  const busiest = layout.districts
     .map((place) => ({ place, perSecond: groups.get(place.name)?.connectionsPerSecond ?? 0 }))
     .filter((entry) => entry.perSecond > 0)
     .sort((left, right) => right.perSecond - left.perSecond)
-    .slice(0, DISTRICT_LANES_MAX)
-    .map(({ place, perSecond }): Lane => {
-      const to = { x: place.x, y: place.y + Math.min(place.headerHeight / 2, place.height / 2) };
-      return { from: seaStart(layout, to), to, width: laneWidth(perSecond), perSecond, style: "traffic" };
-    });
+    .slice(0, DISTRICT_LANES_MAX);
+  const most = Math.log1p(busiest[0]?.perSecond ?? 1);
+  return busiest.map(({ place, perSecond }): Lane => {
+    const to = { x: place.x + 2, y: place.y + place.headerHeight / 2 };
+    return {
+      from: roseOf(layout),
+      to,
+      width: 1 + (DISTRICT_LANE_PIXELS * Math.log1p(perSecond)) / most,
+      perSecond,
+      style: "traffic",
+    };
+  });
 }
 
 export interface LaneSource {

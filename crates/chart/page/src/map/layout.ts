@@ -40,12 +40,16 @@ const MARGIN = 14;
 const DISTRICT_GAP = 8;
 const CELL_MAX: Size = { width: 250, height: 104 };
 const NODE_MAX: Size = { width: 260, height: 34 };
+/** Below this width, the column of the clients has no boxes. */
+const SEA_BOXES_FROM = 600;
+const LAND_HEADER = 34;
+const ZONE_PADDING = 6;
 /** Above this number, berths are nearly square, which fills the districts best. */
 const WIDE_BERTHS_MAX = 1500;
 
 export function layoutMap(groups: NamespaceGroup[], zones: ZoneGroup[], size: Size, previous: MapLayout | null): MapLayout {
-  const seaWidth = clamp(size.width * 0.13, 120, 190);
-  const landWidth = zones.length === 0 ? 0 : clamp(size.width * 0.2, 150, 270);
+  const seaWidth = size.width < SEA_BOXES_FROM ? 56 : clamp(size.width * 0.165, 124, 200);
+  const landWidth = zones.length === 0 ? 0 : clamp(size.width * 0.18, 118, 260);
   const height = size.height - 2 * MARGIN;
   const sea = { x: MARGIN, y: MARGIN, width: seaWidth, height };
   const land = zones.length === 0 ? null : { x: size.width - MARGIN - landWidth, y: MARGIN, width: landWidth, height };
@@ -53,6 +57,10 @@ export function layoutMap(groups: NamespaceGroup[], zones: ZoneGroup[], size: Si
   const harbour = { x: left, y: MARGIN, width: Math.max(120, size.width - left - 2 * MARGIN - landWidth), height };
   const districts = layoutDistricts(groups, harbour, previous);
   const blocks = land === null ? [] : layoutZones(zones, land);
+  const lowest = blocks.at(-1);
+  if (land !== null && lowest !== undefined) {
+    land.height = Math.min(land.height, lowest.y + lowest.height + 8 - land.y);
+  }
   return {
     size,
     sea,
@@ -177,23 +185,25 @@ function berthsOf(place: District): [ServiceKey, Rect][] {
   return place.slots.flatMap((key, slot): [ServiceKey, Rect][] => (key === null ? [] : [[key, slotRect(place, slot)]]));
 }
 
+/** Zones share the height of the column by their nodes; none is higher than its nodes need. */
 function layoutZones(zones: ZoneGroup[], land: Rect): ZoneBlock[] {
-  const gap = clamp(land.height / zones.length / 10, 1, 12);
+  const gap = clamp(land.height / zones.length / 10, 1, 10);
   const padding = 8;
   const weights = zones.map((zone) => Math.sqrt(zone.nodes.length) + zone.nodes.length / 8 + 0.6);
   const sum = weights.reduce((total, weight) => total + weight, 0);
-  const available = land.height - 34 - gap * (zones.length - 1) - padding;
-  let y = land.y + 34;
+  const available = land.height - LAND_HEADER - gap * (zones.length - 1) - padding;
+  let y = land.y + LAND_HEADER;
   return zones.map((zone, index) => {
-    const height = Math.max(1, (available * (weights[index] ?? 1)) / sum);
-    const headerHeight = clamp(height * 0.2, 2, 22);
+    const share = Math.max(1, (available * (weights[index] ?? 1)) / sum);
+    const headerHeight = clamp(share * 0.2, 2, 24);
+    const height = Math.min(share, headerHeight + zone.nodes.length * NODE_MAX.height + ZONE_PADDING);
     const rect = { x: land.x + padding, y, width: land.width - 2 * padding, height };
     y += height + gap;
     const inner = {
-      x: rect.x + 6,
+      x: rect.x + ZONE_PADDING,
       y: rect.y + headerHeight,
-      width: rect.width - 12,
-      height: Math.max(1, height - headerHeight - 6),
+      width: rect.width - 2 * ZONE_PADDING,
+      height: Math.max(1, height - headerHeight - ZONE_PADDING),
     };
     const { columns, cell } = bestGrid(inner, zone.nodes.length, 5, NODE_MAX);
     const nodes = zone.nodes.map((node, slot) => ({

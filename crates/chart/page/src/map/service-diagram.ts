@@ -12,9 +12,9 @@ import { addTrace } from "./trace-overlay.ts";
 const CLIENT_BOXES_MAX = 12;
 /** Above this number, a node is one box. */
 const ENDPOINT_BOXES_MAX = 48;
-const CLIENT = { x: 0, width: 220, height: 44, gap: 10 };
-const SERVICE = { x: 390, width: 270, header: 74, row: 38 };
-const ENDPOINT = { x: 830, width: 210, height: 44, gap: 8 };
+const CLIENT = { x: 0, width: 196, height: 44, gap: 10 };
+const SERVICE = { x: 282, width: 244, header: 70, row: 48 };
+const ENDPOINT = { x: 612, width: 196, height: 44, gap: 8 };
 const TITLE_HEIGHT = 34;
 
 export function serviceDiagram(
@@ -35,7 +35,7 @@ export function serviceDiagram(
   const titles: ColumnTitle[] = [
     { x: CLIENT.x, y: 0, width: CLIENT.width, text: "Clients" },
     { x: SERVICE.x, y: 0, width: SERVICE.width, text: "Service and frontends" },
-    { x: ENDPOINT.x, y: 0, width: 400, text: "Endpoints by zone and node" },
+    { x: ENDPOINT.x, y: 0, width: 240, text: "Endpoints by zone and node" },
   ];
   const diagram: Diagram = {
     boxes,

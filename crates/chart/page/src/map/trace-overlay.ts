@@ -1,6 +1,6 @@
 // Way of a traced connection on the diagram of a Service, and a diagram of its own for other destinations.
 
-import type { Frontend, Health, ServiceRow, Trace, TracePath } from "../contract.ts";
+import type { EndpointRow, Frontend, Health, ServiceDetail, ServiceRow, Trace, TracePath } from "../contract.ts";
 import { hostAndPort, percent } from "../text/format.ts";
 import { type Box, type Diagram, endpointId, extentOf, frontendId, type Line } from "./diagram.ts";
 
@@ -32,7 +32,7 @@ function clientBox(trace: Trace, y: number): Box {
     kind: "client",
     x: 0,
     y,
-    width: 220,
+    width: 196,
     height: 44,
     title: clientTitle(trace),
     lines: [trace.client.node === "" ? "outside of the cluster" : `on ${trace.client.node}`],
@@ -42,11 +42,25 @@ function clientBox(trace: Trace, y: number): Box {
   };
 }
 
-export function podName(pod: TracePath["endpoints"][number]["pod"]): string {
-  if (pod === null) {
-    return "";
+/** Endpoints of a Service as far as a trace names them, for a diagram without the detail of the Service. */
+export function detailOfTrace(row: ServiceRow, trace: Trace): ServiceDetail {
+  const endpoints = new Map<string, EndpointRow>();
+  for (const path of trace.paths) {
+    for (const endpoint of [...path.endpoints, ...path.excluded]) {
+      const { address, port, pod, node, zone, ready, serving, terminating } = endpoint;
+      endpoints.set(address, { address, ports: String(port ?? ""), pod, node, zone, ready, serving, terminating, traffic: null });
+    }
   }
-  return typeof pod === "string" ? pod : `${pod.namespace}/${pod.name}`;
+  return {
+    row,
+    selector: {},
+    labels: {},
+    policies: { internalTrafficPolicy: "", externalTrafficPolicy: "", sessionAffinity: "", trafficDistribution: "" },
+    endpoints: [...endpoints.values()],
+    endpointsOmitted: 0,
+    clients: [],
+    findings: [],
+  };
 }
 
 /** Frontend of the Service that a path uses. */
@@ -117,9 +131,9 @@ export function traceDiagram(trace: Trace): Diagram {
   const verdict: Box = {
     id: "verdict",
     kind: "verdict",
-    x: 390,
+    x: 282,
     y: 34,
-    width: 300,
+    width: 244,
     height: 62,
     title: hostAndPort(trace.destination.host, trace.destination.port),
     lines: [trace.verdict],
@@ -140,11 +154,11 @@ export function traceDiagram(trace: Trace): Diagram {
   ];
   endpoints.forEach((endpoint, index) => {
     const id = `${endpointId(endpoint.address)}|${index}`;
-    const pod = podName(endpoint.pod);
+    const { pod } = endpoint;
     boxes.push({
       id,
       kind: "endpoint",
-      x: 830,
+      x: 612,
       y: 34 + index * 54,
       width: 220,
       height: 44,
@@ -161,8 +175,8 @@ export function traceDiagram(trace: Trace): Diagram {
     lines.push({ from: "verdict", to: id, width: 3, perSecond: 1, style: "trace", label: percent(endpoint.chance) });
   });
   const titles = [
-    { x: 0, y: 0, width: 220, text: "Client" },
-    { x: 390, y: 0, width: 300, text: "Destination" },
+    { x: 0, y: 0, width: 196, text: "Client" },
+    { x: 282, y: 0, width: 244, text: "Destination" },
   ];
   return { boxes, frames: [], lines, titles, extent: extentOf([...boxes, { x: 0, y: 0, width: 700, height: 60 }]) };
 }

@@ -1,16 +1,18 @@
-// The map on two canvases: the lower one holds the scene, the upper one its lines, which move. Owns the camera.
+// The map on three canvases: ground, lines, which move, and objects, which cover the lines. Owns the camera.
 
 import { select } from "d3-selection";
 import "d3-transition";
 import { type D3ZoomEvent, type ZoomBehavior, type ZoomTransform, zoom, zoomIdentity } from "d3-zoom";
 import type { Diagram } from "./diagram.ts";
-import { type ClusterScene, drawCluster, entrances } from "./draw-cluster.ts";
-import { drawDiagram } from "./draw-diagram.ts";
+import { entrances } from "./draw-clients.ts";
+import { drawClusterGround, drawClusterObjects } from "./draw-cluster.ts";
+import { drawDiagramBoxes, drawDiagramGround } from "./draw-diagram.ts";
 import { drawLanes, drawLines, isMoving } from "./draw-lines.ts";
 import { CAMERA_HOME, type Camera, cameraFor, contains, type Point, type Rect, type Size, toWorld } from "./geometry.ts";
 import { type Lane, overviewLanes, targetLanes } from "./lanes.ts";
 import { type MapTarget, targetAt } from "./layout.ts";
 import { type Palette, readPalette } from "./palette.ts";
+import type { ClusterScene } from "./scene.ts";
 
 export type Scene =
   | { kind: "cluster"; cluster: ClusterScene; focus: string; trace: Lane[] }
@@ -31,8 +33,9 @@ const LINE_FRAME_MILLISECONDS = 33;
 const CLICK_PIXELS_MAX = 5;
 
 export class MapView {
-  private readonly base: CanvasRenderingContext2D;
-  private readonly upper: CanvasRenderingContext2D;
+  private readonly ground: CanvasRenderingContext2D;
+  private readonly lines: CanvasRenderingContext2D;
+  private readonly objects: CanvasRenderingContext2D;
   private readonly behavior: ZoomBehavior<HTMLCanvasElement, unknown>;
   private readonly observer: ResizeObserver;
   private readonly reducedMotion = matchMedia("(prefers-reduced-motion: reduce)");
@@ -42,20 +45,23 @@ export class MapView {
   private scene: Scene | null = null;
   private hovered: MapTarget | null = null;
   private lanes: Lane[] = [];
-  private isBaseStale = true;
-  private isUpperStale = true;
+  private isSceneStale = true;
+  private areLinesStale = true;
   private frame = 0;
   private lastLineFrame = 0;
   /** False while the user has moved the camera away from the place that the page chose. */
   private isAtHome = true;
 
+  /** `canvas` is the upper one; it takes the pointer. */
   constructor(
-    private readonly lower: HTMLCanvasElement,
+    ground: HTMLCanvasElement,
+    lines: HTMLCanvasElement,
     private readonly canvas: HTMLCanvasElement,
     private readonly events: MapEvents,
   ) {
-    this.base = context2d(lower);
-    this.upper = context2d(canvas);
+    this.ground = context2d(ground);
+    this.lines = context2d(lines);
+    this.objects = context2d(canvas);
     this.behavior = zoom<HTMLCanvasElement, unknown>()
       .clickDistance(CLICK_PIXELS_MAX)
       .on("zoom", (event: D3ZoomEvent<HTMLCanvasElement, unknown>) => this.moved(event.transform, event.sourceEvent !== null));
@@ -77,7 +83,7 @@ export class MapView {
   show(scene: Scene): void {
     const before = this.scene;
     this.scene = scene;
-    this.lower.dataset.scene = scene.kind === "cluster" ? "cluster" : scene.id;
+    this.canvas.dataset.scene = scene.kind === "cluster" ? "cluster" : scene.id;
     const isOther = before === null || identityOf(before) !== identityOf(scene);
     if (isOther) {
       this.hovered = null;
@@ -127,7 +133,7 @@ export class MapView {
 
   private homeCamera(scene: Scene): Camera {
     if (scene.kind === "diagram") {
-      return cameraFor(scene.diagram.extent, this.size, 36, 1.15);
+      return cameraFor(scene.diagram.extent, this.size, 24, 1.2);
     }
     const { layout } = scene.cluster;
     const place = layout.districts.find((district) => district.name === scene.focus);
@@ -159,7 +165,7 @@ export class MapView {
     }
     this.size = { width, height };
     const ratio = Math.min(window.devicePixelRatio || 1, 2);
-    for (const context of [this.base, this.upper]) {
+    for (const context of [this.ground, this.lines, this.objects]) {
       context.canvas.width = Math.round(width * ratio);
       context.canvas.height = Math.round(height * ratio);
       context.setTransform(ratio, 0, 0, ratio, 0, 0);
@@ -176,8 +182,8 @@ export class MapView {
       }
     }
     // A canvas is empty after a change of its size. An immediate frame avoids flicker.
-    this.isBaseStale = true;
-    this.isUpperStale = true;
+    this.isSceneStale = true;
+    this.areLinesStale = true;
     this.draw(performance.now());
   }
 
@@ -217,7 +223,7 @@ export class MapView {
     this.events.onHover(target, point);
     if (isOther) {
       this.updateLanes();
-      this.isUpperStale = true;
+      this.areLinesStale = true;
       this.schedule();
     }
   }
@@ -240,8 +246,8 @@ export class MapView {
   }
 
   private redraw(): void {
-    this.isBaseStale = true;
-    this.isUpperStale = true;
+    this.isSceneStale = true;
+    this.areLinesStale = true;
     this.schedule();
   }
 
@@ -259,32 +265,40 @@ export class MapView {
     if (scene === null || size.width === 0) {
       return;
     }
-    if (this.isBaseStale) {
+    if (this.isSceneStale) {
       const start = performance.now();
-      this.isBaseStale = false;
-      this.base.fillStyle = palette.sea;
-      this.base.fillRect(0, 0, size.width, size.height);
-      if (scene.kind === "cluster") {
-        drawCluster(this.base, scene.cluster, camera, size, palette);
-      } else {
-        drawDiagram(this.base, scene.diagram, camera, size, palette);
-      }
-      this.lower.dataset.frameMilliseconds = (performance.now() - start).toFixed(1);
+      this.isSceneStale = false;
+      this.drawScene(scene);
+      this.canvas.dataset.frameMilliseconds = (performance.now() - start).toFixed(1);
     }
     const isAnimated = !this.reducedMotion.matches && isMoving(scene.kind === "cluster" ? this.lanes : scene.diagram.lines);
-    if (this.isUpperStale || (isAnimated && time - this.lastLineFrame >= LINE_FRAME_MILLISECONDS)) {
-      this.isUpperStale = false;
+    if (this.areLinesStale || (isAnimated && time - this.lastLineFrame >= LINE_FRAME_MILLISECONDS)) {
+      this.areLinesStale = false;
       this.lastLineFrame = time;
-      this.upper.clearRect(0, 0, size.width, size.height);
+      this.lines.clearRect(0, 0, size.width, size.height);
       const seconds = this.reducedMotion.matches ? 0 : time / 1000;
       if (scene.kind === "cluster") {
-        drawLanes(this.upper, this.lanes, camera, seconds, palette);
+        drawLanes(this.lines, this.lanes, camera, seconds, palette);
       } else {
-        drawLines(this.upper, scene.diagram, camera, seconds, palette);
+        drawLines(this.lines, scene.diagram, camera, seconds, palette);
       }
     }
     if (isAnimated) {
       this.schedule();
+    }
+  }
+
+  private drawScene(scene: Scene): void {
+    const { camera, size, palette } = this;
+    this.ground.fillStyle = palette.sea;
+    this.ground.fillRect(0, 0, size.width, size.height);
+    this.objects.clearRect(0, 0, size.width, size.height);
+    if (scene.kind === "cluster") {
+      drawClusterGround(this.ground, scene.cluster, camera, size, palette);
+      drawClusterObjects(this.objects, scene.cluster, camera, size, palette);
+    } else {
+      drawDiagramGround(this.ground, scene.diagram, camera, size, palette);
+      drawDiagramBoxes(this.objects, scene.diagram, camera, size, palette);
     }
   }
 }

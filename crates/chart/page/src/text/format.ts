@@ -14,7 +14,8 @@ export function shortNumber(value: number): string {
   }
   const digits =
     unit === 0 && Number.isInteger(value) ? 0 : Math.abs(rest) < 10 ? (unit === 0 ? 1 : 2) : Math.abs(rest) < 100 ? 1 : 0;
-  return `${rest.toFixed(digits)}${UNITS[unit]}`;
+  const text = rest.toFixed(digits);
+  return `${text.includes(".") ? text.replace(/\.?0+$/, "") : text}${UNITS[unit]}`;
 }
 
 export function groupedNumber(value: number): string {
@@ -22,7 +23,9 @@ export function groupedNumber(value: number): string {
 }
 
 export function bytesPerSecond(value: number): string {
-  return `${shortNumber(value)}B/s`;
+  const short = shortNumber(value);
+  const unit = /[a-zA-Z]$/.exec(short)?.[0] ?? "";
+  return `${short.slice(0, short.length - unit.length)} ${unit}B/s`;
 }
 
 /** `1 Service`, `2 Services`. */
@@ -74,7 +77,10 @@ export function frontendAddress(frontend: Frontend): string {
   return hostAndPort(frontend.address, frontend.port);
 }
 
-export function hostAndPort(address: string, port: number): string {
+export function hostAndPort(address: string, port: number | null): string {
+  if (port === null) {
+    return address;
+  }
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 

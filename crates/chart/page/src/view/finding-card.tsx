@@ -15,13 +15,15 @@ export interface FindingText extends Pick<Finding, "code" | "severity" | "object
   services?: string[];
 }
 
-export function FindingCard({ finding, page, isOpen }: { finding: FindingText; page: Page; isOpen?: boolean }) {
+/** `isAlone` is true for the finding that the panel is about: it follows the title, and its explanation is open. */
+export function FindingCard({ finding, page, isAlone }: { finding: FindingText; page: Page; isAlone?: boolean }) {
+  const Heading = isAlone === true ? "h3" : "h4";
   const services = finding.services ?? [];
   return (
     <article class={`finding finding-${finding.severity}`} data-id={findingId(finding)}>
       <header>
         <SeverityMark severity={finding.severity} />
-        <h4>{finding.title ?? objectTitle(finding.object)}</h4>
+        <Heading>{finding.title ?? objectTitle(finding.object)}</Heading>
         <span class="code">{finding.code}</span>
       </header>
       <p class="finding-message">{finding.message}</p>
@@ -36,13 +38,13 @@ export function FindingCard({ finding, page, isOpen }: { finding: FindingText; p
       </p>
       {finding.remedy !== "" && (
         <div class="remedy">
-          <h5>Remedy</h5>
+          <p class="remedy-title">Remedy</p>
           <CopyText text={finding.remedy} label={`remedy of ${finding.code}`} />
         </div>
       )}
       {services.length > 0 && <ServiceLinks services={services} page={page} />}
       {finding.documentation !== undefined && finding.documentation !== "" && (
-        <details class="documentation" open={isOpen}>
+        <details class="documentation" open={isAlone}>
           <summary>Explanation</summary>
           <Markdown text={finding.documentation} />
         </details>

@@ -3,17 +3,17 @@
 import { useEffect, useRef } from "preact/hooks";
 import { HealthMark, IconButton } from "./parts.tsx";
 
-const KEYS: [string, string][] = [
-  ["/", "Search Services"],
-  ["t", "Trace a connection"],
-  ["Esc", "Back: close a panel, then leave the Service or namespace"],
-  ["↑ ↓ Home End", "Move in a list"],
-  ["→ ←", "Open or close a namespace"],
-  ["Enter", "Choose the row"],
-  ["+ − 0", "Zoom in, zoom out, show all (map)"],
-  ["Arrow keys", "Move the map, when it has the focus"],
-  ["l", "Back to live"],
-  ["?", "This help"],
+const KEYS: [string[], string][] = [
+  [["/"], "Search Services"],
+  [["t"], "Trace a connection"],
+  [["Esc"], "Back: close a panel, then leave the Service or namespace"],
+  [["↑", "↓", "Home", "End"], "Move in a list"],
+  [["→", "←"], "Open or close a namespace"],
+  [["Enter"], "Choose the row"],
+  [["+", "−", "0"], "Zoom in, zoom out, show all (map)"],
+  [["↑", "↓", "←", "→"], "Move the map, when it has the focus"],
+  [["l"], "Back to live"],
+  [["?"], "This help"],
 ];
 
 export function Help({ onClose }: { onClose: () => void }) {
@@ -31,7 +31,7 @@ export function Help({ onClose }: { onClose: () => void }) {
         {KEYS.map(([keys, text]) => (
           <div>
             <dt>
-              {keys.split(" ").map((key) => (
+              {keys.map((key) => (
                 <kbd>{key}</kbd>
               ))}
             </dt>

@@ -2,12 +2,12 @@
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { boxById, type Diagram } from "../map/diagram.ts";
-import type { ClusterScene } from "../map/draw-cluster.ts";
 import type { Point, Size } from "../map/geometry.ts";
 import { isReachableFromInside, isReachableFromOutside, type Lane } from "../map/lanes.ts";
 import { layoutMap, type MapLayout, type MapTarget } from "../map/layout.ts";
+import type { ClusterScene } from "../map/scene.ts";
 import { serviceDiagram } from "../map/service-diagram.ts";
-import { traceDiagram, tracedService } from "../map/trace-overlay.ts";
+import { detailOfTrace, traceDiagram, tracedService } from "../map/trace-overlay.ts";
 import { MapView, type Scene } from "../map/view.ts";
 import { groupByNamespace, groupByZone, HEALTH_TITLES, isFiltered, serviceTest } from "../state/filter.ts";
 import { serviceKey } from "../state/state.ts";
@@ -23,7 +23,8 @@ type Hovered = { target: MapTarget | { kind: "box"; id: string }; point: Point }
 
 export function MapPane({ page, theme }: { page: Page; theme: Theme }) {
   const { state, cluster, controller } = page;
-  const lower = useRef<HTMLCanvasElement>(null);
+  const ground = useRef<HTMLCanvasElement>(null);
+  const lines = useRef<HTMLCanvasElement>(null);
   const upper = useRef<HTMLCanvasElement>(null);
   const view = useRef<MapView | null>(null);
   const [size, setSize] = useState<Size>({ width: 0, height: 0 });
@@ -39,10 +40,10 @@ export function MapPane({ page, theme }: { page: Page; theme: Theme }) {
   };
 
   useEffect(() => {
-    if (lower.current === null || upper.current === null) {
+    if (ground.current === null || lines.current === null || upper.current === null) {
       return;
     }
-    const map = new MapView(lower.current, upper.current, {
+    const map = new MapView(ground.current, lines.current, upper.current, {
       onChoose: (target) => choose.current(target),
       onHover: (target, point) => setHovered(target === null ? null : { target, point }),
       onResize: setSize,
@@ -87,27 +88,32 @@ export function MapPane({ page, theme }: { page: Page; theme: Theme }) {
   const { totals } = cluster;
   const summary = `Map of ${counted(totals.services, "Service")}, ${counted(totals.errors, "error")}, ${counted(totals.warnings, "warning")}. The lists hold the same content.`;
   return (
-    <div class="map">
-      <div class="map-area" role="group" aria-label={summary} tabIndex={0} onKeyDown={onKeyDown}>
-        <canvas ref={lower} class="canvas" aria-hidden="true" />
-        <canvas ref={upper} class="canvas canvas-upper" aria-hidden="true" />
-      </div>
-      <Breadcrumb page={page} />
-      <div class="map-controls">
-        <IconButton icon="plus" label="Zoom in" onClick={() => view.current?.zoomBy(ZOOM_STEP)} />
-        <IconButton icon="minus" label="Zoom out" onClick={() => view.current?.zoomBy(1 / ZOOM_STEP)} />
-        <IconButton icon="fit" label="Show all" onClick={() => view.current?.fit(true)} />
-      </div>
-      <Legend />
-      {cluster.services.size === 0 && (
-        <div class="map-message">
-          <h2>No Services yet</h2>
-          <p>The chart follows the cluster: a Service appears here as soon as it exists.</p>
-          <code>kubectl create service clusterip web --tcp=80</code>
+    <>
+      <div class="map-bar">
+        <Breadcrumb page={page} />
+        <Legend />
+        <div class="map-controls">
+          <IconButton icon="plus" label="Zoom in" onClick={() => view.current?.zoomBy(ZOOM_STEP)} />
+          <IconButton icon="minus" label="Zoom out" onClick={() => view.current?.zoomBy(1 / ZOOM_STEP)} />
+          <IconButton icon="fit" label="Show all" onClick={() => view.current?.fit(true)} />
         </div>
-      )}
-      {hovered !== null && <Tooltip hovered={hovered} page={page} scene={scene} size={size} />}
-    </div>
+      </div>
+      <div class="map">
+        <div class="map-area" role="group" aria-label={summary} tabIndex={0} onKeyDown={onKeyDown}>
+          <canvas ref={ground} class="canvas" aria-hidden="true" />
+          <canvas ref={lines} class="canvas" aria-hidden="true" />
+          <canvas ref={upper} class="canvas canvas-upper" aria-hidden="true" />
+        </div>
+        {cluster.services.size === 0 && (
+          <div class="map-message">
+            <h2>No Services yet</h2>
+            <p>The chart follows the cluster: a Service appears here as soon as it exists.</p>
+            <code>kubectl create service clusterip web --tcp=80</code>
+          </div>
+        )}
+        {hovered !== null && <Tooltip hovered={hovered} page={page} scene={scene} size={size} />}
+      </div>
+    </>
   );
 }
 
@@ -129,7 +135,7 @@ function useScene(page: Page, size: Size): Scene | null {
     }
     if (row !== undefined) {
       const known = past === null && detail.kind === "loaded" && detail.key === key ? detail.detail : null;
-      const full = traced !== null && known === null ? null : known;
+      const full = known ?? (traced === null ? null : detailOfTrace(row, traced));
       return {
         kind: "diagram",
         id: `${traced === null ? "service" : "trace"}:${key}`,
@@ -187,7 +193,8 @@ function useClusterScene(page: Page, size: Size): ClusterScene {
 
 function Breadcrumb({ page }: { page: Page }) {
   const { state, controller, cluster } = page;
-  const { selection } = state;
+  const { selection, trace } = state;
+  const isTraced = trace.isOpen && trace.result.kind === "done";
   const [namespace, name] =
     selection.kind === "service" ? selection.key.split("/") : selection.kind === "namespace" ? [selection.name] : [];
   return (
@@ -219,6 +226,12 @@ function Breadcrumb({ page }: { page: Page }) {
           <span class="crumb" aria-current="page">
             {name}
           </span>
+        </>
+      )}
+      {isTraced && (
+        <>
+          <Icon name="chevron" />
+          <span class="crumb">Trace of {trace.form.url}</span>
         </>
       )}
     </nav>

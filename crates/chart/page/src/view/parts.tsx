@@ -91,9 +91,11 @@ function MarkdownBlock({ block }: { block: Block }) {
   switch (block.kind) {
     case "heading":
       return (
-        <h5>
-          <InlineText content={block.content} />
-        </h5>
+        <p class="markdown-heading">
+          <strong>
+            <InlineText content={block.content} />
+          </strong>
+        </p>
       );
     case "code":
       return (

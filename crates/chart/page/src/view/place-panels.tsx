@@ -219,7 +219,7 @@ export function FindingPanel({ page, id }: { page: Page; id: string }) {
       {finding === undefined ? (
         <p class="empty">The finding no longer applies.</p>
       ) : (
-        <FindingCard finding={{ ...finding, title: objectTitle(finding.object) }} page={page} isOpen />
+        <FindingCard finding={{ ...finding, title: objectTitle(finding.object) }} page={page} isAlone />
       )}
     </div>
   );

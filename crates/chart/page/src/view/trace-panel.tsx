@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { Trace, TracePath } from "../contract.ts";
-import { clientTitle, podName, verdictHealth } from "../map/trace-overlay.ts";
+import { clientTitle, verdictHealth } from "../map/trace-overlay.ts";
 import { counted, hostAndPort, objectTitle, percent } from "../text/format.ts";
 import { FindingCard } from "./finding-card.tsx";
 import type { Page } from "./page.ts";
@@ -17,6 +17,9 @@ export function TracePanel({ page }: { page: Page }) {
   const url = useRef<HTMLInputElement>(null);
   const from = useRef<HTMLInputElement>(null);
   useEffect(() => {
+    if (result.kind !== "none") {
+      return;
+    }
     (url.current?.value === "" ? url : from).current?.focus();
   }, []);
   const submit = (event: Event) => {
@@ -155,7 +158,7 @@ function PathSteps({ path }: { path: TracePath }) {
               <span>
                 <span class="mono">{hostAndPort(endpoint.address, endpoint.port)}</span>
                 <span class="sub">
-                  {podName(endpoint.pod)}
+                  {endpoint.pod}
                   {endpoint.node !== "" && ` on ${endpoint.node}`}
                   {endpoint.masquerade && " · masqueraded"}
                 </span>

@@ -48,6 +48,8 @@ export function traceOf(cluster: MockCluster, url: string, from: string): Trace 
     node: endpoint.node,
     zone: endpoint.zone,
     ready: endpoint.ready,
+    serving: endpoint.serving,
+    terminating: endpoint.terminating,
   });
   return {
     verdict,
