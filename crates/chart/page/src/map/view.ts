@@ -269,7 +269,9 @@ export class MapView {
       const start = performance.now();
       this.isSceneStale = false;
       this.drawScene(scene);
+      // Measurements and tests read these.
       this.canvas.dataset.frameMilliseconds = (performance.now() - start).toFixed(1);
+      this.canvas.dataset.firstFrame ??= performance.now().toFixed(0);
     }
     const isAnimated = !this.reducedMotion.matches && isMoving(scene.kind === "cluster" ? this.lanes : scene.diagram.lines);
     if (this.areLinesStale || (isAnimated && time - this.lastLineFrame >= LINE_FRAME_MILLISECONDS)) {

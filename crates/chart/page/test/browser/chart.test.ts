@@ -95,9 +95,9 @@ test("reaches search, list, Service, namespace and trace with keys", () =>
     assert.equal(new URL(page.url()).hash, "#service=shop/cart&q=cart");
     await page.keyboard.press("Escape");
     assert.equal(await scene(page), "cluster");
-    assert.equal(await page.locator("h2").innerText(), "shop");
+    assert.equal(await page.locator("h2").textContent(), "shop");
     await page.keyboard.press("Escape");
-    assert.equal(await page.locator("h2").innerText(), "harbour");
+    assert.equal(await page.locator("h2").textContent(), "harbour");
     await page.keyboard.press("t");
     assert.equal(await page.evaluate(() => document.activeElement?.getAttribute("name")), "url");
     await page.keyboard.type("http://web.shop:80/");
@@ -182,7 +182,7 @@ test("injects nothing from hostile texts", () =>
         (element) => element.outerHTML,
       ),
       links: [...document.querySelectorAll("a")].map((link) => link.href).filter((target) => !target.startsWith("https://")),
-      hidden: /[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u0007\u001b\u0085]/.test(document.body.innerText),
+      hidden: /[\u202a-\u202e\u2066-\u2069\u200b-\u200f\u0007\u001b\u0085]/.test(document.body.textContent ?? ""),
       isWider: document.documentElement.scrollWidth > innerWidth,
     }));
     assert.deepEqual(found, { injected: false, elements: [], links: [], hidden: false, isWider: false });
@@ -191,7 +191,7 @@ test("injects nothing from hostile texts", () =>
 test("shows hidden characters as escapes", () =>
   withChart({ cluster: hostileCluster() }, async ({ page }) => {
     await page.locator("#tab-findings").click();
-    assert.ok((await page.locator("#finding-tree").innerText()).includes("\\u{202e}exe.fdp\\u{202c}"));
+    assert.ok(((await page.locator("#finding-tree").textContent()) ?? "").includes("\\u{202e}exe.fdp\\u{202c}"));
   }));
 
 test("follows changed, new and removed Services", () =>
@@ -206,7 +206,7 @@ test("follows changed, new and removed Services", () =>
       ["shop/cart"],
     );
     await row(page, "shop/brand-new").waitFor();
-    assert.match(await row(page, "shop/web").innerText(), /2\/6/);
+    assert.match((await row(page, "shop/web").textContent()) ?? "", /2\/6/);
     assert.equal(await row(page, "shop/cart").count(), 0);
     assert.equal(await page.locator(".chart").getAttribute("data-revision"), "1001");
   }));
