@@ -35,7 +35,8 @@ export interface NodeRow {
 export interface Traffic {
   connections: number;
   connectionsPerSecond: number;
-  bytesPerSecond: number;
+  /** `null` if no node counts bytes. */
+  bytesPerSecond: number | null;
   /** Unanswered or refused connections of an interval. */
   failed: number;
 }
@@ -115,7 +116,7 @@ export interface Finding {
   message: string;
   remedy: string;
   title: string;
-  /** Markdown. */
+  /** Markdown; empty except in the first finding of each code. */
   documentation: string;
   services: string[];
 }

@@ -1,6 +1,6 @@
 // Effects of the page: loads data that the state asks for, keeps the hash of the address, runs commands of the user.
 
-import { formatHash, parseHash } from "../state/hash.ts";
+import { formatHash, loginSecret, parseHash } from "../state/hash.ts";
 import type { Selection, ServiceKey, State, TraceForm } from "../state/state.ts";
 import type { Store } from "../state/store.ts";
 import { ApiError, api } from "./api.ts";
@@ -30,9 +30,14 @@ export class Controller {
   }
 
   start(): void {
+    const secret = loginSecret(location.hash);
+    if (secret !== "") {
+      // The secret works once. It leaves the address before anything else happens.
+      history.replaceState(null, "", `${location.pathname}${location.search}`);
+    }
     this.followHash();
     addEventListener("hashchange", () => this.followHash());
-    void this.feed.start();
+    void (secret === "" ? this.feed.start() : this.signInOnce(secret));
   }
 
   retry(): void {
@@ -83,6 +88,13 @@ export class Controller {
       if (!request.signal.aborted) {
         this.store.dispatch({ kind: "traceFailed", message: error instanceof Error ? error.message : String(error) });
       }
+    }
+  }
+
+  private async signInOnce(secret: string): Promise<void> {
+    const message = await this.signIn(secret);
+    if (message !== "") {
+      this.store.dispatch({ kind: "connection", connection: { kind: "signedOut", message } });
     }
   }
 

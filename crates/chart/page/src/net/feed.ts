@@ -6,6 +6,9 @@ import type { Store } from "../state/store.ts";
 import { parseVisible } from "../text/visible.ts";
 import { ApiError, api } from "./api.ts";
 
+const SERVICE_UNAVAILABLE = 503;
+const UNAVAILABLE_MILLISECONDS = 1_000;
+
 export class Feed {
   private source: EventSource | null = null;
   private timer: ReturnType<typeof setTimeout> | undefined;
@@ -98,6 +101,11 @@ export class Feed {
         kind: "connection",
         connection: { kind: "signedOut", message: error.status === 403 ? message : "" },
       });
+      return;
+    }
+    if (error instanceof ApiError && error.status === SERVICE_UNAVAILABLE && this.store.state.cluster === null) {
+      // The server still reads the objects of the cluster.
+      this.timer = setTimeout(() => void this.start(), UNAVAILABLE_MILLISECONDS);
       return;
     }
     const delay = delayMilliseconds(this.attempt, Math.random());

@@ -78,3 +78,8 @@ export function formatHash(state: Pick<State, "selection" | "filter" | "past" | 
   const text = parameters.toString().replaceAll("%2F", "/").replaceAll("%3A", ":").replaceAll("%7C", "|");
   return text === "" ? "" : `#${text}`;
 }
+
+/** Secret of the address that `portolan chart` prints for a session on its host, or empty. */
+export function loginSecret(hash: string): string {
+  return new URLSearchParams(hash.replace(/^#/, "")).get("login") ?? "";
+}

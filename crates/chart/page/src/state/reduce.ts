@@ -9,6 +9,7 @@ import {
   type ListTab,
   type Selection,
   type ServiceKey,
+  STATE_INITIAL,
   type State,
   serviceKey,
   type TraceForm,
@@ -25,7 +26,6 @@ export type Action =
   | { kind: "live" }
   | { kind: "history"; history: History }
   | { kind: "findings"; findings: Finding[] }
-  | { kind: "detailLoading"; key: ServiceKey }
   | { kind: "detail"; key: ServiceKey; detail: ServiceDetail }
   | { kind: "detailFailed"; key: ServiceKey; message: string }
   | { kind: "filter"; filter: Partial<Filter> }
@@ -65,12 +65,10 @@ export function reduce(state: State, action: Action): State {
     case "history":
       return { ...state, history: action.history };
     case "findings":
-      return { ...state, findings: action.findings };
-    case "detailLoading":
-      return isLoaded(state, action.key) ? state : { ...state, detail: { kind: "loading", key: action.key } };
+      return { ...state, findings: withDocumentation(action.findings, []) };
     case "detail":
       return isSelected(state, action.key)
-        ? { ...state, detail: { kind: "loaded", key: action.key, detail: action.detail } }
+        ? { ...state, detail: { kind: "loaded", key: action.key, detail: documented(action.detail, state.findings) } }
         : state;
     case "detailFailed":
       return isSelected(state, action.key)
@@ -114,18 +112,25 @@ function reduceDialogs(state: State, action: Action): State {
   }
 }
 
-/** Signing out drops all data of the cluster. */
+function documented(detail: ServiceDetail, known: Finding[]): ServiceDetail {
+  return { ...detail, findings: withDocumentation(detail.findings, known) };
+}
+
+/** The server sends the documentation of a code once. Every finding of the code gets it. */
+export function withDocumentation(findings: Finding[], known: Finding[]): Finding[] {
+  const texts = new Map<string, string>();
+  for (const { code, documentation } of [...known, ...findings]) {
+    if (documentation !== "") {
+      texts.set(code, documentation);
+    }
+  }
+  return findings.map((finding) => ({ ...finding, documentation: texts.get(finding.code) ?? "" }));
+}
+
+/** Signing out drops all data of the cluster. The filter and the selection stay for the next session. */
 function signedOut(state: State, connection: Connection): State {
-  return {
-    ...state,
-    connection,
-    session: null,
-    cluster: null,
-    past: null,
-    history: null,
-    findings: [],
-    detail: { kind: "none" },
-  };
+  const { filter, selection, tab } = state;
+  return { ...STATE_INITIAL, connection, filter, selection, tab };
 }
 
 function isSelected(state: State, key: ServiceKey): boolean {

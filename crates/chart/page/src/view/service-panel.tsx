@@ -81,7 +81,13 @@ function ServiceHead({ row, page }: { row: ServiceRow; page: Page }) {
       {row.traffic !== null && (
         <p class="figures">
           <b>{shortNumber(row.traffic.connectionsPerSecond)}</b> connections/s · <b>{shortNumber(row.traffic.connections)}</b>{" "}
-          open · <b>{bytesPerSecond(row.traffic.bytesPerSecond)}</b>
+          open
+          {row.traffic.bytesPerSecond !== null && (
+            <>
+              {" · "}
+              <b>{bytesPerSecond(row.traffic.bytesPerSecond)}</b>
+            </>
+          )}
           {row.traffic.failed > 0 && <span class="failed"> · {shortNumber(row.traffic.failed)} failed</span>}
         </p>
       )}

@@ -268,6 +268,19 @@ test("signs in and out with a token, and stores it nowhere", () =>
     assert.equal(await page.locator(".chart").count(), 0);
   }));
 
+test("signs in with the secret of the address and removes it", () =>
+  withChart({ token: TOKEN, hash: `#login=${TOKEN}` }, async ({ page }) => {
+    await waitForLive(page);
+    assert.equal(new URL(page.url()).hash, "");
+    assert.equal(await page.evaluate(() => history.length), 2);
+  }));
+
+test("asks for a token after a wrong secret in the address", () =>
+  withChart({ token: TOKEN, hash: "#login=wrong" }, async ({ page }) => {
+    await page.getByText("The API server does not accept the token").waitFor();
+    assert.equal(new URL(page.url()).hash, "");
+  }));
+
 test("shows the past of the slider and returns to live", () =>
   withChart({}, async ({ page }) => {
     const slider = page.getByRole("slider", { name: "Time in the last hour" });

@@ -4,7 +4,7 @@ import { readFile } from "node:fs/promises";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
-import type { Change, ServiceRow } from "../../src/contract.ts";
+import type { Change, Finding, ServiceRow } from "../../src/contract.ts";
 import { detailOf, historyOf, type MockCluster, NOW, pastSnapshot, snapshotOf, totalsOf } from "./cluster.ts";
 import { traceOf } from "./trace.ts";
 
@@ -158,7 +158,7 @@ export class MockServer {
     } else if (path === "history") {
       json(response, 200, historyOf(cluster));
     } else if (path === "findings") {
-      json(response, 200, { findings: cluster.findings.slice(0, 2000) });
+      json(response, 200, { findings: documentedOnce(cluster.findings.slice(0, 2000)) });
     } else if (path === "events") {
       this.followed.push(Number(url.searchParams.get("revision")));
       response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
@@ -186,11 +186,22 @@ export class MockServer {
     if (row === undefined) {
       json(response, 404, { message: `Service ${namespace}/${name} does not exist` });
     } else {
-      json(response, 200, detailOf(this.cluster, row));
+      const detail = detailOf(this.cluster, row);
+      json(response, 200, { ...detail, findings: documentedOnce(detail.findings) });
     }
   }
 }
 
 function json(response: ServerResponse, status: number, body: unknown): void {
   response.writeHead(status, { "Content-Type": "application/json", "Cache-Control": "no-store" }).end(JSON.stringify(body));
+}
+
+/** Leaves the documentation out of all but the first finding of each code. */
+function documentedOnce(findings: Finding[]): Finding[] {
+  const seen = new Set<string>();
+  return findings.map((finding) => {
+    const isFirst = !seen.has(finding.code);
+    seen.add(finding.code);
+    return isFirst ? finding : { ...finding, documentation: "" };
+  });
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { formatHash, parseHash } from "../../src/state/hash.ts";
+import { formatHash, loginSecret, parseHash } from "../../src/state/hash.ts";
 import { FILTER_NONE, STATE_INITIAL, type State } from "../../src/state/state.ts";
 
 function hashOf(state: Partial<State>): string {
@@ -50,4 +50,10 @@ test("ignores invalid values", () => {
 
 test("cuts long values", () => {
   assert.equal(parseHash(`#q=${"x".repeat(5000)}`).filter.text.length, 1024);
+});
+
+test("reads the secret of a sign-in and keeps it out of the link", () => {
+  assert.equal(loginSecret("#login=abc-123"), "abc-123");
+  assert.equal(loginSecret("#service=shop/web"), "");
+  assert.equal(JSON.stringify(parseHash("#login=abc-123")).includes("abc"), false);
 });

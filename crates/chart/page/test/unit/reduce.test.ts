@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Change, ServiceRow } from "../../src/contract.ts";
 import { reduce } from "../../src/state/reduce.ts";
-import { STATE_INITIAL, type State, shownCluster } from "../../src/state/state.ts";
+import { STATE_INITIAL, shownCluster } from "../../src/state/state.ts";
 import { detailOf, shopCluster, snapshotOf, totalsOf } from "../mock/cluster.ts";
 
 const mock = shopCluster();
@@ -84,10 +84,19 @@ test("drops a detail of a Service that is no longer selected", () => {
   assert.equal(reduce(selected, { kind: "detail", key: "shop/cart", detail }).detail.kind, "loaded");
 });
 
-test("keeps a loaded detail while it is read again", () => {
-  let state: State = reduce(loaded, { kind: "select", selection: { kind: "service", key: "shop/web" } });
-  state = reduce(state, { kind: "detail", key: "shop/web", detail: detailOf(mock, row("shop/web")) });
-  assert.equal(reduce(state, { kind: "detailLoading", key: "shop/web" }), state);
+test("gives the documentation of a code to each of its findings", () => {
+  const [finding] = mock.findings;
+  assert.ok(finding);
+  const other = { ...finding, documentation: "", field: "other" };
+  const state = reduce(loaded, { kind: "findings", findings: [finding, other] });
+  assert.deepEqual(
+    state.findings.map((entry) => entry.documentation),
+    [finding.documentation, finding.documentation],
+  );
+  const selected = reduce(state, { kind: "select", selection: { kind: "service", key: "shop/web" } });
+  const detail = { ...detailOf(mock, row("shop/web")), findings: [other] };
+  const shown = reduce(selected, { kind: "detail", key: "shop/web", detail }).detail;
+  assert.equal(shown.kind === "loaded" && shown.detail.findings[0]?.documentation, finding.documentation);
 });
 
 test("opens the namespace of a selected Service", () => {
