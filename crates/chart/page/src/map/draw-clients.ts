@@ -37,19 +37,19 @@ export function drawEntrances(context: CanvasRenderingContext2D, scene: ClusterS
 /** Boxes of the clients: the frontends decide which Services they reach. */
 export function entrances(scene: ClusterScene): { kind: "outside" | "inside"; title: string; lines: string[]; rect: Rect }[] {
   const { sea } = scene.layout;
-  const [width, height] = [sea.width - 10, 84];
+  const [width, height] = [sea.width - 10, 98];
   const rect = (share: number) => ({ x: sea.x, y: sea.y + sea.height * share - height / 2, width, height });
   return [
     {
       kind: "outside",
       title: "External clients",
-      lines: [`reach ${groupedNumber(scene.reach.outside)} Services`, "load balancer, node port,", "external IP"],
+      lines: [`reach ${groupedNumber(scene.reach.outside)} Services`, "load balancer", "node port", "external IP"],
       rect: rect(0.27),
     },
     {
       kind: "inside",
       title: "Pods and nodes",
-      lines: [`reach ${groupedNumber(scene.reach.inside)} Services`, "cluster IP, headless,", "external name"],
+      lines: [`reach ${groupedNumber(scene.reach.inside)} Services`, "cluster IP", "headless", "external name"],
       rect: rect(0.73),
     },
   ];

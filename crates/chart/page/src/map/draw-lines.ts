@@ -15,7 +15,7 @@ interface Stroke {
   width: number;
   perSecond: number | null;
   style: Line["style"];
-  label: string;
+  label?: string;
 }
 
 export function drawLanes(
@@ -29,7 +29,6 @@ export function drawLanes(
     ...lane,
     from: pointToScreen(lane.from, camera),
     to: pointToScreen(lane.to, camera),
-    label: lane.label ?? "",
   }));
   drawStrokes(context, strokes, seconds, palette);
 }
@@ -63,8 +62,8 @@ function drawStrokes(context: CanvasRenderingContext2D, strokes: Stroke[], secon
     drawCurve(context, stroke, seconds, palette);
   }
   for (const stroke of strokes) {
-    if (stroke.label !== "") {
-      drawLabel(context, stroke, palette);
+    if (stroke.label !== undefined && stroke.label !== "") {
+      drawLabel(context, stroke, stroke.label, palette);
     }
   }
   context.setLineDash([]);
@@ -100,13 +99,13 @@ function drawCurve(context: CanvasRenderingContext2D, stroke: Stroke, seconds: n
   }
 }
 
-function drawLabel(context: CanvasRenderingContext2D, stroke: Stroke, palette: Palette): void {
+function drawLabel(context: CanvasRenderingContext2D, stroke: Stroke, label: string, palette: Palette): void {
   const x = stroke.from.x + (stroke.to.x - stroke.from.x) * 0.62;
   const y = stroke.from.y + (stroke.to.y - stroke.from.y) * 0.68;
   context.setLineDash([]);
   context.globalAlpha = 1;
   context.font = font(11, 600);
-  const width = context.measureText(stroke.label).width + 12;
+  const width = context.measureText(label).width + 12;
   roundedRect(context, x - width / 2, y - 9, width, 18, 9);
   context.fillStyle = palette.panel;
   context.fill();
@@ -116,5 +115,5 @@ function drawLabel(context: CanvasRenderingContext2D, stroke: Stroke, palette: P
   context.fillStyle = stroke.style === "trace" ? palette.ink : palette.muted;
   context.textAlign = "center";
   context.textBaseline = "middle";
-  context.fillText(stroke.label, x, y + 0.5);
+  context.fillText(label, x, y + 0.5);
 }

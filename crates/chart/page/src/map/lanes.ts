@@ -13,8 +13,7 @@ export interface Lane {
   width: number;
   /** Connections a second; `null` for a line without known traffic. */
   perSecond: number | null;
-  style: "traffic" | "reach" | "trace";
-  label?: string;
+  style: "traffic" | "reach";
 }
 
 /** More lines are not legible. */

@@ -45,7 +45,7 @@ const SEA_BOXES_FROM = 600;
 const LAND_HEADER = 34;
 const ZONE_PADDING = 6;
 /** Above this number, berths are nearly square, which fills the districts best. */
-const WIDE_BERTHS_MAX = 1500;
+const WIDE_BERTHS_MAX = 250;
 
 export function layoutMap(groups: NamespaceGroup[], zones: ZoneGroup[], size: Size, previous: MapLayout | null): MapLayout {
   const seaWidth = size.width < SEA_BOXES_FROM ? 56 : clamp(size.width * 0.165, 124, 200);

@@ -14,9 +14,7 @@ import { type MapTarget, targetAt } from "./layout.ts";
 import { type Palette, readPalette } from "./palette.ts";
 import type { ClusterScene } from "./scene.ts";
 
-export type Scene =
-  | { kind: "cluster"; cluster: ClusterScene; focus: string; trace: Lane[] }
-  | { kind: "diagram"; id: string; diagram: Diagram };
+export type Scene = { kind: "cluster"; cluster: ClusterScene; focus: string } | { kind: "diagram"; id: string; diagram: Diagram };
 
 export interface MapEvents {
   onChoose: (target: MapTarget | null) => void;
@@ -233,16 +231,12 @@ export class MapView {
       this.lanes = [];
       return;
     }
-    const { cluster, trace } = this.scene;
+    const { cluster } = this.scene;
     const source = { layout: cluster.layout, services: cluster.services, entrances: entrances(cluster) };
     const { selection } = cluster;
     const chosen: MapTarget | null = selection.kind === "node" ? selection : null;
     const target = this.hovered !== null && this.hovered.kind !== "namespace" ? this.hovered : chosen;
-    if (trace.length > 0) {
-      this.lanes = trace;
-    } else {
-      this.lanes = target === null ? overviewLanes(cluster.layout, cluster.groups) : targetLanes(source, target);
-    }
+    this.lanes = target === null ? overviewLanes(cluster.layout, cluster.groups) : targetLanes(source, target);
   }
 
   private redraw(): void {

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { boxById, type Diagram } from "../map/diagram.ts";
 import type { Point, Size } from "../map/geometry.ts";
-import { isReachableFromInside, isReachableFromOutside, type Lane } from "../map/lanes.ts";
+import { isReachableFromInside, isReachableFromOutside } from "../map/lanes.ts";
 import { layoutMap, type MapLayout, type MapTarget } from "../map/layout.ts";
 import type { ClusterScene } from "../map/scene.ts";
 import { serviceDiagram } from "../map/service-diagram.ts";
@@ -143,7 +143,7 @@ function useScene(page: Page, size: Size): Scene | null {
       };
     }
     const focus = selection.kind === "namespace" ? selection.name : "";
-    return { kind: "cluster", cluster: clusterScene, focus, trace: [] as Lane[] };
+    return { kind: "cluster", cluster: clusterScene, focus };
   }, [clusterScene, selection, detail, traced, size, past === null]);
 }
 
