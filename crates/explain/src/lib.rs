@@ -11,6 +11,7 @@
 //! - `rule`, `rules`: one file for each finding
 //! - `examination`: order of the findings, and suppression of consequences
 //! - [`trace`]: the way of a connection to its endpoints
+//! - [`traffic`]: connections, rates, bytes and failures of Services
 //!
 //! ```
 //! use explain::{Options, Scope, World, examine};
@@ -47,6 +48,7 @@ mod rule;
 mod rules;
 mod subject;
 pub mod trace;
+pub mod traffic;
 mod views;
 mod world;
 

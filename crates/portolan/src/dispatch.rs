@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    agent, apiserver, backend, balancer, completions, controllers, dns, doctor, env, explain, join,
+    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, env, explain, join,
     kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, trace, up,
     version,
 };
@@ -34,6 +34,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
+        Command::Chart(flags) => chart::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Trace(flags) => trace::run(&flags),
         Command::Plan(flags) => plan::run(&flags),

@@ -1,6 +1,6 @@
 //! Caches of the API while somebody looks at the map, repeated examinations, and the log of changes.
 //!
-//! - `watched`, `lists`: objects of the API
+//! - `watched`, `lists`, `flows`: objects of the API, and reports of its nodes
 //! - `state`: model, trees and log behind one lock
 //! - [`change_log`]: recent changes, encoded once for all readers
 //! - `examination`: findings on a thread for blocking work
@@ -9,6 +9,7 @@
 pub mod change_log;
 mod demand;
 mod examination;
+mod flows;
 mod lists;
 mod state;
 mod watched;
@@ -29,13 +30,13 @@ pub use demand::Reader;
 use demand::Demand;
 use examination::Examiner;
 pub use lists::{KINDS_OF_COMPONENT, KINDS_OF_USERS};
+pub use watched::WATCHED;
 use state::{Shared, State};
 
 use crate::view::detail::ServiceDetail;
 use crate::view::findings::FindingRow;
 use crate::view::history::{STEP, Samples};
 use crate::view::rows::Snapshot;
-use crate::view::traffic::ClusterTraffic;
 use change_log::Following;
 
 /// Time between two changes: readers get at most 4 each second.
@@ -113,6 +114,7 @@ impl Feed {
             watched::follow::<Node>(client, shared),
             watched::follow::<Namespace>(client, shared),
             lists::repeat(client, shared, self.kinds),
+            flows::repeat(client, shared),
         );
     }
 
@@ -149,11 +151,6 @@ impl Feed {
         self.demand.readers()
     }
 
-    /// Replaces the traffic. `None` if no node reports flows.
-    pub fn set_traffic(&self, traffic: Option<ClusterTraffic>) {
-        self.shared.with(|state| state.model.set_traffic(traffic));
-    }
-
     /// Returns true while the caches exist.
     pub fn is_active(&self) -> bool {
         self.shared.with(|_| ()).is_some()
@@ -185,11 +182,6 @@ impl Feed {
     pub fn findings(&self) -> Option<Vec<FindingRow>> {
         self.shared
             .synced(|state| state.model.findings().all().to_vec())
-    }
-
-    /// Calls a function with the objects of the view. `None` while the caches are incomplete.
-    pub fn with_objects<R>(&self, read: impl FnOnce(&crate::view::objects::Objects) -> R) -> Option<R> {
-        self.shared.synced(|state| read(state.model.objects()))
     }
 
     /// Returns the changes after a revision.

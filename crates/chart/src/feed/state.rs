@@ -141,7 +141,7 @@ impl Shared {
             }
             // Before the first snapshot nobody needs the changes one by one.
             if state.log.is_empty() && state.model.history_bytes() == 0 && state.model.samples().samples.is_empty() {
-                while state.model.change(now).is_some() {}
+                while state.model.change(now).is_some() || state.model.is_marked() {}
                 state.log = ChangeLog::new(state.model.revision());
                 return (true, Some(state.model.revision()));
             }

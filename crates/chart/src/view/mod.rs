@@ -6,6 +6,7 @@
 //! - `service_row`, `node_row`, [`frontends`], [`endpoints`], [`findings`]: computation of one row
 //! - [`model`]: rows at a revision; a change of an object computes the rows of the Services that it concerns
 //! - [`history`]: earlier states as differences
+//! - [`offline`]: a model of objects that do not change
 
 pub mod detail;
 pub mod endpoints;
@@ -15,6 +16,7 @@ pub mod history;
 pub mod model;
 mod node_row;
 pub mod objects;
+pub mod offline;
 pub mod rows;
 mod service_row;
 pub mod traffic;

@@ -287,10 +287,10 @@ impl Model {
     fn sum_traffic(&mut self) {
         let services = self.traffic.as_ref().map(|services| services.values());
         let sums = services.map(|services| {
-            services.fold((0, 0.0), |(connections, rate), traffic| {
+            services.fold((0u64, 0.0), |(connections, rate), traffic| {
                 let total = traffic.total;
                 (
-                    connections + total.connections,
+                    connections.saturating_add(total.connections),
                     rate + total.connections_per_second,
                 )
             })

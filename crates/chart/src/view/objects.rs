@@ -41,9 +41,7 @@ pub struct Objects {
     /// Names of the slices of a Service. All are in its namespace.
     slices_by_service: BTreeMap<ObjectKey, BTreeSet<Arc<str>>>,
     nodes: BTreeMap<Arc<str>, Arc<Node>>,
-    node_addresses: BTreeMap<IpAddr, Arc<str>>,
     pods: BTreeMap<ObjectKey, PodPlace>,
-    pod_addresses: BTreeMap<IpAddr, ObjectKey>,
 }
 
 impl Objects {
@@ -95,51 +93,27 @@ impl Objects {
     /// Adds or replaces a Node.
     pub fn put_node(&mut self, node: Node) {
         let name: Arc<str> = node.metadata.name.as_str().into();
-        self.remove_node(&name);
-        let addresses = node.status.addresses.iter();
-        for address in addresses.filter_map(|entry| entry.address.parse().ok()) {
-            self.node_addresses.insert(address, name.clone());
-        }
         self.nodes.insert(name, Arc::new(node));
     }
 
     /// Removes a Node.
     pub fn remove_node(&mut self, name: &str) {
-        if self.nodes.remove(name).is_some() {
-            self.node_addresses.retain(|_, owner| **owner != *name);
-        }
+        self.nodes.remove(name);
     }
 
     /// Adds or replaces a Pod.
     pub fn put_pod(&mut self, key: ObjectKey, place: PodPlace) {
-        self.remove_pod(&key);
-        for address in &place.addresses {
-            self.pod_addresses.insert(*address, key.clone());
-        }
         self.pods.insert(key, place);
     }
 
     /// Removes a Pod.
     pub fn remove_pod(&mut self, key: &ObjectKey) {
-        let Some(removed) = self.pods.remove(key) else {
-            return;
-        };
-        for address in &removed.addresses {
-            // A new Pod may have the address already.
-            if self.pod_addresses.get(address) == Some(key) {
-                self.pod_addresses.remove(address);
-            }
-        }
+        self.pods.remove(key);
     }
 
     /// Returns a Service.
     pub fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
         self.services.get(key)
-    }
-
-    /// Keys of all Services.
-    pub fn service_keys(&self) -> impl Iterator<Item = &ObjectKey> {
-        self.services.keys()
     }
 
     /// Returns the slices of a Service, by name.
@@ -164,20 +138,14 @@ impl Objects {
         self.nodes.keys()
     }
 
-    /// Returns the Node with an address.
-    pub fn node_at(&self, address: IpAddr) -> Option<&Arc<str>> {
-        self.node_addresses.get(&address)
-    }
-
     /// Returns the zone of a Node, or "".
     pub fn zone(&self, node: &str) -> &str {
         let node = self.nodes.get(node);
         node.and_then(|node| node.zone()).unwrap_or_default()
     }
 
-    /// Returns the Pod with an address, and its node.
-    pub fn pod_at(&self, address: IpAddr) -> Option<(&ObjectKey, &Arc<str>)> {
-        let key = self.pod_addresses.get(&address)?;
-        Some((key, &self.pods.get(key)?.node))
+    /// All Pods with their places.
+    pub fn pods(&self) -> impl Iterator<Item = (&ObjectKey, &PodPlace)> {
+        self.pods.iter()
     }
 }

@@ -10,7 +10,7 @@
 mod node;
 mod recurring;
 mod report;
-mod scope;
+pub mod scope;
 pub mod source;
 mod text;
 

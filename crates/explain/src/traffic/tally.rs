@@ -1,0 +1,280 @@
+//! The sums of a report, from the flows of a tracker.
+
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
+
+use api::object::{ObjectKey, Protocol};
+use ipnet::IpNet;
+
+use super::attribution::FrontendName;
+use super::figures::Figures;
+use super::node_flows::{
+    API_VERSION, ClientTraffic, EndpointConnections, EndpointTraffic, FlowRow, FrontendTraffic, KIND,
+    NodeFlows, ServiceTraffic,
+};
+use super::tracker::{End, Flow, Tracker};
+
+/// Endpoints of a client, at most.
+const CLIENT_ENDPOINTS_MAX: usize = 20;
+
+/// Numbers of rows in a report, at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Services.
+    pub services: usize,
+    /// Endpoints of a Service.
+    pub endpoints_per_service: usize,
+    /// Endpoints of all Services.
+    pub endpoints: usize,
+    /// Clients of a Service.
+    pub clients_per_service: usize,
+    /// Clients of all Services.
+    pub clients: usize,
+}
+
+impl Default for Limits {
+    /// Returns limits that keep a report below 20 MiB, without single flows.
+    fn default() -> Self {
+        Self {
+            services: 10_000,
+            endpoints_per_service: 1_000,
+            endpoints: 50_000,
+            clients_per_service: 200,
+            clients: 20_000,
+        }
+    }
+}
+
+/// Single flows in a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RowSelection {
+    /// Number of flows, at most; 0 for none.
+    pub rows_max: usize,
+    /// Addresses of the clients; empty for all.
+    pub clients: Vec<IpNet>,
+    /// Protocol; `None` for all.
+    pub protocol: Option<Protocol>,
+}
+
+impl RowSelection {
+    fn contains(&self, flow: &Flow) -> bool {
+        let is_of_client = |net: &IpNet| net.contains(&flow.client.ip());
+        (self.clients.is_empty() || self.clients.iter().any(is_of_client))
+            && self.protocol.is_none_or(|protocol| protocol == flow.protocol)
+    }
+}
+
+#[derive(Default)]
+struct Client {
+    figures: Figures,
+    endpoints: HashMap<SocketAddr, u64>,
+}
+
+/// Sums of a Service.
+#[derive(Default)]
+struct Tally<'t> {
+    figures: Figures,
+    frontends: HashMap<&'t FrontendName, Figures>,
+    endpoints: HashMap<(Option<SocketAddr>, Protocol), Figures>,
+    clients: HashMap<IpAddr, Client>,
+}
+
+impl<'t> Tally<'t> {
+    fn add(&mut self, flow: &'t Flow, figures: &Figures) {
+        let attributed = &flow.attributed;
+        self.figures.add(figures);
+        self.frontends.entry(&attributed.frontend).or_default().add(figures);
+        let endpoint = (attributed.endpoint, flow.protocol);
+        self.endpoints.entry(endpoint).or_default().add(figures);
+        let client = self.clients.entry(flow.client.ip()).or_default();
+        client.figures.add(figures);
+        if let Some(endpoint) = attributed.endpoint.filter(|_| figures.open > 0) {
+            *client.endpoints.entry(endpoint).or_default() += figures.open;
+        }
+    }
+}
+
+/// Rows that are left for all Services together.
+struct Rest {
+    endpoints: usize,
+    clients: usize,
+}
+
+impl Tracker {
+    /// Returns the report of the interval that the last sample ended. The reader adds the name of the node, the wall
+    /// clock, the mode, and the state of events and byte counters.
+    pub fn report(&self, limits: &Limits, rows: &RowSelection) -> NodeFlows {
+        let mut services: HashMap<&ObjectKey, Tally<'_>> = HashMap::new();
+        let mut flows_without_bytes = 0;
+        for flow in self.flows() {
+            let figures = flow.figures(self.at());
+            let service = &flow.attributed.frontend.service;
+            services.entry(service).or_default().add(flow, &figures);
+            flows_without_bytes += u64::from(figures.open > 0 && flow.bytes.is_none());
+        }
+        let mut truncated = Vec::new();
+        if self.is_truncated() {
+            truncated.push("flows");
+        }
+        let mut rest = Rest {
+            endpoints: limits.endpoints,
+            clients: limits.clients,
+        };
+        let (services, services_omitted) =
+            largest(services, limits.services, |tally| activity(&tally.figures));
+        let services: Vec<ServiceTraffic> = services
+            .into_iter()
+            .map(|(key, tally)| service_traffic(key, tally, limits, &mut rest))
+            .collect();
+        let (flows, flows_omitted) = self.rows(rows);
+        let is_any = |omitted: fn(&ServiceTraffic) -> u64| services.iter().any(|one| omitted(one) > 0);
+        for (part, is_truncated) in [
+            ("services", services_omitted > 0),
+            ("endpoints", is_any(|service| service.endpoints_omitted)),
+            ("clients", is_any(|service| service.clients_omitted)),
+            ("flowRows", flows_omitted > 0),
+        ] {
+            if is_truncated {
+                truncated.push(part);
+            }
+        }
+        NodeFlows {
+            api_version: API_VERSION.to_owned(),
+            kind: KIND.to_owned(),
+            interval_seconds: self.interval().as_secs_f64(),
+            flows_without_bytes,
+            entries: self.entries(),
+            truncated: truncated.into_iter().map(str::to_owned).collect(),
+            services,
+            flows,
+            ..NodeFlows::default()
+        }
+    }
+
+    /// Returns the selected flows, the ones with the most bytes in the interval first, and the number of the others.
+    fn rows(&self, selection: &RowSelection) -> (Vec<FlowRow>, usize) {
+        if selection.rows_max == 0 {
+            return (Vec::new(), 0);
+        }
+        let at = self.at();
+        let selected = self.flows().filter(|flow| selection.contains(flow));
+        let mut flows: Vec<(Figures, &Flow)> = selected.map(|flow| (flow.figures(at), flow)).collect();
+        flows.sort_unstable_by_key(|(figures, flow)| {
+            let recent = (bytes(figures), figures.failed(), figures.opened);
+            (Reverse(recent), flow.client, flow.attributed.endpoint)
+        });
+        let omitted = flows.len().saturating_sub(selection.rows_max);
+        flows.truncate(selection.rows_max);
+        let rows = flows.into_iter().map(|(figures, flow)| row(flow, figures, at));
+        (rows.collect(), omitted)
+    }
+}
+
+/// Returns the order of sums: connections, then bytes, then failures; the largest first.
+fn activity(figures: &Figures) -> Reverse<(u64, u64, u64, u64)> {
+    Reverse((figures.open, figures.opened, bytes(figures), figures.failed()))
+}
+
+fn bytes(figures: &Figures) -> u64 {
+    figures.bytes_to_endpoints.saturating_add(figures.bytes_to_clients)
+}
+
+/// Returns the first entries of a map in an order, at most `most`, with the number of the others.
+fn largest<K: Ord + Hash, V, O: Ord>(
+    map: HashMap<K, V>,
+    most: usize,
+    order: impl Fn(&V) -> O,
+) -> (Vec<(K, V)>, u64) {
+    let mut all: Vec<(K, V)> = map.into_iter().collect();
+    all.sort_by(|(key, value), (other_key, other)| {
+        order(value).cmp(&order(other)).then_with(|| key.cmp(other_key))
+    });
+    let omitted = all.len().saturating_sub(most) as u64;
+    all.truncate(most);
+    (all, omitted)
+}
+
+fn service_traffic(key: &ObjectKey, tally: Tally<'_>, limits: &Limits, rest: &mut Rest) -> ServiceTraffic {
+    let endpoints_max = limits.endpoints_per_service.min(rest.endpoints);
+    let (endpoints, endpoints_omitted) = largest(tally.endpoints, endpoints_max, activity);
+    rest.endpoints -= endpoints.len();
+    let clients_max = limits.clients_per_service.min(rest.clients);
+    let (clients, clients_omitted) =
+        largest(tally.clients, clients_max, |client| activity(&client.figures));
+    rest.clients -= clients.len();
+    let (frontends, _) = largest(tally.frontends, usize::MAX, activity);
+    ServiceTraffic {
+        namespace: key.namespace.to_string(),
+        name: key.name.to_string(),
+        figures: tally.figures,
+        frontends: frontends
+            .into_iter()
+            .map(|(frontend, figures)| FrontendTraffic {
+                kind: frontend.kind,
+                address: frontend.address,
+                port: frontend.port,
+                protocol: frontend.protocol,
+                port_name: frontend.port_name.to_string(),
+                figures,
+            })
+            .collect(),
+        endpoints: endpoints
+            .into_iter()
+            .map(|((address, protocol), figures)| EndpointTraffic {
+                address,
+                protocol,
+                figures,
+            })
+            .collect(),
+        clients: clients.into_iter().map(client_traffic).collect(),
+        clients_omitted,
+        endpoints_omitted,
+    }
+}
+
+fn client_traffic((address, client): (IpAddr, Client)) -> ClientTraffic {
+    let (endpoints, _) = largest(client.endpoints, CLIENT_ENDPOINTS_MAX, |connections| {
+        Reverse(*connections)
+    });
+    let endpoints = endpoints.into_iter();
+    ClientTraffic {
+        address,
+        figures: client.figures,
+        endpoints: endpoints
+            .map(|(address, connections)| EndpointConnections { address, connections })
+            .collect(),
+    }
+}
+
+fn row(flow: &Flow, figures: Figures, at: Duration) -> FlowRow {
+    let frontend = &flow.attributed.frontend;
+    let (age, may_be_older) = flow.age(at);
+    let state = match flow.end {
+        None => flow.state.name(),
+        Some(End::Complete) => "ENDED",
+        Some(End::Refused) => "REFUSED",
+        Some(End::Expired) => "EXPIRED",
+    };
+    FlowRow {
+        namespace: frontend.service.namespace.to_string(),
+        name: frontend.service.name.to_string(),
+        port_name: frontend.port_name.to_string(),
+        protocol: flow.protocol,
+        kind: frontend.kind,
+        address: frontend.address,
+        port: frontend.port,
+        client: flow.client,
+        masqueraded_as: Some(flow.source).filter(|source| source.ip() != flow.client.ip()),
+        endpoint: flow.attributed.endpoint,
+        state: state.to_owned(),
+        age_seconds: age.as_secs_f64(),
+        may_be_older,
+        expires_in_seconds: flow.expires_in(at).as_secs(),
+        bytes_to_endpoint: flow.bytes.map(|[to_endpoint, _]| to_endpoint),
+        bytes_to_client: flow.bytes.map(|[_, to_client]| to_client),
+        figures,
+    }
+}
