@@ -33,7 +33,13 @@ fn send(address: &str, method: &str, path: &str, headers: &[&str], body: &str) -
 /// Logs in. Returns the cookie, or the status and the message of the refusal.
 fn log_in(address: &str, token: &str) -> Result<String, (u16, String)> {
     let body = json!({"token": token}).to_string();
-    let (status, head, body) = send(address, "POST", "/api/session", &["Content-Type: application/json"], &body);
+    let (status, head, body) = send(
+        address,
+        "POST",
+        "/api/session",
+        &["Content-Type: application/json"],
+        &body,
+    );
     if status != 204 {
         let message: Value = serde_json::from_str(&body).expect("a message");
         return Err((status, message["message"].as_str().expect("a text").to_owned()));
@@ -93,7 +99,12 @@ async fn create(client: &Client, path: &str, object: &Value) -> Value {
 /// Starts `portolan chart` and returns its address and its first secret.
 fn start_command(api: &Api) -> (Component, String, String) {
     let mut child = Command::new(program())
-        .args(["chart", "--bind-address=127.0.0.1:0", "--log-level=warn", "--kubeconfig"])
+        .args([
+            "chart",
+            "--bind-address=127.0.0.1:0",
+            "--log-level=warn",
+            "--kubeconfig",
+        ])
         .arg(api.kubeconfig())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -115,7 +126,8 @@ fn start_command(api: &Api) -> (Component, String, String) {
 fn command_shows_the_cluster_of_its_kubeconfig() {
     let api = Api::start();
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
-    let client = Client::new(Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig")).expect("a client");
+    let client =
+        Client::new(Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig")).expect("a client");
     runtime.block_on(create(&client, "/api/v1/namespaces/default/services", &web()));
     let (component, address, secret) = start_command(&api);
     assert_eq!(send(&address, "GET", "/api/snapshot", &[], "").0, 401);
@@ -132,10 +144,17 @@ fn command_shows_the_cluster_of_its_kubeconfig() {
     runtime.block_on(create(&client, path, &slice()));
     snapshot_with(&address, &cookie, "an endpoint", |row| row["ready"] == 1);
     let (status, detail) = get(&address, "/api/services/default/web", &cookie);
-    assert_eq!((status, &detail["endpoints"][0]["address"]), (200, &json!("10.244.0.7")));
+    assert_eq!(
+        (status, &detail["endpoints"][0]["address"]),
+        (200, &json!("10.244.0.7"))
+    );
     let mut trace = Value::Null;
     wait_for("a trace", || {
-        let (status, found) = get(&address, "/api/trace?url=tcp://web.default:80&from=203.0.113.9", &cookie);
+        let (status, found) = get(
+            &address,
+            "/api/trace?url=tcp://web.default:80&from=203.0.113.9",
+            &cookie,
+        );
         trace = found;
         status == 200
     });
@@ -181,13 +200,23 @@ fn token_needs_the_rights_of_the_chart() {
     }
     let (status, message) = log_in(&address, &tokens[1]).expect_err("a refusal");
     assert_eq!(status, 403, "{message}");
-    for missing in ["list Service", "list Node", "get nodes/flows", "system:portolan-chart"] {
+    for missing in [
+        "list Service",
+        "list Node",
+        "get nodes/flows",
+        "system:portolan-chart",
+    ] {
         assert!(message.contains(missing), "{message}");
     }
     let reader = wait_for_session(&address, &tokens[0]);
     let (_, session) = get(&address, "/api/session", &reader);
-    assert_eq!(session, json!({"user": "system:serviceaccount:default:reader", "authentication": "token"}));
-    snapshot_with(&address, &reader, "a Service", |row| row["namespace"] == "default");
+    assert_eq!(
+        session,
+        json!({"user": "system:serviceaccount:default:reader", "authentication": "token"})
+    );
+    snapshot_with(&address, &reader, "a Service", |row| {
+        row["namespace"] == "default"
+    });
     let administrator = wait_for_session(&address, TOKEN);
     assert_eq!(get(&address, "/api/session", &administrator).1["user"], "tester");
 }
@@ -200,7 +229,11 @@ fn drawings_of_files_need_no_cluster() {
         let text = String::from_utf8(output.stdout).expect("a text");
         (output.status.code(), text)
     };
-    for (format, start) in [("svg", "<svg "), ("dot", "digraph chart {"), ("mermaid", "flowchart LR\n")] {
+    for (format, start) in [
+        ("svg", "<svg "),
+        ("dot", "digraph chart {"),
+        ("mermaid", "flowchart LR\n"),
+    ] {
         let (code, text) = draw(&["-o", format]);
         assert_eq!(code, Some(0));
         assert!(text.starts_with(start) && text.contains("10.244.0.7"), "{text}");
@@ -209,6 +242,9 @@ fn drawings_of_files_need_no_cluster() {
     }
     assert_eq!(draw(&[]).0, Some(2), "the page shows no files");
     assert_eq!(draw(&["-o", "png"]).0, Some(2));
-    let listening = run(&["chart", "--bind-address", "0.0.0.0:0", "--kubeconfig", "/absent"], "");
+    let listening = run(
+        &["chart", "--bind-address", "0.0.0.0:0", "--kubeconfig", "/absent"],
+        "",
+    );
     assert_eq!(listening.status.code(), Some(1));
 }

@@ -78,7 +78,7 @@ fn elements(svg: &str) -> usize {
 fn svg_of_hostile_texts_has_known_elements_only() {
     let svg = super::svg(&hostile());
     assert!(elements(&svg) > 30);
-    assert!(!svg.contains("http://e"), "a long text is shortened");
+    assert!(!svg.contains("<image"));
     assert!(!svg.chars().any(|c| c.is_control() && c != '\n'), "{svg}");
     assert!(!svg.contains('\u{202e}') && svg.contains("&lt;script&gt;"));
 }

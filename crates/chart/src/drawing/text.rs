@@ -61,7 +61,7 @@ pub fn dot(text: &str) -> String {
 pub fn mermaid(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in text.chars() {
-        let is_plain = character.is_alphanumeric() || " -_./:,()+·%@↔●▲✕○…".contains(character);
+        let is_plain = character.is_alphanumeric() || " -_./:,()+·@↔●▲✕○…".contains(character);
         match character {
             character if is_hidden(character) => escaped.push(REPLACEMENT),
             character if is_plain => escaped.push(character),

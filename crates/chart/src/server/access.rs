@@ -159,7 +159,10 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
     }
     // The traffic shows the addresses of clients.
     let flows = json!({"verb": "get", "group": "", "resource": "nodes", "subresource": "flows"});
-    if !is_allowed(&client, flows).await.map_err(|error| refusal(&error))? {
+    if !is_allowed(&client, flows)
+        .await
+        .map_err(|error| refusal(&error))?
+    {
         missing.push("get nodes/flows".to_owned());
     }
     if missing.is_empty() {
