@@ -44,8 +44,13 @@ pub struct Flags {
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
     run_enclosed(false, |environment| {
         let services = flags.entries.div_ceil(CLIENT_PORTS);
-        let node = environment.cluster.nodes().next().ok_or("the testbed has no node")?;
-        let addresses = environment.with_api(async || create(&environment, flags.services, services).await)?;
+        let node = environment
+            .cluster
+            .nodes()
+            .next()
+            .ok_or("the testbed has no node")?;
+        let addresses =
+            environment.with_api(async || create(&environment, flags.services, services).await)?;
         let mut command = Command::new(portolan()?);
         command
             .arg("proxy")
@@ -122,7 +127,10 @@ fn send(addresses: &[SocketAddr], entries: usize) -> Result<(), Failure> {
         let socket = UdpSocket::bind(("0.0.0.0", port))?;
         send_to(&socket, addresses[number / CLIENT_PORTS])?;
     }
-    println!("{entries} entries sent in {:.1} s", started.elapsed().as_secs_f64());
+    println!(
+        "{entries} entries sent in {:.1} s",
+        started.elapsed().as_secs_f64()
+    );
     Ok(())
 }
 
@@ -138,7 +146,8 @@ fn measure(environment: &Environment, node: &Member, flags: &Flags) -> Result<()
     let stdout = child.stdout.take().ok_or("no pipe")?;
     let process = Measured::new("portolan top", child);
     let mut lines = BufReader::new(stdout).lines();
-    let mut next = || -> Result<Value, Failure> { Ok(serde_json::from_str(&lines.next().ok_or("no report")??)?) };
+    let mut next =
+        || -> Result<Value, Failure> { Ok(serde_json::from_str(&lines.next().ok_or("no report")??)?) };
     for _ in 0..WARM_UP_INTERVALS {
         next()?;
     }
@@ -149,7 +158,9 @@ fn measure(environment: &Environment, node: &Member, flags: &Flags) -> Result<()
     }
     let cpu = process.cpu()? - before;
     let unanswered = last["services"].as_array().into_iter().flatten();
-    let unanswered: u64 = unanswered.filter_map(|service| service["unanswered"].as_u64()).sum();
+    let unanswered: u64 = unanswered
+        .filter_map(|service| service["unanswered"].as_u64())
+        .sum();
     println!(
         "{} entries, {unanswered} flows of Services: {:.0} ms of CPU for a report, {:.1} MiB resident",
         last["nodes"][0]["entries"],

@@ -16,7 +16,10 @@ const NODE_IPS: [&str; 4] = ["192.168.0.10", "fd00:168::10", "10.244.9.1", "fd00
 const CLIENTS: [&str; 4] = ["10.244.9.9", "fd00:244:9::9", "198.18.0.1", "2001:db8::77"];
 
 fn parse(texts: &[&str]) -> Vec<IpAddr> {
-    texts.iter().map(|text| text.parse().expect("an address")).collect()
+    texts
+        .iter()
+        .map(|text| text.parse().expect("an address"))
+        .collect()
 }
 
 fn plan_of(recorded: &Value) -> Plan {
@@ -131,6 +134,9 @@ fn attribution_equals_decisions() {
     }
     assert!(worlds.len() >= 500, "only {} worlds", worlds.len());
     for kind in ["none", "not balanced", "balanced"] {
-        assert!(seen.get(kind).is_some_and(|count| *count >= 100), "{kind}: {seen:?}");
+        assert!(
+            seen.get(kind).is_some_and(|count| *count >= 100),
+            "{kind}: {seen:?}"
+        );
     }
 }

@@ -126,7 +126,12 @@ impl Attribution {
                     address: frontend.address,
                     port: frontend.port,
                 };
-                let key = (port.key.family, frontend.address, port.key.protocol, frontend.port);
+                let key = (
+                    port.key.family,
+                    frontend.address,
+                    port.key.protocol,
+                    frontend.port,
+                );
                 frontends.insert(key, Arc::new(name));
             }
             let backends = port.cluster.iter().chain(&port.local);
@@ -147,7 +152,10 @@ impl Attribution {
     pub fn frontend(&self, protocol: Protocol, original: &Direction) -> Option<&Arc<FrontendName>> {
         let destination = original.destination;
         let family = Family::of(destination.ip());
-        let at = |address| self.frontends.get(&(family, address, protocol, destination.port()));
+        let at = |address| {
+            self.frontends
+                .get(&(family, address, protocol, destination.port()))
+        };
         at(Some(destination.ip()))
             .or_else(|| at(None).filter(|_| self.settings.accepts_node_port(destination.ip())))
     }
@@ -156,8 +164,7 @@ impl Attribution {
     pub fn attribute(&self, entry: &Entry) -> Option<Attributed> {
         let frontend = self.frontend(entry.protocol, &entry.original)?;
         let replier = entry.reply.source;
-        let is_relayed =
-            self.settings.is_own(replier.ip()) && !self.own_endpoints.contains(&replier);
+        let is_relayed = self.settings.is_own(replier.ip()) && !self.own_endpoints.contains(&replier);
         let is_translated = replier != entry.original.destination;
         Some(Attributed {
             frontend: frontend.clone(),

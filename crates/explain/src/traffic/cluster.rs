@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::attribution::FrontendKind;
 use super::figures::{Figures, Rates};
 use super::names::{Names, Peer};
-use super::node_flows::{API_VERSION, EndpointConnections, Events, FlowRow, FrontendTraffic, NodeFlows, ServiceTraffic};
+use super::node_flows::{
+    API_VERSION, EndpointConnections, Events, FlowRow, FrontendTraffic, NodeFlows, ServiceTraffic,
+};
 
 /// Endpoints of a client, at most.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
@@ -213,7 +215,9 @@ impl ClusterTraffic {
 
     /// Returns true if at least one node counts bytes.
     pub fn counts_bytes(&self) -> bool {
-        self.nodes.iter().any(|node| node.error.is_none() && node.counts_bytes)
+        self.nodes
+            .iter()
+            .any(|node| node.error.is_none() && node.counts_bytes)
     }
 
     /// Returns true if at least one node has reported.

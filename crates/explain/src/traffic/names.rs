@@ -100,7 +100,11 @@ impl Names {
         addresses: impl IntoIterator<Item = IpAddr>,
     ) {
         for address in addresses {
-            if self.peers.get(&address).is_some_and(|peer| peer.kind == PeerKind::Node) {
+            if self
+                .peers
+                .get(&address)
+                .is_some_and(|peer| peer.kind == PeerKind::Node)
+            {
                 continue;
             }
             let peer = Peer {

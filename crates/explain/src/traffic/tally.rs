@@ -88,7 +88,10 @@ impl<'t> Tally<'t> {
     fn add(&mut self, flow: &'t Flow, figures: &Figures) {
         let attributed = &flow.attributed;
         self.figures.add(figures);
-        self.frontends.entry(&attributed.frontend).or_default().add(figures);
+        self.frontends
+            .entry(&attributed.frontend)
+            .or_default()
+            .add(figures);
         let endpoint = (attributed.endpoint, flow.protocol);
         self.endpoints.entry(endpoint).or_default().add(figures);
         let client = self.clients.entry(flow.client.ip()).or_default();
@@ -181,7 +184,9 @@ fn activity(figures: &Figures) -> Reverse<(u64, u64, u64, u64)> {
 }
 
 fn bytes(figures: &Figures) -> u64 {
-    figures.bytes_to_endpoints.saturating_add(figures.bytes_to_clients)
+    figures
+        .bytes_to_endpoints
+        .saturating_add(figures.bytes_to_clients)
 }
 
 /// Returns the first entries of a map in an order, at most `most`, with the number of the others.
@@ -204,8 +209,7 @@ fn service_traffic(key: &ObjectKey, tally: Tally<'_>, limits: &Limits, rest: &mu
     let (endpoints, endpoints_omitted) = largest(tally.endpoints, endpoints_max, activity);
     rest.endpoints -= endpoints.len();
     let clients_max = limits.clients_per_service.min(rest.clients);
-    let (clients, clients_omitted) =
-        largest(tally.clients, clients_max, |client| activity(&client.figures));
+    let (clients, clients_omitted) = largest(tally.clients, clients_max, |client| activity(&client.figures));
     rest.clients -= clients.len();
     let (frontends, _) = largest(tally.frontends, FRONTENDS_MAX, activity);
     ServiceTraffic {

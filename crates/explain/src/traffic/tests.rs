@@ -132,11 +132,18 @@ fn relayed_connection_has_no_endpoint() {
     assert_eq!(found.endpoint, None, "the proxy of the node answers");
     let mut accepted = relayed;
     accepted.reply.source = accepted.original.destination;
-    assert_eq!(attribution().attribute(&accepted).expect("a Service").endpoint, None);
+    assert_eq!(
+        attribution().attribute(&accepted).expect("a Service").endpoint,
+        None
+    );
     let mut on_host = entry(1, "10.244.1.9:4000", "192.0.2.10:6443", ESTABLISHED);
     on_host.original.destination = at("10.96.0.11:443");
     let found = attribution().attribute(&on_host).expect("a Service");
-    assert_eq!(found.endpoint, Some(at("192.0.2.10:6443")), "an endpoint on the node's network");
+    assert_eq!(
+        found.endpoint,
+        Some(at("192.0.2.10:6443")),
+        "an endpoint on the node's network"
+    );
 }
 
 #[test]
@@ -183,7 +190,12 @@ fn events_count_short_connections_with_their_bytes() {
     let begun = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", SYN_SENT);
     let attribution = attribution();
     tracker.started(&begun, &attribution, seconds(1));
-    let mut over = entry(1, "10.244.1.9:4000", "10.244.1.2:8080", State::Tcp(TcpState::Close));
+    let mut over = entry(
+        1,
+        "10.244.1.9:4000",
+        "10.244.1.2:8080",
+        State::Tcp(TcpState::Close),
+    );
     over.bytes = Some([500, 700]);
     tracker.ended(&over, seconds(1));
     sample(&mut tracker, seconds(1), &[]);
@@ -216,7 +228,11 @@ fn reset_after_syn_is_refused_and_expiry_is_not() {
         tracker.ended(&over, seconds(end_at));
         sample(&mut tracker, seconds(end_at), &[]);
         let found = web(&report(&tracker));
-        assert_eq!((found.refused, found.expired), (refused, expired), "{reply_packets:?} {end_at}");
+        assert_eq!(
+            (found.refused, found.expired),
+            (refused, expired),
+            "{reply_packets:?} {end_at}"
+        );
         assert_eq!(found.failed(), 1);
     }
 }
@@ -230,7 +246,11 @@ fn entry_without_end_event_ends_with_the_sample() {
     assert_eq!(web(&report(&tracker)).refused, 1, "it left before its timeout");
     tracker.begin_interval();
     sample(&mut tracker, seconds(2), &[]);
-    assert_eq!(report(&tracker).services, [], "the next interval does not contain it");
+    assert_eq!(
+        report(&tracker).services,
+        [],
+        "the next interval does not contain it"
+    );
 }
 
 #[test]
@@ -273,7 +293,11 @@ fn limits_keep_the_busiest_rows_and_say_so() {
     let entries: Vec<Entry> = (0..30_u16)
         .map(|number| {
             let client = format!("10.244.1.{}:4000", number % 10);
-            let endpoint = if number % 3 == 0 { "10.244.1.2:8080" } else { "10.244.2.2:8080" };
+            let endpoint = if number % 3 == 0 {
+                "10.244.1.2:8080"
+            } else {
+                "10.244.2.2:8080"
+            };
             let mut found = entry(u32::from(number), &client, endpoint, ESTABLISHED);
             found.original.source.set_port(5_000 + number);
             found
@@ -298,13 +322,22 @@ fn limits_keep_the_busiest_rows_and_say_so() {
     assert_eq!(service.endpoints[0].address, Some(at("10.244.2.2:8080")));
     assert_eq!(service.figures.open, 30, "sums contain the omitted rows");
     assert_eq!(found.flows.len(), 2);
-    assert!(found.flows.iter().all(|flow| flow.client.ip() == at("10.244.1.3:1").ip()));
+    assert!(
+        found
+            .flows
+            .iter()
+            .all(|flow| flow.client.ip() == at("10.244.1.3:1").ip())
+    );
 }
 
 #[test]
 fn report_reads_back_from_json() {
     let mut tracker = Tracker::default();
-    sample(&mut tracker, seconds(1), &[entry(1, "10.244.1.9:4000", "10.244.1.2:8080", ESTABLISHED)]);
+    sample(
+        &mut tracker,
+        seconds(1),
+        &[entry(1, "10.244.1.9:4000", "10.244.1.2:8080", ESTABLISHED)],
+    );
     let found = report(&tracker);
     let text = serde_json::to_string(&found).expect("JSON");
     assert_eq!(serde_json::from_str::<NodeFlows>(&text).expect("a report"), found);
@@ -327,7 +360,12 @@ fn merge_sums_nodes_and_names_addresses() {
     };
     let mut names = Names::default();
     names.add_node("node-a", ["192.0.2.10".parse().expect("an address")]);
-    names.add_pod("shop", "cart", "node-b", ["10.244.1.9", "192.0.2.10"].map(|ip| ip.parse().expect("an address")));
+    names.add_pod(
+        "shop",
+        "cart",
+        "node-b",
+        ["10.244.1.9", "192.0.2.10"].map(|ip| ip.parse().expect("an address")),
+    );
     names.add_pod_range("10.244.0.0/16".parse().expect("a CIDR"));
     let results = vec![
         ("node-c".to_owned(), Err("timeout".to_owned())),
@@ -342,14 +380,33 @@ fn merge_sums_nodes_and_names_addresses() {
         .collect();
     assert_eq!(states, [("node-a", false), ("node-b", false), ("node-c", true)]);
     let web = &merged.services[0];
-    assert_eq!((web.rates.connections, web.rates.connections_per_second), (4, 2.0));
-    assert_eq!(web.rates.bytes_to_clients_per_second, Some(1_000.0), "of the node that counts");
+    assert_eq!(
+        (web.rates.connections, web.rates.connections_per_second),
+        (4, 2.0)
+    );
+    assert_eq!(
+        web.rates.bytes_to_clients_per_second,
+        Some(1_000.0),
+        "of the node that counts"
+    );
     let clients: Vec<String> = web.clients.iter().map(|client| client.peer.to_string()).collect();
     assert_eq!(clients, ["pod/shop/cart", "external"]);
     assert_eq!(web.clients[0].endpoints[0].connections, 2);
-    let endpoints: Vec<String> = web.endpoints.iter().flat_map(|row| &row.peer).map(Peer::to_string).collect();
-    assert_eq!(endpoints, ["pod, deleted", "pod, deleted"], "in the range, without a Pod");
-    assert_eq!(names.peer("192.0.2.10".parse().expect("an address")).kind, PeerKind::Node);
+    let endpoints: Vec<String> = web
+        .endpoints
+        .iter()
+        .flat_map(|row| &row.peer)
+        .map(Peer::to_string)
+        .collect();
+    assert_eq!(
+        endpoints,
+        ["pod, deleted", "pod, deleted"],
+        "in the range, without a Pod"
+    );
+    assert_eq!(
+        names.peer("192.0.2.10".parse().expect("an address")).kind,
+        PeerKind::Node
+    );
     assert_eq!(merged.flows.len(), 4);
     assert_eq!(merged.totals(), web.rates);
 }
@@ -357,9 +414,16 @@ fn merge_sums_nodes_and_names_addresses() {
 /// Action of the simulated kernel.
 #[derive(Clone, Copy, Debug)]
 enum Action {
-    Begin { client: u8, endpoint: u8 },
-    Reply { index: u8 },
-    End { index: u8 },
+    Begin {
+        client: u8,
+        endpoint: u8,
+    },
+    Reply {
+        index: u8,
+    },
+    End {
+        index: u8,
+    },
     /// The reader drains the queue of events.
     Drain,
 }

@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 
 use super::wire::{
-    ASSURED, COUNTERS_BYTES, COUNTERS_ORIGINAL, COUNTERS_PACKETS, COUNTERS_REPLY, NEW, ORIGINAL, PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin,
-    read, write_delete, write_direction,
+    ASSURED, COUNTERS_BYTES, COUNTERS_ORIGINAL, COUNTERS_PACKETS, COUNTERS_REPLY, NEW, ORIGINAL,
+    PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin, read, write_delete,
+    write_direction,
 };
 use super::*;
 use crate::message::messages;
@@ -155,7 +156,10 @@ fn written_flows_read_back() {
     }
     let counted = Flow {
         counters: Some(Counters {
-            original: Count { packets: 3, bytes: 180 },
+            original: Count {
+                packets: 3,
+                bytes: 180,
+            },
             reply: Count {
                 packets: 2,
                 bytes: u64::MAX,
@@ -308,7 +312,10 @@ fn events_report_begin_and_end() {
         assert!(conntrack.delete(&listed[0]).expect("a deleted entry"));
         let mut found = Vec::new();
         while found.len() < 2 {
-            assert!(events.wait(std::time::Duration::from_secs(5)).expect("a wait"), "{found:?}");
+            assert!(
+                events.wait(std::time::Duration::from_secs(5)).expect("a wait"),
+                "{found:?}"
+            );
             let read = events.read(1, |event| found.push(*event)).expect("events");
             assert!(!read.has_lost && read.events <= 1, "{read:?}");
         }
@@ -316,9 +323,14 @@ fn events_report_begin_and_end() {
             panic!("a begin and an end: {found:?}");
         };
         for flow in [begin, end] {
-            assert_eq!((flow.original, flow.reply, flow.id), (dns.original, dns.reply, listed[0].id));
+            assert_eq!(
+                (flow.original, flow.reply, flow.id),
+                (dns.original, dns.reply, listed[0].id)
+            );
         }
-        let read = events.read(usize::MAX, |event| panic!("{event:?}")).expect("no events");
+        let read = events
+            .read(usize::MAX, |event| panic!("{event:?}"))
+            .expect("no events");
         assert!(read.is_drained);
         assert_eq!(read.events, 0);
     });
@@ -329,7 +341,12 @@ fn visits_flows_of_all_families_and_protocols() {
     testbed::in_namespace(|| {
         let mut conntrack = Conntrack::open().expect("a socket");
         let dns = flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353");
-        let web = connection("[fd00::9]:4000", "[fd00::200]:80", "[fd00::2]:4", TcpState::Established);
+        let web = connection(
+            "[fd00::9]:4000",
+            "[fd00::200]:80",
+            "[fd00::2]:4",
+            TcpState::Established,
+        );
         create(&mut conntrack, &dns);
         create(&mut conntrack, &web);
         let mut found = Vec::new();

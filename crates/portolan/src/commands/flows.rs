@@ -142,10 +142,24 @@ fn text(traffic: &ClusterTraffic, flags: &Flags) -> String {
 
 fn titles(is_wide: bool) -> Vec<String> {
     let mut titles = vec![
-        "PROTOCOL", "SERVICE", "FRONTEND", "CLIENT", "ENDPOINT", "STATE", "AGE", "TO-ENDPOINT", "TO-CLIENT",
+        "PROTOCOL",
+        "SERVICE",
+        "FRONTEND",
+        "CLIENT",
+        "ENDPOINT",
+        "STATE",
+        "AGE",
+        "TO-ENDPOINT",
+        "TO-CLIENT",
     ];
     if is_wide {
-        titles.extend(["NODE", "CLIENT-NAME", "ENDPOINT-NAME", "MASQUERADED-AS", "EXPIRES"]);
+        titles.extend([
+            "NODE",
+            "CLIENT-NAME",
+            "ENDPOINT-NAME",
+            "MASQUERADED-AS",
+            "EXPIRES",
+        ]);
     }
     titles.into_iter().map(str::to_owned).collect()
 }
@@ -169,7 +183,10 @@ fn row(found: &NodeFlow, is_wide: bool) -> Vec<String> {
         cells.extend([
             found.node.clone(),
             found.client_peer.to_string(),
-            found.endpoint_peer.as_ref().map_or_else(dash, ToString::to_string),
+            found
+                .endpoint_peer
+                .as_ref()
+                .map_or_else(dash, ToString::to_string),
             optional(flow.masqueraded_as),
             age(flow.expires_in_seconds),
         ]);
@@ -195,11 +212,7 @@ fn frontend(flow: &FlowRow) -> String {
 fn age_text(flow: &FlowRow) -> String {
     // Reports of other machines may state any number; the conversion saturates.
     let age = age(flow.age_seconds.max(0.0) as u64);
-    if flow.may_be_older {
-        format!(">{age}")
-    } else {
-        age
-    }
+    if flow.may_be_older { format!(">{age}") } else { age }
 }
 
 #[cfg(test)]

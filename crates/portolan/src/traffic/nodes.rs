@@ -40,5 +40,8 @@ pub async fn reports(client: &Client, world: &World, query: &Query) -> Results {
             (name, report)
         }
     });
-    stream::iter(requests).buffer_unordered(REQUESTS_MAX).collect().await
+    stream::iter(requests)
+        .buffer_unordered(REQUESTS_MAX)
+        .collect()
+        .await
 }

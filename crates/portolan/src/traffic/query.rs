@@ -137,7 +137,9 @@ const INTERVAL: &str = "a number of milliseconds from 100 to 20000";
 
 fn interval(value: &str) -> Option<Duration> {
     let interval = Duration::from_millis(value.parse().ok()?);
-    (INTERVAL_MIN..=INTERVAL_MAX).contains(&interval).then_some(interval)
+    (INTERVAL_MIN..=INTERVAL_MAX)
+        .contains(&interval)
+        .then_some(interval)
 }
 
 /// Returns the protocol with a name, in upper or lower case.

@@ -69,7 +69,10 @@ impl Source {
             let builder = list(&runtime, &client)?;
             (ObjectSource::Api { runtime, client }, builder)
         } else {
-            (ObjectSource::Files, Objects::from_files(&flags.from_file)?.builder)
+            (
+                ObjectSource::Files,
+                Objects::from_files(&flags.from_file)?.builder,
+            )
         };
         if let ObjectSource::Api { runtime, client } = &objects
             && !flags.is_local()
@@ -182,7 +185,9 @@ impl Source {
 
 impl std::fmt::Debug for Source {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Source").field("query", &self.query).finish_non_exhaustive()
+        f.debug_struct("Source")
+            .field("query", &self.query)
+            .finish_non_exhaustive()
     }
 }
 

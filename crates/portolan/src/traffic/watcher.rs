@@ -54,7 +54,8 @@ impl Watcher {
                 Ok(reading) => newest = Some(reading),
                 Err(TryRecvError::Empty) => return newest,
                 Err(TryRecvError::Disconnected) => {
-                    return newest.or_else(|| Some(Err("the thread that reads traffic has ended".to_owned())));
+                    return newest
+                        .or_else(|| Some(Err("the thread that reads traffic has ended".to_owned())));
                 }
             }
         }

@@ -44,7 +44,9 @@ struct Sums {
 impl Sums {
     /// Adds an interval.
     fn add(&mut self, traffic: &Value, name: &str) {
-        let seconds = traffic["nodes"][0]["intervalSeconds"].as_f64().expect("an interval");
+        let seconds = traffic["nodes"][0]["intervalSeconds"]
+            .as_f64()
+            .expect("an interval");
         let Some(service) = service(traffic, name) else {
             return;
         };
@@ -65,7 +67,11 @@ fn service<'v>(traffic: &'v Value, name: &str) -> Option<&'v Value> {
 fn counted_bytes(destination: SocketAddr) -> u64 {
     let mut conntrack = Conntrack::open().expect("a socket");
     let flows = conntrack.flows(Family::V4, 6, |flow| flow.original.destination == destination);
-    flows.expect("a list").iter().map(netlink::conntrack::Flow::bytes).sum()
+    flows
+        .expect("a list")
+        .iter()
+        .map(netlink::conntrack::Flow::bytes)
+        .sum()
 }
 
 /// Opens the connections of a test, and returns those that stay open.
@@ -130,12 +136,23 @@ fn counts_connections(mode: &str) {
     );
     let web = service(&last, "web").expect("open connections");
     assert_eq!(web["connections"], HELD, "{web:#}");
-    assert_eq!(service(&last, "dns").expect("flows")["connections"], DATAGRAMS, "{last:#}");
+    assert_eq!(
+        service(&last, "dns").expect("flows")["connections"],
+        DATAGRAMS,
+        "{last:#}"
+    );
     let clients = web["clients"].as_array().expect("clients");
     assert_eq!(clients.len(), 1, "{clients:?}");
-    assert_eq!((&clients[0]["address"], &clients[0]["kind"]), (&CLIENT.into(), &"node".into()));
+    assert_eq!(
+        (&clients[0]["address"], &clients[0]["kind"]),
+        (&CLIENT.into(), &"node".into())
+    );
     let state = &last["nodes"][0];
-    assert_eq!((&state["events"], &state["mode"]), (&"complete".into(), &mode.into()), "{state:#}");
+    assert_eq!(
+        (&state["events"], &state["mode"]),
+        (&"complete".into(), &mode.into()),
+        "{state:#}"
+    );
     let of_endpoints: Vec<(&Value, u64)> = web["endpoints"]
         .as_array()
         .expect("endpoints")
@@ -167,11 +184,27 @@ fn counts_failures(mode: &str) {
         TcpStream::connect_timeout(&at("10.96.0.7:80"), SILENT_TIMEOUT).expect_err("no reply");
     }
     let (found, last) = sums(&mut watch, &[("closed", REFUSED), ("silent", SILENT)]);
-    assert_eq!((found["closed"].opened.round() as usize, found["closed"].refused as usize), (REFUSED, REFUSED));
-    assert_eq!((found["silent"].opened.round() as usize, found["silent"].refused), (SILENT, 0));
+    assert_eq!(
+        (
+            found["closed"].opened.round() as usize,
+            found["closed"].refused as usize
+        ),
+        (REFUSED, REFUSED)
+    );
+    assert_eq!(
+        (found["silent"].opened.round() as usize, found["silent"].refused),
+        (SILENT, 0)
+    );
     let silent = service(&last, "silent").expect("entries without a reply");
-    assert_eq!((&silent["unanswered"], &silent["connections"]), (&SILENT.into(), &0.into()), "{silent:#}");
-    assert!(service(&last, "closed").is_none_or(|closed| closed["failed"] == 0), "{last:#}");
+    assert_eq!(
+        (&silent["unanswered"], &silent["connections"]),
+        (&SILENT.into(), &0.into()),
+        "{silent:#}"
+    );
+    assert!(
+        service(&last, "closed").is_none_or(|closed| closed["failed"] == 0),
+        "{last:#}"
+    );
 }
 
 fn lists_flows(mode: &str) {
@@ -187,8 +220,14 @@ fn lists_flows(mode: &str) {
     assert_eq!(listed.len(), HELD, "{flows:#}");
     for row in listed {
         let client = at(row["client"].as_str().expect("a client"));
-        assert!(client.ip().to_string() == CLIENT && own.contains(&client.port()), "{row:#}");
-        assert_eq!((&row["kind"], &row["address"], &row["port"]), (&"clusterIP".into(), &"10.96.0.5".into(), &80.into()));
+        assert!(
+            client.ip().to_string() == CLIENT && own.contains(&client.port()),
+            "{row:#}"
+        );
+        assert_eq!(
+            (&row["kind"], &row["address"], &row["port"]),
+            (&"clusterIP".into(), &"10.96.0.5".into(), &80.into())
+        );
         assert_eq!(row["endpoint"].is_null(), mode == "userspace", "{row:#}");
     }
     let limited = node.run(&["flows", "--limit=3", "--protocol=tcp", "-o", "json"]);
@@ -225,9 +264,16 @@ fn tables_have_units_and_notes() {
         let (stdout, stderr) = node.text(&["top", "services", "--namespace=shop", "--local"], &[]);
         let lines: Vec<&str> = stdout.lines().collect();
         assert!(lines[0].starts_with("NAMESPACE  NAME  "), "{stdout}");
-        let web = lines.iter().find(|line| line.starts_with("shop       web ")).expect("a line");
+        let web = lines
+            .iter()
+            .find(|line| line.starts_with("shop       web "))
+            .expect("a line");
         let cells: Vec<&str> = web.split_whitespace().collect();
-        assert_eq!(cells[2..], [HELD.to_string().as_str(), "0/s", "-", "-", "0", "0"], "{stdout}");
+        assert_eq!(
+            cells[2..],
+            [HELD.to_string().as_str(), "0/s", "-", "-", "0", "0"],
+            "{stdout}"
+        );
         assert!(stderr.contains("net.netfilter.nf_conntrack_acct=1"), "{stderr}");
         let (one, _) = node.text(&["top", "services", "shop/web", "--local"], &[]);
         for title in ["NAMESPACE  NAME", "ENDPOINT ", "CLIENT "] {
@@ -235,7 +281,10 @@ fn tables_have_units_and_notes() {
         }
         assert!(one.contains("node/node-a"), "{one}");
         let (none, _) = node.text(&["top", "services", "--local"], &[]);
-        assert_eq!(none, "No traffic of Services in namespace default in the interval (-A for all namespaces)\n");
+        assert_eq!(
+            none,
+            "No traffic of Services in namespace default in the interval (-A for all namespaces)\n"
+        );
         drop(held);
     });
 }

@@ -93,7 +93,17 @@ impl Node {
 
     /// Starts the watch, with byte counters.
     pub fn watch(&self) -> Watch {
-        let arguments = ["top", "services", "-n", "shop", "--local", "--enable-accounting", "--watch", "-o", "json"];
+        let arguments = [
+            "top",
+            "services",
+            "-n",
+            "shop",
+            "--local",
+            "--enable-accounting",
+            "--watch",
+            "-o",
+            "json",
+        ];
         let mut process = self
             .command(&arguments)
             .stdout(Stdio::piped())
@@ -135,7 +145,9 @@ fn set_up_links() {
         connection.add_address(link, network).expect("an address");
     }
     let gateway: IpAddr = GATEWAY.parse().expect("an address");
-    connection.add_route(&Route::default_via(gateway)).expect("a route");
+    connection
+        .add_route(&Route::default_via(gateway))
+        .expect("a route");
 }
 
 /// Serves TCP on port 8080, and UDP on port 5353: the reply is the request, twice.
@@ -187,7 +199,9 @@ fn create_objects(api: &Api) {
         }
         let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": CLIENT}]}});
         let path = "/api/v1/nodes/node-a/status";
-        let patched = client.request(Method::PATCH, path, MERGE_PATCH, Some(&status)).await;
+        let patched = client
+            .request(Method::PATCH, path, MERGE_PATCH, Some(&status))
+            .await;
         patched.expect("the addresses of the Node");
     });
 }
@@ -195,7 +209,10 @@ fn create_objects(api: &Api) {
 /// Returns the objects with the paths of their collections.
 fn objects() -> Vec<(String, Value)> {
     let mut objects = vec![
-        ("/api/v1/nodes".to_owned(), json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}})),
+        (
+            "/api/v1/nodes".to_owned(),
+            json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}}),
+        ),
         (
             "/api/v1/namespaces".to_owned(),
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}}),

@@ -65,7 +65,12 @@ fn clients_resolve_to_addresses() {
     let mut names = Names::default();
     let address = |text: &str| text.parse::<std::net::IpAddr>().expect("an address");
     names.add_node("node-a", [address("192.0.2.10")]);
-    names.add_pod("pay", "cart", "node-a", [address("10.244.1.9"), address("fd00::9")]);
+    names.add_pod(
+        "pay",
+        "cart",
+        "node-a",
+        [address("10.244.1.9"), address("fd00::9")],
+    );
     let resolve = |text: &str| {
         let client: ClientName = text.parse().expect("a client");
         let mut ranges: Vec<String> = ranges(&client, &names)
@@ -76,10 +81,17 @@ fn clients_resolve_to_addresses() {
         ranges.sort();
         Ok::<_, String>(ranges)
     };
-    assert_eq!(resolve("pod/pay/cart"), Ok(vec!["10.244.1.9/32".to_owned(), "fd00::9/128".to_owned()]));
+    assert_eq!(
+        resolve("pod/pay/cart"),
+        Ok(vec!["10.244.1.9/32".to_owned(), "fd00::9/128".to_owned()])
+    );
     assert_eq!(resolve("node/node-a"), Ok(vec!["192.0.2.10/32".to_owned()]));
     assert_eq!(resolve("203.0.113.9"), Ok(vec!["203.0.113.9/32".to_owned()]));
-    assert!(resolve("pod/pay/other").expect_err("no address").starts_with("--from: no address of pay/other"));
+    assert!(
+        resolve("pod/pay/other")
+            .expect_err("no address")
+            .starts_with("--from: no address of pay/other")
+    );
 }
 
 #[test]

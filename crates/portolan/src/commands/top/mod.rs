@@ -124,7 +124,10 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
             Selection::Service(key) => Some(key.clone()),
             Selection::All | Selection::Namespace(_) => None,
         };
-        screen::run(Screen::new(view, service, flags.sort_by), &Watcher::start(source)?)?;
+        screen::run(
+            Screen::new(view, service, flags.sort_by),
+            &Watcher::start(source)?,
+        )?;
         return Ok(ExitCode::SUCCESS);
     }
     let never = AtomicBool::new(false);

@@ -49,10 +49,14 @@ pub fn notes(traffic: &ClusterTraffic) -> Vec<String> {
         ));
     }
     if let Some(nodes) = named(|node| node.truncated.iter().any(|part| part == "flows")) {
-        notes.push(format!("{nodes}: more flows than are counted, the numbers are too low"));
+        notes.push(format!(
+            "{nodes}: more flows than are counted, the numbers are too low"
+        ));
     }
     if let Some(nodes) = named(|node| node.truncated.iter().any(|part| part != "flows")) {
-        notes.push(format!("{nodes}: more rows than the report contains, the sums contain them"));
+        notes.push(format!(
+            "{nodes}: more rows than the report contains, the sums contain them"
+        ));
     }
     notes
 }

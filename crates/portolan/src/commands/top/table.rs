@@ -41,7 +41,9 @@ impl SortKey {
         let bytes = |rates: &Rates| rates.bytes_per_second().unwrap_or_default();
         match self {
             Self::Connections => other.connections.cmp(&one.connections),
-            Self::Rate => other.connections_per_second.total_cmp(&one.connections_per_second),
+            Self::Rate => other
+                .connections_per_second
+                .total_cmp(&one.connections_per_second),
             Self::Bytes => bytes(other).total_cmp(&bytes(one)),
             Self::Failed => other.failed.cmp(&one.failed),
             Self::Name => Ordering::Equal,
@@ -91,7 +93,10 @@ impl Table {
             table.titles.extend(["ENDPOINTS", "CLIENTS", "FRONTENDS"]);
         }
         for service in sorted_services(traffic, sort) {
-            table.push(vec![service.namespace.clone(), service.name.clone()], &service.rates);
+            table.push(
+                vec![service.namespace.clone(), service.name.clone()],
+                &service.rates,
+            );
             if let Some(row) = table.rows.last_mut().filter(|_| wide) {
                 let count = |shown: usize, omitted: u64| (shown as u64).saturating_add(omitted).to_string();
                 row.push(count(service.endpoints.len(), service.endpoints_omitted));
@@ -114,10 +119,19 @@ impl Table {
         for (service, endpoint) in rows {
             let peer = endpoint.peer.clone().unwrap_or_default();
             let (address, name) = match endpoint.address {
-                Some(address) => (format!("{address}/{}", endpoint.protocol.as_str()), peer.to_string()),
+                Some(address) => (
+                    format!("{address}/{}", endpoint.protocol.as_str()),
+                    peer.to_string(),
+                ),
                 None => ("-".to_owned(), "relayed by a process of the node".to_owned()),
             };
-            let texts = vec![service.namespace.clone(), service.name.clone(), address, name, or_dash(&peer.node)];
+            let texts = vec![
+                service.namespace.clone(),
+                service.name.clone(),
+                address,
+                name,
+                or_dash(&peer.node),
+            ];
             table.push(texts, &endpoint.rates);
         }
         table

@@ -22,7 +22,10 @@ fn selection_follows_flags() {
     let selection = |arguments: &[&str]| flags(arguments).selection();
     let service = |namespace, name| Ok(Selection::Service(ObjectKey::new(namespace, name)));
     assert_eq!(selection(&[]), Ok(Selection::Namespace("default".to_owned())));
-    assert_eq!(selection(&["-n", "shop"]), Ok(Selection::Namespace("shop".to_owned())));
+    assert_eq!(
+        selection(&["-n", "shop"]),
+        Ok(Selection::Namespace("shop".to_owned()))
+    );
     assert_eq!(selection(&["-A"]), Ok(Selection::All));
     assert_eq!(selection(&["web"]), service("default", "web"));
     assert_eq!(selection(&["web", "-n", "shop"]), service("shop", "web"));
@@ -44,11 +47,19 @@ fn interval_is_bounded() {
 #[test]
 fn json_is_one_line_while_it_is_watched() {
     let traffic = ClusterTraffic::default();
-    let text = |watch| Format::Json.object(&traffic, watch).expect("JSON").expect("an object");
+    let text = |watch| {
+        Format::Json
+            .object(&traffic, watch)
+            .expect("JSON")
+            .expect("an object")
+    };
     assert_eq!(text(true).lines().count(), 1);
     assert!(text(false).lines().count() > 1);
     let value: serde_json::Value = serde_json::from_str(&text(true)).expect("JSON");
-    assert_eq!((&value["kind"], &value["apiVersion"]), (&"ClusterTraffic".into(), &"traffic.portolan.dev/v1".into()));
+    assert_eq!(
+        (&value["kind"], &value["apiVersion"]),
+        (&"ClusterTraffic".into(), &"traffic.portolan.dev/v1".into())
+    );
     assert_eq!(Format::Wide.object(&traffic, false).expect("no JSON"), None);
 }
 
@@ -66,7 +77,10 @@ fn notes_name_what_is_missing() {
     let complete = report(false, Events::Complete, "nftables", &[]);
     let found = merge(vec![
         ("a".to_owned(), Ok(complete)),
-        ("b".to_owned(), Ok(report(true, Events::Lost, "userspace", &["flows", "clients"]))),
+        (
+            "b".to_owned(),
+            Ok(report(true, Events::Lost, "userspace", &["flows", "clients"])),
+        ),
         ("c\u{1b}".to_owned(), Err("refused".to_owned())),
     ]);
     let starts = [
@@ -82,9 +96,16 @@ fn notes_name_what_is_missing() {
     for (note, start) in found.iter().zip(starts) {
         assert!(note.starts_with(start), "{note}");
     }
-    let many = (0..9).map(|number| (format!("node-{number}"), Ok(report(true, Events::Off, "", &[])))).collect();
+    let many = (0..9)
+        .map(|number| (format!("node-{number}"), Ok(report(true, Events::Off, "", &[]))))
+        .collect();
     let found = merge(many);
-    assert!(found[1].starts_with("connections shorter than the interval are not counted on all nodes"), "{found:#?}");
-    let failed = (0..9).map(|number| (format!("node-{number}"), Err("timeout".to_owned()))).collect();
+    assert!(
+        found[1].starts_with("connections shorter than the interval are not counted on all nodes"),
+        "{found:#?}"
+    );
+    let failed = (0..9)
+        .map(|number| (format!("node-{number}"), Err("timeout".to_owned())))
+        .collect();
     assert_eq!(merge(failed)[5], "no report of 4 further nodes");
 }

@@ -29,8 +29,14 @@ fn flow(protocol: u8) -> Flow {
 fn entry_has_addresses_counters_and_age() {
     let counted = Flow {
         counters: Some(Counters {
-            original: Count { packets: 3, bytes: 180 },
-            reply: Count { packets: 2, bytes: 900 },
+            original: Count {
+                packets: 3,
+                bytes: 180,
+            },
+            reply: Count {
+                packets: 2,
+                bytes: 900,
+            },
         }),
         began_at_nanoseconds: Some(5_500_000_000),
         ..flow(17)
@@ -38,7 +44,10 @@ fn entry_has_addresses_counters_and_age() {
     let found = entry(&counted, Duration::from_secs(8)).expect("an entry");
     assert_eq!((found.bytes, found.reply_packets), (Some([180, 900]), Some(2)));
     assert_eq!(found.age, Some(Duration::from_millis(2_500)));
-    assert_eq!((found.id, found.zone, found.expires_in), (7, 2, Duration::from_secs(30)));
+    assert_eq!(
+        (found.id, found.zone, found.expires_in),
+        (7, 2, Duration::from_secs(30))
+    );
     assert_eq!(found.reply.source, counted.reply.source);
     let future = entry(&counted, Duration::from_secs(1)).expect("an entry");
     assert_eq!(future.age, Some(Duration::ZERO), "the clock has changed");

@@ -11,7 +11,10 @@ fn parse(text: &str) -> Result<Query, ReportError> {
 fn written_queries_read_back() {
     let rows = RowSelection {
         rows_max: 100,
-        clients: vec!["10.244.1.9/32".parse().expect("a CIDR"), "fd00::/64".parse().expect("a CIDR")],
+        clients: vec![
+            "10.244.1.9/32".parse().expect("a CIDR"),
+            "fd00::/64".parse().expect("a CIDR"),
+        ],
         protocol: Some(Protocol::Udp),
     };
     for selection in [
@@ -52,6 +55,9 @@ fn rejects_parameters_out_of_range() {
 #[test]
 fn single_flows_replace_endpoints_and_clients() {
     let query = parse("rows=10000").expect("a query");
-    assert_eq!((query.rows().limits.endpoints, query.rows().limits.clients), (0, 0));
+    assert_eq!(
+        (query.rows().limits.endpoints, query.rows().limits.clients),
+        (0, 0)
+    );
     assert_eq!(parse("").expect("a query").rows().limits, Limits::default());
 }

@@ -103,7 +103,10 @@ fn draw_table(screen: &Screen, frame: &mut Frame<'_>, area: Rect) {
         Cell::from(Line::from(text.to_owned()).alignment(alignment))
     };
     let cells = |row: &[String]| -> Vec<Cell<'static>> {
-        row.iter().enumerate().map(|(column, cell)| aligned(column, cell)).collect()
+        row.iter()
+            .enumerate()
+            .map(|(column, cell)| aligned(column, cell))
+            .collect()
     };
     let titles: Vec<String> = table.titles.iter().map(|title| (*title).to_owned()).collect();
     // Only the rows around the selection are built: a cluster has thousands.

@@ -194,7 +194,8 @@ impl Screen {
         let services = || -> Vec<&ServiceRow> {
             let mut services = sorted_services(traffic, self.sort);
             services.retain(|service| {
-                let is_shown = |key: &ObjectKey| *key.namespace == *service.namespace && *key.name == *service.name;
+                let is_shown =
+                    |key: &ObjectKey| *key.namespace == *service.namespace && *key.name == *service.name;
                 self.service.as_ref().is_none_or(is_shown)
             });
             services

@@ -1,4 +1,6 @@
-use explain::traffic::{ClientTraffic, ClusterTraffic, EndpointTraffic, Figures, Names, NodeFlows, ServiceTraffic};
+use explain::traffic::{
+    ClientTraffic, ClusterTraffic, EndpointTraffic, Figures, Names, NodeFlows, ServiceTraffic,
+};
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::KeyEvent;
@@ -46,7 +48,11 @@ fn traffic(services: Vec<ServiceTraffic>) -> ClusterTraffic {
 fn screen() -> Screen {
     let mut screen = Screen::new(View::Services, None, SortKey::Connections);
     let evil = service("evil\u{1b}[2J", 1, 7);
-    screen.update(Ok(traffic(vec![service("web", 12, 3), service("dns", 4, 90), evil])));
+    screen.update(Ok(traffic(vec![
+        service("web", 12, 3),
+        service("dns", 4, 90),
+        evil,
+    ])));
     screen
 }
 
@@ -77,7 +83,10 @@ fn rows(screen: &Screen) -> Vec<String> {
 #[test]
 fn first_frame_waits() {
     let lines = lines(&Screen::new(View::Services, None, SortKey::Connections), 60, 5);
-    assert_eq!(lines[0], "Services by connections  waiting for the first interval");
+    assert_eq!(
+        lines[0],
+        "Services by connections  waiting for the first interval"
+    );
 }
 
 #[test]
@@ -88,11 +97,26 @@ fn services_are_shown_with_totals_and_notes() {
         "Services by connections  17 connections  100/s new  -  0 failed  nodes 1/2"
     );
     assert_eq!(lines[1], "no report of node node-b: timeout\\u{1b}[2J");
-    assert!(lines[2].starts_with("bytes are unknown on node node-a: "), "{lines:#?}");
-    assert!(lines[3].starts_with("NAMESPACE  NAME           CONNECTIONS"), "{lines:#?}");
-    assert!(lines[4].starts_with("shop       web                     12"), "{lines:#?}");
-    assert!(lines[6].starts_with("shop       evil\\u{1b}[2J            1"), "{lines:#?}");
-    assert!(lines[8].ends_with("sort: c r b f n  / filter  p pause  q quit"), "{lines:#?}");
+    assert!(
+        lines[2].starts_with("bytes are unknown on node node-a: "),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[3].starts_with("NAMESPACE  NAME           CONNECTIONS"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[4].starts_with("shop       web                     12"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[6].starts_with("shop       evil\\u{1b}[2J            1"),
+        "{lines:#?}"
+    );
+    assert!(
+        lines[8].ends_with("sort: c r b f n  / filter  p pause  q quit"),
+        "{lines:#?}"
+    );
 }
 
 #[test]
@@ -100,7 +124,15 @@ fn keys_sort_and_filter() {
     let mut screen = screen();
     press(&mut screen, &[KeyCode::Char('r')]);
     assert_eq!(rows(&screen), ["dns", "evil\\u{1b}[2J", "web"]);
-    press(&mut screen, &[KeyCode::Char('/'), KeyCode::Char('W'), KeyCode::Char('e'), KeyCode::Char('q')]);
+    press(
+        &mut screen,
+        &[
+            KeyCode::Char('/'),
+            KeyCode::Char('W'),
+            KeyCode::Char('e'),
+            KeyCode::Char('q'),
+        ],
+    );
     assert_eq!(rows(&screen), [] as [&str; 0], "q is part of the filter");
     press(&mut screen, &[KeyCode::Backspace, KeyCode::Enter]);
     assert_eq!(rows(&screen), ["web"]);
@@ -118,7 +150,10 @@ fn enter_shows_endpoints_and_tab_clients() {
     let mut screen = screen();
     press(&mut screen, &[KeyCode::Char('n'), KeyCode::End, KeyCode::Enter]);
     let shown = lines(&screen, 110, 9);
-    assert!(shown[0].starts_with("Endpoints of shop/web by name"), "{shown:#?}");
+    assert!(
+        shown[0].starts_with("Endpoints of shop/web by name"),
+        "{shown:#?}"
+    );
     assert!(shown[4].contains("10.244.1.2:8080/TCP"), "{shown:#?}");
     press(&mut screen, &[KeyCode::Tab]);
     let shown = lines(&screen, 110, 9);
@@ -139,7 +174,9 @@ fn selection_stays_within_the_rows() {
     screen.update(Ok(traffic(Vec::new())));
     press(&mut screen, &[KeyCode::Up, KeyCode::Enter, KeyCode::Down]);
     assert_eq!((screen.selected, screen.view), (0, View::Services));
-    let many = (0..500).map(|number| service(&format!("service-{number:03}"), 1, 0)).collect();
+    let many = (0..500)
+        .map(|number| service(&format!("service-{number:03}"), 1, 0))
+        .collect();
     screen.update(Ok(traffic(many)));
     press(&mut screen, &[KeyCode::End]);
     let shown = lines(&screen, 110, 12);

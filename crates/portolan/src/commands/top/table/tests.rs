@@ -56,14 +56,23 @@ pub fn traffic() -> ClusterTraffic {
         interval_seconds: 2.0,
         counts_bytes: true,
         services: vec![
-            service("web", figures(12, 40, 4_096, 0), &["10.244.1.2:8080", "[fd00::2]:8080"]),
+            service(
+                "web",
+                figures(12, 40, 4_096, 0),
+                &["10.244.1.2:8080", "[fd00::2]:8080"],
+            ),
             service("dns", figures(3, 900, 1_024, 5), &["10.244.1.3:5353"]),
             service("evil\u{1b}[2J", figures(1, 0, 0, 0), &[]),
         ],
         ..NodeFlows::default()
     };
     let mut names = Names::default();
-    names.add_pod("shop", "web-1", "node-a", ["10.244.1.2".parse().expect("an address")]);
+    names.add_pod(
+        "shop",
+        "web-1",
+        "node-a",
+        ["10.244.1.2".parse().expect("an address")],
+    );
     ClusterTraffic::merge(vec![("node-a".to_owned(), Ok(report))], &names)
 }
 
@@ -80,7 +89,11 @@ fn services_are_sorted_by_the_key() {
         (SortKey::Failed, ["dns", "evil\\u{1b}[2J", "web"]),
         (SortKey::Name, ["dns", "evil\\u{1b}[2J", "web"]),
     ] {
-        assert_eq!(names(&Table::of_services(&traffic(), sort, false)), expected, "{sort:?}");
+        assert_eq!(
+            names(&Table::of_services(&traffic(), sort, false)),
+            expected,
+            "{sort:?}"
+        );
     }
 }
 
@@ -106,8 +119,14 @@ fn endpoints_and_clients_have_names() {
     let services = sorted_services(&traffic, SortKey::Name);
     let endpoints = Table::of_endpoints(&services, SortKey::Connections);
     let cells: Vec<&[String]> = endpoints.rows.iter().map(|row| &row[1..5]).collect();
-    assert_eq!(cells[0], ["web", "10.244.1.2:8080/TCP", "pod/shop/web-1", "node-a"]);
+    assert_eq!(
+        cells[0],
+        ["web", "10.244.1.2:8080/TCP", "pod/shop/web-1", "node-a"]
+    );
     assert_eq!(cells[1], ["web", "[fd00::2]:8080/TCP", "external", "-"]);
     let clients = Table::of_clients(&services, SortKey::Rate);
-    assert_eq!(clients.rows[0][1..5], ["dns", "203.0.113.9", "external", "-"].map(str::to_owned));
+    assert_eq!(
+        clients.rows[0][1..5],
+        ["dns", "203.0.113.9", "external", "-"].map(str::to_owned)
+    );
 }
