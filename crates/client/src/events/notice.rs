@@ -16,20 +16,20 @@ pub struct Finding {
 
 impl Finding {
     /// Creates a finding for an Event of type `Normal`.
-    pub fn normal(reason: &'static str, message: String) -> Self {
+    pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             is_warning: false,
             reason,
-            message,
+            message: message.into(),
         }
     }
 
     /// Creates a finding for an Event of type `Warning`.
-    pub fn warning(reason: &'static str, message: String) -> Self {
+    pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             is_warning: true,
             reason,
-            message,
+            message: message.into(),
         }
     }
 }

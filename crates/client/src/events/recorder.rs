@@ -121,6 +121,12 @@ impl EventQueue {
         (Self { notices }, write_events)
     }
 
+    /// Creates a queue that drops all notices, for tests.
+    pub fn discarding() -> Self {
+        let (notices, _) = mpsc::channel(1);
+        Self { notices }
+    }
+
     /// Records one Event for each finding of a notice, or drops the notice if the queue is full.
     pub fn record(&self, notice: Notice) {
         if let Err(error) = self.notices.try_send(notice) {
