@@ -106,11 +106,11 @@ impl Predecessor {
     pub async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {
-            return tracing::warn!(%error, "predecessor exited before its sockets were taken over");
+            return tracing::warn!(%error, "predecessor exited before the hand-over");
         }
         // It closes the connection when it accepts no more.
         if timeout(STEP_TIMEOUT, receive(&self.0)).await.is_err() {
-            tracing::warn!("predecessor still accepts connections");
+            tracing::warn!("predecessor not stopped; it still accepts connections");
         }
     }
 }

@@ -126,11 +126,11 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
                 let open = Arc::new(());
                 for near in receiver {
                     if Arc::strong_count(&open) > FORWARDED_MAX {
-                        tracing::warn!(%to, "more than {FORWARDED_MAX} forwarded connections: one is closed");
+                        tracing::warn!(%to, "connection closed; {FORWARDED_MAX} are forwarded already");
                         continue;
                     }
                     if let Err(error) = join(near, to, Arc::clone(&open)) {
-                        tracing::debug!(%error, %to, "forwarding a connection");
+                        tracing::debug!(%error, %to, "connection not forwarded");
                     }
                 }
             })
@@ -172,6 +172,6 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     let copied = io::copy(&mut from, &mut to);
     let closed = to.shutdown(std::net::Shutdown::Write);
     if let Err(error) = copied.and(closed) {
-        tracing::debug!(%error, "a forwarded connection ended");
+        tracing::debug!(%error, "forwarded connection failed");
     }
 }

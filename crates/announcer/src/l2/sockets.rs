@@ -347,7 +347,7 @@ async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<Rece
                 if let Some(request) = ResolutionRequest::read(&frame[..bytes])
                     && sender.try_send((link, request)).is_err()
                 {
-                    tracing::debug!("resolution request dropped: the queue is full");
+                    tracing::debug!("resolution request dropped; the queue is full");
                 }
             }
             Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) => {

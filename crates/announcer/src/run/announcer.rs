@@ -306,7 +306,7 @@ impl Announcer {
         for node in unreachable {
             tracing::info!(
                 node = &*node,
-                "forwarding stopped: node does not answer on its link"
+                "forwarding stopped; the node does not answer on its link"
             );
             self.election.node_unreachable(since_boot(), &node);
         }

@@ -175,7 +175,7 @@ pub async fn run_as_leader<F>(
                 () = &mut shutdown => true,
                 () = &mut renew_until_lost => false,
                 _ = &mut work => {
-                    tracing::error!("leader work ended unexpectedly");
+                    tracing::error!("leader work ended before its lease");
                     fence.close();
                     is_leader.send_replace(false);
                     return;
@@ -244,7 +244,7 @@ impl Candidate {
             }
             let holder = self.elector.holder();
             if logged_holder.as_deref() != Some(holder) {
-                tracing::info!(lease = self.settings.name, holder, "standing by");
+                tracing::info!(lease = self.settings.name, holder, "lease held by another candidate");
                 logged_holder = Some(holder.to_owned());
             }
             let jitter = self.settings.retry_period.mul_f64(fastrand::f64() * JITTER);
@@ -273,7 +273,7 @@ impl Candidate {
         tracing::error!(
             lease = self.settings.name,
             holder = self.elector.holder(),
-            "leader election lost, writes stopped"
+            "leader election lost; writes stopped"
         );
     }
 

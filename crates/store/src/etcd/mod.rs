@@ -201,7 +201,7 @@ async fn connect(endpoints: &[tonic::transport::Endpoint]) -> Result<(Connection
             if tokio::time::Instant::now() >= deadline {
                 return Err(unavailable(&format!("{server}: {error}")));
             }
-            tracing::warn!(%server, %error, "etcd not reachable, retrying");
+            tracing::warn!(%server, %error, "etcd not reachable; retrying");
         }
         tokio::time::sleep(CONNECT_RETRY_PERIOD).await;
     }
