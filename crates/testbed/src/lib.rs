@@ -21,7 +21,7 @@
 //! }
 //! ```
 
-pub mod asker;
+pub mod arp_client;
 mod backend;
 mod cluster;
 mod enclosure;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cluster::{ClusterError, Member};
 
 /// Limit of a response in bytes.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 /// Limit of a response datagram in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Limit of forwarded connections, with two threads each: enough for `kubectl` and its watches. Further ones are
@@ -63,10 +63,10 @@ pub fn request_tcp(
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         stream.write_all(request)?;
-        let mut answer = Vec::new();
-        match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
-            Err(error) if answer.is_empty() => Err(error),
-            _ => Ok(answer),
+        let mut response = Vec::new();
+        match stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut response) {
+            Err(error) if response.is_empty() => Err(error),
+            _ => Ok(response),
         }
     })
 }
@@ -92,10 +92,10 @@ pub fn exchange_udp(
         socket.connect(to)?;
         socket.set_read_timeout(Some(timeout))?;
         socket.send(request)?;
-        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
-        let length = socket.recv(&mut answer)?;
-        answer.truncate(length);
-        Ok(answer)
+        let mut response = vec![0; DATAGRAM_BYTES_MAX];
+        let length = socket.recv(&mut response)?;
+        response.truncate(length);
+        Ok(response)
     })
 }
 
