@@ -42,7 +42,7 @@ impl Reporter {
     pub(crate) fn acquired(&self, desired: &DesiredAnnouncements, address: IpAddr) {
         tracing::info!(%address, "address acquired");
         Metrics::count(&self.metrics.gains);
-        self.metrics.set_held(address, true);
+        self.metrics.set_owned(address, true);
         for (service, uid) in desired.services_of(address) {
             let message = format!(
                 "announcing from node {:?} with protocol \"layer2\"",
@@ -56,7 +56,7 @@ impl Reporter {
     pub(crate) fn lost(&self, address: IpAddr) {
         tracing::info!(%address, "address released");
         Metrics::count(&self.metrics.losses);
-        self.metrics.set_held(address, false);
+        self.metrics.set_owned(address, false);
     }
 
     /// Reports those of the addresses that are newly withheld, or for another reason.
