@@ -7,6 +7,6 @@ mod correlator;
 mod notice;
 mod recorder;
 
-pub use correlator::{Correlator, Occurrence, EventWrite};
+pub use correlator::{Correlator, EventWrite, Occurrence};
 pub use notice::{Finding, Notice, ObjectReference, api_version};
 pub use recorder::{EventQueue, EventRecorder, post};

@@ -103,7 +103,9 @@ impl ObjectReference {
             ("fieldPath", &self.field_path),
         ];
         let present = attributes.into_iter().filter(|(_, value)| !value.is_empty());
-        present.map(|(name, value)| (name.to_owned(), json!(value))).collect()
+        present
+            .map(|(name, value)| (name.to_owned(), json!(value)))
+            .collect()
     }
 }
 

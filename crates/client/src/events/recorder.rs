@@ -6,7 +6,7 @@ use api::object::Resource;
 use http::Method;
 use tokio::sync::mpsc;
 
-use super::correlator::{Correlator, Occurrence, EventWrite};
+use super::correlator::{Correlator, EventWrite, Occurrence};
 use super::notice::{Finding, Notice, ObjectReference};
 use crate::clock::WallClock;
 use crate::error::ClientError;
@@ -131,7 +131,11 @@ impl EventQueue {
     pub fn record(&self, notice: Notice) {
         if let Err(error) = self.notices.try_send(notice) {
             let regarding = error.into_inner().regarding;
-            tracing::debug!(kind = regarding.kind, name = regarding.name, "Event dropped: queue full");
+            tracing::debug!(
+                kind = regarding.kind,
+                name = regarding.name,
+                "Event dropped: queue full"
+            );
         }
     }
 }
@@ -162,4 +166,3 @@ pub async fn post(client: &Client, namespace: &str, posting: EventWrite) -> Resu
         .await?;
     Ok(())
 }
-

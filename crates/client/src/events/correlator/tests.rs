@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{Correlator, Occurrence, EventWrite, CACHE_ENTRIES_MAX};
+use super::{CACHE_ENTRIES_MAX, Correlator, EventWrite, Occurrence};
 
 fn occurrence(name: &str, message: &str) -> Occurrence {
     Occurrence {
