@@ -1,4 +1,4 @@
-//! Edge as a whole.
+//! The running edge: start, changes of settings, draining, and hand-over to a successor.
 
 use std::fmt;
 use std::io;

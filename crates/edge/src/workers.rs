@@ -64,11 +64,11 @@ pub(crate) struct Worker {
 pub(crate) struct ListenerHandle {
     /// Descriptor of the socket.
     pub socket: Arc<OwnedFd>,
-    /// Its address.
+    /// Address of the socket.
     pub address: SocketAddr,
     /// Port that the connections belong to.
     pub port: Arc<Port>,
-    /// Its sender is dropped to stop the loop.
+    /// Dropping the sender stops the loop.
     pub stop: watch::Receiver<()>,
 }
 

@@ -39,13 +39,13 @@ const HEADER_READ_BYTES: usize = 512;
 pub(crate) struct AcceptedConnection {
     /// Stream to the client.
     pub stream: TcpStream,
-    /// Its remote address.
+    /// Remote address.
     pub peer: SocketAddr,
     /// Address of its listener.
     pub local: SocketAddr,
     /// Port that it belongs to.
     pub port: Arc<Port>,
-    /// Its permit.
+    /// Permit, held until the connection ends.
     pub permit: ConnectionPermit,
 }
 
