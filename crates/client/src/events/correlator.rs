@@ -1,4 +1,4 @@
-//! Correlation of Events as in upstream's recorder: repeated Events increment a count, many similar ones are combined,
+//! Correlation of Events as in client-go's recorder: repeated Events increment a count, many similar ones are combined,
 //! and Events of an object are rate-limited. Pure.
 
 use std::collections::{BTreeSet, HashMap};

@@ -90,16 +90,16 @@ impl EventRecorder {
             reason: finding.reason.to_owned(),
             message: finding.message,
         };
-        let posting = {
+        let write = {
             let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
             correlator.observe(&occurrence, self.clock.now())
         };
-        let Some(posting) = posting else {
+        let Some(write) = write else {
             let (name, reason) = (&regarding.name, finding.reason);
-            tracing::debug!(namespace, name, reason, "Event dropped: rate limit of its object");
+            tracing::debug!(namespace, name, reason, "Event dropped; rate limit of its object");
             return Ok(());
         };
-        post(&self.client, namespace, posting).await
+        post(&self.client, namespace, write).await
     }
 }
 
@@ -134,7 +134,7 @@ impl EventQueue {
             tracing::debug!(
                 kind = regarding.kind,
                 name = regarding.name,
-                "Event dropped: queue full"
+                "Event dropped; queue full"
             );
         }
     }
@@ -145,9 +145,9 @@ impl EventQueue {
 /// # Errors
 ///
 /// Returns [`ClientError`] if the server rejects the write.
-pub async fn post(client: &Client, namespace: &str, posting: EventWrite) -> Result<(), ClientError> {
+pub async fn post(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
     let collection = format!("/api/v1/namespaces/{namespace}/events");
-    let event = match posting {
+    let event = match write {
         EventWrite::Create(event) => event,
         EventWrite::Patch { name, patch, create } => {
             let path = format!("{collection}/{name}");
