@@ -13,7 +13,7 @@ use edge::{Edge, Options};
 pub const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Edge and its Service.
-pub struct Setting {
+pub struct Fixture {
     pub edge: Edge,
     pub service: ServiceSettings,
 }
@@ -39,7 +39,7 @@ pub fn service(frontend: Frontend, backends: &[SocketAddr]) -> ServiceSettings {
     ServiceSettings::new(vec![Ipv4Addr::LOCALHOST.into()], vec![listener])
 }
 
-impl Setting {
+impl Fixture {
     /// Starts an edge for a Service.
     pub fn new(service: ServiceSettings) -> Self {
         Self::with(Options::default(), service)
@@ -82,7 +82,7 @@ impl Setting {
     }
 
     /// Returns the name of the backend that takes a new connection.
-    pub fn taker(&self) -> io::Result<String> {
+    pub fn chosen_backend(&self) -> io::Result<String> {
         greeting(&mut connect(self.address())?)
     }
 
@@ -105,9 +105,9 @@ pub fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Waits for a condition.
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let deadline = Instant::now() + TIMEOUT;
-    while !is_so() {
+    while !condition() {
         assert!(Instant::now() < deadline, "not within {TIMEOUT:?}: {what}");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -185,9 +185,9 @@ pub fn greeting(stream: &mut impl Read) -> io::Result<String> {
 pub fn exchange(stream: &mut (impl Read + Write), words: &str) -> io::Result<String> {
     stream.write_all(words.as_bytes())?;
     stream.flush()?;
-    let mut heard = vec![0; words.len()];
-    stream.read_exact(&mut heard)?;
-    Ok(String::from_utf8_lossy(&heard).into_owned())
+    let mut received = vec![0; words.len()];
+    stream.read_exact(&mut received)?;
+    Ok(String::from_utf8_lossy(&received).into_owned())
 }
 
 /// Returns true if the other side has closed or reset the connection without data.
@@ -199,7 +199,7 @@ pub fn is_closed(stream: &mut impl Read) -> bool {
 }
 
 /// Returns an address without a listener.
-pub fn nobody() -> SocketAddr {
+pub fn unused_address() -> SocketAddr {
     (Ipv4Addr::LOCALHOST, free_port(false)).into()
 }
 

@@ -9,8 +9,8 @@ use netlink::route::{Connection, Link, LinkIndex, RouteError};
 
 use crate::cluster::{ClusterError, MEMBER_LINK, Member};
 
-/// An Ethernet address.
-pub type Hardware = [u8; 6];
+/// Ethernet address, the hardware address of ARP.
+pub type EthernetAddress = [u8; 6];
 
 /// The sender's Ethernet and IPv4 address in an Ethernet frame with an ARP packet.
 const SENDER_HARDWARE: Range<usize> = 22..28;
@@ -20,15 +20,15 @@ const FRAME_BYTES: usize = 128;
 
 /// Failure to send or receive ARP.
 #[derive(Debug, thiserror::Error)]
-pub enum AskError {
+pub enum ArpClientError {
     /// The member cannot be entered.
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     /// The member's links cannot be read.
-    #[error("reading links: {0}")]
+    #[error("cannot read links: {0}")]
     Links(#[from] RouteError),
     /// The link of the member does not exist, or is no Ethernet link.
-    #[error("{link} of {member} has no Ethernet address")]
+    #[error("expected an Ethernet link {link} of {member}, found none")]
     NoAddress {
         /// Name of the link.
         link: String,
@@ -36,25 +36,25 @@ pub enum AskError {
         member: String,
     },
     /// Frames cannot be sent or received. `EPERM`: not root in the enclosure.
-    #[error("frames on a member's link: {0}")]
+    #[error("cannot exchange frames: {0}")]
     Frames(#[from] io::Error),
 }
 
-/// A client on a member.
+/// ARP client on a link of a member.
 #[derive(Debug)]
-pub struct Asker {
+pub struct ArpClient {
     socket: PacketSocket,
-    hardware: Hardware,
+    hardware: EthernetAddress,
     address: Ipv4Addr,
 }
 
-impl Asker {
+impl ArpClient {
     /// Uses the member's link to the others.
     ///
     /// # Errors
     ///
-    /// Returns [`AskError`] if the link cannot be used.
-    pub fn new(member: &Member) -> Result<Self, AskError> {
+    /// Returns [`ArpClientError`] if the link cannot be used.
+    pub fn new(member: &Member) -> Result<Self, ArpClientError> {
         Self::on(member, MEMBER_LINK)
     }
 
@@ -62,8 +62,8 @@ impl Asker {
     ///
     /// # Errors
     ///
-    /// Returns [`AskError`] if the link cannot be used.
-    pub fn on(member: &Member, link: &str) -> Result<Self, AskError> {
+    /// Returns [`ArpClientError`] if the link cannot be used.
+    pub fn on(member: &Member, link: &str) -> Result<Self, ArpClientError> {
         let (link, hardware) = link_of(member, link)?;
         Ok(Self {
             socket: member.enter(|| PacketSocket::open(link, Frames::Arp))??,
@@ -77,7 +77,7 @@ impl Asker {
     /// # Errors
     ///
     /// Returns the error of the socket.
-    pub fn ask(&self, target: Ipv4Addr) -> io::Result<()> {
+    pub fn send_request(&self, target: Ipv4Addr) -> io::Result<()> {
         let mut frame = vec![0xff; 6];
         frame.extend(self.hardware);
         frame.extend([0x08, 0x06, 0, 1, 8, 0, 6, 4, 0, 1]);
@@ -93,9 +93,9 @@ impl Asker {
     /// # Errors
     ///
     /// Returns the error of the socket.
-    pub fn hear(&self, target: Ipv4Addr) -> io::Result<Vec<Hardware>> {
-        let heard = self.hear_all()?.into_iter();
-        let of_target = heard.filter(|(address, _)| *address == target);
+    pub fn claimants_of(&self, target: Ipv4Addr) -> io::Result<Vec<EthernetAddress>> {
+        let claims = self.claims()?.into_iter();
+        let of_target = claims.filter(|(address, _)| *address == target);
         Ok(of_target.map(|(_, hardware)| hardware).collect())
     }
 
@@ -104,18 +104,18 @@ impl Asker {
     /// # Errors
     ///
     /// Returns the error of the socket.
-    pub fn hear_all(&self) -> io::Result<Vec<(Ipv4Addr, Hardware)>> {
+    pub fn claims(&self) -> io::Result<Vec<(Ipv4Addr, EthernetAddress)>> {
         let mut frame = [0; FRAME_BYTES];
-        let mut heard = Vec::new();
+        let mut claims = Vec::new();
         loop {
             match self.socket.receive(&mut frame) {
                 Ok(_) => {
-                    let (mut address, mut hardware) = ([0; 4], Hardware::default());
+                    let (mut address, mut hardware) = ([0; 4], EthernetAddress::default());
                     address.copy_from_slice(&frame[SENDER_ADDRESS]);
                     hardware.copy_from_slice(&frame[SENDER_HARDWARE]);
-                    heard.push((address.into(), hardware));
+                    claims.push((address.into(), hardware));
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(heard),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(claims),
                 Err(error) => return Err(error),
             }
         }
@@ -126,16 +126,16 @@ impl Asker {
 ///
 /// # Errors
 ///
-/// Returns [`AskError`] if the link cannot be used.
-pub fn hardware_of(member: &Member) -> Result<Hardware, AskError> {
+/// Returns [`ArpClientError`] if the link cannot be used.
+pub fn ethernet_address_of(member: &Member) -> Result<EthernetAddress, ArpClientError> {
     Ok(link_of(member, MEMBER_LINK)?.1)
 }
 
-fn link_of(member: &Member, name: &str) -> Result<(LinkIndex, Hardware), AskError> {
+fn link_of(member: &Member, name: &str) -> Result<(LinkIndex, EthernetAddress), ArpClientError> {
     let links = Connection::open_in(&member.namespace)?.links()?;
     let link = links.into_iter().find(|link| link.name == name);
     let found = link.and_then(|Link { index, ethernet, .. }| Some((index, ethernet?)));
-    found.ok_or_else(|| AskError::NoAddress {
+    found.ok_or_else(|| ArpClientError::NoAddress {
         link: name.to_owned(),
         member: member.plan.name.clone(),
     })

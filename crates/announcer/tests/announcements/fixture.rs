@@ -28,42 +28,42 @@ pub const EDGE: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 202);
 pub const SERVICES: &str = "/api/v1/namespaces/default/services";
 pub const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 /// Pause between two requests of the client.
-pub const QUESTION_PERIOD: Duration = Duration::from_millis(20);
+pub const REQUEST_PERIOD: Duration = Duration::from_millis(20);
 
-pub use testbed::asker::Hardware;
+pub use testbed::arp_client::EthernetAddress;
 
 /// An announcer on its own thread, in the namespace of its node.
 pub struct Announcer {
-    pub orders: Sender<Order>,
-    pub hardware: Hardware,
+    pub signals: Sender<Signal>,
+    pub hardware: EthernetAddress,
     thread: thread::JoinHandle<()>,
 }
 
 impl Announcer {
     /// Kills the announcer and waits until its sockets are closed, so that another one can bind the same addresses.
     pub fn kill(self) {
-        self.orders.send(Order::Die).expect("it runs");
+        self.signals.send(Signal::Kill).expect("a running announcer");
         self.thread.join().expect("no panic in the announcer");
     }
 }
 
-pub enum Order {
+pub enum Signal {
     /// Freeze for this duration.
     Freeze(Duration),
-    /// Die at once.
-    Die,
+    /// Exit at once, without a shutdown.
+    Kill,
     /// Shut down.
-    End,
+    ShutDown,
 }
 
 /// A cluster with an API server and the assigner on the control plane, Nodes, a pool of one address and a Service.
-pub struct Setting {
+pub struct Fixture {
     pub cluster: Arc<Cluster>,
     pub api: Api,
     _directory: TempDir,
 }
 
-impl Setting {
+impl Fixture {
     /// Starts with that many nodes.
     pub fn start(nodes: usize) -> Self {
         let topology = Topology::with_nodes(nodes).expect("so many nodes");
@@ -130,7 +130,7 @@ pub fn start_announcer(cluster: &Arc<Cluster>, config: &Config, name: &str) -> A
 pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge: bool) -> Announcer {
     let (serve, served) = tokio::sync::watch::channel(Arc::new(BTreeSet::from([EDGE.into()])));
     let member = cluster.member(name).expect("a member");
-    let (orders, taken) = channel();
+    let (signals, taken) = channel();
     let settings = Settings {
         node_name: name.to_owned(),
         node_ip: None,
@@ -153,26 +153,26 @@ pub fn start_with(cluster: &Arc<Cluster>, config: &Config, name: &str, has_edge:
             loop {
                 match taken.try_recv() {
                     // Nothing else runs on this thread, so all of the announcer is frozen.
-                    Ok(Order::Freeze(lasts)) => thread::sleep(lasts),
-                    Ok(Order::Die) => return,
-                    Ok(Order::End) => drop(end.take()),
+                    Ok(Signal::Freeze(lasts)) => thread::sleep(lasts),
+                    Ok(Signal::Kill) => return,
+                    Ok(Signal::ShutDown) => drop(end.take()),
                     Err(_) => {}
                 }
                 tokio::select! {
-                    ended = &mut running => return ended.expect("a good end"),
+                    ended = &mut running => return ended.expect("an end without error"),
                     () = tokio::time::sleep(Duration::from_millis(5)) => {}
                 }
             }
         });
     });
     Announcer {
-        orders,
+        signals,
         hardware: link_of(&member.namespace, "eth0").1,
         thread,
     }
 }
 
-pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, Hardware) {
+pub fn link_of(namespace: &NetworkNamespace, name: &str) -> (LinkIndex, EthernetAddress) {
     let mut connection = Connection::open_in(namespace).expect("a connection");
     let links = connection.links().expect("links");
     let link = links.into_iter().find(|link| link.name == name).expect("a link");
@@ -192,12 +192,17 @@ pub fn set_link(cluster: &Cluster, port: usize, up: bool) {
 }
 
 /// Sends a request to the API.
-pub fn ask_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
+pub fn request_api(cluster: &Cluster, config: &Config, method: Method, path: &str, kind: &str, body: &Value) {
     request(cluster, config, method, path, kind, Some(body));
 }
 
 /// Waits until an object in the API satisfies a condition.
-pub fn await_api(cluster: &Cluster, config: &Config, path: &str, is_so: impl Fn(&Value) -> bool + Sync) {
+pub fn wait_for_object(
+    cluster: &Cluster,
+    config: &Config,
+    path: &str,
+    is_expected: impl Fn(&Value) -> bool + Sync,
+) {
     let control_plane = cluster.control_plane().expect("a control plane");
     let waiting = || {
         runtime().block_on(async {
@@ -205,7 +210,7 @@ pub fn await_api(cluster: &Cluster, config: &Config, path: &str, is_so: impl Fn(
             let end = Instant::now() + TIMEOUT;
             loop {
                 let found = client.get::<Value>(path).await.unwrap_or_default();
-                if is_so(&found) {
+                if is_expected(&found) {
                     return;
                 }
                 assert!(Instant::now() < end, "{path} stays {found:#}");
@@ -217,9 +222,9 @@ pub fn await_api(cluster: &Cluster, config: &Config, path: &str, is_so: impl Fn(
 }
 
 /// Waits until all three are members.
-pub fn await_members(cluster: &Cluster, config: &Config) {
+pub fn wait_for_members(cluster: &Cluster, config: &Config) {
     let path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/portolan-announcer";
-    await_api(cluster, config, path, |lease| {
+    wait_for_object(cluster, config, path, |lease| {
         let record = lease["metadata"]["annotations"]["portolan.dev/announcers"].as_str();
         let record: Value = serde_json::from_str(record.unwrap_or("null")).expect("JSON");
         let count = record["members"].as_object().map_or(0, serde_json::Map::len);

@@ -1,7 +1,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
-use super::{Correlator, Occurrence, Posting, REMEMBERED_MAX};
+use super::{CACHE_ENTRIES_MAX, Correlator, EventWrite, Occurrence};
 
 fn occurrence(name: &str, message: &str) -> Occurrence {
     Occurrence {
@@ -21,10 +21,10 @@ fn at(seconds: i64) -> Timestamp {
 #[test]
 fn repeated_event_increments_count() {
     let mut correlator = Correlator::default();
-    let Some(Posting::New(first)) = correlator.observe(&occurrence("s", "m"), at(1)) else {
+    let Some(EventWrite::Create(first)) = correlator.observe(&occurrence("s", "m"), at(1)) else {
         panic!("the first is new");
     };
-    let Some(Posting::Again { name, patch, or_else }) = correlator.observe(&occurrence("s", "m"), at(5))
+    let Some(EventWrite::Patch { name, patch, create }) = correlator.observe(&occurrence("s", "m"), at(5))
     else {
         panic!("the second is the same");
     };
@@ -33,7 +33,7 @@ fn repeated_event_increments_count() {
         (&patch["count"], &patch["lastTimestamp"]),
         (&json!(2), &json!("1970-01-01T00:00:05Z"))
     );
-    assert_eq!(or_else["firstTimestamp"], "1970-01-01T00:00:01Z");
+    assert_eq!(create["firstTimestamp"], "1970-01-01T00:00:01Z");
 }
 
 #[test]
@@ -41,17 +41,17 @@ fn similar_events_are_combined() {
     let mut correlator = Correlator::default();
     for number in 0..9 {
         let posting = correlator.observe(&occurrence("s", &format!("m{number}")), at(number));
-        assert!(matches!(posting, Some(Posting::New(_))), "{posting:?}");
+        assert!(matches!(posting, Some(EventWrite::Create(_))), "{posting:?}");
     }
-    let Some(Posting::New(combined)) = correlator.observe(&occurrence("s", "m9"), at(10)) else {
+    let Some(EventWrite::Create(combined)) = correlator.observe(&occurrence("s", "m9"), at(10)) else {
         panic!("the first of the combined ones is new");
     };
     assert_eq!(combined["message"], "(combined from similar events): m9");
     let next = correlator.observe(&occurrence("s", "m10"), at(11));
-    assert!(matches!(next, Some(Posting::Again { .. })), "{next:?}");
+    assert!(matches!(next, Some(EventWrite::Patch { .. })), "{next:?}");
     // Ten minutes of silence begin a new count.
     let later = correlator.observe(&occurrence("s", "m11"), at(700));
-    assert!(matches!(later, Some(Posting::New(_))), "{later:?}");
+    assert!(matches!(later, Some(EventWrite::Create(_))), "{later:?}");
 }
 
 #[test]
@@ -67,12 +67,22 @@ fn events_of_an_object_are_rate_limited() {
 #[test]
 fn correlator_memory_is_bounded() {
     let mut correlator = Correlator::default();
-    for number in 0..REMEMBERED_MAX + 10 {
+    for number in 0..CACHE_ENTRIES_MAX + 10 {
         correlator.observe(&occurrence(&format!("s{number}"), "m"), at(0));
     }
-    assert_eq!(correlator.written.entries.len(), REMEMBERED_MAX);
+    assert_eq!(correlator.written.entries.len(), CACHE_ENTRIES_MAX);
     assert!(matches!(
         correlator.observe(&occurrence("s0", "m"), at(1)),
-        Some(Posting::New(_))
+        Some(EventWrite::Create(_))
     ));
+}
+
+#[test]
+fn event_names_the_host_of_its_component() {
+    let mut correlator = Correlator::of_host("node-1");
+    let Some(EventWrite::Create(event)) = correlator.observe(&occurrence("s", "m"), at(0)) else {
+        panic!("the first is new");
+    };
+    assert_eq!(event["source"], json!({"component": "c", "host": "node-1"}));
+    assert_eq!(event["reportingInstance"], "node-1");
 }
