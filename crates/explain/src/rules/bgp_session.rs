@@ -49,7 +49,14 @@ fn without_peer(world: &World) -> Option<Finding> {
         "Create a BGPPeer with address and AS number of the router in namespace {}",
         advertisement.namespace
     );
-    Some(about(advertisement, CODE, Severity::Error, "spec", message, remedy))
+    Some(about(
+        advertisement,
+        CODE,
+        Severity::Error,
+        "spec",
+        message,
+        remedy,
+    ))
 }
 
 /// Sessions are established, and a router outside of the cluster reports that it has no route to a load balancer IP.
@@ -90,7 +97,9 @@ fn route_refused(subject: &Subject<'_>) -> Vec<Finding> {
 fn without_route<'w>(nodes: &[Observed<'_>], found: &[Found<'w>], address: IpAddr) -> Option<Found<'w>> {
     let outside = || {
         found.iter().copied().filter(move |(_, probe)| {
-            probe.from == ProbeSource::Outside && probe.address() == Some(address) && probes::is_connection(probe)
+            probe.from == ProbeSource::Outside
+                && probe.address() == Some(address)
+                && probes::is_connection(probe)
         })
     };
     let is_on_link = nodes.iter().any(|node| {

@@ -92,7 +92,14 @@ fn configured(world: &World) -> Option<Finding> {
     let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
     let fault = narrow(&setting, pods.filter(|pod| pod.is_active())).or_else(|| wide(&setting, world))?;
     let field = format!("data[{key}]");
-    Some(about(map, CODE, Severity::Warning, field, fault.message, fault.remedy))
+    Some(about(
+        map,
+        CODE,
+        Severity::Warning,
+        field,
+        fault.message,
+        fault.remedy,
+    ))
 }
 
 /// Value of a line of a configuration in YAML.

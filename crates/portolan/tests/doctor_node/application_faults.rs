@@ -19,10 +19,7 @@ const SERVICE: &str = "/api/v1/namespaces/default/services/web";
 
 /// Starts a listener with a behaviour in a Pod, and waits until it listens.
 fn replace_server(world: &mut World, number: usize, address: &str, behaviour: Behaviour) {
-    world.start_in_pod(
-        number,
-        listener(address).env(BEHAVIOUR, behaviour.to_string()),
-    );
+    world.start_in_pod(number, listener(address).env(BEHAVIOUR, behaviour.to_string()));
     let port = address.rsplit_once(':').expect("a port").1;
     let target = format!("127.0.0.1:{port}").parse().expect("an address");
     world.wait_in_pod(number, target);
@@ -57,19 +54,9 @@ fn header_of_proxy_protocol_is_rejected(world: &mut World) {
     expect_none(&world.doctor(&OF_SERVICE));
     let key = "service.beta.kubernetes.io/aws-load-balancer-proxy-protocol";
     let annotate = |value: serde_json::Value| json!({"metadata": {"annotations": {key: value}}});
-    world.call(
-        Method::PATCH,
-        SERVICE,
-        MERGE_PATCH,
-        Some(annotate(json!("*"))),
-    );
+    world.call(Method::PATCH, SERVICE, MERGE_PATCH, Some(annotate(json!("*"))));
     expect(&world.doctor(&OF_SERVICE), "PTL-0059");
-    world.call(
-        Method::PATCH,
-        SERVICE,
-        MERGE_PATCH,
-        Some(annotate(json!(null))),
-    );
+    world.call(Method::PATCH, SERVICE, MERGE_PATCH, Some(annotate(json!(null))));
 }
 
 /// The Pods run a server of HTTPS behind a port with the name `http`: an API server.

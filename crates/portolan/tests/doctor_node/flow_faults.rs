@@ -131,11 +131,7 @@ fn send_from_outside(world: &World, ports: std::ops::RangeInclusive<u16>) {
 fn fill_table(world: &World) {
     let read = |name: &'static str| {
         let read = move || std::fs::read_to_string(format!("/proc/sys/net/netfilter/{name}"));
-        let text = world
-            .node()
-            .enter(read)
-            .expect("a namespace")
-            .expect("a sysctl");
+        let text = world.node().enter(read).expect("a namespace").expect("a sysctl");
         text.trim().parse::<u64>().expect("a number")
     };
     let maximum = read("nf_conntrack_max");

@@ -69,7 +69,11 @@ fn reset(stream: &TcpStream) {
 fn answer(mut stream: TcpStream) {
     let mut line = String::new();
     let read = BufReader::new(&stream).read_line(&mut line);
-    let status = if line.ends_with("HTTP/1.1\r\n") { "200 OK" } else { "400 Bad Request" };
+    let status = if line.ends_with("HTTP/1.1\r\n") {
+        "200 OK"
+    } else {
+        "400 Bad Request"
+    };
     let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
     // A client that has gone reads no response.
     if read.is_ok() && stream.write_all(response.as_bytes()).is_err() {

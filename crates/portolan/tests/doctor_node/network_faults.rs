@@ -109,11 +109,7 @@ fn bridged_packets_pass_no_chains(world: &World) {
 fn local_ports_contain_node_ports(world: &World) {
     let set = |value: &'static str| {
         let write = move || write_sysctl("net.ipv4.ip_local_port_range", value);
-        world
-            .node()
-            .enter(write)
-            .expect("a namespace")
-            .expect("a sysctl");
+        world.node().enter(write).expect("a namespace").expect("a sysctl");
     };
     set("20000 60999");
     expect(&world.doctor(&[]), "PTL-0049");
@@ -195,7 +191,14 @@ fn nobody_answers(world: &World) {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": list});
     std::fs::write(&path, list.to_string()).expect("a file");
     let (first, second) = (record_of(NODE), record_of("node-2"));
-    let files = ["--from-file", &path, "--from-file", &first, "--from-file", &second];
+    let files = [
+        "--from-file",
+        &path,
+        "--from-file",
+        &first,
+        "--from-file",
+        &second,
+    ];
     let output = world.run(&[&flags[..], &files, &["-o", "json"]].concat());
     expect(&Report::read(&output, std::path::Path::new(&first)), "PTL-0055");
 }

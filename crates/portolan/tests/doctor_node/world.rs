@@ -206,7 +206,7 @@ impl World {
     /// Starts the proxy with flags in place of the usual ones.
     pub fn start_proxy_with(&mut self, flags: &[&str]) {
         let kubeconfig = format!("--kubeconfig={}", self.kubeconfig());
-        let arguments = [&["proxy", &kubeconfig], flags].concat();
+        let arguments = [&["proxy", kubeconfig.as_str()][..], flags].concat();
         self.proxy = Some(self.spawn(NODE, &arguments));
         let target = SocketAddr::new(CLUSTER_IP.parse::<IpAddr>().expect("an address"), 80);
         wait_for("the rules of the proxy", || {

@@ -3,6 +3,7 @@
 
 #[path = "../support/cluster.rs"]
 mod cluster;
+mod coverage;
 mod plant;
 #[path = "../support/mod.rs"]
 mod support;
@@ -31,7 +32,8 @@ fn examine(server: &Server, place: Place) -> Vec<String> {
         .filter(|fault| fault.is_in(place) && fault.without.is_none())
         .collect();
     let healthy: Vec<Healthy> = read("healthy.yaml");
-    let (rejected, created): (Vec<&Fault>, Vec<&Fault>) = planted.into_iter().partition(|fault| fault.rejected);
+    let (rejected, created): (Vec<&Fault>, Vec<&Fault>) =
+        planted.into_iter().partition(|fault| fault.rejected);
     for fault in &created {
         server.plant(fault);
     }

@@ -110,7 +110,7 @@ impl Server {
 
     /// Sends a request.
     pub fn call(&self, method: Method, path: &str, kind: &str, body: &Value) -> Result<Value, ClientError> {
-        let request = self.client.request::<Value>(method, path, kind, Some(body));
+        let request = self.client.request(method, path, kind, Some(body));
         self.runtime.block_on(request)
     }
 
@@ -143,11 +143,15 @@ impl Server {
         let namespace = fault.namespace();
         self.plant_objects(&namespace, &fault.objects);
         if let Some(number) = fault.addresses {
-            let address = |number: u32| json!({"ip": std::net::Ipv4Addr::from(0x0a_c8_00_01 + number).to_string()});
+            let address =
+                |number: u32| json!({"ip": std::net::Ipv4Addr::from(0x0a_c8_00_01 + number).to_string()});
             let addresses: Vec<Value> = (0..number).map(address).collect();
             let subsets = json!([{"addresses": addresses, "ports": [{"port": 8080, "protocol": "TCP"}]}]);
             let name = json!({"name": fault.service});
-            self.create_object(&namespace, &json!({"kind": "Endpoints", "metadata": name, "subsets": subsets}));
+            self.create_object(
+                &namespace,
+                &json!({"kind": "Endpoints", "metadata": name, "subsets": subsets}),
+            );
         }
         for change in &fault.later {
             let path = self.path_of(&namespace, change);
@@ -155,7 +159,8 @@ impl Server {
         }
         if fault.deletes {
             let path = format!("/api/v1/namespaces/{namespace}/services/{}", fault.service);
-            self.call(Method::DELETE, &path, JSON, &json!({})).expect("a deletion");
+            self.call(Method::DELETE, &path, JSON, &json!({}))
+                .expect("a deletion");
         }
     }
 
@@ -230,7 +235,11 @@ impl Server {
     fn running(&self, pod: &Value) -> Value {
         let number = self.pods.get() + 1;
         self.pods.set(number);
-        let node = if pod["spec"]["nodeName"] == self.nodes[0].as_str() { 1 } else { 2 };
+        let node = if pod["spec"]["nodeName"] == self.nodes[0].as_str() {
+            1
+        } else {
+            2
+        };
         let address = format!("10.244.{node}.{}", 40 + number);
         let containers = pod["spec"]["containers"].as_array().into_iter().flatten();
         let running = json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}});
@@ -248,7 +257,10 @@ impl Server {
     fn wait(&self, subject: &str, mut holds: impl FnMut() -> bool) {
         let deadline = Instant::now() + SETTLE_TIMEOUT;
         while !holds() {
-            assert!(Instant::now() < deadline, "expected {subject} within {SETTLE_TIMEOUT:?}");
+            assert!(
+                Instant::now() < deadline,
+                "expected {subject} within {SETTLE_TIMEOUT:?}"
+            );
             std::thread::sleep(PERIOD);
         }
     }
@@ -258,7 +270,15 @@ impl Server {
         let node = node.map(|node| self.completed(namespace, &json!(node)));
         let node = node.as_ref().and_then(Value::as_str);
         let service = format!("{namespace}/{service}");
-        let mut arguments = vec!["doctor", "service", &service, "--kubeconfig", &self.kubeconfig, "-o", "json"];
+        let mut arguments = vec![
+            "doctor",
+            "service",
+            &service,
+            "--kubeconfig",
+            &self.kubeconfig,
+            "-o",
+            "json",
+        ];
         arguments.extend(node.iter().flat_map(|node| ["--node", node]));
         findings(&arguments, "")
     }
@@ -305,17 +325,24 @@ impl Server {
         if rejected.is_ok() {
             return Err(format!("{}: the server accepts {last}", fault.code));
         }
-        let input: String = fault.objects.iter().map(|object| self.completed(&namespace, object).to_string() + "\n").collect();
+        let input: String = fault
+            .objects
+            .iter()
+            .map(|object| self.completed(&namespace, object).to_string() + "\n")
+            .collect();
         let found = findings(&["doctor", "--from-file", "-", "-o", "json"], &input);
         let is_first = found.first().is_some_and(|first| first["code"] == *fault.code);
-        is_first.then_some(()).ok_or_else(|| format!("{}: {}", fault.code, json!(found)))
+        is_first
+            .then_some(())
+            .ok_or_else(|| format!("{}: {}", fault.code, json!(found)))
     }
 }
 
 /// Path of the objects of a kind.
 fn collection(namespace: &str, object: &Value) -> String {
     let text = |field: &str| object[field].as_str().unwrap_or_default();
-    let kind = Kind::named(text("kind"), text("apiVersion")).unwrap_or_else(|| panic!("the kind of {object}"));
+    let kind =
+        Kind::named(text("kind"), text("apiVersion")).unwrap_or_else(|| panic!("the kind of {object}"));
     let path = kind.collection();
     if !kind.is_namespaced() {
         return path;

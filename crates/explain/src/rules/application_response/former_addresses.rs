@@ -52,7 +52,9 @@ fn former_flow<'w>(
 ) -> Option<(&'w NodeObservation, &'w Flow)> {
     let sources = client.ips();
     let number = match subject.service.is_headless() {
-        true => subject.active().find_map(|pod| pod.resolve(port.target, port.protocol))?,
+        true => subject
+            .active()
+            .find_map(|pod| pod.resolve(port.target, port.protocol))?,
         false => port.number,
     };
     let mut flows = subject.world.observations().flows_to_port(number);
