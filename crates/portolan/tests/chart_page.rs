@@ -146,5 +146,8 @@ fn page_shows_and_follows_the_cluster() {
         runtime.block_on(create(&client, "/api/v1/namespaces/late/services", service));
         std::thread::sleep(CREATE_INTERVAL);
     };
-    assert!(status.success(), "the tests in crates/chart/page/test/real passed");
+    assert!(
+        status.success(),
+        "the tests in crates/chart/page/test/real passed"
+    );
 }
