@@ -78,7 +78,10 @@ impl Followed {
 
     /// Checks that packets were followed at all.
     pub fn assert_used(&self) {
-        assert!(self.with_entry.load(Ordering::Relaxed) > 0, "no conntrack entry was compared");
+        assert!(
+            self.with_entry.load(Ordering::Relaxed) > 0,
+            "no conntrack entry was compared"
+        );
         let has_rules = self.with_rules.load(Ordering::Relaxed) > 0;
         assert!(has_rules || self.tracer.is_none(), "no rule was followed");
     }
@@ -86,9 +89,19 @@ impl Followed {
 
 impl Turn<'_> {
     /// Compares a packet that was sent with its trace. `source` is the address and port of the client.
-    pub fn compare(mut self, node: &Member, trace: &Trace, packet: &Packet, source: SocketAddr, outcome: &Outcome) {
+    pub fn compare(
+        mut self,
+        node: &Member,
+        trace: &Trace,
+        packet: &Packet,
+        source: SocketAddr,
+        outcome: &Outcome,
+    ) {
         let destination = SocketAddr::new(packet.destination, packet.port);
-        let events = self.tracer.as_mut().map(|tracer| tracer.events(EVENTS_TIMEOUT).unwrap());
+        let events = self
+            .tracer
+            .as_mut()
+            .map(|tracer| tracer.events(EVENTS_TIMEOUT).unwrap());
         let rules: Vec<RuleMet> = events.iter().flatten().map(rule).collect();
         let entry = node.enter(|| {
             let is_own = |flow: &netlink::conntrack::Flow| {
@@ -96,14 +109,20 @@ impl Turn<'_> {
             };
             let mut conntrack = Conntrack::open().unwrap();
             let number = packet.protocol.number();
-            conntrack.flows_to(ENTRIES_MAX, packet.destination, number, is_own).unwrap()
+            conntrack
+                .flows_to(ENTRIES_MAX, packet.destination, number, is_own)
+                .unwrap()
         });
         let entry = entry.first().map(|flow| Entry {
             endpoint: flow.reply.source,
             client_seen: flow.reply.destination.ip(),
         });
-        self.followed.with_entry.fetch_add(usize::from(entry.is_some()), Ordering::Relaxed);
-        self.followed.with_rules.fetch_add(usize::from(!rules.is_empty()), Ordering::Relaxed);
+        self.followed
+            .with_entry
+            .fetch_add(usize::from(entry.is_some()), Ordering::Relaxed);
+        self.followed
+            .with_rules
+            .fetch_add(usize::from(!rules.is_empty()), Ordering::Relaxed);
         let sent = Connection {
             source,
             destination,

@@ -23,7 +23,9 @@ pub fn pod_namespace(
     let own = processes::own_namespace()?;
     let found = pods::find(&processes::read_all()?, own, &cluster.pods, node_name)?;
     let mut namespaces = found.found.into_iter();
-    Ok(namespaces.find(|found| found.pod == *pod).map(|found| found.namespace))
+    Ok(namespaces
+        .find(|found| found.pod == *pod)
+        .map(|found| found.namespace))
 }
 
 /// Returns the mode of the node proxy that runs here; `None` if it is unknown.

@@ -22,7 +22,17 @@ struct Sent {
 fn send(world: &World, from: &str, more: &[&str]) -> Sent {
     let (destination, kubeconfig) = (format!("tcp://{CLUSTER_IP}:80"), world.kubeconfig());
     let count = COUNT.to_string();
-    let arguments = ["trace", &destination, "--from", from, "--live", "--count", &count, "--kubeconfig", &kubeconfig];
+    let arguments = [
+        "trace",
+        &destination,
+        "--from",
+        from,
+        "--live",
+        "--count",
+        &count,
+        "--kubeconfig",
+        &kubeconfig,
+    ];
     let output = world.portolan(&[&arguments[..], more].concat());
     let text = format!(
         "{}{}",
@@ -46,10 +56,16 @@ fn check_agreement(world: &World, from: &str) {
     for connection in connections {
         assert_eq!(connection["response"], "answered", "{connection:#}");
         let endpoint = connection["entry"]["endpoint"].as_str().expect("an endpoint");
-        assert!(["10.244.1.10:8080", "10.244.2.10:8080"].contains(&endpoint), "{endpoint}");
+        assert!(
+            ["10.244.1.10:8080", "10.244.2.10:8080"].contains(&endpoint),
+            "{endpoint}"
+        );
         let rules = connection["rules"].as_array().expect("rules");
         if sent.live["evidence"]["rules"] == true {
-            assert!(rules.iter().any(|rule| rule["table"] == "inet portolan"), "{rules:#?}");
+            assert!(
+                rules.iter().any(|rule| rule["table"] == "inet portolan"),
+                "{rules:#?}"
+            );
         }
     }
 }
@@ -64,14 +80,22 @@ fn plan_and_kernel_are_compared() {
         assert!(text.ends_with("  plan and kernel agree\n"), "{text}");
         let absent = send(&world, "pod/default/web-2", &[]);
         assert_eq!(absent.exit_code, Some(2));
-        assert!(absent.text.contains("is not here, its node is node-2"), "{}", absent.text);
+        assert!(
+            absent.text.contains("is not here, its node is node-2"),
+            "{}",
+            absent.text
+        );
 
         // A stopped proxy does not repair its rules.
         world.signal_proxy(Signal::STOP);
         let mut batch = Batch::new("portolan", None);
         let key = [10, 96, 0, 77, 6, 0, 0, 0, 0, 80, 0, 0];
-        batch.elements(Change::Delete, "services4", 0).push(&Element::key(&key));
-        world.nftables(|nftables| nftables.commit(batch)).expect("changed rules");
+        batch
+            .elements(Change::Delete, "services4", 0)
+            .push(&Element::key(&key));
+        world
+            .nftables(|nftables| nftables.commit(batch))
+            .expect("changed rules");
         let altered = send(&world, POD, &["-o", "json"]);
         assert_eq!(altered.exit_code, Some(1), "{}", altered.text);
         for connection in altered.live["connections"].as_array().expect("connections") {
@@ -81,8 +105,16 @@ fn plan_and_kernel_are_compared() {
             assert_ne!(connection["response"], "answered", "{connection:#}");
         }
         let text = send(&world, POD, &[]).text;
-        assert!(text.contains("plan: forwards to 10.244.1.10:8080, 10.244.2.10:8080, kernel: "), "{text}");
-        let tables = world.nftables(|nftables| nftables.chain_names(TableFamily::Inet)).expect("chains");
-        assert!(!tables.contains(&"arriving".to_owned()), "the table of the trace is deleted: {tables:?}");
+        assert!(
+            text.contains("plan: forwards to 10.244.1.10:8080, 10.244.2.10:8080, kernel: "),
+            "{text}"
+        );
+        let tables = world
+            .nftables(|nftables| nftables.chain_names(TableFamily::Inet))
+            .expect("chains");
+        assert!(
+            !tables.contains(&"arriving".to_owned()),
+            "the table of the trace is deleted: {tables:?}"
+        );
     });
 }

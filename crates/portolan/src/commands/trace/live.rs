@@ -103,7 +103,9 @@ impl LiveFlags {
             notes.push("another node chooses the endpoint, so its choice is not compared".to_owned());
         }
         if mode.as_deref() == Some("userspace") {
-            notes.push("a process chooses the endpoint in userspace mode, so its choice is not compared".to_owned());
+            notes.push(
+                "a process chooses the endpoint in userspace mode, so its choice is not compared".to_owned(),
+            );
         }
         let protocol = trace.destination.protocol;
         let mut follower = Follower::open(protocol, mode.as_deref(), &mut notes);
@@ -137,7 +139,11 @@ fn target(trace: &Trace) -> Result<(&Path, IpAddr, SocketAddr), LiveError> {
     }
     let usable = trace.paths.iter().find_map(|path| {
         let address = path.addresses.first()?;
-        Some((path, path.source?, SocketAddr::new(*address, trace.destination.port)))
+        Some((
+            path,
+            path.source?,
+            SocketAddr::new(*address, trace.destination.port),
+        ))
     });
     usable.ok_or_else(|| LiveError::NoDestination(trace.reason.clone()))
 }

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 use clap::{Args, ValueEnum};
 use explain::trace::live::Live;
 use explain::trace::{
-    CLUSTER_DOMAIN_DEFAULT, ClientName, Destination, NodePorts, Nodes, ProxySettings, Request, Trace, Verdict,
-    trace,
+    CLUSTER_DOMAIN_DEFAULT, ClientName, Destination, NodePorts, Nodes, ProxySettings, Request, Trace,
+    Verdict, trace,
 };
 use ipnet::IpNet;
 use plan::PodDetection;
@@ -128,7 +128,12 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
         Ok(found) => found,
         Err(error) => return not_traced(&error),
     };
-    let sent = match flags.live.live.then(|| flags.live.run(&found, &cluster)).transpose() {
+    let sent = match flags
+        .live
+        .live
+        .then(|| flags.live.run(&found, &cluster))
+        .transpose()
+    {
         Ok(sent) => sent,
         Err(error) => return not_traced(&error),
     };

@@ -73,7 +73,10 @@ fn serve_as_agent(pki: &Path, respond: Lie) -> u16 {
     };
     std::thread::spawn(move || {
         // The server disconnects in the middle of a lie, which is an error here.
-        listener.incoming().flatten().for_each(|stream| answer(stream).unwrap_or_default());
+        listener
+            .incoming()
+            .flatten()
+            .for_each(|stream| answer(stream).unwrap_or_default());
     });
     port
 }
@@ -87,12 +90,20 @@ fn endless(stream: &mut dyn Write) -> std::io::Result<()> {
 
 fn terminal_codes(stream: &mut dyn Write) -> std::io::Result<()> {
     let body = "{\"metadata\": {\"name\": \"one\"}, \"hostname\": \"\u{9b}2J\"}";
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn error_with_terminal_codes(stream: &mut dyn Write) -> std::io::Result<()> {
     let body = "\u{1b}[2Jno observation";
-    write!(stream, "HTTP/1.1 500 Error\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 500 Error\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn page(stream: &mut dyn Write) -> std::io::Result<()> {
@@ -154,7 +165,12 @@ fn node_cannot_give_its_readers_the_report_of_another_node() {
         let node = lab.get("node-1", "/api/v1/nodes/node-1");
         let status = json!({"status": {"addresses": node["status"]["addresses"],
             "daemonEndpoints": node["status"]["daemonEndpoints"]}});
-        lab.request("node-1", Method::PATCH, "/api/v1/nodes/mallory/status", Some(&status));
+        lab.request(
+            "node-1",
+            Method::PATCH,
+            "/api/v1/nodes/mallory/status",
+            Some(&status),
+        );
         let error = lab
             .try_request("node-1", Method::GET, "/api/v1/nodes/mallory/observation", None)
             .expect_err("an error")

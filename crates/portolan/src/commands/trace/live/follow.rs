@@ -28,16 +28,22 @@ impl Follower {
     pub fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
         let tracer = match mode {
             Some(mode) if mode != "nftables" => {
-                notes.push(format!("rules are followed in nftables mode only, and the proxy uses {mode}"));
+                notes.push(format!(
+                    "rules are followed in nftables mode only, and the proxy uses {mode}"
+                ));
                 None
             }
             _ => {
                 let table = format!("{TABLE_PREFIX}{}", std::process::id());
                 let opened = PacketTracer::open(&table);
-                opened.map_err(|error| notes.push(format!("rules are not followed: {error}"))).ok()
+                opened
+                    .map_err(|error| notes.push(format!("rules are not followed: {error}")))
+                    .ok()
             }
         };
-        let conntrack = Conntrack::open().map_err(|error| notes.push(error.to_string())).ok();
+        let conntrack = Conntrack::open()
+            .map_err(|error| notes.push(error.to_string()))
+            .ok();
         Self {
             protocol,
             tracer,
@@ -90,7 +96,11 @@ impl Follower {
             flow.original.source == packet.source && flow.original.destination == packet.destination
         };
         let (number, address) = (self.protocol.number(), packet.destination.ip());
-        match self.conntrack.as_mut()?.flows_to(ENTRIES_MAX, address, number, is_own) {
+        match self
+            .conntrack
+            .as_mut()?
+            .flows_to(ENTRIES_MAX, address, number, is_own)
+        {
             Ok(flows) => flows.first().map(|flow| Entry {
                 endpoint: flow.reply.source,
                 client_seen: flow.reply.destination.ip(),

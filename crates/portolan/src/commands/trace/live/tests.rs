@@ -21,14 +21,19 @@ fn traced(destination: &str, from: &str) -> Trace {
 }
 
 fn reason(destination: &str, from: &str) -> String {
-    target(&traced(destination, from)).expect_err("an error").to_string()
+    target(&traced(destination, from))
+        .expect_err("an error")
+        .to_string()
 }
 
 #[test]
 fn packet_has_the_addresses_of_the_trace() {
     let trace = traced("http://web/", "pod/shop/cart");
     let (_, source, destination) = target(&trace).expect("a target");
-    assert_eq!((source.to_string(), destination.to_string()), ("10.244.1.9".into(), "10.96.0.5:80".into()));
+    assert_eq!(
+        (source.to_string(), destination.to_string()),
+        ("10.244.1.9".into(), "10.96.0.5:80".into())
+    );
 }
 
 #[test]
@@ -41,6 +46,8 @@ fn connection_without_packets_is_rejected() {
 #[test]
 fn client_of_another_machine_is_rejected() {
     let trace = traced("http://web/", "node/node-a");
-    let error = Place::of(&trace.client, &Cluster::default()).map(drop).expect_err("an error");
+    let error = Place::of(&trace.client, &Cluster::default())
+        .map(drop)
+        .expect_err("an error");
     assert!(error.to_string().contains("Node node-a is not here"), "{error}");
 }

@@ -20,7 +20,10 @@ pub fn render(live: &Live) -> String {
 fn heading(live: &Live) -> String {
     let count = live.connections.len();
     let plural = if count == 1 { "" } else { "s" };
-    let mode = live.mode.as_ref().map_or(String::new(), |mode| format!(", proxy mode {mode}"));
+    let mode = live
+        .mode
+        .as_ref()
+        .map_or(String::new(), |mode| format!(", proxy mode {mode}"));
     format!("Sent {count} packet{plural} from this machine{mode}")
 }
 
@@ -43,7 +46,9 @@ fn connection_lines(connection: &Connection) -> Vec<String> {
             format!("; conntrack: endpoint {}{seen}", entry.endpoint)
         }
     };
-    let mut lines = vec![format!("  {source} -> {destination}: {response} after {milliseconds} ms{entry}")];
+    let mut lines = vec![format!(
+        "  {source} -> {destination}: {response} after {milliseconds} ms{entry}"
+    )];
     let rules = connection.rules.iter();
     lines.extend(rules.map(|rule| format!("    {} {}: {}", rule.table, rule.chain, rule.verdict)));
     let differences = connection.disagreements.iter();

@@ -29,5 +29,10 @@ fn address_of_another_machine_is_rejected() {
     let foreign: IpAddr = "192.0.2.1".parse().expect("an address");
     let destination = SocketAddr::new(LOOPBACK, 9);
     let error = Packet::prepare(None, Protocol::Tcp, foreign, destination).expect_err("an error");
-    assert!(error.to_string().starts_with("the client cannot send from 192.0.2.1"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .starts_with("the client cannot send from 192.0.2.1"),
+        "{error}"
+    );
 }
