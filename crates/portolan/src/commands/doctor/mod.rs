@@ -50,8 +50,8 @@ pub struct Flags {
     /// Node whose clients are judged [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; the same as --node with its node, and
-    /// with --probe, the node sends packets from the Pod
+    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; its node is judged, as with --node, and a
+    /// Pod sends the probes of --probe to cluster IPs
     #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
     from: Option<ClientName>,
     /// Output format

@@ -28,7 +28,7 @@ pub struct ObservationFlags {
     /// the nodes of the client and of the endpoints of a named Service, and none without one
     #[arg(long, default_value = "auto", value_name = "auto|none|all|NAME,…", conflicts_with_all = ["from_file", "interval"])]
     nodes: NodeSelection,
-    /// Let these nodes send packets to the endpoints and addresses of the Service [default: true with --from]
+    /// Let these nodes send packets to the endpoints and addresses of the Service [default: true if --from is a Pod]
     #[arg(
         long,
         num_args = 0..=1,
