@@ -8,9 +8,11 @@ mod compare;
 mod concurrent;
 mod controllers;
 mod dns;
+mod doctor;
 mod edge;
 mod environment;
 mod fixtures;
+mod flows;
 mod lists;
 mod percentiles;
 mod process;
@@ -56,6 +58,8 @@ enum Benchmark {
     Controllers(controllers::Flags),
     /// Connect through a Service and directly: latency, throughput, memory of the proxy
     Traffic(traffic::Flags),
+    /// Report the traffic of many connections: CPU time and memory of `portolan top`
+    Flows(flows::Flags),
     /// Start `portolan up`: time until the first Service answers, idle memory and CPU
     Up(standalone::UpFlags),
     /// Start many Pods with `portolan up`: time until all are ready, memory, CPU
@@ -76,6 +80,8 @@ enum Benchmark {
     Compare(compare::Flags),
     /// Replace kube-proxy, CoreDNS and endpoint controllers of a real cluster, and go back: failed requests
     Takeover(takeover::Flags),
+    /// Examine one of many Services with `portolan doctor`: time, from a file and from an API server
+    Doctor(doctor::Flags),
     /// Query the DNS server: rate, latency, correctness, CPU and memory
     Dns(dns::Flags),
 }
@@ -90,6 +96,7 @@ fn main() -> ExitCode {
         Benchmark::Upgrades(flags) => balancer::upgrades::run(&flags),
         Benchmark::Controllers(flags) => controllers::run(&flags),
         Benchmark::Traffic(flags) => traffic::run(&flags),
+        Benchmark::Flows(flags) => flows::run(&flags),
         Benchmark::Up(flags) => standalone::up(&flags),
         Benchmark::Pods(flags) => standalone::pods(&flags),
         Benchmark::Rollout(flags) => standalone::rollout(&flags),
@@ -99,6 +106,7 @@ fn main() -> ExitCode {
         Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
         Benchmark::Compare(flags) => compare::run(&flags),
         Benchmark::Takeover(flags) => takeover::run(&flags),
+        Benchmark::Doctor(flags) => doctor::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

@@ -170,7 +170,9 @@ async fn prepare(
     let (events, writer) = EventRecorder::new(client.clone());
     background.spawn(writer);
     if let Some(server_settings) = &settings.server {
-        let server = server::Server::start(server_settings, state.clone()).await?;
+        let reports = settings.reports.clone();
+        let server =
+            server::Server::start(server_settings, state.clone(), &settings.node_name, reports).await?;
         background.spawn(server.serve());
     }
     let context = Context {

@@ -49,6 +49,7 @@ mod pod_api;
 mod pod_worker;
 pub mod quantity;
 mod registration;
+pub mod reports;
 pub mod resolv_conf;
 mod rfc3339;
 pub mod runtime;

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use crate::cgroups::PIDS_MAX_DEFAULT;
 use crate::images::Images;
+use crate::reports::Reports;
 use crate::resolv_conf::ClusterDns;
 
 /// Default of the Pods of one node (upstream's default of `maxPods`).
@@ -46,6 +47,8 @@ pub struct Settings {
     pub host_resolv_conf: PathBuf,
     /// Endpoint for the API server; `None` to serve none.
     pub server: Option<ServerSettings>,
+    /// Reports about the node that the endpoint serves.
+    pub reports: Reports,
     /// Limit of Pods on this node.
     pub pods_max: usize,
     /// Static Pods; `None` for none.
@@ -73,6 +76,7 @@ impl Settings {
             cluster_dns: ClusterDns::default(),
             host_resolv_conf: PathBuf::from("/etc/resolv.conf"),
             server: None,
+            reports: Reports::default(),
             pods_max: PODS_MAX_DEFAULT,
             static_pods: None,
             pids_max: PIDS_MAX_DEFAULT,

@@ -172,11 +172,8 @@ fn of_cluster(world: &World) -> Vec<Finding> {
     checks.flat_map(|check| check(world)).collect()
 }
 
-/// Findings about observed nodes. A root cause suppresses its consequences on the same node.
+/// Findings about nodes. A root cause suppresses its consequences on the same node.
 fn of_nodes(world: &World) -> Vec<Finding> {
-    if world.observations().all().is_empty() {
-        return Vec::new();
-    }
     let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
     for rule in OF_NODES {
         for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {

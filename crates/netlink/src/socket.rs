@@ -79,6 +79,16 @@ impl Socket {
         self.set_buffer(libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
     }
 
+    /// Reserves the kernel's receive queue. Beyond `net.core.rmem_max` this needs CAP_NET_ADMIN.
+    ///
+    /// # Errors
+    ///
+    /// The error of `setsockopt(2)`.
+    pub fn reserve_receive(&self, bytes: usize) -> io::Result<()> {
+        let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
+        self.set_buffer(libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
+    }
+
     /// Returns the port ID (`nl_pid`); 0 before the first send.
     ///
     /// # Errors

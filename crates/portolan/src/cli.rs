@@ -24,7 +24,9 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Administer", &["manifests", "backend", "store", "kubeconfig"]),
     (
         "Inspect",
-        &["doctor", "chart", "explain", "trace", "status", "plan", "env"],
+        &[
+            "doctor", "chart", "explain", "trace", "top", "flows", "status", "plan", "env",
+        ],
     ),
     ("Other commands", &["completions", "man", "version"]),
 ];
@@ -109,6 +111,11 @@ pub enum Command {
     Explain(commands::explain::Flags),
     /// Show the way of a connection from its client to the endpoints, in a cluster or in files
     Trace(Box<commands::trace::Flags>),
+    /// Show connections, rates, bytes and failures of Services, endpoints and clients, now or with --watch
+    #[command(subcommand)]
+    Top(Box<commands::top::Command>),
+    /// List the connections and UDP flows of Services
+    Flows(Box<commands::flows::Flags>),
     /// Show the health of each component of `portolan up` or `portolan join`
     Status(commands::status::Flags),
     /// Compute the proxy decisions of a node from a file, without a cluster

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, env, explain, join,
-    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, trace, up,
-    version,
+    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, env, explain, flows,
+    join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, top,
+    trace, up, version,
 };
 use crate::error::CommandError;
 
@@ -37,6 +37,8 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Chart(flags) => chart::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Trace(flags) => trace::run(&flags),
+        Command::Top(command) => top::run(&command),
+        Command::Flows(flags) => flows::run(&flags),
         Command::Plan(flags) => plan::run(&flags),
         Command::Env(flags) => env::run(&flags),
         Command::Completions(flags) => completions::run(&flags, cli::command()),

@@ -6,8 +6,11 @@
 //! | [`commands`] | one module per subcommand: its flags, and the assembly of the crates |
 //! | [`flags`] | flags that several subcommands share, and parsers of values |
 //! | [`cluster`] | parts of `up`, `join`, `leave` and `token`: node components, membership, certificates, supervision |
+//! | [`node_observation`], [`node_reports`] | observation of this node; reports of nodes through the API server |
 //! | [`playground`] | the cluster in network namespaces |
 //! | [`balancer_endpoints`], [`status_client`] | `/metrics` and `/status` of load balancing; requests to such endpoints |
+//! | [`traffic`] | connections of Services: connection tracking of this node, reports of other nodes |
+//! | [`paged_list`] | lists of objects in pages |
 //! | [`leadership`] | components that work only on the leader |
 //! | [`output`], [`logging`], [`error`], [`runtime`], [`shutdown`], [`rlimit`], [`malloc`] | services of the process |
 
@@ -27,12 +30,16 @@ mod flags;
 mod leadership;
 mod logging;
 mod malloc;
+mod node_observation;
+mod node_reports;
 mod output;
+mod paged_list;
 mod playground;
 mod rlimit;
 mod runtime;
 mod shutdown;
 mod status_client;
+mod traffic;
 
 use std::process::ExitCode;
 

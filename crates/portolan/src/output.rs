@@ -6,10 +6,17 @@ use clap::ValueEnum;
 
 /// Prints a text. A closed pipe, as in `portolan --help | head`, is not an error.
 pub fn print(text: &str) {
+    print_while_open(text);
+}
+
+/// Prints a text. Returns false if standard output is closed, so that a command that prints again and again ends.
+pub fn print_while_open(text: &str) -> bool {
     let mut output = std::io::stdout().lock();
-    if let Err(error) = output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
+    let printed = output.write_all(text.as_bytes()).and_then(|()| output.flush());
+    if let Err(error) = &printed {
         tracing::debug!(%error, "standard output is closed");
     }
+    printed.is_ok()
 }
 
 /// Escapes control characters: texts of objects must not control the terminal.

@@ -15,6 +15,7 @@
 //! - `sysctl`: kernel settings at the start
 //! - `leftovers`: removal of kube-proxy's rules
 //! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
+//! - `plan_reader`: access of other parts of the process to the plan
 //! - `pages`: debug pages `/statusz` and `/flagz`
 //! - `traffic`: connections and bytes of each Service, read from connection tracking on request
 //!
@@ -50,6 +51,7 @@ mod metrics;
 mod node;
 mod node_plan;
 mod pages;
+mod plan_reader;
 mod run;
 mod sources;
 mod sysctl;
@@ -60,5 +62,6 @@ pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection
 pub use leftovers::remove_leftovers;
 pub use node_plan::{NodeObjects, plan_of_node};
 pub use pages::Pages;
-pub use run::{ProxyError, run, run_reloading};
+pub use plan_reader::{PlanReadError, PlanReader};
+pub use run::{ProxyError, run, run_readable, run_reloading};
 pub use sysctl::{ConntrackSettings, set_up_machine};

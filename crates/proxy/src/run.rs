@@ -23,6 +23,7 @@ use crate::health::{Moment, serve_service_checks};
 use crate::localhost::relay_localhost;
 use crate::metrics::Packets;
 use crate::node;
+use crate::plan_reader::PlanReader;
 use crate::sources;
 use crate::worker::{QUEUE_UPDATES_MAX, SharedStatus, TrafficQuery, Update, Worker};
 
@@ -78,8 +79,23 @@ pub async fn run<D: Dataplane + Send + 'static>(
     dataplane: D,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ProxyError> {
+    run_readable(config, client, dataplane, &PlanReader::default(), shutdown).await
+}
+
+/// Runs as [`run`] does. `plan_reader` reads the plan of this proxy meanwhile.
+///
+/// # Errors
+///
+/// A [`ProxyError`] if the proxy cannot start, or cannot write rules.
+pub async fn run_readable<D: Dataplane + Send + 'static>(
+    config: Config,
+    client: Client,
+    dataplane: D,
+    plan_reader: &PlanReader,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ProxyError> {
     let (_never, configs) = watch::channel(config);
-    run_reloading(configs, client, dataplane, shutdown).await
+    start(configs, client, dataplane, plan_reader, shutdown).await
 }
 
 /// Runs as [`run`] does, and applies changes of the configuration. Changed settings that are read at the start only
@@ -89,9 +105,19 @@ pub async fn run<D: Dataplane + Send + 'static>(
 ///
 /// A [`ProxyError`] if the proxy cannot start, or cannot write rules.
 pub async fn run_reloading<D: Dataplane + Send + 'static>(
+    configs: watch::Receiver<Config>,
+    client: Client,
+    dataplane: D,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), ProxyError> {
+    start(configs, client, dataplane, &PlanReader::default(), shutdown).await
+}
+
+async fn start<D: Dataplane + Send + 'static>(
     mut configs: watch::Receiver<Config>,
     client: Client,
     dataplane: D,
+    plan_reader: &PlanReader,
     shutdown: impl Future<Output = ()>,
 ) -> Result<(), ProxyError> {
     let config = configs.borrow_and_update().clone();
@@ -104,6 +130,7 @@ pub async fn run_reloading<D: Dataplane + Send + 'static>(
     let events = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
+    plan_reader.connect(sender.downgrade());
     start_servers(
         &config,
         &shared_status,

@@ -32,7 +32,7 @@ pub(crate) fn busiest(
                 if let Some((port, _)) = plan.frontend_at(protocol, flow.original.destination) {
                     let (connections, bytes) = counts.entry(&port.key.service).or_default();
                     *connections += 1;
-                    *bytes += flow.bytes;
+                    *bytes += flow.bytes();
                 }
                 false
             })?;

@@ -1,4 +1,5 @@
-//! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers.
+//! HTTPS endpoint of the agent for the API server (kubelet's `pkg/kubelet/server`): logs of containers, and reports about
+//! the node.
 //!
 //! Clients must present the API server's client certificate, signed by the cluster CA. Others get 403.
 
@@ -29,6 +30,7 @@ use tokio_rustls::TlsAcceptor;
 use connection_permits::{ConnectionPermit, ConnectionPermits};
 
 use crate::logs::{self, ClientGone, LogError, Options};
+use crate::reports::{ReportError, ReportKind, ReportRequest, Reports};
 use crate::settings::ServerSettings;
 use crate::state_directory::StateDirectory;
 
@@ -84,7 +86,17 @@ enum ConnectionError {
 pub struct Server {
     listener: TcpListener,
     acceptor: TlsAcceptor,
+    content: Arc<Content>,
+}
+
+/// Content that the endpoint serves.
+struct Content {
+    /// Records of Pods, for their logs.
     state: StateDirectory,
+    /// Name of the Node.
+    node_name: String,
+    /// Reports about the node.
+    reports: Reports,
 }
 
 type ServerResponse = Response<BoxBody<Bytes, Infallible>>;
@@ -94,7 +106,12 @@ impl Server {
     ///
     /// # Errors
     /// See [`ServerError`].
-    pub async fn start(settings: &ServerSettings, state: StateDirectory) -> Result<Self, ServerError> {
+    pub async fn start(
+        settings: &ServerSettings,
+        state: StateDirectory,
+        node_name: &str,
+        reports: Reports,
+    ) -> Result<Self, ServerError> {
         let address = settings.listen;
         let acceptor = TlsAcceptor::from(Arc::new(tls::config(settings)?));
         let listener = TcpListener::bind(address)
@@ -103,7 +120,11 @@ impl Server {
         Ok(Self {
             listener,
             acceptor,
-            state,
+            content: Arc::new(Content {
+                state,
+                node_name: node_name.to_owned(),
+                reports,
+            }),
         })
     }
 
@@ -127,7 +148,7 @@ impl Server {
             };
             let connection = Connection {
                 acceptor: self.acceptor.clone(),
-                state: self.state.clone(),
+                content: Arc::clone(&self.content),
                 authenticated: Arc::clone(&authenticated),
             };
             tokio::spawn(async move {
@@ -142,7 +163,7 @@ impl Server {
 /// Connection before its authentication.
 struct Connection {
     acceptor: TlsAcceptor,
-    state: StateDirectory,
+    content: Arc<Content>,
     authenticated: Arc<Semaphore>,
 }
 
@@ -157,12 +178,12 @@ impl Connection {
         } else {
             (None, Some(permit))
         };
-        let state = self.state;
+        let content = self.content;
         let service = service_fn(move |request: Request<Incoming>| {
-            let state = state.clone();
+            let content = Arc::clone(&content);
             async move {
                 Ok::<_, Infallible>(if is_api_server {
-                    respond(&state, &request)
+                    content.respond(&request).await
                 } else {
                     text(
                         StatusCode::FORBIDDEN,
@@ -180,24 +201,59 @@ impl Connection {
     }
 }
 
-fn respond(state: &StateDirectory, request: &Request<Incoming>) -> ServerResponse {
-    if request.method() != Method::GET {
-        return text(StatusCode::METHOD_NOT_ALLOWED, "expected GET");
+impl Content {
+    async fn respond(&self, request: &Request<Incoming>) -> ServerResponse {
+        if request.method() != Method::GET {
+            return text(StatusCode::METHOD_NOT_ALLOWED, "expected GET");
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
+        match parts.as_slice() {
+            ["containerLogs", namespace, pod, container] => self.log(namespace, pod, container, query),
+            ["nodeReports", node, report] => match ReportKind::of_subresource(report) {
+                Some(kind) => self.report(node, kind, query).await,
+                None => not_found(),
+            },
+            _ => not_found(),
+        }
     }
-    let parts: Vec<&str> = request.uri().path().split('/').skip(1).collect();
-    let ["containerLogs", namespace, pod, container] = parts.as_slice() else {
-        return text(StatusCode::NOT_FOUND, "404 page not found");
-    };
-    let query = parameters(request.uri().query().unwrap_or_default());
-    let log = Options::parse(&query, Timestamp::now()).and_then(|options| {
-        let log = logs::find(state, namespace, pod, container, options.previous)?;
-        Ok((options, log))
-    });
-    match log {
-        Ok((options, log)) => stream(log, options),
-        Err(error @ LogError::Pod { .. }) => text(StatusCode::NOT_FOUND, &error.to_string()),
-        Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
+
+    fn log(&self, namespace: &str, pod: &str, container: &str, query: &str) -> ServerResponse {
+        let query = parameters(query);
+        let log = Options::parse(&query, Timestamp::now()).and_then(|options| {
+            let log = logs::find(&self.state, namespace, pod, container, options.previous)?;
+            Ok((options, log))
+        });
+        match log {
+            Ok((options, log)) => stream(log, options),
+            Err(error @ LogError::Pod { .. }) => text(StatusCode::NOT_FOUND, &error.to_string()),
+            Err(error) => text(StatusCode::BAD_REQUEST, &error.to_string()),
+        }
     }
+
+    /// Responds with a report. A request for another Node is refused: a Node object with the address of this host must not
+    /// give its readers the reports of this one.
+    async fn report(&self, node: &str, kind: ReportKind, query: &str) -> ServerResponse {
+        if node != self.node_name {
+            return text(StatusCode::FORBIDDEN, "this is the agent of another node");
+        }
+        match self.reports.create(kind, ReportRequest::parse(query)).await {
+            Ok(report) => json(report),
+            Err(error) => {
+                let status = match &error {
+                    ReportError::Parameter { .. } => StatusCode::BAD_REQUEST,
+                    ReportError::NotProvided(_) => StatusCode::NOT_IMPLEMENTED,
+                    ReportError::Busy => StatusCode::TOO_MANY_REQUESTS,
+                    ReportError::TooLarge(_) | ReportError::Failed(_) => StatusCode::INTERNAL_SERVER_ERROR,
+                };
+                text(status, &error.to_string())
+            }
+        }
+    }
+}
+
+fn not_found() -> ServerResponse {
+    text(StatusCode::NOT_FOUND, "404 page not found")
 }
 
 /// Response with a log, which a thread reads: file I/O blocks.
@@ -238,5 +294,14 @@ fn parameters(query: &str) -> HashMap<String, String> {
 fn text(status: StatusCode, text: &str) -> ServerResponse {
     let mut response = Response::new(Full::new(Bytes::copy_from_slice(text.as_bytes())).boxed());
     *response.status_mut() = status;
+    response
+}
+
+fn json(body: Vec<u8>) -> ServerResponse {
+    let mut response = Response::new(Full::new(Bytes::from(body)).boxed());
+    response.headers_mut().insert(
+        http::header::CONTENT_TYPE,
+        http::HeaderValue::from_static("application/json"),
+    );
     response
 }

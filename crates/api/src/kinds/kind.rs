@@ -18,6 +18,12 @@ pub const SCALE: &str = "scale";
 /// Subresource with the log of a Pod, which the node's agent answers.
 pub const LOG: &str = "log";
 
+/// Subresource with the observation of a Node, which the node's agent answers.
+pub const OBSERVATION: &str = "observation";
+
+/// Subresource with the flows through the proxy of a Node, which the node's agent answers.
+pub const FLOWS: &str = "flows";
+
 /// API group of Portolan's own kinds.
 pub const PORTOLAN_GROUP: &str = "portolan.dev";
 

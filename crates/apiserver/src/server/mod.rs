@@ -35,7 +35,7 @@ use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
 use crate::verbs::handler::Handler;
-use crate::verbs::proxy::{PodLogs, PodProxy};
+use crate::verbs::proxy::{AgentClient, NodeReports, PodProxy};
 use crate::verbs::resource::Resources;
 use certificates::{ServerCertificates, renew};
 use config::{Access, Config};
@@ -234,7 +234,8 @@ fn handler(
         connections: Arc::new(Connections::new(access.request_limits.connections_per_address)),
         bodies: Arc::new(BodyMemory::new()),
         pod_proxy: PodProxy::new().map_err(TlsError::from)?,
-        logs: PodLogs::new(&certificates.kubelet_client()?, &pki.kubelet_serving_authority)?,
+        reports: NodeReports::new(),
+        agents: AgentClient::new(&certificates.kubelet_client()?, &pki.kubelet_serving_authority)?,
         audit,
     }))
 }

@@ -58,6 +58,18 @@ pub(crate) fn stream(stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>, encoding
     new(StatusCode::OK, content_type, body)
 }
 
+/// Document of any media type in pieces.
+pub(crate) fn document_stream(
+    content_type: &'static str,
+    stream: Pin<Box<dyn Stream<Item = Bytes> + Send>>,
+) -> ApiResponse {
+    let body = Body::Stream {
+        stream,
+        lifetime: None,
+    };
+    new(StatusCode::OK, HeaderValue::from_static(content_type), body)
+}
+
 /// Response of a Pod or node agent, forwarded as it arrives.
 pub(crate) fn proxied(response: Response<Incoming>) -> ApiResponse {
     response.map(|body| Body::Proxied { body, lifetime: None })

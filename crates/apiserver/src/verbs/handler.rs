@@ -5,6 +5,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use api::kind;
 use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, StatusCode, header};
 use hyper::body::{Body as _, Incoming};
@@ -29,7 +30,7 @@ use crate::transport::response::{self, ApiResponse};
 use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
-use crate::verbs::proxy::{PodLogs, PodProxy};
+use crate::verbs::proxy::{AgentClient, NodeReports, PodProxy, logs};
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 
@@ -45,7 +46,8 @@ pub(crate) struct Handler {
     pub(crate) connections: Arc<Connections>,
     pub(crate) bodies: Arc<BodyMemory>,
     pub(crate) pod_proxy: PodProxy,
-    pub(crate) logs: PodLogs,
+    pub(crate) agents: AgentClient,
+    pub(crate) reports: NodeReports,
     /// Audit log; `None` if it is disabled.
     pub(crate) audit: Option<Arc<Audit>>,
 }
@@ -227,20 +229,8 @@ impl Handler {
             accept,
         } = operation;
         let Admitted { requester, flow, .. } = admitted;
-        if target.proxy_path.is_some() {
-            let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
-            return self
-                .pod_proxy
-                .forward(&self.resources, &target, request, lifetime)
-                .await;
-        }
-        if target.subresource == Some(api::kind::LOG) {
-            let lifetime = self.begin_long_running(flow, LongRunning::Log, revocation)?;
-            let encoded_query = request.uri().query().unwrap_or_default();
-            return self
-                .logs
-                .read(&self.resources, &target, &query, encoded_query, lifetime)
-                .await;
+        if is_forwarded(&target) {
+            return self.forward(&target, &query, request, flow, revocation).await;
         }
         let (parts, body) = request.into_parts();
         let (body, class) = if verb.is_read() {
@@ -278,6 +268,37 @@ impl Handler {
 }
 
 impl Handler {
+    /// Forwards a request to a Pod or to the agent of a node. It takes no seat; it is counted among those of its user until
+    /// the response ends.
+    async fn forward(
+        &self,
+        target: &Target,
+        query: &Query,
+        request: Request<Incoming>,
+        flow: Flow,
+        revocation: Option<Revocation>,
+    ) -> Result<ApiResponse, Failure> {
+        let resources = &self.resources;
+        match target.subresource {
+            Some(kind::LOG) => {
+                let lifetime = self.begin_long_running(flow, LongRunning::Log, revocation)?;
+                let encoded_query = request.uri().query().unwrap_or_default();
+                logs::read(&self.agents, resources, target, query, encoded_query, lifetime).await
+            }
+            Some(kind::OBSERVATION | kind::FLOWS) => {
+                let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
+                let reading = self
+                    .reports
+                    .read(&self.agents, resources, target, query, lifetime);
+                reading.await
+            }
+            _ => {
+                let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
+                self.pod_proxy.forward(resources, target, request, lifetime).await
+            }
+        }
+    }
+
     /// Answers a review or a token request, which are not stored.
     fn review(&self, call: &Call) -> Result<ApiResponse, Failure> {
         let reviews = Reviews {
@@ -349,6 +370,15 @@ impl Handler {
         let permit = self.access.flow_control.acquire_long_running(flow, kind)?;
         Ok(RequestLifetime::new(permit, revocation))
     }
+}
+
+/// Returns true if a Pod or the agent of a node answers the request.
+fn is_forwarded(target: &Target) -> bool {
+    let by_agent = matches!(
+        target.subresource,
+        Some(kind::LOG | kind::OBSERVATION | kind::FLOWS)
+    );
+    target.proxy_path.is_some() || by_agent
 }
 
 /// Label of the request metrics.

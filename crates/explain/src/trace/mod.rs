@@ -5,6 +5,7 @@
 //! - `resolver`, `cluster_dns`, `name`: search list, answers of cluster DNS, and the resolution of a name
 //! - `node_settings`, `objects`: inputs of the plans of nodes
 //! - `decision`: paths of the first packet; `explanation`, `endpoints` and `route` give the reasons
+//! - [`live`]: packets that were sent, compared with a path
 //! - `report`: result, which programs read as JSON
 //!
 //! ```
@@ -34,6 +35,7 @@ mod decision;
 mod destination;
 mod endpoints;
 mod explanation;
+pub mod live;
 mod name;
 mod node_settings;
 mod objects;

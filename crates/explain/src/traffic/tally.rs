@@ -18,7 +18,9 @@ use super::node_flows::{
 use super::tracker::{End, Flow, Tracker};
 
 /// Endpoints of a client, at most.
-const CLIENT_ENDPOINTS_MAX: usize = 20;
+const CLIENT_ENDPOINTS_MAX: usize = 5;
+/// Frontends of a Service, at most.
+const FRONTENDS_MAX: usize = 16;
 
 /// Numbers of rows in a report, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,14 +38,14 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Returns limits that keep a report below 20 MiB, without single flows.
+    /// Returns limits that keep a report below 7 MiB, the limit of agents, without single flows.
     fn default() -> Self {
         Self {
-            services: 10_000,
+            services: 4_000,
             endpoints_per_service: 1_000,
-            endpoints: 50_000,
+            endpoints: 8_000,
             clients_per_service: 200,
-            clients: 20_000,
+            clients: 4_000,
         }
     }
 }
@@ -209,7 +211,7 @@ fn service_traffic(key: &ObjectKey, tally: Tally<'_>, limits: &Limits, rest: &mu
     let clients_max = limits.clients_per_service.min(rest.clients);
     let (clients, clients_omitted) = largest(tally.clients, clients_max, |client| activity(&client.figures));
     rest.clients -= clients.len();
-    let (frontends, _) = largest(tally.frontends, usize::MAX, activity);
+    let (frontends, _) = largest(tally.frontends, FRONTENDS_MAX, activity);
     ServiceTraffic {
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),

@@ -255,6 +255,11 @@ impl World {
         self.facts.get_or_init(|| Facts::of(self))
     }
 
+    /// Returns the names of all Nodes, sorted.
+    pub fn node_names(&self) -> impl Iterator<Item = &str> {
+        self.nodes().map(|node| node.0.name.as_str())
+    }
+
     /// Returns the number of objects that the rules have read so far, with repetitions.
     pub fn lookups(&self) -> usize {
         self.lookups.get()

@@ -1,5 +1,8 @@
 //! Connection tracking: reading and deleting flows (`linux/netfilter/nfnetlink_conntrack.h`).
+//!
+//! - `events`: events of begins and ends
 
+mod events;
 mod wire;
 
 use std::io;
@@ -7,6 +10,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::message::Writer;
 use crate::socket::{Socket, Subsystem};
+
+pub use events::{Event, EventRead, Events};
 
 /// Attempts to read a list that changes while it is read.
 const TORN_LISTS_MAX: usize = 3;
@@ -34,6 +39,7 @@ pub enum ConntrackError {
 #[cfg(fuzzing)]
 pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     wire::read(message);
+    events::read(message);
 }
 
 /// IP family of a list request.
@@ -51,6 +57,14 @@ impl Family {
         match address {
             IpAddr::V4(_) => Self::V4,
             IpAddr::V6(_) => Self::V6,
+        }
+    }
+
+    /// Returns the number of the family in messages.
+    fn number(self) -> u8 {
+        match self {
+            Self::V4 => libc::AF_INET as u8,
+            Self::V6 => libc::AF_INET6 as u8,
         }
     }
 }
@@ -120,6 +134,24 @@ impl TcpState {
     }
 }
 
+/// Packets and bytes of one direction, with the headers of IP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Packets.
+    pub packets: u64,
+    /// Bytes.
+    pub bytes: u64,
+}
+
+/// Packets and bytes of a flow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Direction from the client.
+    pub original: Count,
+    /// Direction of replies.
+    pub reply: Count,
+}
+
 /// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
@@ -129,21 +161,32 @@ pub struct Flow {
     pub original: Direction,
     /// Direction of replies, before reverse translation: its source is the endpoint.
     pub reply: Direction,
-    /// Bytes of both directions; 0 if the kernel does not count them (`net.netfilter.nf_conntrack_acct`).
-    pub bytes: u64,
+    /// Packets and bytes; `None` if the kernel did not count them when the flow began (`net.netfilter.nf_conntrack_acct`).
+    pub counters: Option<Counters>,
     /// State of a TCP connection.
     pub tcp_state: Option<TcpState>,
     /// Seconds until the entry expires without further packets; 0 if unknown.
     pub expires_in_seconds: u32,
+    /// Time of the first packet since the epoch; `None` if the kernel did not keep it
+    /// (`net.netfilter.nf_conntrack_timestamp`).
+    pub began_at_nanoseconds: Option<u64>,
     /// True if a packet was seen in the direction of replies (`IPS_SEEN_REPLY`).
     pub is_replied: bool,
     /// True if the entry stays when the table is full (`IPS_ASSURED`).
     pub is_assured: bool,
     /// Identifier of the entry. A later flow with the same addresses usually has another one. The identifier is the
     /// same if the later flow reuses the entry, for example while the earlier one is in TIME_WAIT.
-    id: u32,
+    pub id: u32,
     /// Conntrack zone; 0 for none.
-    zone: u16,
+    pub zone: u16,
+}
+
+impl Flow {
+    /// Returns the bytes of both directions; 0 if the kernel does not count them.
+    pub fn bytes(&self) -> u64 {
+        let counters = self.counters.unwrap_or_default();
+        counters.original.bytes.saturating_add(counters.reply.bytes)
+    }
 }
 
 /// Connection to the connection tracking of the network namespace in which it was opened.
@@ -177,6 +220,29 @@ impl Conntrack {
         filter: impl FnMut(&Flow) -> bool,
     ) -> Result<Vec<Flow>, ConntrackError> {
         self.list(family, protocol, None, usize::MAX, filter)
+    }
+
+    /// Passes each flow of all protocols and families to `visit`. If the kernel changes the size of its table meanwhile,
+    /// flows are passed again.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if the list cannot be read.
+    pub fn visit(&mut self, mut visit: impl FnMut(&Flow)) -> Result<(), ConntrackError> {
+        for _ in 0..TORN_LISTS_MAX {
+            let sequence = self.socket.next_sequence();
+            let mut request = Writer::default();
+            wire::write_list_of_all(&mut request, sequence);
+            let list = self.socket.exchange(request.finish(), sequence, |message| {
+                if let Some(flow) = wire::read(message) {
+                    visit(&flow);
+                }
+            });
+            if !list.map_err(ConntrackError::List)?.torn {
+                break;
+            }
+        }
+        Ok(())
     }
 
     /// Returns at most `most` flows of a protocol. If there are more, the selection is arbitrary.

@@ -1,14 +1,13 @@
 use proptest::prelude::*;
 
 use super::wire::{
-    ASSURED, ORIGINAL, PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin,
-    read, write_delete, write_direction,
+    ASSURED, COUNTERS_BYTES, COUNTERS_ORIGINAL, COUNTERS_PACKETS, COUNTERS_REPLY, NEW, ORIGINAL,
+    PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin, read, write_delete,
+    write_direction,
 };
 use super::*;
 use crate::message::messages;
 
-/// `IPCTNL_MSG_CT_NEW`.
-const NEW: u16 = 1 << 8;
 /// `IPS_CONFIRMED`, which the kernel requires of new entries with a status.
 const CONFIRMED: u32 = 1 << 3;
 const UDP: u8 = libc::IPPROTO_UDP as u8;
@@ -30,9 +29,10 @@ fn flow(client: &str, frontend: &str, endpoint: &str) -> Flow {
             source: at(endpoint),
             destination: at(client),
         },
-        bytes: 0,
+        counters: None,
         tcp_state: None,
         expires_in_seconds: 0,
+        began_at_nanoseconds: None,
         is_replied: false,
         is_assured: false,
         id: 7,
@@ -72,6 +72,25 @@ fn write_rest(request: &mut Writer, flow: &Flow) {
     }
 }
 
+/// Writes counters and the timestamp, as the kernel does.
+fn write_counters(request: &mut Writer, flow: &Flow) {
+    let counters = flow.counters.unwrap_or_default();
+    for (kind, count) in [
+        (COUNTERS_ORIGINAL, counters.original),
+        (COUNTERS_REPLY, counters.reply),
+    ] {
+        let nest = request.nest(kind);
+        request
+            .attribute(COUNTERS_PACKETS, &count.packets.to_be_bytes())
+            .attribute(COUNTERS_BYTES, &count.bytes.to_be_bytes());
+        request.end(nest);
+    }
+    let nest = request.nest(TIMESTAMP);
+    let began_at = flow.began_at_nanoseconds.unwrap_or_default();
+    request.attribute(TIMESTAMP_START, &began_at.to_be_bytes());
+    request.end(nest);
+}
+
 /// Creates a conntrack entry.
 fn create(conntrack: &mut Conntrack, flow: &Flow) {
     let sequence = conntrack.socket.next_sequence();
@@ -82,7 +101,7 @@ fn create(conntrack: &mut Conntrack, flow: &Flow) {
         NEW,
         libc::NLM_F_CREATE | libc::NLM_F_EXCL | libc::NLM_F_ACK,
         sequence,
-        family,
+        family.number(),
     );
     write_direction(&mut request, ORIGINAL, flow.protocol, &flow.original);
     write_direction(&mut request, REPLY, flow.protocol, &flow.reply);
@@ -135,6 +154,27 @@ fn written_flows_read_back() {
             Some(flow)
         );
     }
+    let counted = Flow {
+        counters: Some(Counters {
+            original: Count {
+                packets: 3,
+                bytes: 180,
+            },
+            reply: Count {
+                packets: 2,
+                bytes: u64::MAX,
+            },
+        }),
+        began_at_nanoseconds: Some(1_800_000_000_000_000_001),
+        ..flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353")
+    };
+    let mut request = Writer::default();
+    write_delete(&mut request, 1, &counted);
+    write_direction(&mut request, REPLY, UDP, &counted.reply);
+    write_counters(&mut request, &counted);
+    let read_back = messages(request.finish()).find_map(|message| read(&message));
+    assert_eq!(read_back, Some(counted));
+    assert_eq!(counted.bytes(), u64::MAX, "the sum does not overflow");
     assert_eq!(TcpState::of_number(0), None, "a connection without a state");
     assert_eq!(TcpState::of_number(200), None);
 }
@@ -258,5 +298,62 @@ fn lists_tcp_states_of_connections_to_address() {
             let found = conntrack.flows_at_most(most, Family::V6, TCP, |_| true);
             assert_eq!(found.expect("a list").len(), expected, "{most}");
         }
+    });
+}
+
+#[test]
+fn events_report_begin_and_end() {
+    testbed::in_namespace(|| {
+        let mut events = Events::open().expect("a subscription");
+        let mut conntrack = Conntrack::open().expect("a socket");
+        let dns = flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353");
+        create(&mut conntrack, &dns);
+        let listed = conntrack.flows(Family::V4, UDP, |_| true).expect("a list");
+        assert!(conntrack.delete(&listed[0]).expect("a deleted entry"));
+        let mut found = Vec::new();
+        while found.len() < 2 {
+            assert!(
+                events.wait(std::time::Duration::from_secs(5)).expect("a wait"),
+                "{found:?}"
+            );
+            let read = events.read(1, |event| found.push(*event)).expect("events");
+            assert!(!read.has_lost && read.events <= 1, "{read:?}");
+        }
+        let [Event::Begin(begin), Event::End(end)] = found[..] else {
+            panic!("a begin and an end: {found:?}");
+        };
+        for flow in [begin, end] {
+            assert_eq!(
+                (flow.original, flow.reply, flow.id),
+                (dns.original, dns.reply, listed[0].id)
+            );
+        }
+        let read = events
+            .read(usize::MAX, |event| panic!("{event:?}"))
+            .expect("no events");
+        assert!(read.is_drained);
+        assert_eq!(read.events, 0);
+    });
+}
+
+#[test]
+fn visits_flows_of_all_families_and_protocols() {
+    testbed::in_namespace(|| {
+        let mut conntrack = Conntrack::open().expect("a socket");
+        let dns = flow("10.244.1.3:4000", "10.96.0.10:53", "10.244.2.2:5353");
+        let web = connection(
+            "[fd00::9]:4000",
+            "[fd00::200]:80",
+            "[fd00::2]:4",
+            TcpState::Established,
+        );
+        create(&mut conntrack, &dns);
+        create(&mut conntrack, &web);
+        let mut found = Vec::new();
+        conntrack
+            .visit(|flow| found.push((flow.protocol, flow.original)))
+            .expect("a list");
+        found.sort_by_key(|(protocol, _)| *protocol);
+        assert_eq!(found, [(TCP, web.original), (UDP, dns.original)]);
     });
 }

@@ -2,16 +2,18 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use super::{Direction, Family, Flow, TcpState};
+use super::{Count, Counters, Direction, Family, Flow, TcpState};
 use crate::message::{Attribute, Message, Writer};
 use crate::netfilter::GENERIC_BYTES;
 
 /// `NFNL_SUBSYS_CTNETLINK`, in the upper byte of a message's type.
 const SUBSYSTEM: u16 = 1 << 8;
+/// `IPCTNL_MSG_CT_NEW`, also the event of a begin.
+pub(super) const NEW: u16 = SUBSYSTEM;
 /// `IPCTNL_MSG_CT_GET`.
 const GET: u16 = SUBSYSTEM | 1;
-/// `IPCTNL_MSG_CT_DELETE`.
-const DELETE: u16 = SUBSYSTEM | 2;
+/// `IPCTNL_MSG_CT_DELETE`, also the event of an end.
+pub(super) const DELETE: u16 = SUBSYSTEM | 2;
 
 /// `CTA_TUPLE_ORIG` and further values of `enum ctattr_type`.
 pub(super) const ORIGINAL: u16 = 1;
@@ -19,18 +21,23 @@ pub(super) const REPLY: u16 = 2;
 pub(super) const STATUS: u16 = 3;
 pub(super) const PROTOCOL_STATE: u16 = 4;
 pub(super) const TIMEOUT: u16 = 7;
-const COUNTERS_ORIGINAL: u16 = 9;
-const COUNTERS_REPLY: u16 = 10;
+pub(super) const COUNTERS_ORIGINAL: u16 = 9;
+pub(super) const COUNTERS_REPLY: u16 = 10;
 const ID: u16 = 12;
 const ZONE: u16 = 18;
+pub(super) const TIMESTAMP: u16 = 20;
 const FILTER: u16 = 25;
 
 /// `IPS_SEEN_REPLY` and `IPS_ASSURED` of `linux/netfilter/nf_conntrack_common.h`.
 pub(super) const SEEN_REPLY: u32 = 1 << 1;
 pub(super) const ASSURED: u32 = 1 << 2;
 
-/// `CTA_COUNTERS_BYTES`.
+/// `CTA_COUNTERS_PACKETS` and `CTA_COUNTERS_BYTES`.
+pub(super) const COUNTERS_PACKETS: u16 = 1;
 pub(super) const COUNTERS_BYTES: u16 = 2;
+
+/// `CTA_TIMESTAMP_START`.
+pub(super) const TIMESTAMP_START: u16 = 1;
 
 /// `CTA_PROTOINFO_TCP` and `CTA_PROTOINFO_TCP_STATE`.
 pub(super) const STATE_OF_TCP: u16 = 1;
@@ -66,7 +73,7 @@ pub(super) fn write_list(
     protocol: u8,
     destination: Option<IpAddr>,
 ) {
-    begin(request, GET, libc::NLM_F_DUMP, sequence, family);
+    begin(request, GET, libc::NLM_F_DUMP, sequence, family.number());
     let tuple = request.nest(ORIGINAL);
     if let Some(destination) = destination {
         let ip = request.nest(TUPLE_IP);
@@ -86,6 +93,11 @@ pub(super) fn write_list(
     request.end(filter);
 }
 
+/// Writes a list request for the flows of all protocols and families.
+pub(super) fn write_list_of_all(request: &mut Writer, sequence: u32) {
+    begin(request, GET, libc::NLM_F_DUMP, sequence, libc::AF_UNSPEC as u8);
+}
+
 /// Writes a request for the flow with the same addresses.
 pub(super) fn write_get(request: &mut Writer, sequence: u32, flow: &Flow) {
     write_addressed(request, GET, sequence, flow);
@@ -99,7 +111,7 @@ pub(super) fn write_delete(request: &mut Writer, sequence: u32, flow: &Flow) {
 
 fn write_addressed(request: &mut Writer, kind: u16, sequence: u32, flow: &Flow) {
     let family = Family::of(flow.original.source.ip());
-    begin(request, kind, libc::NLM_F_ACK, sequence, family);
+    begin(request, kind, libc::NLM_F_ACK, sequence, family.number());
     write_direction(request, ORIGINAL, flow.protocol, &flow.original);
     if flow.zone != 0 {
         request.attribute(ZONE, &flow.zone.to_be_bytes());
@@ -107,16 +119,12 @@ fn write_addressed(request: &mut Writer, kind: u16, sequence: u32, flow: &Flow) 
 }
 
 /// Starts a conntrack message.
-pub(super) fn begin(request: &mut Writer, kind: u16, flags: i32, sequence: u32, family: Family) {
-    let family = match family {
-        Family::V4 => libc::AF_INET,
-        Family::V6 => libc::AF_INET6,
-    };
+pub(super) fn begin(request: &mut Writer, kind: u16, flags: i32, sequence: u32, family: u8) {
     let version_and_resource = [0; GENERIC_BYTES - 1];
     let [v, r0, r1] = version_and_resource;
     request
         .begin(kind, flags | libc::NLM_F_REQUEST, sequence)
-        .fixed(&[family as u8, v, r0, r1]);
+        .fixed(&[family, v, r0, r1]);
 }
 
 /// Writes one direction of a flow.
@@ -148,8 +156,9 @@ fn write_ip(request: &mut Writer, address: IpAddr, v4: u16, v6: u16) {
 
 /// Parses a flow; `None` if the message contains no flow with ports.
 pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
-    let (mut original, mut reply, mut id, mut zone, mut bytes) = (None, None, None, 0, 0_u64);
+    let (mut original, mut reply, mut id, mut zone) = (None, None, None, 0);
     let (mut tcp_state, mut expires_in_seconds, mut status) = (None, 0, 0);
+    let (mut count_original, mut count_reply, mut began_at_nanoseconds) = (None, None, None);
     for attribute in message.attributes(GENERIC_BYTES) {
         match attribute.kind {
             ORIGINAL => original = read_direction(&attribute),
@@ -157,20 +166,24 @@ pub(super) fn read(message: &Message<'_>) -> Option<Flow> {
             STATUS => status = attribute.u32_be().unwrap_or_default(),
             PROTOCOL_STATE => tcp_state = read_tcp_state(&attribute),
             TIMEOUT => expires_in_seconds = attribute.u32_be().unwrap_or_default(),
-            COUNTERS_ORIGINAL | COUNTERS_REPLY => bytes = bytes.saturating_add(read_bytes(&attribute)),
+            COUNTERS_ORIGINAL => count_original = read_count(&attribute),
+            COUNTERS_REPLY => count_reply = read_count(&attribute),
             ID => id = attribute.u32_be(),
             ZONE => zone = attribute.u16_be()?,
+            TIMESTAMP => began_at_nanoseconds = read_number(&attribute, TIMESTAMP_START),
             _ => {}
         }
     }
     let ((protocol, original), (_, reply)) = (original?, reply?);
+    let counters = count_original.zip(count_reply);
     Some(Flow {
         protocol,
         original,
         reply,
-        bytes,
+        counters: counters.map(|(original, reply)| Counters { original, reply }),
         tcp_state,
         expires_in_seconds,
+        began_at_nanoseconds,
         is_replied: status & SEEN_REPLY != 0,
         is_assured: status & ASSURED != 0,
         id: id?,
@@ -184,11 +197,17 @@ fn read_tcp_state(of_protocol: &Attribute<'_>) -> Option<TcpState> {
     TcpState::of_number(state.u8()?)
 }
 
-fn read_bytes(counters: &Attribute<'_>) -> u64 {
-    let mut counters = counters.nested();
-    let bytes = counters.find(|counter| counter.kind == COUNTERS_BYTES);
-    let bytes = bytes.and_then(|counter| <[u8; 8]>::try_from(counter.value).ok());
-    bytes.map(u64::from_be_bytes).unwrap_or_default()
+fn read_count(counters: &Attribute<'_>) -> Option<Count> {
+    Some(Count {
+        packets: read_number(counters, COUNTERS_PACKETS)?,
+        bytes: read_number(counters, COUNTERS_BYTES)?,
+    })
+}
+
+/// Returns a nested number of 64 bits.
+fn read_number(attribute: &Attribute<'_>, kind: u16) -> Option<u64> {
+    let mut parts = attribute.nested();
+    parts.find(|part| part.kind == kind)?.u64_be()
 }
 
 fn read_direction(tuple: &Attribute<'_>) -> Option<(u8, Direction)> {

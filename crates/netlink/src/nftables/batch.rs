@@ -93,6 +93,14 @@ impl Batch {
         }
     }
 
+    /// Adds a table that exists as long as the connection which commits the transaction. Only that connection may change
+    /// it. Needs Linux 5.12.
+    pub fn owned_table(&mut self, name: &str, owner: u32) {
+        self.begin(wire::NEWTABLE, libc::NLM_F_CREATE | libc::NLM_F_EXCL, owner)
+            .text(wire::TABLE_NAME, name)
+            .u32_be(wire::TABLE_FLAGS, wire::TABLE_OWNED);
+    }
+
     /// Adds a chain, or deletes an empty one.
     pub fn chain(&mut self, change: Change, chain: &Chain, owner: u32) {
         let table = self.table.clone();

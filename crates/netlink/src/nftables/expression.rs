@@ -122,6 +122,11 @@ impl<'a> Verdict<&'a str> {
         let verdict = attribute
             .nested()
             .find(|inner| inner.kind == wire::DATA_VERDICT)?;
+        Self::decode_parts(verdict)
+    }
+
+    /// Decodes the code and the chain of a verdict.
+    pub(super) fn decode_parts(verdict: Attribute<'a>) -> Option<Self> {
         let (mut code, mut chain) = (None, None);
         for inner in verdict.nested() {
             match inner.kind {
@@ -130,7 +135,12 @@ impl<'a> Verdict<&'a str> {
                 _ => {}
             }
         }
-        Some(match code? as i32 {
+        Self::of_code(code?, chain)
+    }
+
+    /// Returns the verdict for the kernel's code; `None` for other codes, such as "continue".
+    pub(super) fn of_code(code: u32, chain: Option<&'a str>) -> Option<Self> {
+        Some(match code as i32 {
             0 => Self::Drop,
             1 => Self::Accept,
             -3 => Self::Jump(chain?),
@@ -284,6 +294,11 @@ pub enum Expression {
     },
     /// Sets the packet mark.
     SetMark {
+        /// Source register.
+        from: Register,
+    },
+    /// Traces the packet from here on, if the register has the byte 1.
+    SetTrace {
         /// Source register.
         from: Register,
     },

@@ -17,6 +17,7 @@ mod inventory;
 mod monitor;
 mod set;
 mod table;
+mod trace;
 mod wire;
 
 pub use batch::{Batch, Change, ElementList, TableFamily};
@@ -31,6 +32,7 @@ pub use inventory::{Inventory, InventoryChain, InventoryTable};
 pub use monitor::{ExternalChange, Monitor};
 pub use set::{Field, Set, SetValue};
 pub use table::{BaseChain, Chain, ChainKind, Hook, Rule, Table};
+pub use trace::{PacketTracer, TraceError, TraceEvent, TraceStep, TracedFlow};
 
 /// Decoder for the fuzz target.
 #[cfg(fuzzing)]
@@ -41,6 +43,7 @@ pub(crate) fn decode_for_fuzzing(message: &crate::message::Message<'_>) {
     Rule::decode(attributes());
     Set::decode(attributes());
     inventory::decode_for_fuzzing(message);
+    TraceEvent::decode(message);
     for list in attributes() {
         for element in list.nested() {
             Element::decode(element.nested());

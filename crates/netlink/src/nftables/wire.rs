@@ -34,6 +34,7 @@ pub const GETSETELEM: u16 = 13;
 pub const DELSETELEM: u16 = 14;
 pub const NEWGEN: u16 = 15;
 pub const GETGEN: u16 = 16;
+pub const TRACE: u16 = 17;
 
 /// Returns the type of an nftables message.
 pub const fn kind(message: u16) -> u16 {
@@ -45,6 +46,8 @@ pub const TABLE_FLAGS: u16 = 2;
 pub const TABLE_USERDATA: u16 = 6;
 /// `NFT_TABLE_F_DORMANT`.
 pub const TABLE_DORMANT: u32 = 0x1;
+/// `NFT_TABLE_F_OWNER`: the kernel deletes the table when the socket that created it is closed.
+pub const TABLE_OWNED: u32 = 0x2;
 pub const GEN_ID: u16 = 1;
 
 pub const CHAIN_TABLE: u16 = 1;
@@ -105,3 +108,15 @@ pub const DATA_VERDICT: u16 = 2;
 pub const DATA_TYPE_VERDICT: u32 = 0xffff_ff00;
 pub const VERDICT_CODE: u16 = 1;
 pub const VERDICT_CHAIN: u16 = 2;
+
+pub const TRACE_TABLE: u16 = 1;
+pub const TRACE_CHAIN: u16 = 2;
+pub const TRACE_RULE_HANDLE: u16 = 3;
+pub const TRACE_TYPE: u16 = 4;
+pub const TRACE_VERDICT: u16 = 5;
+pub const TRACE_ID: u16 = 6;
+pub const TRACE_POLICY: u16 = 16;
+/// `NFT_TRACETYPE_POLICY`, `_RETURN` and `_RULE`.
+pub const TRACED_POLICY: u32 = 1;
+pub const TRACED_RETURN: u32 = 2;
+pub const TRACED_RULE: u32 = 3;

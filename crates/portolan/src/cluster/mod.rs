@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
 //! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
+//! | [`observation_report`], [`flows_report`] | observation and flows of the node, which the agent's endpoint serves |
 //! | [`chart`] | the map of the cluster, which `up` serves |
 //! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
 //! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
@@ -19,6 +20,7 @@ pub mod cluster_info;
 pub mod control_plane;
 pub mod discovery;
 mod dns_service;
+mod flows_report;
 pub mod identities;
 pub mod join_directory;
 pub mod join_token;
@@ -27,6 +29,7 @@ mod load_balancing;
 pub mod network;
 pub mod node_certificate;
 pub mod node_components;
+mod observation_report;
 pub mod pod_cidrs;
 pub mod server_taint;
 pub mod status_file;

@@ -5,16 +5,20 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
 
+use agent::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::Client;
 use dataplane::nftables::{NftablesDataplane, Options};
 use plan::PodDetection;
-use proxy::PodSelection;
+use proxy::{PlanReader, PodSelection};
+use tokio::runtime::Handle;
 
 use super::cluster_info::ClusterSettings;
+use super::flows_report;
 use super::kubeconfig_merge::default_file;
 use super::load_balancing::{LoadBalancing, LoadBalancingClients, LoadBalancingFlags};
+use super::observation_report::NodeObserver;
 use super::supervisor::Supervisor;
 use crate::error::CommandError;
 use crate::flags::dns_clients::DnsClientFlags;
@@ -195,8 +199,8 @@ impl NodeFlags {
 }
 
 impl NodeComponents {
-    /// Starts the components. `serving` is the agent's endpoint; `assigner` are the metrics of an assigner of this
-    /// process.
+    /// Starts the components in this runtime. `serving` is the agent's endpoint; `assigner` are the metrics of an assigner
+    /// of this process.
     pub fn start(
         self,
         supervisor: &mut Supervisor,
@@ -204,11 +208,26 @@ impl NodeComponents {
         serving: ServerSettings,
         assigner: Option<Arc<balancer::Metrics>>,
     ) {
+        let observer = NodeObserver {
+            node_name: self.agent.node_name.clone(),
+            agent: clients.agent.clone(),
+            proxy: clients.proxy.clone(),
+            runtime: Handle::current(),
+        };
+        let plan = PlanReader::default();
+        let flows = flows_report::provider(
+            self.agent.node_name.clone(),
+            self.proxy.proxy_mode.clone(),
+            plan.clone(),
+        );
         let agent = agent::Settings {
             server: Some(serving),
+            reports: Reports::default()
+                .with(ReportKind::Observation, observer.provider())
+                .with(ReportKind::Flows, flows),
             ..self.agent
         };
-        start_proxy(supervisor, clients.proxy.clone(), self.proxy);
+        start_proxy(supervisor, clients.proxy.clone(), self.proxy, plan);
         start_dns(supervisor, clients.dns, self.dns);
         start_routes(supervisor, clients.proxy, self.routes);
         start_agent(supervisor, clients.agent, agent);
@@ -220,14 +239,14 @@ impl NodeComponents {
     }
 }
 
-fn start_proxy(supervisor: &mut Supervisor, client: Client, config: proxy::Config) {
+fn start_proxy(supervisor: &mut Supervisor, client: Client, config: proxy::Config, plan: PlanReader) {
     let shutdown = supervisor.shutdown();
     supervisor.spawn("proxy", move || {
-        let (config, client) = (config.clone(), client.clone());
+        let (config, client, plan) = (config.clone(), client.clone(), plan.clone());
         let shutdown = shutdown::requested(shutdown.clone());
         async move {
             let dataplane = NftablesDataplane::open(Options::default())?;
-            Ok(proxy::run(config, client, dataplane, shutdown).await?)
+            Ok(proxy::run_readable(config, client, dataplane, &plan, shutdown).await?)
         }
     });
 }

@@ -9,6 +9,7 @@
 //! | [`dns_zone`], [`dns_clients`] | DNS server |
 //! | [`pods`] | agent |
 //! | [`edge`] | load-balancer edge |
+//! | [`traffic`] | commands that show traffic |
 
 pub mod access;
 pub mod administrator;
@@ -23,4 +24,5 @@ pub mod node_proxy;
 pub mod pods;
 pub mod services;
 pub mod storage;
+pub mod traffic;
 pub mod values;

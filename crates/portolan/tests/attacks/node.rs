@@ -6,6 +6,7 @@ mod cluster;
 mod edge_report;
 mod mirror_pods;
 mod own_objects;
+mod reports;
 mod serving;
 mod tokens;
 

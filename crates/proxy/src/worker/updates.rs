@@ -14,6 +14,7 @@ use plan::Family;
 use super::Worker;
 use crate::config::{Config, NodePortSelection};
 use crate::node;
+use crate::plan_reader::PlanQuery;
 use crate::traffic::{Traffic, busiest};
 
 /// Maximum of endpoint changes per sync whose latency is measured; a sample suffices.
@@ -42,6 +43,8 @@ pub(crate) enum Update {
     AddressReleased,
     /// Query for the busiest Services.
     Traffic(TrafficQuery),
+    /// Read of the plan.
+    Plan(PlanQuery),
 }
 
 /// Query for the busiest Services.
@@ -70,6 +73,7 @@ impl<D: Dataplane> Worker<D> {
             Update::ExternalChanges(changes) => self.queue_external_changes(changes),
             Update::AddressReleased => self.remove_leftovers_of_exited(),
             Update::Traffic(query) => self.respond_traffic(&query),
+            Update::Plan(query) => query.run(&self.plan),
         }
     }
 

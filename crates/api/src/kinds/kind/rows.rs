@@ -1,6 +1,6 @@
 //! The table of the served kinds.
 
-use super::{Kind, LOG, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
+use super::{FLOWS, Kind, LOG, OBSERVATION, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
 use crate::kinds::{certificates, event};
 
 /// Verbs of a stored kind, in the order of discovery.
@@ -53,6 +53,16 @@ const LOG_OF_POD: Subresource = Subresource {
     kind: Some("Pod"),
     body_kind: None,
 };
+
+/// Report about a node. Upstream has no schema for it.
+const fn report(name: &'static str, kind: &'static str) -> Subresource {
+    Subresource {
+        name,
+        verbs: &["get"],
+        kind: Some(kind),
+        body_kind: None,
+    }
+}
 
 const fn proxy(kind: &'static str) -> Subresource {
     Subresource {
@@ -181,7 +191,11 @@ pub(super) static KINDS: &[Kind] = &[
         singular: "node",
         short_names: &["no"],
         namespaced: false,
-        subresources: &[STATUS],
+        subresources: &[
+            report(FLOWS, "NodeFlows"),
+            report(OBSERVATION, "NodeObservation"),
+            STATUS,
+        ],
         definition: "io.k8s.api.core.v1.Node",
         ..CORE
     },

@@ -158,6 +158,12 @@ fn edit_and_admin_may_write_and_view_may_read() {
     assert!(!may("edit", "update", "apps", "deployments", "status"));
     assert!(may("view", "get", "", "pods", "log"));
     assert!(!may("view", "list", "", "secrets", ""));
+    for report in ["observation", "flows"] {
+        for role in ["admin", "edit", "view", "system:node", "system:node-proxier"] {
+            assert!(!may(role, "get", "", "nodes", report), "{role} {report}");
+        }
+        assert!(may("cluster-admin", "get", "", "nodes", report));
+    }
 }
 
 #[test]

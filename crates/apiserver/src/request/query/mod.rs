@@ -10,8 +10,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Parameters that verbs and health checks read, sorted.
-const KNOWN_PARAMETERS: [&str; 22] = [
+const KNOWN_PARAMETERS: [&str; 30] = [
     "allowWatchBookmarks",
+    "client",
     "container",
     "continue",
     "dryRun",
@@ -20,16 +21,23 @@ const KNOWN_PARAMETERS: [&str; 22] = [
     "fieldSelector",
     "fieldValidation",
     "force",
+    "from",
     "gracePeriodSeconds",
     "includeObject",
+    "intervalMilliseconds",
     "labelSelector",
     "limit",
+    "namespace",
     "orphanDependents",
     "pretty",
+    "probe",
     "propagationPolicy",
+    "protocol",
     "resourceVersion",
     "resourceVersionMatch",
+    "rows",
     "sendInitialEvents",
+    "service",
     "timeoutSeconds",
     "verbose",
     "watch",

@@ -1,11 +1,14 @@
-//! The `proxy` subresource of Pods and Services, and the `log` subresource of Pods ([`logs`]) (API-03).
+//! The `proxy` subresource of Pods and Services (API-03). The agents of nodes answer the `log` subresource of Pods
+//! ([`logs`]), and `observation` and `flows` of Nodes ([`reports`]).
 //!
 //! Requests are forwarded to Pods only, never to an arbitrary address in Endpoints: the server can reach addresses
 //! that its clients must not reach.
 
+mod agent;
 mod destination;
 mod headers;
-mod logs;
+pub(crate) mod logs;
+mod reports;
 mod response_head;
 mod tunnel;
 
@@ -25,8 +28,9 @@ use crate::request::route::Target;
 use crate::transport::long_running::RequestLifetime;
 use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
+pub(crate) use agent::AgentClient;
 use destination::Destination;
-pub(crate) use logs::PodLogs;
+pub(crate) use reports::NodeReports;
 use response_head::{RequestBody, send};
 
 /// Timeout for connecting to a Pod or an agent in the cluster's network.

@@ -24,7 +24,10 @@ export function Login({ controller, message }: { controller: Controller; message
       <form class="login-card" onSubmit={(event) => void submit(event)}>
         <Rose />
         <h1>Portolan chart</h1>
-        <p>Sign in with a token of the Kubernetes API. The chart shows the objects that the token may read.</p>
+        <p>
+          Sign in with a token of the Kubernetes API. The chart shows the objects that the token may read. On your own host, open
+          the address that <code>portolan chart</code> prints.
+        </p>
         <label class="field wide">
           <span>Token</span>
           <input

@@ -1,8 +1,8 @@
 //! Decoding of expressions.
 
 use super::encode::{
-    ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, OF_INPUT_LINK, OUTPUT_LINK,
-    TCP_RST,
+    ADDRESS_TYPE, DNAT, ICMPX_PORT_UNREACH, ICMPX_UNREACH, INCREMENTAL, INVERTED, META_TRACE, OF_INPUT_LINK,
+    OUTPUT_LINK, TCP_RST,
 };
 use super::*;
 
@@ -74,6 +74,9 @@ fn decode_known(name: &str, fields: &Fields<'_>) -> Option<Expression> {
                 from: fields.register(3)?,
             }
         }
+        "meta" if fields.get(3).is_some() && fields.number(2)? == META_TRACE => Expression::SetTrace {
+            from: fields.register(3)?,
+        },
         "meta" => Expression::Meta {
             key: match fields.number(2)? {
                 3 => MetaKey::Mark,

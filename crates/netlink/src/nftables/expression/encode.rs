@@ -4,6 +4,8 @@ use super::*;
 
 /// `NF_NAT_RANGE_PROTO_RANDOM_FULLY`.
 const RANDOM_FULLY: u32 = 1 << 4;
+/// `NFT_META_NFTRACE`.
+pub(super) const META_TRACE: u32 = 12;
 /// `NFT_LOOKUP_F_INV`.
 pub(super) const INVERTED: u32 = 1;
 /// `NFT_FIB_RESULT_ADDRTYPE`.
@@ -31,7 +33,7 @@ impl Expression {
     pub fn name(&self) -> &str {
         match self {
             Self::Payload { .. } => "payload",
-            Self::Meta { .. } | Self::SetMark { .. } => "meta",
+            Self::Meta { .. } | Self::SetMark { .. } | Self::SetTrace { .. } => "meta",
             Self::Ct { .. } => "ct",
             Self::FibType { .. } | Self::FibInput { .. } => "fib",
             Self::Compare { .. } => "cmp",
@@ -79,6 +81,9 @@ impl Expression {
             }
             Self::SetMark { from } => {
                 writer.u32_be(2, MetaKey::Mark as u32).u32_be(3, from.number());
+            }
+            Self::SetTrace { from } => {
+                writer.u32_be(2, META_TRACE).u32_be(3, from.number());
             }
             Self::Ct { key, into } => {
                 writer.u32_be(1, into.number()).u32_be(2, *key as u32);

@@ -2,12 +2,16 @@
 //!
 //! - [`recurring`]: repeated examinations, with Events and metrics
 //! - [`source`]: objects of the API or of files
+//! - [`observations`]: observations of nodes through the API server
+//! - [`client`]: the client for which the findings are judged
 //! - [`scope`]: the Service that the command names
 //! - [`report`]: output of the findings and exit code
 //! - [`text`]: human-readable form of the findings
 //! - [`node`]: `portolan doctor node`, the state of this machine beside the objects
 
+mod client;
 mod node;
+mod observations;
 mod recurring;
 mod report;
 pub mod scope;
@@ -17,13 +21,16 @@ mod text;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use ::client::Client;
 use clap::{Args, Subcommand};
-use client::Client;
+use explain::trace::ClientName;
 use explain::{Options, Scope, Severity, examine};
 
-use crate::error::CommandError;
+use self::client::JudgedClient;
+use crate::error::{CommandError, UsageError, is_usage};
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
+use observations::ObservationFlags;
 use report::{EXIT_NOT_EXAMINED, Format};
 use scope::ScopeFlags;
 use source::Source;
@@ -43,9 +50,15 @@ pub struct Flags {
     /// Node whose clients are judged [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
+    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; the same as --node with its node, and
+    /// with --probe, the node sends packets from the Pod
+    #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
+    from: Option<ClientName>,
     /// Output format
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Format,
+    #[command(flatten)]
+    observations: ObservationFlags,
     #[command(flatten)]
     recurring: recurring::RecurringFlags,
     #[command(flatten)]
@@ -69,26 +82,41 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     if let Some(Action::Node(flags)) = &flags.action {
         return node::run(flags);
     }
-    let options = Options {
-        node: flags.node.clone(),
-    };
     if let Some(interval) = flags.recurring.interval {
+        let options = Options {
+            node: flags.node.clone(),
+        };
         return recurring::run(&flags.recurring, interval, &flags.administrator, options);
     }
     let scope = flags.scope.parse()?;
-    let source = match read(flags) {
-        Ok(source) => source,
+    let input = match read(flags, &scope) {
+        Ok(input) => input,
+        Err(error) if is_usage(&*error) => return Err(error),
         Err(error) => {
             eprintln!("portolan: {error}");
             return Ok(ExitCode::from(EXIT_NOT_EXAMINED));
         }
     };
-    report::warn(&source.problems(flags.node.as_deref()));
+    let Input {
+        source,
+        judged,
+        problems,
+    } = input;
+    report::warn(&source.problems(judged.node.as_deref()));
+    report::warn(&problems);
     let absent = text::absent(&source);
     let world = source.builder.build();
-    let findings = examine(&world, &scope, &options);
+    let findings = examine(&world, &scope, &Options { node: judged.node });
     let subject = text::subject(&world, &scope);
     report::print(flags.output, &subject, &findings, &absent)
+}
+
+/// Objects to examine, and the client that is judged.
+struct Input {
+    source: Source,
+    judged: JudgedClient,
+    /// Reasons for which nodes are not observed.
+    problems: Vec<String>,
 }
 
 /// Numbers of errors and warnings that an examination of all Services finds.
@@ -122,12 +150,37 @@ pub async fn count(client: &Client) -> Result<Counts, CommandError> {
     })
 }
 
-fn read(flags: &Flags) -> Result<Source, CommandError> {
-    if flags.from_file.is_empty() {
-        let client = flags.administrator.client()?;
-        return runtime::multi_thread(1)?.block_on(Source::from_api(&client));
+fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
+    if !flags.from_file.is_empty() {
+        let source = Source::from_files(&flags.from_file)?;
+        return Ok(Input {
+            judged: judged(flags, &source)?,
+            source,
+            problems: Vec::new(),
+        });
     }
-    Source::from_files(&flags.from_file)
+    let client = flags.administrator.client()?;
+    runtime::multi_thread(1)?.block_on(async {
+        let mut source = Source::from_api(&client).await?;
+        let judged = judged(flags, &source)?;
+        let service = scope::service(scope);
+        let added = flags
+            .observations
+            .add(&client, &mut source, service.as_ref(), &judged);
+        let problems = added.await?;
+        Ok(Input {
+            source,
+            judged,
+            problems,
+        })
+    })
+}
+
+fn judged(flags: &Flags, source: &Source) -> Result<JudgedClient, UsageError> {
+    match &flags.from {
+        Some(name) => JudgedClient::find(&source.builder, name),
+        None => Ok(JudgedClient::on(flags.node.clone())),
+    }
 }
 
 #[cfg(test)]

@@ -24,10 +24,10 @@ pub enum Format {
     Yaml,
 }
 
-/// Prints warnings to standard error.
+/// Prints warnings to standard error. They can contain texts of nodes.
 pub fn warn(problems: &[String]) {
     for problem in problems {
-        eprintln!("portolan: warning: {problem}");
+        eprintln!("portolan: warning: {}", output::printable(problem));
     }
 }
 

@@ -7,11 +7,7 @@ use explain::{Builder, Kind, World};
 use serde_json::Value;
 
 use crate::error::{CommandError, FileError};
-
-/// Objects of one page of a list.
-const PAGE_OBJECTS: usize = 1_000;
-/// Pages of a list, at most: 1,000,000 objects.
-const PAGES_MAX: usize = 1_000;
+use crate::paged_list::{OBJECTS_MAX, list};
 
 /// Values of a YAML file, at most: 200 for each of 500,000 objects.
 const YAML_NODES_MAX: usize = 100_000_000;
@@ -23,7 +19,7 @@ const YAML_BYTES_MAX: usize = 4 << 30;
 pub struct Source {
     /// The objects.
     pub builder: Builder,
-    /// Kinds that the user must not list.
+    /// Kinds that the user must not read.
     pub forbidden: Vec<&'static str>,
     /// Kinds that the server does not serve.
     pub not_served: Vec<&'static str>,
@@ -50,11 +46,10 @@ impl Source {
     ) -> Result<Self, CommandError> {
         let mut source = Self::empty();
         for kind in kinds {
-            match list(client, kind).await {
+            match list(client, &kind.collection(), "").await {
                 Ok(None) => {
-                    let objects_max = PAGES_MAX * PAGE_OBJECTS;
                     return Err(format!(
-                        "more than {objects_max} objects of kind {}: examine a part of the cluster with --from-file",
+                        "more than {OBJECTS_MAX} objects of kind {}: examine a part of the cluster with --from-file",
                         kind.name()
                     )
                     .into());
@@ -103,7 +98,7 @@ impl Source {
             problems.push("the input has no Services".to_owned());
         }
         if !self.forbidden.is_empty() {
-            problems.push(format!("the user must not list {}", self.forbidden.join(", ")));
+            problems.push(format!("the user must not read {}", self.forbidden.join(", ")));
         }
         if let Some(node) =
             node.filter(|node| self.builder.has(Kind::Node) && !self.builder.contains(Kind::Node, "", node))
@@ -152,30 +147,6 @@ fn yaml_options() -> serde_saphyr::Options {
             max_total_scalar_bytes: YAML_BYTES_MAX,
         },
     }
-}
-
-/// Lists a kind in pages. Findings about a part of the objects would be wrong, so the result is `None` if there are
-/// more pages than [`PAGES_MAX`].
-async fn list(client: &Client, kind: Kind) -> Result<Option<Vec<Value>>, client::ClientError> {
-    let mut pages = Vec::new();
-    let mut token = String::new();
-    while pages.len() < PAGES_MAX {
-        let mut path = format!("{}?limit={PAGE_OBJECTS}", kind.collection());
-        if !token.is_empty() {
-            path.push_str("&continue=");
-            client::push_escaped(&mut path, &token);
-        }
-        let page: Value = client.get(&path).await?;
-        token = page["metadata"]["continue"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned();
-        pages.push(page);
-        if token.is_empty() {
-            return Ok(Some(pages));
-        }
-    }
-    Ok(None)
 }
 
 fn read(path: &Path) -> Result<String, FileError> {

@@ -58,7 +58,7 @@ fn text_names_the_most_likely_cause_first() {
         lines[1],
         "Most likely cause: The selector matches no Pod (PTL-0002, Service shop/web)"
     );
-    let expected = "Not allowed to list, so nothing is reported that depends on them: Node";
+    let expected = "Not allowed to read, so nothing is reported that depends on them: Node";
     assert_eq!(lines[2], expected);
     let healthy = text::render(&text::subject(&world, &Scope::All), &[], "");
     assert_eq!(healthy, "2 objects: no findings\n");

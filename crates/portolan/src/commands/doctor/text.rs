@@ -14,7 +14,7 @@ pub fn absent(source: &Source) -> String {
             kinds.join(", ")
         ),
     };
-    line("Not allowed to list", &source.forbidden) + &line("Not served", &source.not_served)
+    line("Not allowed to read", &source.forbidden) + &line("Not served", &source.not_served)
 }
 
 /// Returns what was examined, for the summary.

@@ -154,6 +154,19 @@ fn node_may_access_its_pods_and_node() {
     }
 }
 
+#[test]
+fn node_may_not_read_reports_of_nodes() {
+    for resource in ["nodes/observation", "nodes/flows"] {
+        for name in ["n1", "n2"] {
+            assert_eq!(
+                decide("get", "", resource, name, ""),
+                Verdict::NoOpinion,
+                "{resource} {name}"
+            );
+        }
+    }
+}
+
 const UNRELATED: &str = "no relationship found between node 'n1' and this object";
 const PODS_OF_OTHERS: &str = "can only list/watch pods with spec.nodeName field selector";
 

@@ -1,29 +1,4 @@
 //! `portolan doctor node`: findings from the state of this machine beside the objects of a cluster.
-//!
-//! [`observe`] calls the readers. Each one has a module: its parser is pure, and its input and output are bounded. [`gap`]
-//! records the parts that cannot be read.
-
-mod bgp;
-mod certificates;
-mod clock;
-mod cluster;
-mod cluster_domain;
-mod conntrack;
-mod drift;
-mod firewalls;
-mod gap;
-mod iptables;
-mod listeners;
-mod network;
-mod observe;
-mod pods;
-mod probes;
-mod processes;
-mod proxies;
-mod sockets;
-mod sysctls;
-mod tables;
-mod variables;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,15 +17,11 @@ use super::text;
 use crate::error::{CommandError, FileError};
 use crate::flags::administrator::AdministratorFlags;
 use crate::flags::values::host_name;
+use crate::node_observation::{Cluster, PLAN_KINDS, Request, clock_offset, observe};
 use crate::{output, runtime};
-use cluster::Cluster;
-use observe::{Request, observe};
 
 /// Time for the first response of the API server. Without one, the machine alone is examined.
 const FIRST_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_500);
-/// Kinds that the proxy's plan depends on.
-const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];
-
 /// Flags of `portolan doctor node`.
 #[derive(Debug, Args)]
 pub struct Flags {
@@ -159,7 +130,7 @@ fn read_api(flags: &Flags) -> Result<Objects, CommandError> {
     let client = flags.administrator.client()?;
     let runtime = runtime::multi_thread(1)?;
     let (source, clock_offset_seconds) = runtime.block_on(async {
-        let offset = tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, clock::offset(&client)).await;
+        let offset = tokio::time::timeout(FIRST_RESPONSE_TIMEOUT, clock_offset(&client)).await;
         let offset = offset.map_err(|_| {
             format!(
                 "{} did not respond within {FIRST_RESPONSE_TIMEOUT:?}",
@@ -188,6 +159,7 @@ fn observation(flags: &Flags, node_name: &str, scope: &Scope, objects: &Objects)
         cluster: &cluster,
         clock_offset_seconds: objects.clock_offset_seconds,
         probes: flags.probe.unwrap_or(service.is_some()),
+        source_pod: None,
         read_again: objects.api.is_some().then_some(read_again),
     };
     let (observation, gaps) = observe(&request);

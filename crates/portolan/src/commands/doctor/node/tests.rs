@@ -56,6 +56,7 @@ fn machine_is_observed_without_objects() {
         cluster: &cluster,
         clock_offset_seconds: None,
         probes: true,
+        source_pod: None,
         read_again: None,
     };
     let (observation, _) = observe(&request);

@@ -52,7 +52,7 @@ async fn kinds_that_cannot_be_read_are_absent() {
         "{:?}",
         source.not_served
     );
-    assert_eq!(source.problems(None), ["the user must not list Node"]);
+    assert_eq!(source.problems(None), ["the user must not read Node"]);
 }
 
 #[tokio::test]

@@ -1,0 +1,40 @@
+//! Observation of this node: processes, the kernel, the network, and responses to probes.
+//!
+//! [`observe`] calls the readers. Each one has a module: its parser is pure, and its input and output are bounded. [`gap`]
+//! records the parts that cannot be read. `portolan doctor node` prints the findings of an observation, and the agent's endpoint
+//! serves it.
+
+mod bgp;
+mod certificates;
+mod clock;
+mod cluster;
+mod cluster_domain;
+mod conntrack;
+mod drift;
+mod firewalls;
+mod gap;
+mod iptables;
+mod listeners;
+mod machine;
+mod network;
+mod observe;
+mod pods;
+mod probes;
+mod processes;
+mod proxies;
+mod sockets;
+mod sysctls;
+mod tables;
+mod variables;
+
+use explain::Kind;
+
+pub use clock::offset as clock_offset;
+pub use cluster::Cluster;
+pub use gap::ReadFailure;
+pub use machine::{own_addresses, pod_namespace, proxy_mode};
+pub use observe::{Request, observe};
+pub use proxies::{Program, RunningProxy, running as running_proxies};
+
+/// Kinds that the proxy's plan depends on.
+pub const PLAN_KINDS: [Kind; 4] = [Kind::Service, Kind::EndpointSlice, Kind::Node, Kind::ServiceCidr];

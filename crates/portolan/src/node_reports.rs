@@ -1,0 +1,87 @@
+//! Reports that the agents of nodes create, read through the API server: the subresources `observation` and `flows` of
+//! Nodes.
+//!
+//! A node can lie. The server bounds the size of its reports; readers check that a report is about the node itself.
+
+use std::time::Duration;
+
+use agent::reports::ReportKind;
+use client::{Client, ClientError, push_escaped};
+use futures_util::{StreamExt, stream};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use tokio::time::timeout;
+
+/// Timeout of one report. Probes take up to 4 s, and an agent creates two reports at a time.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// Reports that are read at the same time: a quarter of the proxied requests that a server permits one user.
+const CONCURRENT_MAX: usize = 16;
+
+/// Reports of several nodes.
+#[derive(Clone, Debug)]
+pub struct Reports<T> {
+    /// Reports, by the name of the node.
+    pub found: Vec<(String, T)>,
+    /// True if the user must not read a report.
+    pub is_forbidden: bool,
+    /// Reasons for which other nodes have no report, by the name of the node.
+    pub problems: Vec<(String, String)>,
+}
+
+/// Returns true if the server serves a kind of report. Servers of others do not.
+pub async fn is_served(client: &Client, kind: ReportKind) -> bool {
+    let name = format!("nodes/{}", kind.subresource());
+    let resources = client.get::<Value>("/api/v1").await.unwrap_or_default();
+    let mut resources = resources["resources"].as_array().into_iter().flatten();
+    resources.any(|resource| resource["name"] == *name)
+}
+
+/// Reads the reports of nodes, several at the same time. `parameters` are names with values.
+pub async fn read<T: DeserializeOwned>(
+    client: &Client,
+    kind: ReportKind,
+    nodes: &[String],
+    parameters: &[(&str, String)],
+) -> Reports<T> {
+    let reading = nodes.iter().map(|node| async move {
+        let path = path(kind, node, parameters);
+        let report = timeout(REPORT_TIMEOUT, client.get::<T>(&path)).await;
+        (node.clone(), report)
+    });
+    let read: Vec<_> = stream::iter(reading).buffered(CONCURRENT_MAX).collect().await;
+    let mut reports = Reports {
+        found: Vec::new(),
+        is_forbidden: false,
+        problems: Vec::new(),
+    };
+    for (node, report) in read {
+        match report {
+            Ok(Ok(report)) => reports.found.push((node, report)),
+            Ok(Err(error)) if error.is_forbidden() => reports.is_forbidden = true,
+            Ok(Err(ClientError::Status { status, .. })) => reports.problems.push((node, status.message)),
+            Ok(Err(error)) => reports.problems.push((node, error.to_string())),
+            Err(_) => {
+                let problem = format!("no response within {REPORT_TIMEOUT:?}");
+                reports.problems.push((node, problem));
+            }
+        }
+    }
+    reports
+}
+
+/// Returns the path of a report.
+fn path(kind: ReportKind, node: &str, parameters: &[(&str, String)]) -> String {
+    let mut path = "/api/v1/nodes/".to_owned();
+    push_escaped(&mut path, node);
+    path.push('/');
+    path.push_str(kind.subresource());
+    for (number, (name, value)) in parameters.iter().enumerate() {
+        path.push(if number == 0 { '?' } else { '&' });
+        path.push_str(&format!("{name}="));
+        push_escaped(&mut path, value);
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests;

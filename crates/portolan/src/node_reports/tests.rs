@@ -1,0 +1,69 @@
+use std::sync::Arc;
+
+use bytes::Bytes;
+use client::{Body, Exchange, TransportError};
+use futures_util::FutureExt;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+
+use super::*;
+
+/// Server with the report of node-a. The report of node-b is forbidden, and node-c has none.
+fn server() -> Client {
+    let exchange: Exchange = Arc::new(|request: Request<Bytes>| {
+        let path = request.uri().path().to_owned();
+        async move {
+            let (code, text) = match path.as_str() {
+                "/api/v1" => (
+                    200,
+                    r#"{"resources": [{"name": "nodes"}, {"name": "nodes/flows"}]}"#,
+                ),
+                "/api/v1/nodes/node-a/flows" => (200, r#"{"a": 1}"#),
+                "/api/v1/nodes/node-b/flows" => (403, "{}"),
+                "/api/v1/nodes/node-c/flows" => (501, r#"{"message": "no agent"}"#),
+                _ => (200, "not JSON"),
+            };
+            let body = Full::new(Bytes::from(text)).map_err(TransportError::from);
+            let response: Result<Response<Body>, _> =
+                Response::builder().status(code).body(body.boxed_unsync());
+            response.map_err(TransportError::from)
+        }
+        .boxed()
+    });
+    Client::in_process(exchange)
+}
+
+#[test]
+fn paths_have_the_parameters() {
+    let parameters = [("service", "shop/web".to_owned()), ("probe", "true".to_owned())];
+    assert_eq!(
+        path(ReportKind::Observation, "node-a", &parameters),
+        "/api/v1/nodes/node-a/observation?service=shop%2Fweb&probe=true"
+    );
+    assert_eq!(
+        path(ReportKind::Flows, "a/../b", &[]),
+        "/api/v1/nodes/a%2F..%2Fb/flows"
+    );
+}
+
+#[tokio::test]
+async fn each_node_without_a_report_has_a_reason() {
+    let nodes: Vec<String> = ["a", "b", "c", "d"].map(|name| format!("node-{name}")).to_vec();
+    let reports = read::<Value>(&server(), ReportKind::Flows, &nodes, &[]).await;
+    assert_eq!(
+        reports.found,
+        [("node-a".to_owned(), serde_json::json!({"a": 1}))]
+    );
+    assert!(reports.is_forbidden);
+    let [(third, reason), (fourth, _)] = reports.problems.as_slice() else {
+        panic!("{:?}", reports.problems);
+    };
+    assert_eq!((third.as_str(), fourth.as_str()), ("node-c", "node-d"));
+    assert_eq!(reason, "no agent");
+}
+
+#[tokio::test]
+async fn reports_that_discovery_does_not_list_are_not_served() {
+    assert!(is_served(&server(), ReportKind::Flows).await);
+    assert!(!is_served(&server(), ReportKind::Observation).await);
+}

@@ -1,0 +1,19 @@
+//! Traffic of Services: reading of connection tracking on this node, and the reports of other nodes.
+//!
+//! - [`conntrack_entry`]: conversion of entries
+//! - [`kernel_settings`]: sysctls that the reader depends on
+//! - [`reader`]: samples and events of this node
+//! - [`local_plan`]: the plan of this node, from the objects of the cluster
+//! - [`query`]: query of a report, as parameters of a URL
+//! - [`nodes`]: reports of all nodes, through the API server
+//! - [`source`]: traffic for a command, from this node or from all nodes
+//! - [`watcher`]: a thread that reads the source again and again
+
+pub mod conntrack_entry;
+pub mod kernel_settings;
+pub mod local_plan;
+pub mod nodes;
+pub mod query;
+pub mod reader;
+pub mod source;
+pub mod watcher;

@@ -1,0 +1,203 @@
+//! Observations of nodes that the doctor reads through the API server.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use client::{Client, ClientError, Config};
+use http::Method;
+use serde_json::{Value, json};
+use testbed::{in_namespace, write_sysctl};
+
+use crate::lab::{Lab, echo_container};
+
+/// Node with API server.
+const SERVER: &str = "node-1";
+/// Node that has joined, with the endpoint of the Service.
+const OTHER: &str = "node-2";
+const SERVICE: &str = "default/web";
+const AGENT_PORT: u16 = 10_250;
+
+/// Starts two nodes, a Service with an endpoint on the second one, and a client Pod on the first one.
+fn start() -> Lab {
+    let mut lab = Lab::new(2);
+    lab.up(SERVER, &[]);
+    let server = format!("--server={}", lab.server(SERVER));
+    let token = format!("--token={}", lab.token(SERVER, &[]));
+    lab.join(OTHER, &[&server, &token]);
+    for node in [SERVER, OTHER] {
+        lab.wait_for_node(SERVER, node, "True");
+    }
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
+        "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
+    lab.request(
+        SERVER,
+        Method::POST,
+        "/api/v1/namespaces/default/services",
+        Some(&service),
+    );
+    lab.run_pod(SERVER, OTHER, "web", echo_container());
+    lab.run_pod(SERVER, SERVER, "cart", echo_container());
+    lab.wait_for_pod(SERVER, "web", "Running");
+    lab.wait_for_pod(SERVER, "cart", "Running");
+    lab.wait_for("an endpoint of the Service", || {
+        let path = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices?labelSelector=kubernetes.io%2Fservice-name%3Dweb";
+        let slices = lab.try_request(SERVER, Method::GET, path, None)?;
+        let ready = &slices["items"][0]["endpoints"][0]["conditions"]["ready"];
+        Ok(*ready == true)
+    });
+    lab
+}
+
+fn doctor(lab: &Lab, kubeconfig: &Path, arguments: &[&str]) -> Output {
+    let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
+    lab.run(
+        SERVER,
+        &[&["doctor", "service", SERVICE, &kubeconfig], arguments].concat(),
+    )
+}
+
+/// Findings as code and object, and the warnings.
+fn findings(lab: &Lab, arguments: &[&str]) -> (Vec<String>, String) {
+    let kubeconfig = lab.data_dir(SERVER).join("admin.conf");
+    let output = doctor(lab, &kubeconfig, &[&["-o", "json"], arguments].concat());
+    let warnings = String::from_utf8_lossy(&output.stderr).into_owned();
+    let found: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {warnings}"));
+    let list = found["findings"].as_array().expect("a list").iter();
+    let text = |finding: &Value| {
+        let field = |value: &Value| value.as_str().expect("a text").to_owned();
+        format!(
+            "{} {}",
+            field(&finding["code"]),
+            field(&finding["object"]["name"])
+        )
+    };
+    (list.map(text).collect(), warnings)
+}
+
+/// Writes a kubeconfig for a user who may read all objects, and no reports of nodes.
+fn viewer(lab: &Lab) -> PathBuf {
+    let data = lab.data_dir(SERVER);
+    let issued = apiserver::pki::client(&data.join("pki"), "client-viewer", "viewer", "viewers");
+    let issued = issued.expect("a certificate");
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "everything-but-reports"},
+        "rules": [{"apiGroups": ["*"], "resources": ["services", "endpointslices", "pods", "nodes", "endpoints",
+            "namespaces", "events", "deployments", "replicasets"], "verbs": ["get", "list"]}]});
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "everything-but-reports"}, "subjects": [{"kind": "User", "name": "viewer"}],
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything-but-reports"}});
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    lab.request(SERVER, Method::POST, &format!("{rbac}/clusterroles"), Some(&role));
+    lab.request(
+        SERVER,
+        Method::POST,
+        &format!("{rbac}/clusterrolebindings"),
+        Some(&binding),
+    );
+    let encoded = |text: &str| STANDARD.encode(text);
+    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "viewer",
+        "clusters": [{"name": "c", "cluster": {"server": lab.server(SERVER),
+            "certificate-authority-data": encoded(&issued.authority)}}],
+        "users": [{"name": "u", "user": {"client-certificate-data": encoded(&issued.pair.certificate),
+            "client-key-data": encoded(&issued.pair.key)}}],
+        "contexts": [{"name": "viewer", "context": {"cluster": "c", "user": "u"}}]});
+    let path = data.join("viewer.conf");
+    std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+    path
+}
+
+/// Sends a request to the agent of the first node, with a client certificate in a file, or without one.
+fn ask_agent(lab: &Lab, certificate: Option<&Path>) -> Result<Value, ClientError> {
+    let pem = certificate.map(|path| std::fs::read(path).expect("a certificate"));
+    let config = Config {
+        server: format!("https://{}:{AGENT_PORT}", lab.address(SERVER)),
+        insecure_skip_tls_verify: true,
+        client_certificate: pem.map(|pem| (pem.clone(), pem)),
+        ..Config::default()
+    };
+    let ask = || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("a runtime").block_on(async {
+            let client = Client::new(config).expect("a client");
+            client.get("/nodeReports/node-1/observation").await
+        })
+    };
+    let node = lab.cluster().member(OTHER).expect("a node");
+    node.enter(ask).expect("a namespace")
+}
+
+fn check_observation(lab: &Lab) {
+    let path = format!("/api/v1/nodes/{OTHER}/observation");
+    let silent = lab.get(SERVER, &path);
+    assert_eq!(silent["kind"], "NodeObservation");
+    assert_eq!(silent["metadata"]["name"], OTHER);
+    assert_eq!(silent["proxies"][0]["nodeName"], OTHER, "{silent:#}");
+    assert!(silent["probes"].is_null(), "nothing is sent without a request");
+    let probed = lab.get(SERVER, &format!("{path}?service={SERVICE}&probe=true"));
+    let probes = probed["probes"].as_array().expect("probes");
+    assert!(!probes.is_empty());
+    for probe in probes {
+        assert_eq!(probe["outcome"], "answered", "{probe:#}");
+    }
+    let error = |path: &str| {
+        let response = lab.try_request(SERVER, Method::GET, path, None);
+        let error = response.expect_err(path);
+        (error.code().expect("a response"), error.to_string())
+    };
+    let (code, message) = error(&format!("{path}?service=web"));
+    assert_eq!(code, 400, "{message}");
+    let (code, message) = error("/api/v1/nodes/absent/observation");
+    assert_eq!(code, 404, "{message}");
+    let (code, message) = error(&format!("/api/v1/nodes/{OTHER}/observations"));
+    assert_eq!(code, 404, "{message}");
+}
+
+fn check_refusals(lab: &Lab) {
+    let without = ask_agent(lab, None).expect_err("a refusal");
+    assert_eq!(without.code(), None, "no request passes the handshake: {without}");
+    let joined = lab.data_dir(OTHER).join("node/agent.pem");
+    let of_other_node = ask_agent(lab, Some(&joined)).expect_err("a refusal");
+    assert_eq!(of_other_node.code(), Some(403), "{of_other_node}");
+    let viewer = viewer(lab);
+    let output = doctor(lab, &viewer, &[]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let expected = "Not allowed to read, so nothing is reported that depends on them:";
+    let line = text.lines().find(|line| line.starts_with(expected));
+    assert!(
+        line.is_some_and(|line| line.contains("NodeObservation")),
+        "{text}"
+    );
+}
+
+#[test]
+fn faults_of_nodes_are_found_through_the_api() {
+    in_namespace(|| {
+        let lab = start();
+        check_observation(&lab);
+        let (healthy, warnings) = findings(&lab, &[]);
+        assert_eq!(healthy, Vec::<String>::new(), "{warnings}");
+        let (from_pod, warnings) = findings(&lab, &["--from", "pod/default/cart"]);
+        assert_eq!(from_pod, Vec::<String>::new(), "{warnings}");
+        let other = lab.cluster().member(OTHER).expect("a node");
+        let forwarding = |value: &str| {
+            other
+                .enter(|| write_sysctl("net.ipv4.ip_forward", value))
+                .expect("a namespace")
+                .expect("a sysctl");
+        };
+        forwarding("0");
+        let (found, warnings) = findings(&lab, &[]);
+        assert_eq!(
+            found.first().map(String::as_str),
+            Some("PTL-0043 node-2"),
+            "{warnings}"
+        );
+        let (found, warnings) = findings(&lab, &["--nodes=none"]);
+        assert_eq!(found, Vec::<String>::new(), "{warnings}");
+        forwarding("1");
+        check_refusals(&lab);
+    });
+}
