@@ -163,7 +163,7 @@ proptest! {
     /// A reader that applies all changes to an earlier snapshot has the later one. A model that gets only the last state of the objects
     /// has the same rows.
     #[test]
-    fn changes_lead_from_snapshot_to_snapshot(steps in steps(), at in 0usize..60) {
+    fn changes_make_the_later_snapshot_from_an_earlier_one(steps in steps(), at in 0usize..60) {
         let mut model = Model::new("test", 0);
         let mut reader = None;
         for (index, step) in steps.iter().enumerate() {
