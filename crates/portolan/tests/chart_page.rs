@@ -57,7 +57,8 @@ async fn create(client: &Client, collection: &str, object: Value) {
     created.unwrap_or_else(|error| panic!("{collection}: {error}"));
 }
 
-/// Creates two namespaces, two nodes, a Service with two endpoints, and a Service whose selector matches no Pod.
+/// Creates two namespaces, two nodes, a Service with two endpoints, and a Service whose selector matches no Pod while a
+/// Pod has nearly the same labels.
 async fn create_objects(client: &Client) {
     for name in ["shop", "late"] {
         let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
@@ -76,6 +77,12 @@ async fn create_objects(client: &Client) {
     let checkout = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "checkout"},
         "spec": {"selector": {"app": "checkout"}, "ports": ports}});
     create(client, services, checkout).await;
+    // The labels of the Pod name the wrong key. A Pod needs the ServiceAccount of its namespace.
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    create(client, "/api/v1/namespaces/shop/serviceaccounts", account).await;
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "checkout-1", "labels": {"run": "checkout"}},
+        "spec": {"containers": [{"name": "main", "image": "none"}]}});
+    create(client, "/api/v1/namespaces/shop/pods", pod).await;
     let endpoint = |address: &str, node: &str, zone: &str| json!({"addresses": [address], "nodeName": node, "zone": zone, "conditions": {"ready": true}});
     let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
         "metadata": {"name": "web-1", "labels": {"kubernetes.io/service-name": "web"}},

@@ -289,7 +289,8 @@ function cardLines(row: ServiceRow): string[] {
   const frontends = row.frontends.map((frontend) =>
     frontend.kind === "nodePort" ? `${FRONTEND_TITLES.nodePort} ${frontend.port}` : frontendAddress(frontend),
   );
-  const lines = [readiness(row), typeTitle(row), frontends.join(", ")];
+  const state = row.health === "idle" && row.total === 0 ? "idle" : readiness(row);
+  const lines = [state, typeTitle(row), frontends.join(", ")];
   if (row.traffic !== null) {
     lines.splice(1, 0, `${shortNumber(row.traffic.connectionsPerSecond)} conn./s`);
   }

@@ -10,7 +10,7 @@ export interface ClusterScene {
   services: ReadonlyMap<ServiceKey, ServiceRow>;
   nodes: ReadonlyMap<string, NodeRow>;
   groups: ReadonlyMap<string, NamespaceGroup>;
-  /** Services that the filter matches; `null` without a filter. */
+  /** Services that the filter matches, or that the chosen finding concerns; `null` for all. */
   matches: ReadonlySet<ServiceKey> | null;
   selection: Selection;
   reach: { outside: number; inside: number };

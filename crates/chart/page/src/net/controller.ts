@@ -1,7 +1,7 @@
 // Effects of the page: loads data that the state asks for, keeps the hash of the address, runs commands of the user.
 
 import { formatHash, loginSecret, parseHash } from "../state/hash.ts";
-import type { Selection, ServiceKey, State, TraceForm } from "../state/state.ts";
+import type { Cluster, Selection, ServiceKey, State, TraceForm } from "../state/state.ts";
 import type { Store } from "../state/store.ts";
 import { ApiError, api } from "./api.ts";
 import { Feed } from "./feed.ts";
@@ -17,6 +17,8 @@ export class Controller {
   private detailTimer: ReturnType<typeof setTimeout> | undefined;
   private findingsTimer: ReturnType<typeof setTimeout> | undefined;
   private historyTimer: ReturnType<typeof setTimeout> | undefined;
+  private isFollowingHistory = false;
+  private isDetailLoading = false;
   private pastTimer: ReturnType<typeof setTimeout> | undefined;
   private pastRequest: AbortController | null = null;
   private traceRequest: AbortController | null = null;
@@ -30,14 +32,10 @@ export class Controller {
   }
 
   start(): void {
-    const secret = loginSecret(location.hash);
-    if (secret !== "") {
-      // The secret works once. It leaves the address before anything else happens.
-      history.replaceState(null, "", `${location.pathname}${location.search}`);
-    }
-    this.followHash();
     addEventListener("hashchange", () => this.followHash());
-    void (secret === "" ? this.feed.start() : this.signInOnce(secret));
+    if (!this.followHash()) {
+      void this.feed.start();
+    }
   }
 
   retry(): void {
@@ -116,23 +114,17 @@ export class Controller {
     }
     if (state.cluster === null && before.cluster !== null) {
       clearTimeout(this.historyTimer);
-      this.historyTimer = undefined;
+      this.isFollowingHistory = false;
     }
     this.writeHash(state, before);
   }
 
   private clusterChanged(state: State, before: State): void {
-    const totals = state.cluster?.totals;
-    const old = before.cluster?.totals;
-    if (
-      old === undefined ||
-      totals?.errors !== old.errors ||
-      totals?.warnings !== old.warnings ||
-      state.cluster?.services.size !== before.cluster?.services.size
-    ) {
+    if (state.cluster !== null && haveOtherFindings(state.cluster, before.cluster)) {
       this.refreshFindings(before.cluster === null);
     }
-    if (this.historyTimer === undefined) {
+    if (!this.isFollowingHistory) {
+      this.isFollowingHistory = true;
       void this.loadHistory();
     }
     const { past } = state;
@@ -147,6 +139,7 @@ export class Controller {
     this.detailRequest?.abort();
     const request = new AbortController();
     this.detailRequest = request;
+    this.isDetailLoading = true;
     try {
       const detail = await api.service(key, request.signal);
       this.store.dispatch({ kind: "detail", key, detail });
@@ -155,6 +148,9 @@ export class Controller {
         this.failedRequest(error, (message) => this.store.dispatch({ kind: "detailFailed", key, message }));
       }
     }
+    if (!request.signal.aborted) {
+      this.isDetailLoading = false;
+    }
   }
 
   private refreshDetail(key: ServiceKey): void {
@@ -162,7 +158,13 @@ export class Controller {
       const load = () => {
         const { selection } = this.store.state;
         this.detailTimer = undefined;
-        if (selection.kind === "service" && selection.key === key) {
+        if (selection.kind !== "service" || selection.key !== key) {
+          return;
+        }
+        if (this.isDetailLoading) {
+          // A slow response is not given up for the next one.
+          this.refreshDetail(key);
+        } else {
           void this.loadDetail(key);
         }
       };
@@ -196,8 +198,6 @@ export class Controller {
 
   private async loadHistory(): Promise<void> {
     let step = HISTORY_MILLISECONDS_MIN;
-    // The timer is set before the request, so that only one chain of requests runs.
-    this.historyTimer = setTimeout(() => undefined, 0);
     try {
       const history = await api.history();
       this.store.dispatch({ kind: "history", history });
@@ -205,8 +205,13 @@ export class Controller {
     } catch (error) {
       this.failedRequest(error, () => undefined);
     }
+    clearTimeout(this.historyTimer);
     if (this.store.state.cluster !== null) {
-      this.historyTimer = setTimeout(() => void this.loadHistory(), step);
+      this.historyTimer = setTimeout(() => {
+        // A finding can replace another one, without a change of the numbers.
+        this.refreshFindings(false);
+        void this.loadHistory();
+      }, step);
     }
   }
 
@@ -243,9 +248,17 @@ export class Controller {
     report(error instanceof Error ? error.message : String(error));
   }
 
-  private followHash(): void {
+  /** Takes over the hash of the address. Returns true if it held a secret, with which a session begins. */
+  private followHash(): boolean {
+    const secret = loginSecret(location.hash);
+    if (secret !== "") {
+      // The secret works once. It leaves the address before anything else happens.
+      history.replaceState(null, "", `${location.pathname}${location.search}`);
+      void this.signInOnce(secret);
+      return true;
+    }
     if (location.hash === formatHash(this.store.state)) {
-      return;
+      return false;
     }
     const link = parseHash(location.hash);
     this.isFollowingHash = true;
@@ -259,6 +272,7 @@ export class Controller {
       }
     }
     this.isFollowingHash = false;
+    return false;
   }
 
   private writeHash(state: State, before: State): void {
@@ -274,4 +288,21 @@ export class Controller {
       history.replaceState(null, "", target);
     }
   }
+}
+
+/** True if Services were added or removed, or the numbers of their findings differ. */
+function haveOtherFindings(cluster: Cluster, before: Cluster | null): boolean {
+  if (before === null || cluster.services.size !== before.services.size) {
+    return true;
+  }
+  if (cluster.services === before.services) {
+    return false;
+  }
+  for (const [key, row] of cluster.services) {
+    const old = before.services.get(key);
+    if (row !== old && row.findings.join() !== old?.findings.join()) {
+      return true;
+    }
+  }
+  return false;
 }

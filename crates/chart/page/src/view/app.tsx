@@ -45,6 +45,10 @@ export function App({ store, controller }: { store: Store; controller: Controlle
 
 function Chart({ page, theme, onTheme }: { page: Page; theme: Theme; onTheme: (theme: Theme) => void }) {
   const { state, store, controller } = page;
+  const title = titleOf(page);
+  useEffect(() => {
+    document.title = title;
+  }, [title]);
   return (
     <div class="chart" data-connection={state.connection.kind} data-revision={page.cluster.revision}>
       <button
@@ -76,6 +80,22 @@ function Chart({ page, theme, onTheme }: { page: Page; theme: Theme; onTheme: (t
     </div>
   );
 }
+
+/** Title of the window: the number of errors, and the selection. */
+function titleOf({ state, cluster }: Page): string {
+  const { selection } = state;
+  const place =
+    selection.kind === "service"
+      ? selection.key
+      : selection.kind === "namespace" || selection.kind === "node"
+        ? selection.name
+        : cluster.name;
+  const errors = cluster.totals.errors > 0 ? `(${cluster.totals.errors}) ` : "";
+  return `${errors}${place === "" ? "" : `${place.slice(0, TITLE_CHARACTERS_MAX)} – `}Portolan chart`;
+}
+
+/** Browsers show less. */
+const TITLE_CHARACTERS_MAX = 100;
 
 function DetailPane({ page }: { page: Page }) {
   const { state, store, controller } = page;

@@ -10,7 +10,7 @@ import { serviceDiagram } from "../map/service-diagram.ts";
 import { detailOfTrace, traceDiagram, tracedService } from "../map/trace-overlay.ts";
 import { MapView, type Scene } from "../map/view.ts";
 import { groupByNamespace, groupByZone, HEALTH_TITLES, isFiltered, serviceTest } from "../state/filter.ts";
-import { serviceKey } from "../state/state.ts";
+import { findingId, serviceKey } from "../state/state.ts";
 import { counted, groupedNumber, readiness, typeTitle } from "../text/format.ts";
 import type { Page } from "./page.ts";
 import { HealthMark, Icon, IconButton } from "./parts.tsx";
@@ -167,12 +167,17 @@ function useClusterScene(page: Page, size: Size): ClusterScene {
     return next;
   }, [groups, zones, size]);
   const matches = useMemo(() => {
+    const { selection } = state;
+    if (selection.kind === "finding") {
+      const chosen = state.findings.find((finding) => findingId(finding) === selection.id);
+      return chosen === undefined || chosen.services.length === 0 ? null : new Set(chosen.services);
+    }
     if (!isFiltered(state.filter)) {
       return null;
     }
     const test = serviceTest(state.filter, cluster.nodes);
     return new Set([...cluster.services.values()].filter(test).map(serviceKey));
-  }, [cluster.services, cluster.nodes, state.filter]);
+  }, [cluster.services, cluster.nodes, state.filter, state.selection, state.findings]);
   const reach = useMemo(() => {
     const rows = [...cluster.services.values()];
     return { outside: rows.filter(isReachableFromOutside).length, inside: rows.filter(isReachableFromInside).length };

@@ -275,6 +275,19 @@ test("signs in with the secret of the address and removes it", () =>
     assert.equal(await page.evaluate(() => history.length), 2);
   }));
 
+test("signs in with a secret that is entered while the page asks for a token", () =>
+  withChart({ token: TOKEN }, async ({ page }) => {
+    await page.locator(".login").waitFor();
+    await page.evaluate((secret) => location.assign(`#login=${secret}`), TOKEN);
+    await waitForLive(page);
+    assert.equal(new URL(page.url()).hash, "");
+  }));
+
+test("shows errors and selection in the title", () =>
+  withChart({ hash: "#service=shop/web" }, async ({ page }) => {
+    await page.waitForFunction(() => document.title === "(2) shop/web – Portolan chart");
+  }));
+
 test("asks for a token after a wrong secret in the address", () =>
   withChart({ token: TOKEN, hash: "#login=wrong" }, async ({ page }) => {
     await page.getByText("The API server does not accept the token").waitFor();

@@ -54,7 +54,7 @@ test("traces a connection", async () => {
   const { page } = opened;
   await page.keyboard.press("t");
   await page.locator("input[name=url]").fill("tcp://10.96.0.80:80");
-  await page.locator("input[name=from]").fill("node/node-a");
+  await page.locator("input[name=from]").fill("192.0.2.9");
   await page.keyboard.press("Enter");
   await page.locator('[data-trace="done"]').waitFor();
   assert.match(await text(".verdict"), /reaches/);
