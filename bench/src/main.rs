@@ -8,6 +8,7 @@ mod compare;
 mod concurrent;
 mod controllers;
 mod dns;
+mod doctor;
 mod edge;
 mod environment;
 mod fixtures;
@@ -79,6 +80,8 @@ enum Benchmark {
     Compare(compare::Flags),
     /// Replace kube-proxy, CoreDNS and endpoint controllers of a real cluster, and go back: failed requests
     Takeover(takeover::Flags),
+    /// Examine one of many Services with `portolan doctor`: time, from a file and from an API server
+    Doctor(doctor::Flags),
     /// Query the DNS server: rate, latency, correctness, CPU and memory
     Dns(dns::Flags),
 }
@@ -103,6 +106,7 @@ fn main() -> ExitCode {
         Benchmark::SiegeAttacker(flags) => siege::attack(&flags),
         Benchmark::Compare(flags) => compare::run(&flags),
         Benchmark::Takeover(flags) => takeover::run(&flags),
+        Benchmark::Doctor(flags) => doctor::run(&flags),
         Benchmark::Dns(flags) => dns::run(&flags),
     };
     match result {

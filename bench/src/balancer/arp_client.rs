@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use testbed::Member;
-use testbed::asker::Hardware;
+use testbed::arp_client::EthernetAddress;
 
 use crate::Failure;
 use crate::environment::TIMEOUT;
@@ -13,25 +13,25 @@ use crate::environment::TIMEOUT;
 pub const REQUEST_PERIOD: Duration = Duration::from_micros(500);
 
 /// ARP client in the namespace of a member.
-pub struct ArpClient(testbed::asker::Asker);
+pub struct ArpClient(testbed::arp_client::ArpClient);
 
 impl ArpClient {
     /// Opens a socket on the link of a member.
     pub fn new(member: &Member) -> Result<Self, Failure> {
-        Ok(Self(testbed::asker::Asker::new(member)?))
+        Ok(Self(testbed::arp_client::ArpClient::new(member)?))
     }
 
     /// Sends requests for `target` until an expected owner replies.
     pub fn wait_for_owner(
         &self,
         target: Ipv4Addr,
-        is_expected: impl Fn(&Hardware) -> bool,
-    ) -> Result<Hardware, Failure> {
+        is_expected: impl Fn(&EthernetAddress) -> bool,
+    ) -> Result<EthernetAddress, Failure> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
-            self.0.ask(target)?;
+            self.0.send_request(target)?;
             std::thread::sleep(REQUEST_PERIOD);
-            if let Some(owner) = self.0.hear(target)?.pop()
+            if let Some(owner) = self.0.claimants_of(target)?.pop()
                 && is_expected(&owner)
             {
                 return Ok(owner);

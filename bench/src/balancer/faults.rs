@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use testbed::Member;
-use testbed::asker::{Asker, Hardware};
+use testbed::arp_client::{ArpClient, EthernetAddress};
 
 use super::arp_client::REQUEST_PERIOD;
 use super::moves::{RECOVERY_PAUSE, set_link};
@@ -52,7 +52,7 @@ pub fn run(count: usize, environment: &Environment, nodes: &[Node]) -> Result<()
         (Fault::Stopped, "process of the owner stopped"),
     ];
     let mut observer = Observer {
-        asker: Asker::new(environment.cluster.outside()?)?,
+        arp_client: ArpClient::new(environment.cluster.outside()?)?,
         periods: Vec::new(),
     };
     for (fault, what) in faults {
@@ -144,22 +144,22 @@ fn nft(member: &Member, rules: &str) -> Result<(), Failure> {
 
 /// Client that sends ARP requests and records the owners that reply.
 struct Observer {
-    asker: Asker,
+    arp_client: ArpClient,
     periods: Vec<OwnershipPeriod>,
 }
 
 /// Period in which only one node replied.
 struct OwnershipPeriod {
-    by: Hardware,
+    by: EthernetAddress,
     first: Instant,
     last: Instant,
 }
 
 impl Observer {
     fn request(&mut self) -> Result<(), Failure> {
-        self.asker.ask(ADDRESS)?;
+        self.arp_client.send_request(ADDRESS)?;
         std::thread::sleep(REQUEST_PERIOD);
-        for by in self.asker.hear(ADDRESS)? {
+        for by in self.arp_client.claimants_of(ADDRESS)? {
             let now = Instant::now();
             match self.periods.last_mut().filter(|period| period.by == by) {
                 Some(period) => period.last = now,
@@ -181,7 +181,7 @@ impl Observer {
         Ok(())
     }
 
-    fn wait_for_owner(&mut self, is_expected: impl Fn(Hardware) -> bool) -> Result<(), Failure> {
+    fn wait_for_owner(&mut self, is_expected: impl Fn(EthernetAddress) -> bool) -> Result<(), Failure> {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             self.request()?;
@@ -192,7 +192,7 @@ impl Observer {
         Err(format!("no reply for {ADDRESS} from an expected owner").into())
     }
 
-    fn last(&self) -> Result<Hardware, Failure> {
+    fn last(&self) -> Result<EthernetAddress, Failure> {
         let last = self.periods.last().ok_or("no reply")?;
         Ok(last.by)
     }

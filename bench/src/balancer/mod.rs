@@ -105,7 +105,7 @@ fn disable_time_wait() -> std::io::Result<()> {
 /// Processes of a node.
 struct Node {
     name: String,
-    hardware: testbed::asker::Hardware,
+    hardware: testbed::arp_client::EthernetAddress,
     announcer: Measured,
     /// Killed with the value.
     _proxy: Measured,
@@ -121,7 +121,7 @@ impl Node {
             .arg(format!("--hostname-override={name}"))
             .arg("--cluster-cidr=10.244.0.0/16");
         Ok(Self {
-            hardware: testbed::asker::hardware_of(member)?,
+            hardware: testbed::arp_client::ethernet_address_of(member)?,
             announcer: start_announcer(environment, member)?,
             _proxy: environment.start_component(&name, member, proxy)?,
             name,

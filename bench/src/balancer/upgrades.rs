@@ -10,7 +10,7 @@ use client::{Client, JSON};
 use http::Method;
 use serde_json::json;
 use testbed::Member;
-use testbed::asker::{Asker, Hardware, hardware_of};
+use testbed::arp_client::{ArpClient, EthernetAddress, ethernet_address_of};
 
 use super::arp_client::REQUEST_PERIOD;
 use super::moves::{PAUSE, RECOVERY_PAUSE, connect};
@@ -100,7 +100,7 @@ async fn create_service(client: &Client, backend: std::net::IpAddr, tls: bool) -
 /// Node with the process that announces and serves.
 struct Node {
     name: String,
-    hardware: Hardware,
+    hardware: EthernetAddress,
     process: Measured,
 }
 
@@ -108,7 +108,7 @@ impl Node {
     fn start(environment: &Environment, member: &Member) -> Result<Self, Failure> {
         Ok(Self {
             name: member.plan.name.clone(),
-            hardware: hardware_of(member)?,
+            hardware: ethernet_address_of(member)?,
             process: start(environment, member)?,
         })
     }
@@ -133,11 +133,11 @@ fn upgrade(
     service: SocketAddr,
 ) -> Result<Observations, Failure> {
     let outside = environment.cluster.outside()?;
-    let asker = Asker::new(outside)?;
-    let owner = owner_index(&asker, nodes)?;
+    let arp_client = ArpClient::new(outside)?;
+    let owner = owner_index(&arp_client, nodes)?;
     let is_over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        let requests = scope.spawn(|| observe(&asker, &is_over));
+        let requests = scope.spawn(|| observe(&arp_client, &is_over));
         let client = scope.spawn(|| outside.enter(|| connect_until(service, &is_over)));
         let mut replace = || -> Result<(), Failure> {
             let node = &mut nodes[owner];
@@ -163,12 +163,12 @@ fn upgrade(
 }
 
 /// Index of the node that replies for the address.
-fn owner_index(asker: &Asker, nodes: &[Node]) -> Result<usize, Failure> {
+fn owner_index(arp_client: &ArpClient, nodes: &[Node]) -> Result<usize, Failure> {
     let deadline = Instant::now() + TIMEOUT;
     while Instant::now() < deadline {
-        asker.ask(ADDRESS)?;
+        arp_client.send_request(ADDRESS)?;
         std::thread::sleep(REQUEST_PERIOD);
-        if let Some(owner) = asker.hear(ADDRESS)?.pop() {
+        if let Some(owner) = arp_client.claimants_of(ADDRESS)?.pop() {
             let index = nodes.iter().position(|node| node.hardware == owner);
             return Ok(index.ok_or("no node of the testbed replies for the address")?);
         }
@@ -177,14 +177,14 @@ fn owner_index(asker: &Asker, nodes: &[Node]) -> Result<usize, Failure> {
 }
 
 /// Sends ARP requests until `is_over`.
-fn observe(asker: &Asker, is_over: &AtomicBool) -> Result<Observations, Failure> {
+fn observe(arp_client: &ArpClient, is_over: &AtomicBool) -> Result<Observations, Failure> {
     let mut gap = Duration::ZERO;
     let mut moves = 0;
-    let mut last: Option<(Instant, Hardware)> = None;
+    let mut last: Option<(Instant, EthernetAddress)> = None;
     while !is_over.load(Ordering::Acquire) {
-        asker.ask(ADDRESS)?;
+        arp_client.send_request(ADDRESS)?;
         std::thread::sleep(REQUEST_PERIOD);
-        for owner in asker.hear(ADDRESS)? {
+        for owner in arp_client.claimants_of(ADDRESS)? {
             let now = Instant::now();
             if let Some((at, before)) = last.replace((now, owner)) {
                 gap = gap.max(now - at);

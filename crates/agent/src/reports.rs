@@ -108,7 +108,11 @@ impl ReportRequest {
     /// no escapes.
     pub fn parse(query: &str) -> Self {
         let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
-        Self(pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+        Self(
+            pairs
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
     }
 
     /// Returns the value of a parameter.
@@ -162,7 +166,11 @@ impl Reports {
     /// # Errors
     ///
     /// See [`ReportError`].
-    pub(crate) async fn create(&self, kind: ReportKind, request: ReportRequest) -> Result<Vec<u8>, ReportError> {
+    pub(crate) async fn create(
+        &self,
+        kind: ReportKind,
+        request: ReportRequest,
+    ) -> Result<Vec<u8>, ReportError> {
         let provider = self.providers.get(&kind).cloned();
         let provider = provider.ok_or(ReportError::NotProvided(kind.subresource()))?;
         let permit = timeout(self.wait_max, Arc::clone(&self.permits).acquire_owned()).await;

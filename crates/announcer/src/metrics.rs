@@ -29,7 +29,7 @@ pub struct Metrics {
     /// Withheld addresses by [`Withheld::LABELS`].
     withheld: [AtomicUsize; Withheld::LABELS.len()],
     /// `None` before an announcer has started.
-    held: watch::Sender<Option<BTreeSet<IpAddr>>>,
+    owned: watch::Sender<Option<BTreeSet<IpAddr>>>,
     status: Mutex<Option<(Instant, Arc<Status>)>>,
     /// Numbers of messages by [`Message`], for each address that this node owns.
     messages: Mutex<BTreeMap<IpAddr, [u64; 3]>>,
@@ -71,20 +71,20 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn set_held(&self, address: IpAddr, is_held: bool) {
+    pub(crate) fn set_owned(&self, address: IpAddr, is_owned: bool) {
         let mut messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
-        if is_held {
+        if is_owned {
             messages.entry(address).or_default();
         } else {
             messages.remove(&address);
         }
         drop(messages);
-        self.held.send_if_modified(|held| {
-            let held = held.get_or_insert_default();
-            if is_held {
-                held.insert(address)
+        self.owned.send_if_modified(|owned| {
+            let owned = owned.get_or_insert_default();
+            if is_owned {
+                owned.insert(address)
             } else {
-                held.remove(&address)
+                owned.remove(&address)
             }
         });
     }
@@ -124,7 +124,7 @@ impl Metrics {
 
     /// Notes that an announcer has started; it owns no address yet.
     pub(crate) fn begin(&self) {
-        self.held.send_replace(Some(BTreeSet::new()));
+        self.owned.send_replace(Some(BTreeSet::new()));
         self.messages
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -143,13 +143,13 @@ impl Metrics {
     }
 
     /// Returns the addresses that this node owns.
-    pub fn held(&self) -> BTreeSet<IpAddr> {
-        self.held.borrow().clone().unwrap_or_default()
+    pub fn owned(&self) -> BTreeSet<IpAddr> {
+        self.owned.borrow().clone().unwrap_or_default()
     }
 
     /// Subscribes to the addresses that this node owns; `None` until an announcer has started.
-    pub fn subscribe_held(&self) -> watch::Receiver<Option<BTreeSet<IpAddr>>> {
-        self.held.subscribe()
+    pub fn subscribe_owned(&self) -> watch::Receiver<Option<BTreeSet<IpAddr>>> {
+        self.owned.subscribe()
     }
 
     /// Renders all metrics in the Prometheus text format.
@@ -159,7 +159,7 @@ impl Metrics {
         self.write_gauges(&mut text);
         self.write_messages(&mut text);
         if let Some((_, status)) = self.status() {
-            status.write_metrics(&self.held(), &mut text);
+            status.write_metrics(&self.owned(), &mut text);
         }
         text.finish()
     }
@@ -280,7 +280,7 @@ impl Metrics {
             MetricType::Gauge,
             "1 for each address that this node announces.",
         );
-        for address in self.held() {
+        for address in self.owned() {
             text.sample(name, &format!("ip=\"{address}\""), 1);
         }
     }

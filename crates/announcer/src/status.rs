@@ -97,9 +97,9 @@ impl Status {
         }
     }
 
-    /// Writes the state of the election, the addresses of Services, and those that this node announces (`held`) under the
+    /// Writes the state of the election, the addresses of Services, and those that this node announces (`owned`) under the
     /// name of MetalLB.
-    pub(crate) fn write_metrics(&self, held: &BTreeSet<IpAddr>, text: &mut MetricsText) {
+    pub(crate) fn write_metrics(&self, owned: &BTreeSet<IpAddr>, text: &mut MetricsText) {
         text.single(
             "portolan_announcer_quorate",
             MetricType::Gauge,
@@ -137,7 +137,7 @@ impl Status {
         );
         let this = self.members.iter().find(|member| member.is_this);
         let node = this.map_or("", |member| &member.node);
-        for address in assigned.filter(|address| held.contains(&address.ip)) {
+        for address in assigned.filter(|address| owned.contains(&address.ip)) {
             for service in &address.services {
                 let labels = format!(
                     "ip=\"{}\",node=\"{node}\",protocol=\"layer2\",service=\"{service}\"",

@@ -81,7 +81,7 @@ fn start_load_balancer(
             );
             let settings = serving::Settings {
                 node_name: "node-1".to_owned(),
-                owned: Some(metrics.subscribe_held()),
+                owned: Some(metrics.subscribe_owned()),
                 served,
                 log_destinations: edge::log::Destinations {
                     directory: Some(logs),
@@ -98,8 +98,8 @@ fn start_load_balancer(
             };
             let serving = serving::run(client, settings, until(ended));
             let (announced, served) = tokio::join!(announcing, serving);
-            announced.expect("a good end");
-            served.expect("a good end");
+            announced.expect("an end without error");
+            served.expect("an end without error");
         });
     });
     (stop, running)
@@ -305,9 +305,9 @@ fn documented_aws_annotations_have_their_effect() {
             let (_, name, _) = Connection::open(&cluster, &tls).ok()?;
             (name == backend).then_some(())
         });
-        let sick = backends.iter().find(|one| one.name == backend);
-        sick.expect("one of them").set_well(false);
-        until("only the well one", || {
+        let unhealthy = backends.iter().find(|one| one.name == backend);
+        unhealthy.expect("one of them").set_healthy(false);
+        until("only the healthy one", || {
             let names = (0..8).map(|_| Connection::open(&cluster, &tls).ok().map(|(_, name, _)| name));
             names
                 .into_iter()
@@ -318,7 +318,7 @@ fn documented_aws_annotations_have_their_effect() {
         // Shutdown flushes the access log, in a directory with the bucket's name.
         drop((first, second));
         drop(stop);
-        running.join().expect("a good end");
+        running.join().expect("an end without error");
         let found = lines(&logs.join("my-bucket"));
         assert!(
             found.iter().any(|line| line.contains(&CLIENT.to_string())),

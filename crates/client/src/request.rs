@@ -398,7 +398,7 @@ impl Inner {
             tracing::warn!(
                 silent = self.server(turn),
                 next = self.server(next),
-                "API server does not respond"
+                "API server not responding"
             );
         }
     }

@@ -1,4 +1,4 @@
-//! Edge as a whole.
+//! The running edge: start, changes of settings, draining, and hand-over to a successor.
 
 use std::fmt;
 use std::io;
@@ -249,7 +249,7 @@ impl Edge {
             if open > 0 {
                 tracing::info!(
                     connections = open,
-                    "drain timeout reached, open connections closed"
+                    "drain timeout reached; open connections closed"
                 );
                 inner.cut_off().await;
             }
@@ -337,7 +337,7 @@ impl Inner {
             .await
             .is_err()
         {
-            tracing::warn!("access logs not written in time, lines lost");
+            tracing::warn!("access logs not written in time; lines lost");
         }
     }
 }
@@ -374,7 +374,7 @@ fn inherit_sockets(
     let path = path.to_owned();
     control.spawn(async move {
         if send.send(handover::request_sockets(&path).await).is_err() {
-            tracing::debug!("sockets of a predecessor not used: the edge did not start");
+            tracing::debug!("sockets of a predecessor not used; the edge did not start");
         }
     });
     let (sockets, predecessor) = match receive.recv() {

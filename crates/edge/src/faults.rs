@@ -9,7 +9,7 @@ use crate::port_key::PortKey;
 /// All present faults by port. A port without faults has no entry.
 pub type Faults = BTreeMap<PortKey, Vec<Fault>>;
 
-/// Fault of a port. Its text is for people, and names a remedy where there is one.
+/// Fault of a port. The text names a remedy where there is one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// A listener cannot be opened. It is tried again every [`crate::Edge::LISTEN_RETRY`].

@@ -51,7 +51,7 @@ pub enum HandoverError {
     /// The socket in the file system cannot be used.
     #[error("hand-over socket {path}: {source}")]
     Socket {
-        /// Its path.
+        /// Path of the socket.
         path: PathBuf,
         /// I/O error.
         source: io::Error,
@@ -106,11 +106,11 @@ impl Predecessor {
     pub async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {
-            return tracing::warn!(%error, "predecessor exited before its sockets were taken over");
+            return tracing::warn!(%error, "confirmation of the hand-over not sent to the predecessor");
         }
         // It closes the connection when it accepts no more.
         if timeout(STEP_TIMEOUT, receive(&self.0)).await.is_err() {
-            tracing::warn!("predecessor still accepts connections");
+            tracing::warn!("predecessor not stopped; it still accepts connections");
         }
     }
 }

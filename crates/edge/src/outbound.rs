@@ -246,7 +246,7 @@ async fn connect_tcp(to: SocketAddr, initial: Option<&mut InitialData>) -> io::R
     let socket = socket_reuse::open(to)?;
     // Without a quick acknowledgement, the third segment of the TCP handshake carries the initial data.
     if let Err(error) = socket.set_tcp_quickack(false) {
-        tracing::debug!(%error, "handshake with a backend takes one segment more");
+        tracing::debug!(%error, "TCP_QUICKACK not disabled; the handshake takes one segment more");
     }
     match rustix::net::connect(&socket, &to) {
         Ok(()) | Err(Errno::INPROGRESS) => {}

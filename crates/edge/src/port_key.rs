@@ -22,7 +22,7 @@ impl Transport {
         }
     }
 
-    /// Its name in lower case.
+    /// Returns the name in lower case.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp => "tcp",

@@ -31,11 +31,11 @@ pub type Settings = BTreeMap<ServiceName, Arc<ServiceSettings>>;
 pub struct ServiceSettings {
     /// Its addresses. Each listener listens at all of them.
     pub addresses: Vec<IpAddr>,
-    /// Its ports.
+    /// Ports of the Service.
     pub listeners: Vec<Listener>,
     /// Policy of all its ports.
     pub policy: Policy,
-    /// Its access log.
+    /// Access log; `None` for no log.
     pub access_log: Option<AccessLog>,
 }
 
@@ -355,9 +355,9 @@ pub enum LogFormat {
 /// Endpoint of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backend {
-    /// Its address.
+    /// Address and port.
     pub address: SocketAddr,
-    /// Its zone, if its EndpointSlice names one.
+    /// Zone of the endpoint, if its EndpointSlice names one.
     pub zone: Option<Arc<str>>,
     /// Endpoint condition `ready`: it takes new connections.
     pub is_ready: bool,

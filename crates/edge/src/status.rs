@@ -42,9 +42,9 @@ pub struct PortStatus {
     pub refused: BTreeMap<Cow<'static, str>, u64>,
     /// Lost lines of the access log, of all ports of the Service.
     pub lost_log_lines: u64,
-    /// Its backends.
+    /// Backends of the port.
     pub backends: Vec<BackendStatus>,
-    /// Its faults, as texts for people.
+    /// Faults of the port, as texts.
     pub faults: Vec<String>,
 }
 
@@ -52,7 +52,7 @@ pub struct PortStatus {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BackendStatus {
-    /// Its address.
+    /// Address and port of the backend.
     pub address: SocketAddr,
     /// Condition that decides about its use.
     pub state: BackendState,
@@ -84,9 +84,9 @@ pub struct LastFailure {
 pub enum BackendState {
     /// Its endpoint terminates and still serves: it is used only if no other one is.
     Terminating,
-    /// Its endpoint is not ready.
+    /// The endpoint is not ready.
     NotReady,
-    /// Its health checks fail.
+    /// The health checks fail.
     Unhealthy,
     /// Ejected for a while after repeated failures.
     Ejected,

@@ -82,6 +82,6 @@ pub(crate) fn close_early(stream: &mut impl RelayStream) {
 fn reset_on_drop(stream: &TcpStream) {
     // A linger time of zero discards unsent data and sends RST at close (socket(7), SO_LINGER).
     if let Err(error) = socket2::SockRef::from(stream).set_linger(Some(Duration::ZERO)) {
-        tracing::debug!(%error, "connection closes without a reset: SO_LINGER cannot be set");
+        tracing::debug!(%error, "SO_LINGER not set; the connection closes without a reset");
     }
 }

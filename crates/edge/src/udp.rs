@@ -61,7 +61,7 @@ pub(crate) async fn serve(socket: OwnedFd, port: Arc<Port>, mut stop: watch::Rec
             }
             ready = socket.readable() => {
                 if let Err(error) = ready.and_then(|()| flows.receive(&mut buffer)) {
-                    tracing::debug!(%error, port = %flows.port.key, "receiving datagrams failed, next attempt after a pause");
+                    tracing::debug!(%error, port = %flows.port.key, "receiving datagrams failed; retrying");
                     tokio::time::sleep(PAUSE).await;
                 }
                 tokio::task::yield_now().await;
@@ -153,7 +153,7 @@ impl Flows {
                 // The backend has refused an earlier datagram, so another one gets this.
                 Err(error) => {
                     let backend = &flow.chosen.backend;
-                    tracing::debug!(%error, backend = %backend.address, "backend refuses datagrams");
+                    tracing::debug!(%error, backend = %backend.address, "datagram refused by the backend");
                     backend.record_failure(error.to_string());
                     self.port.policy.backends().record_connect(backend, false);
                     tried.push(backend.address);
@@ -180,7 +180,7 @@ impl Flows {
             .choose(client.ip(), tried)
             .ok_or(ConnectionRefusal::NoBackend)?;
         let socket = connected(chosen.backend.address).map_err(|error| {
-            tracing::debug!(%error, "no socket for a new flow");
+            tracing::debug!(%error, "socket of a new flow not opened");
             ConnectionRefusal::NoBackend
         })?;
         let socket = Arc::new(socket);
@@ -279,7 +279,7 @@ impl ResponseForwarder {
                         let response = buffer.get(..bytes).unwrap_or_default();
                         match self.to.send_to(response, self.client).await {
                             Ok(bytes) => self.port.counters.sent(bytes as u64),
-                            Err(error) => tracing::trace!(%error, "response lost"),
+                            Err(error) => tracing::trace!(%error, "response not sent"),
                         }
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,

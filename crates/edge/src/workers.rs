@@ -64,11 +64,11 @@ pub(crate) struct Worker {
 pub(crate) struct ListenerHandle {
     /// Descriptor of the socket.
     pub socket: Arc<OwnedFd>,
-    /// Its address.
+    /// Address of the socket.
     pub address: SocketAddr,
     /// Port that the connections belong to.
     pub port: Arc<Port>,
-    /// Its sender is dropped to stop the loop.
+    /// Dropping the sender stops the loop.
     pub stop: watch::Receiver<()>,
 }
 
@@ -169,18 +169,18 @@ pub(crate) fn spawn_runtime(
             Ok(runtime) => runtime,
             Err(error) => {
                 if let Err(SendError(error)) = send.send(Err(error)) {
-                    tracing::debug!(?error, "runtime not started: its caller is gone");
+                    tracing::debug!(?error, "error of the runtime not reported; the edge is stopped");
                 }
                 return;
             }
         };
         if send.send(Ok(runtime.handle().clone())).is_err() {
-            tracing::debug!("thread stopped: the edge was dropped");
+            tracing::debug!("thread stopped before its start was complete");
             return;
         }
         // An error means that the sender is gone, which stops the thread as well.
         if runtime.block_on(stop.changed()).is_err() {
-            tracing::trace!("thread stops with its owner");
+            tracing::trace!("thread stopped");
         }
     })?;
     let handle = receive.recv().map_err(io::Error::other)??;
@@ -215,7 +215,7 @@ async fn accept_connections(worker: Arc<Worker>, workers: Arc<[Arc<Worker>]>, li
                 Ok(Ok((stream, peer))) => dispatch(&worker, &workers, stream, peer, address, &port),
                 Ok(Err(error)) if is_aborted(&error) => {}
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, %address, "accept failed, next attempt after a pause");
+                    tracing::warn!(%error, %address, "accept failed; retrying");
                     // The usual cause is a lack of descriptors.
                     socket_reuse::clear();
                     tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -271,7 +271,7 @@ fn dispatch(
             tracing::debug!(port = %port.key, client = %peer, reason = refusal.reason(), "connection refused");
             let reset = socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO));
             return reset
-                .unwrap_or_else(|error| tracing::debug!(%error, "connection refused without a reset"));
+                .unwrap_or_else(|error| tracing::debug!(%error, "SO_LINGER not set; the connection is refused without a reset"));
         }
     };
     let other = workers

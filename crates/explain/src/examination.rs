@@ -43,22 +43,54 @@ pub struct ServiceFindings {
     pub findings: Vec<Finding>,
 }
 
+/// Findings of a cluster, and those of its Services.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ClusterFindings {
+    /// All findings, as [`examine`] returns them for all Services.
+    pub all: Vec<Finding>,
+    /// Services with findings, as [`examine_services`] returns them.
+    pub services: Vec<ServiceFindings>,
+}
+
+/// Applies all rules once, and returns the findings of the cluster and of its Services.
+pub fn examine_cluster(world: &World, options: &Options) -> ClusterFindings {
+    let of_nodes = of_nodes(world);
+    let mut all = of_cluster(world);
+    let mut services = Vec::new();
+    for service in examined_services(world) {
+        let found = of_service(world, service, options, false, &of_nodes);
+        all.extend_from_slice(&found);
+        services.push(service_findings(service, found));
+    }
+    all.extend(of_nodes);
+    services.retain(|service| !service.findings.is_empty());
+    ClusterFindings {
+        all: ordered(all),
+        services,
+    }
+}
+
 /// Applies the rules to each Service. Returns the Services with findings, ordered by namespace and name.
 pub fn examine_services(world: &World, options: &Options) -> Vec<ServiceFindings> {
     let of_nodes = of_nodes(world);
-    let services = world
-        .services()
-        .filter(|service| !rules::is_deleted_with_namespace(world, *service));
-    let examined = services.map(|service| {
-        let findings = ordered(of_service(world, service, options, false, &of_nodes));
-        ServiceFindings {
-            namespace: service.namespace.clone(),
-            name: service.name.clone(),
-            uid: service.text("/metadata/uid").to_owned(),
-            findings,
-        }
-    });
+    let examined = examined_services(world)
+        .map(|service| service_findings(service, of_service(world, service, options, false, &of_nodes)));
     examined.filter(|service| !service.findings.is_empty()).collect()
+}
+
+/// Services that are examined: not those that are deleted with their namespace.
+fn examined_services(world: &World) -> impl Iterator<Item = Service<'_>> {
+    let services = world.services();
+    services.filter(|service| !rules::is_deleted_with_namespace(world, *service))
+}
+
+fn service_findings(service: Service<'_>, found: Vec<Finding>) -> ServiceFindings {
+    ServiceFindings {
+        namespace: service.namespace.clone(),
+        name: service.name.clone(),
+        uid: service.text("/metadata/uid").to_owned(),
+        findings: ordered(found),
+    }
 }
 
 /// Applies all rules. The findings are ordered by severity, then by code, namespace and name.
@@ -67,10 +99,7 @@ pub fn examine(world: &World, scope: &Scope, options: &Options) -> Vec<Finding> 
     let mut findings = Vec::new();
     match scope {
         Scope::All => {
-            for service in world
-                .services()
-                .filter(|service| !rules::is_deleted_with_namespace(world, *service))
-            {
+            for service in examined_services(world) {
                 findings.extend(of_service(world, service, options, false, &of_nodes));
             }
             findings.extend(of_cluster(world));
@@ -143,11 +172,8 @@ fn of_cluster(world: &World) -> Vec<Finding> {
     checks.flat_map(|check| check(world)).collect()
 }
 
-/// Findings about observed nodes. A root cause suppresses its consequences on the same node.
+/// Findings about nodes. A root cause suppresses its consequences on the same node.
 fn of_nodes(world: &World) -> Vec<Finding> {
-    if world.observations().all().is_empty() {
-        return Vec::new();
-    }
     let mut by_node: BTreeMap<ObjectName, Vec<(&Rule, Finding)>> = BTreeMap::new();
     for rule in OF_NODES {
         for finding in rule.cluster.into_iter().flat_map(|check| check(world)) {

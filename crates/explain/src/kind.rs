@@ -41,6 +41,8 @@ pub enum Kind {
     L2Advertisement,
     /// BGPAdvertisement of MetalLB.
     BgpAdvertisement,
+    /// BGPPeer of MetalLB.
+    BgpPeer,
     /// Observation of a node. No API server serves it.
     NodeObservation,
 }
@@ -209,6 +211,14 @@ const NAMES: &[Names] = &[
         "metallb.io",
         "v1beta1",
         "bgpadvertisements",
+        true,
+    ),
+    names(
+        Kind::BgpPeer,
+        "BGPPeer",
+        "metallb.io",
+        "v1beta2",
+        "bgppeers",
         true,
     ),
     names(

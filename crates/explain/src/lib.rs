@@ -53,7 +53,9 @@ mod views;
 mod world;
 
 pub use documentation::{Documentation, documentation, documentation_of, page};
-pub use examination::{Options, Scope, ServiceFindings, examine, examine_services};
+pub use examination::{
+    ClusterFindings, Options, Scope, ServiceFindings, examine, examine_cluster, examine_services,
+};
 pub use finding::{Code, Finding, InvalidCode, ObjectName, Severity};
 pub use kind::Kind;
 pub use observation::NodeObservation;

@@ -1,5 +1,7 @@
 //! An object as its JSON tree.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::finding::ObjectName;
@@ -20,7 +22,7 @@ pub struct Object {
     pub name: String,
     /// Workload whose template the object is. The object has the kind Pod and the name of the workload.
     template: Option<Template>,
-    tree: Value,
+    tree: Arc<Value>,
 }
 
 /// Template of Pods in a workload.
@@ -36,7 +38,8 @@ pub struct Template {
 
 impl Object {
     /// Reads an object. Returns `None` if it has no name, or a name that Kubernetes rejects: remedies contain names.
-    pub fn read(kind: Kind, tree: Value) -> Option<Self> {
+    pub fn read(kind: Kind, tree: impl Into<Arc<Value>>) -> Option<Self> {
+        let tree = tree.into();
         let text = |pointer| tree.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
         let name = text("/metadata/name").to_owned();
         let namespace = match text("/metadata/namespace") {

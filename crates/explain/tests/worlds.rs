@@ -15,7 +15,9 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use explain::{Code, Finding, Options, Scope, Severity, World, documentation, examine};
+use explain::{
+    Code, Finding, Options, Scope, Severity, World, documentation, examine, examine_cluster, examine_services,
+};
 use serde_json::{Value, json};
 
 /// Number of healthy worlds, at least.
@@ -133,6 +135,19 @@ fn planted_faults_are_the_first_finding() {
         .filter(|code| !covered.contains(code))
         .collect();
     assert!(uncovered.is_empty(), "no planted fault for {uncovered:?}");
+}
+
+#[test]
+fn one_pass_has_the_findings_of_the_cluster_and_of_its_services() {
+    let mut services = 0;
+    for fault in files("faults").iter().flat_map(|path| documents(path)) {
+        let world = world_of(planted(&fault));
+        let found = examine_cluster(&world, &Options::default());
+        assert_eq!(found.all, examine(&world, &Scope::All, &Options::default()));
+        assert_eq!(found.services, examine_services(&world, &Options::default()));
+        services += found.services.len();
+    }
+    assert!(services > 50, "{services} Services have findings");
 }
 
 /// A fault of a node or of the network has consequences that observations show, too.

@@ -199,8 +199,8 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAService => f.write_str("not a Service"),
-            Self::NoEndpoints => f.write_str("refused, the Service has no usable endpoint"),
-            Self::UndefinedPort => f.write_str("refused, the cluster IP does not have this port"),
+            Self::NoEndpoints => f.write_str("rejected, the Service has no usable endpoint"),
+            Self::UndefinedPort => f.write_str("rejected, the cluster IP does not have this port"),
             Self::NoLocalEndpoints => {
                 f.write_str("dropped, the policy is Local and no usable endpoint is on this node")
             }

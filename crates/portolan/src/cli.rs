@@ -25,7 +25,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Inspect",
         &[
-            "doctor", "explain", "trace", "top", "flows", "status", "plan", "env",
+            "doctor", "chart", "explain", "trace", "top", "flows", "status", "plan", "env",
         ],
     ),
     ("Other commands", &["completions", "man", "version"]),
@@ -105,6 +105,8 @@ pub enum Command {
     Kubeconfig(commands::kubeconfig::Flags),
     /// Find the causes for which Services do not answer, in a cluster or in files
     Doctor(commands::doctor::Flags),
+    /// Serve a map of the Services, endpoints and nodes of a cluster as a web page, or draw it
+    Chart(Box<commands::chart::Flags>),
     /// Print the documentation of a finding of `portolan doctor`
     Explain(commands::explain::Flags),
     /// Show the way of a connection from its client to the endpoints, in a cluster or in files

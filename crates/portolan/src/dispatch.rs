@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::{self, Command};
 use crate::commands::{
-    agent, apiserver, backend, balancer, completions, controllers, dns, doctor, env, explain, flows, join,
-    kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, top, trace,
-    up, version,
+    agent, apiserver, backend, balancer, chart, completions, controllers, dns, doctor, env, explain, flows,
+    join, kubeconfig, leave, man, manifests, plan, playground, proxy, service, status, store, token, top,
+    trace, up, version,
 };
 use crate::error::CommandError;
 
@@ -34,6 +34,7 @@ pub fn run(command: Command) -> Result<ExitCode, CommandError> {
         Command::Store(flags) => store::run(flags),
         Command::Kubeconfig(flags) => kubeconfig::run(&flags),
         Command::Doctor(flags) => doctor::run(&flags),
+        Command::Chart(flags) => chart::run(&flags),
         Command::Explain(flags) => explain::run(&flags),
         Command::Trace(flags) => trace::run(&flags),
         Command::Top(command) => top::run(&command),

@@ -138,7 +138,7 @@ where
             Ok((_, Err(error))) if error.is_conflict() => {
                 self.reconciler.on_failure(&key);
                 let delay = self.queue.failed(&key, now());
-                tracing::debug!(?key, %error, ?delay, "write conflict; retry scheduled");
+                tracing::debug!(?key, %error, ?delay, "write conflict; retrying");
             }
             Ok((_, Err(error))) => self.fail(&key, &error),
             Err(error) => self.fail(&key, &error),
@@ -148,6 +148,6 @@ where
     fn fail(&mut self, key: &R::Key, error: &dyn Display) {
         self.reconciler.on_failure(key);
         let delay = self.queue.failed(key, now());
-        tracing::warn!(?key, %error, ?delay, "reconciliation failed; retry scheduled");
+        tracing::warn!(?key, %error, ?delay, "reconciliation failed; retrying");
     }
 }

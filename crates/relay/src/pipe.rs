@@ -117,7 +117,7 @@ impl PipeEnds {
             }
             Err(error) => {
                 OPEN_PIPES.fetch_sub(1, Ordering::Relaxed);
-                tracing::debug!(%error, "pipe not opened, stream is copied");
+                tracing::debug!(%error, "pipe not opened; the stream is copied");
                 None
             }
         }

@@ -29,7 +29,7 @@ mod transfer;
 mod transform;
 mod types;
 
-pub use etcd::{EtcdAddress, EtcdOptions, EtcdStore};
+pub use etcd::{EtcdAddress, EtcdSettings, EtcdStore};
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};
 pub use sqlite::{DATABASE_FILE, SqliteOptions, SqliteStore};
 pub use store::Store;

@@ -128,9 +128,9 @@ impl Transformation {
         result.unwrap_or_else(|error| {
             match self.failures.fetch_add(1, Ordering::Relaxed) {
                 failure @ ..FAILURES_LOGGED_MAX => {
-                    tracing::error!(%error, failures = failure + 1, "opening a stored value failed; reads of it fail");
+                    tracing::error!(%error, failures = failure + 1, "stored value not decrypted; reads of it fail");
                 }
-                _ => tracing::debug!(%error, "opening a stored value failed"),
+                _ => tracing::debug!(%error, "stored value not decrypted"),
             }
             stored
         })

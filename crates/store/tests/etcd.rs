@@ -6,7 +6,7 @@ mod battery;
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{EtcdAddress, EtcdOptions, EtcdStore, HistoryLimits, Store};
+use store::{EtcdAddress, EtcdSettings, EtcdStore, HistoryLimits, Store};
 use tempfile::TempDir;
 use testbed::EtcdServer;
 use tokio::runtime::Handle;
@@ -33,7 +33,7 @@ impl battery::Engine for Etcd {
     }
 
     fn open(&self) -> Arc<dyn Store> {
-        let options = EtcdOptions {
+        let settings = EtcdSettings {
             address: EtcdAddress {
                 servers: vec![self.server.url()],
                 ca_file: None,
@@ -44,7 +44,7 @@ impl battery::Engine for Etcd {
             compaction_interval: Duration::ZERO,
             transformation: store::Transformation::default(),
         };
-        let opening = EtcdStore::open(options);
+        let opening = EtcdStore::open(settings);
         Arc::new(block_in_place(|| Handle::current().block_on(opening)).expect("a store"))
     }
 }

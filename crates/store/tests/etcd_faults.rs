@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
 use store::{
-    CommitError, EtcdAddress, EtcdOptions, EtcdStore, Event, Expectation, HistoryLimits, Key, Revision,
+    CommitError, EtcdAddress, EtcdSettings, EtcdStore, Event, Expectation, HistoryLimits, Key, Revision,
     Store, StoreError, Transaction, Value, Watch, Write,
 };
 use tempfile::TempDir;
@@ -30,8 +30,8 @@ fn etcd(test: &str) -> Option<(EtcdServer, TempDir)> {
     Some((EtcdServer::start(directory.path()).expect("etcd"), directory))
 }
 
-fn options(url: String) -> EtcdOptions {
-    EtcdOptions {
+fn settings(url: String) -> EtcdSettings {
+    EtcdSettings {
         address: EtcdAddress {
             servers: vec![url],
             ca_file: None,
@@ -45,7 +45,7 @@ fn options(url: String) -> EtcdOptions {
 }
 
 async fn open(url: String) -> Arc<EtcdStore> {
-    Arc::new(EtcdStore::open(options(url)).await.expect("a store"))
+    Arc::new(EtcdStore::open(settings(url)).await.expect("a store"))
 }
 
 fn put(key: &str, text: &str) -> Write {
@@ -335,7 +335,7 @@ async fn rejects_prefix_of_another_program_or_newer_version() {
         );
     };
     let refusal = || async {
-        let refused = EtcdStore::open(options(etcd.url()))
+        let refused = EtcdStore::open(settings(etcd.url()))
             .await
             .err()
             .expect("a refusal");
@@ -357,7 +357,7 @@ async fn rejects_prefix_of_another_program_or_newer_version() {
     assert!(refusal().await.contains("copy"));
 
     // A key written by hand beside the store's is reported and skipped.
-    let mut others = options(etcd.url());
+    let mut others = settings(etcd.url());
     others.address.prefix = "/elsewhere".to_owned();
     let store = EtcdStore::open(others).await.expect("a store of its own");
     write("/elsewhere/things/by-hand", "no value of ours");
@@ -379,7 +379,7 @@ async fn history_is_compacted_by_one_of_several() {
     let Some((etcd, _directory)) = etcd("history_is_compacted") else {
         return;
     };
-    let mut quick = options(etcd.url());
+    let mut quick = settings(etcd.url());
     quick.compaction_interval = Duration::from_millis(50);
     let (one, other) = (EtcdStore::open(quick.clone()).await, EtcdStore::open(quick).await);
     let (one, other) = (one.expect("a store"), other.expect("a store"));
@@ -444,12 +444,12 @@ async fn etcd_is_reached_by_tls_with_certificates() {
     ];
     let etcd = EtcdServer::start_with(directory.path(), &flags).expect("etcd");
     let url = format!("https://127.0.0.1:{}", etcd.client_port());
-    let without = EtcdStore::open(options(url.clone()))
+    let without = EtcdStore::open(settings(url.clone()))
         .await
         .err()
         .expect("a refusal");
     assert!(without.to_string().contains("of the CA"), "{without}");
-    let mut with = options(url);
+    let mut with = settings(url);
     with.address.ca_file = Some(file("ca.crt"));
     with.address.identity_files = Some((file("client.crt"), file("client.key")));
     let store = EtcdStore::open(with).await.expect("a store");

@@ -11,9 +11,9 @@ use crate::cluster::Member;
 use crate::probe::ProbeError;
 
 /// Timeout of a health check request; others wait meanwhile.
-const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Limit of a health check request in bytes.
-const QUESTION_BYTES_MAX: usize = 1 << 16;
+const REQUEST_BYTES_MAX: usize = 1 << 16;
 /// Limit of the first line of a connection in bytes.
 const LINE_BYTES_MAX: usize = 1 << 16;
 
@@ -50,20 +50,20 @@ impl Backend {
         thread::spawn(move || {
             for stream in echoing.incoming().flatten() {
                 let name = name.clone();
-                thread::spawn(move || log_end(echo(stream, &name)));
+                thread::spawn(move || log_failure(echo(stream, &name)));
             }
         });
         let is_healthy = Arc::clone(&backend.is_healthy);
         thread::spawn(move || {
             for stream in health.incoming().flatten() {
-                log_end(respond(stream, is_healthy.load(Ordering::Relaxed)));
+                log_failure(respond(stream, is_healthy.load(Ordering::Relaxed)));
             }
         });
         Ok(backend)
     }
 
     /// Sets the reported health.
-    pub fn set_well(&self, is_healthy: bool) {
+    pub fn set_healthy(&self, is_healthy: bool) {
         self.is_healthy.store(is_healthy, Ordering::Relaxed);
     }
 }
@@ -92,23 +92,27 @@ fn echo(mut stream: TcpStream, name: &str) -> io::Result<()> {
 
 /// Responds to one request.
 fn respond(mut stream: TcpStream, is_healthy: bool) -> io::Result<()> {
-    stream.set_read_timeout(Some(QUESTION_TIMEOUT))?;
-    let mut question = Vec::new();
+    stream.set_read_timeout(Some(REQUEST_TIMEOUT))?;
+    let mut request = Vec::new();
     let mut part = [0; 1_024];
-    while !question.ends_with(b"\r\n\r\n") && question.len() < QUESTION_BYTES_MAX {
+    while !request.ends_with(b"\r\n\r\n") && request.len() < REQUEST_BYTES_MAX {
         match stream.read(&mut part)? {
             0 => return Ok(()),
-            length => question.extend_from_slice(&part[..length]),
+            length => request.extend_from_slice(&part[..length]),
         }
     }
-    let status = if is_healthy { "200 OK" } else { "503 Not Well" };
-    let respond = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
-    stream.write_all(respond.as_bytes())
+    let status = if is_healthy {
+        "200 OK"
+    } else {
+        "503 Service Unavailable"
+    };
+    let response = format!("HTTP/1.1 {status}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
+    stream.write_all(response.as_bytes())
 }
 
-/// Clients may close connections at any time.
-fn log_end(ended: io::Result<()>) {
-    if let Err(error) = ended {
-        tracing::debug!(%error, "backend connection closed");
+/// Logs the failure of a connection. Clients may close connections at any time.
+fn log_failure(result: io::Result<()>) {
+    if let Err(error) = result {
+        tracing::debug!(%error, "connection of a test backend failed");
     }
 }

@@ -45,7 +45,7 @@ const NODE_SYSCTLS: &[(&str, &str)] = &[
 #[derive(Debug, thiserror::Error)]
 pub enum ClusterError {
     /// The kernel rejects a network change. `EPERM` means not root in the enclosure.
-    #[error("{member}: {source}")]
+    #[error("{member}: cannot change its network: {source}")]
     Network {
         /// Affected member.
         member: String,
@@ -53,7 +53,7 @@ pub enum ClusterError {
         source: RouteError,
     },
     /// A setting cannot be written: no IPv6 in this kernel, or a read-only `/proc/sys`.
-    #[error("{member}: setting {name} = {value}: {source}")]
+    #[error("{member}: cannot set {name} to {value}: {source}")]
     Sysctl {
         /// Affected member.
         member: String,
@@ -65,7 +65,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// A program did not start.
-    #[error("{member}: starting {program}: {source}")]
+    #[error("{member}: cannot start {program}: {source}")]
     Spawn {
         /// Affected member.
         member: String,
@@ -75,7 +75,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// A namespace cannot be mounted by name.
-    #[error("{member}: mounting its namespace: {source}")]
+    #[error("{member}: cannot mount its namespace: {source}")]
     Publish {
         /// Affected member.
         member: String,
@@ -83,7 +83,7 @@ pub enum ClusterError {
         source: io::Error,
     },
     /// No member has this name.
-    #[error("no member is named {name}; there are {}", names.join(", "))]
+    #[error("expected a member, one of {}; found {name}", names.join(", "))]
     NoMember {
         /// Unknown name.
         name: String,

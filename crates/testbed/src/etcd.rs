@@ -173,7 +173,7 @@ impl EtcdServer {
             return;
         };
         if let Err(error) = process.kill().and_then(|()| process.wait()) {
-            tracing::error!(%error, "killing etcd failed");
+            tracing::error!(%error, "etcd not killed");
         }
     }
 

@@ -8,7 +8,9 @@
 //! - a **topology** inside ([`Topology`] → [`Cluster`]): further network namespaces on one bridge, held by
 //!   descriptors.
 //!
-//! No external program is needed: links and routes are set by rtnetlink, settings by `/proc/sys`.
+//! On the members, [`arp_client`] observes announcements, [`Backend`] serves connections, and [`request_tcp`] and
+//! [`exchange_udp`] send requests. No external program is needed: links and routes are set by rtnetlink, settings by
+//! `/proc/sys`.
 //!
 //! ```no_run
 //! #[test]
@@ -21,7 +23,7 @@
 //! }
 //! ```
 
-pub mod asker;
+pub mod arp_client;
 mod backend;
 mod cluster;
 mod enclosure;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::cluster::{ClusterError, Member};
 
 /// Limit of a response in bytes.
-const ANSWER_BYTES_MAX: u64 = 1 << 20;
+const RESPONSE_BYTES_MAX: u64 = 1 << 20;
 /// Limit of a response datagram in bytes.
 const DATAGRAM_BYTES_MAX: usize = 65_535;
 /// Limit of forwarded connections, with two threads each: enough for `kubectl` and its watches. Further ones are
@@ -63,10 +63,10 @@ pub fn request_tcp(
         stream.set_read_timeout(Some(timeout))?;
         stream.set_write_timeout(Some(timeout))?;
         stream.write_all(request)?;
-        let mut answer = Vec::new();
-        match stream.take(ANSWER_BYTES_MAX).read_to_end(&mut answer) {
-            Err(error) if answer.is_empty() => Err(error),
-            _ => Ok(answer),
+        let mut response = Vec::new();
+        match stream.take(RESPONSE_BYTES_MAX).read_to_end(&mut response) {
+            Err(error) if response.is_empty() => Err(error),
+            _ => Ok(response),
         }
     })
 }
@@ -92,10 +92,10 @@ pub fn exchange_udp(
         socket.connect(to)?;
         socket.set_read_timeout(Some(timeout))?;
         socket.send(request)?;
-        let mut answer = vec![0; DATAGRAM_BYTES_MAX];
-        let length = socket.recv(&mut answer)?;
-        answer.truncate(length);
-        Ok(answer)
+        let mut response = vec![0; DATAGRAM_BYTES_MAX];
+        let length = socket.recv(&mut response)?;
+        response.truncate(length);
+        Ok(response)
     })
 }
 
@@ -126,11 +126,11 @@ pub fn forward(listener: TcpListener, from: &Member, to: SocketAddr) -> Result<(
                 let open = Arc::new(());
                 for near in receiver {
                     if Arc::strong_count(&open) > FORWARDED_MAX {
-                        tracing::warn!(%to, "more than {FORWARDED_MAX} forwarded connections: one is closed");
+                        tracing::warn!(%to, "connection closed; {FORWARDED_MAX} are forwarded already");
                         continue;
                     }
                     if let Err(error) = join(near, to, Arc::clone(&open)) {
-                        tracing::debug!(%error, %to, "forwarding a connection");
+                        tracing::debug!(%error, %to, "connection not forwarded");
                     }
                 }
             })
@@ -172,6 +172,6 @@ fn copy(mut from: TcpStream, mut to: TcpStream) {
     let copied = io::copy(&mut from, &mut to);
     let closed = to.shutdown(std::net::Shutdown::Write);
     if let Err(error) = copied.and(closed) {
-        tracing::debug!(%error, "a forwarded connection ended");
+        tracing::debug!(%error, "forwarded connection failed");
     }
 }

@@ -1,4 +1,4 @@
-//! Going into an enclosure that runs already: `portolan playground exec MEMBER -- PROGRAM`.
+//! Entry into a running enclosure: `portolan playground exec MEMBER -- PROGRAM`.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,7 +16,7 @@ use crate::enclosure::INIT_NAME;
 #[derive(Debug, thiserror::Error)]
 pub enum EnterError {
     /// `/proc` cannot be read.
-    #[error("looking for a running playground in /proc: {source}")]
+    #[error("cannot read the processes of /proc: {source}")]
     Search {
         /// Error of the kernel.
         source: io::Error,
@@ -25,7 +25,7 @@ pub enum EnterError {
     #[error("no playground of this user is running")]
     NoneRunning,
     /// The enclosure belongs to another user, or has just ended.
-    #[error("entering the {kind} namespace of process {pid}: {source}")]
+    #[error("cannot enter the {kind} namespace of process {pid}: {source}")]
     Namespace {
         /// Kind of the namespace.
         kind: &'static str,
@@ -35,7 +35,7 @@ pub enum EnterError {
         source: io::Error,
     },
     /// No member has that name.
-    #[error("no member is named {name}; there are {}", known.join(", "))]
+    #[error("expected a member, one of {}; found {name}", known.join(", "))]
     NoMember {
         /// Requested name.
         name: String,
@@ -43,7 +43,7 @@ pub enum EnterError {
         known: Vec<String>,
     },
     /// The program cannot be started.
-    #[error("starting {program}: {source}")]
+    #[error("cannot start {program}: {source}")]
     Spawn {
         /// Name of the program.
         program: String,

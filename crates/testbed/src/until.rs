@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Pause between two checks.
-const LOOK_PERIOD: Duration = Duration::from_millis(20);
+const POLL_PERIOD: Duration = Duration::from_millis(20);
 
 /// Polls `check` until it returns a value, and returns that.
 ///
@@ -18,6 +18,6 @@ pub fn until<T>(what: &str, timeout: Duration, mut check: impl FnMut() -> Option
             return found;
         }
         assert!(Instant::now() < end, "{what}: not within {timeout:?}");
-        thread::sleep(LOOK_PERIOD);
+        thread::sleep(POLL_PERIOD);
     }
 }

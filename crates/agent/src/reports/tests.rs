@@ -7,9 +7,15 @@ use super::*;
 fn parameters_are_parsed() {
     let request = ReportRequest::parse("service=shop/web&probe=true&rows=10");
     assert_eq!(request.key("service"), Ok(Some(ObjectKey::new("shop", "web"))));
-    assert_eq!((request.flag("probe"), request.text("rows")), (Ok(true), Some("10")));
+    assert_eq!(
+        (request.flag("probe"), request.text("rows")),
+        (Ok(true), Some("10"))
+    );
     let without = ReportRequest::parse("");
-    assert_eq!((without.key("service"), without.flag("probe")), (Ok(None), Ok(false)));
+    assert_eq!(
+        (without.key("service"), without.flag("probe")),
+        (Ok(None), Ok(false))
+    );
 }
 
 #[test]
@@ -50,7 +56,10 @@ async fn panic_of_a_provider_fails_one_report() {
         assert!(matches!(created.await, Err(ReportError::Failed(_))));
     }
     let request = ReportRequest::parse("probe=true");
-    assert_eq!(reports.create(ReportKind::Observation, request).await, Ok(Vec::new()));
+    assert_eq!(
+        reports.create(ReportKind::Observation, request).await,
+        Ok(Vec::new())
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +68,8 @@ async fn number_of_concurrent_reports_is_bounded() {
     let wait = Mutex::new(wait);
     let provider: Provider = Arc::new(move |_| {
         let wait = wait.lock().unwrap_or_else(PoisonError::into_inner);
-        wait.recv().map_err(|error| ReportError::Failed(error.to_string()))?;
+        wait.recv()
+            .map_err(|error| ReportError::Failed(error.to_string()))?;
         Ok(Vec::new())
     });
     let reports = Reports {

@@ -56,7 +56,7 @@ fn three_nodes() -> DesiredAnnouncements {
 }
 
 #[test]
-fn only_what_the_balancer_assigned_is_announced() {
+fn announces_only_assigned_addresses() {
     let mut desired = three_nodes();
     assert!(
         desired
@@ -138,7 +138,7 @@ fn services_that_share_an_address_are_announced_together() {
 }
 
 #[test]
-fn annotations_name_nodes_by_their_labels() {
+fn annotations_select_nodes_by_labels() {
     let mut desired = three_nodes();
     let mut chosen = service("s", "Cluster", "192.0.2.1", true);
     for (name, value) in [
@@ -168,7 +168,7 @@ fn annotations_name_nodes_by_their_labels() {
 }
 
 #[test]
-fn the_edges_addresses_are_known() {
+fn addresses_of_the_edge_are_known() {
     let mut desired = three_nodes();
     let mut proxied = service("s", "Cluster", "192.0.2.1", true);
     proxied.status.load_balancer.ingress[0].ip_mode = Some("Proxy".to_owned());
@@ -185,7 +185,7 @@ fn pool(name: &str, spec: Value) -> AddressPool {
 }
 
 #[test]
-fn pools_name_nodes_by_their_labels() {
+fn pools_select_nodes_by_labels() {
     let mut desired = three_nodes();
     for (service_name, address) in [("s", "192.0.2.1"), ("t", "198.51.100.1")] {
         desired.service_applied(&service(service_name, "Cluster", address, true));
@@ -221,7 +221,7 @@ fn pools_name_nodes_by_their_labels() {
     desired.node_applied(&node("c", false, json!({"zone": "x"})));
     assert_eq!(preferred(&desired, "192.0.2.1"), "b c");
 
-    // What a second pool with the address and what endpoints say holds too.
+    // A second pool with the address restricts the candidates further, and so do endpoints.
     let inner = pool(
         "inner",
         json!({"addresses": ["192.0.2.1/32"], "nodeSelectors": [{"matchLabels": {"zone": "x"}}]}),
@@ -250,7 +250,7 @@ fn pools_name_nodes_by_their_labels() {
 }
 
 #[test]
-fn pools_name_links() {
+fn pools_select_links() {
     let mut desired = three_nodes();
     desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));
     let requirements =
@@ -296,7 +296,7 @@ fn withholds_addresses_outside_of_pools() {
 }
 
 #[test]
-fn withholds_addresses_of_nodes_of_this_machine_and_of_its_gateway() {
+fn withholds_addresses_of_nodes_of_this_host_and_of_its_gateway() {
     let mut desired = three_nodes();
     let address = ip("192.0.2.1");
     desired.service_applied(&service("s", "Cluster", "192.0.2.1", true));

@@ -22,7 +22,7 @@ impl Election {
     /// Schedules announcements of those of the addresses that this node owns, because their links changed.
     pub(crate) fn announce_again(&mut self, now: Time, addresses: impl IntoIterator<Item = IpAddr>) {
         for address in addresses {
-            if self.claims.is_held(address) {
+            if self.claims.is_owned(address) {
                 self.claims.schedule_announcements(now, address);
             }
         }
@@ -72,7 +72,7 @@ impl Election {
         let Some(claim) = self.claims.by_address.remove(&address) else {
             return;
         };
-        if claim.is_held {
+        if claim.is_owned {
             self.handoff.history.end(now, address, has_votes);
             if !self.candidates.contains_key(&address) {
                 self.handoff.history.remove_address(address);
@@ -80,7 +80,7 @@ impl Election {
             self.lose(address, to);
         }
         for peer in self.peers.values_mut() {
-            peer.release_vote(now, address, claim.is_held);
+            peer.release_vote(now, address, claim.is_owned);
         }
         let own = self.node.holder();
         if let Some(next) = self.votes.release(now, &own, address) {
@@ -127,22 +127,22 @@ impl Election {
         let candidates = self.candidates.keys().copied();
         let known: BTreeSet<IpAddr> = candidates.chain(self.claims.claimed()).collect();
         for address in known {
-            let winner = self.winner(address).cloned();
-            let is_own = winner.as_ref() == Some(self.node.name());
+            let preferred_owner = self.preferred_owner(address).cloned();
+            let is_own = preferred_owner.as_ref() == Some(self.node.name());
             let expires_at = self.claim_deadline(now);
             match self.claims.by_address.get_mut(&address) {
                 Some(claim) => {
                     // An owner keeps the address until the preferred owner requests it, so that it is always announced.
-                    let is_kept = is_own || (claim.is_held && winner.is_some());
-                    claim.winner = winner;
+                    let is_kept = is_own || (claim.is_owned && preferred_owner.is_some());
+                    claim.preferred_owner = preferred_owner;
                     if !is_kept {
                         self.withdraw_claim(now, address, None);
                     }
                 }
                 None if is_own && !self.claims.paused.contains_key(&address) => {
                     let claim = Claim {
-                        is_held: false,
-                        winner,
+                        is_owned: false,
+                        preferred_owner,
                         expires_at,
                     };
                     self.claims.by_address.insert(address, claim);
@@ -157,7 +157,7 @@ impl Election {
     }
 
     /// Returns the preferred owner of an address among the available nodes with the required capabilities.
-    fn winner(&self, address: IpAddr) -> Option<&NodeName> {
+    fn preferred_owner(&self, address: IpAddr) -> Option<&NodeName> {
         let candidates = self.candidates.get(&address)?;
         let requirements = &candidates.requirements;
         let is_able = |name: &&NodeName| {
@@ -189,17 +189,17 @@ impl Election {
             .claimed()
             .map(|address| (address, self.has_votes(now, address)))
             .collect();
-        for (address, is_held) in counted {
+        for (address, is_owned) in counted {
             let expires_at = self.claim_deadline(now);
             let Some(claim) = self.claims.by_address.get_mut(&address) else {
                 continue;
             };
-            if std::mem::replace(&mut claim.is_held, is_held) == is_held {
+            if std::mem::replace(&mut claim.is_owned, is_owned) == is_owned {
                 continue;
             }
             claim.expires_at = expires_at;
-            let is_own = claim.winner.as_ref() == Some(self.node.name());
-            if is_held {
+            let is_own = claim.preferred_owner.as_ref() == Some(self.node.name());
+            if is_owned {
                 self.acquire(now, address);
             } else {
                 self.handoff.history.end(now, address, false);
@@ -238,7 +238,7 @@ impl Election {
     /// Withdraws claims without ownership after their timeout, and pauses them.
     fn withdraw_expired_claims(&mut self, now: Time) {
         let claims = self.claims.by_address.iter();
-        let expired = claims.filter(|(_, claim)| !claim.is_held && claim.expires_at <= now);
+        let expired = claims.filter(|(_, claim)| !claim.is_owned && claim.expires_at <= now);
         let expired: Vec<IpAddr> = expired.map(|(address, _)| *address).collect();
         for address in expired {
             self.withdraw_claim(now, address, None);

@@ -29,9 +29,9 @@ pub(super) struct Claims {
 #[derive(Debug)]
 pub(super) struct Claim {
     /// True if this node owns the address.
-    pub(super) is_held: bool,
+    pub(super) is_owned: bool,
     /// The preferred owner in the view of this node.
-    pub(super) winner: Option<NodeName>,
+    pub(super) preferred_owner: Option<NodeName>,
     /// End of the claim without ownership.
     pub(super) expires_at: Time,
 }
@@ -41,23 +41,23 @@ impl Claims {
         self.by_address.keys().copied()
     }
 
-    pub(super) fn held(&self) -> impl Iterator<Item = IpAddr> {
-        let held = self.by_address.iter().filter(|(_, claim)| claim.is_held);
-        held.map(|(address, _)| *address)
+    pub(super) fn owned(&self) -> impl Iterator<Item = IpAddr> {
+        let owned = self.by_address.iter().filter(|(_, claim)| claim.is_owned);
+        owned.map(|(address, _)| *address)
     }
 
     pub(super) fn is_claimed(&self, address: IpAddr) -> bool {
         self.by_address.contains_key(&address)
     }
 
-    pub(super) fn is_held(&self, address: IpAddr) -> bool {
-        self.by_address.get(&address).is_some_and(|claim| claim.is_held)
+    pub(super) fn is_owned(&self, address: IpAddr) -> bool {
+        self.by_address.get(&address).is_some_and(|claim| claim.is_owned)
     }
 
     /// Returns true if another node is the preferred owner of a claimed address.
-    pub(super) fn is_won_by(&self, address: IpAddr, node: &NodeName) -> bool {
+    pub(super) fn is_preferred_owner(&self, address: IpAddr, node: &NodeName) -> bool {
         let claim = self.by_address.get(&address);
-        claim.is_some_and(|claim| claim.winner.as_ref() == Some(node))
+        claim.is_some_and(|claim| claim.preferred_owner.as_ref() == Some(node))
     }
 
     pub(super) fn schedule_announcements(&mut self, now: Time, address: IpAddr) {

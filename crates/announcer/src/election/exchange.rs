@@ -71,10 +71,10 @@ impl Election {
     }
 
     fn process_request(&mut self, now: Time, sender: &LeaseHolder, address: IpAddr) {
-        if self.claims.is_won_by(address, &sender.name) {
+        if self.claims.is_preferred_owner(address, &sender.name) {
             self.withdraw_claim(now, address, Some(&sender.name));
         }
-        if !self.claims.is_held(address) {
+        if !self.claims.is_owned(address) {
             self.handoff.previous_owners.vote_requested(address, &sender.name);
         }
         let receives_votes = self.peers.is(&sender.name, |peer| peer.receives_votes);
@@ -97,7 +97,7 @@ impl Election {
 
     /// Records that another node released an address that it announced.
     fn record_release(&mut self, now: Time, by: &LeaseHolder, address: IpAddr) {
-        let is_owner = self.claims.is_held(address);
+        let is_owner = self.claims.is_owned(address);
         self.handoff
             .previous_owners
             .record_release(now, address, &by.name, is_owner);

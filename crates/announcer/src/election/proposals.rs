@@ -190,7 +190,7 @@ impl Election {
             return true;
         }
         self.membership.has_tie_breaker(now)
-            && self.claims.held().any(|address| {
+            && self.claims.owned().any(|address| {
                 let has_vote = |name: &NodeName| {
                     is_own(name) || self.peers.is(name, |peer| peer.votes_for(now, address))
                 };

@@ -199,7 +199,7 @@ impl Election {
         let claims = &self.claims;
         self.handoff
             .previous_owners
-            .retain_owned(|address| claims.is_held(address));
+            .retain_owned(|address| claims.is_owned(address));
         self.claims.are_stale = true;
         self.peers.probe_all(now);
         self.settle(now);
@@ -237,12 +237,12 @@ impl Election {
 
     /// Returns true if this node owns an address at this very moment. Requires a fresh `now` before each reply.
     pub(crate) fn may_answer(&self, now: Time, address: IpAddr) -> bool {
-        self.claims.is_held(address) && self.has_votes(now, address)
+        self.claims.is_owned(address) && self.has_votes(now, address)
     }
 
     /// Returns the addresses that this node owns.
-    pub(crate) fn held(&self) -> impl Iterator<Item = IpAddr> {
-        self.claims.held()
+    pub(crate) fn owned(&self) -> impl Iterator<Item = IpAddr> {
+        self.claims.owned()
     }
 
     /// Returns the member list, if it is known.

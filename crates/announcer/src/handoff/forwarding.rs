@@ -177,7 +177,7 @@ impl FamilyTable {
             Ok(addresses) => addresses.into_iter().flatten().collect(),
             // Most likely the table does not exist.
             Err(error) => {
-                tracing::debug!(%error, "no forwarding table of an earlier process");
+                tracing::debug!(%error, "forwarding table of an earlier process not found");
                 Vec::new()
             }
         }

@@ -231,10 +231,10 @@ impl LinkSockets {
         }
     }
 
-    /// Joins the solicited-node groups of the held addresses on their links and leaves all others.
-    pub(crate) fn update_groups(&mut self, held: impl Iterator<Item = (IpAddr, AddressLinks)>) {
+    /// Joins the solicited-node groups of the owned addresses on their links and leaves all others.
+    pub(crate) fn update_groups(&mut self, owned: impl Iterator<Item = (IpAddr, AddressLinks)>) {
         let mut wanted: BTreeSet<(u32, Ipv6Addr)> = BTreeSet::new();
-        for (address, links) in held {
+        for (address, links) in owned {
             let IpAddr::V6(address) = address else { continue };
             let open = self.open.values().filter(|open| links.contain(&open.link));
             wanted.extend(open.map(|open| (open.link.index.0, solicited_node(address))));
@@ -347,7 +347,7 @@ async fn read(socket: Arc<AsyncFd<PacketSocket>>, link: u32, sender: Sender<Rece
                 if let Some(request) = ResolutionRequest::read(&frame[..bytes])
                     && sender.try_send((link, request)).is_err()
                 {
-                    tracing::debug!("resolution request dropped: the queue is full");
+                    tracing::debug!("resolution request dropped; the queue is full");
                 }
             }
             Ok(Err(error)) if error.raw_os_error() == Some(rustix::io::Errno::NETDOWN.raw_os_error()) => {

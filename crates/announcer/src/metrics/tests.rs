@@ -5,7 +5,7 @@ use super::*;
 fn messages_are_counted_for_owned_addresses() {
     let metrics = Metrics::default();
     let (owned, other): (IpAddr, IpAddr) = ([192, 0, 2, 1].into(), [192, 0, 2, 2].into());
-    metrics.set_held(owned, true);
+    metrics.set_owned(owned, true);
     for address in [owned, other] {
         metrics.count_message(address, Message::Request);
     }
@@ -27,6 +27,6 @@ fn messages_are_counted_for_owned_addresses() {
             "metallb_layer2_gratuitous_sent{ip=\"192.0.2.1\"} 0",
         ]
     );
-    metrics.set_held(owned, false);
+    metrics.set_owned(owned, false);
     assert_eq!(lines(), ["portolan_announcer_requests_received_total 2"]);
 }

@@ -111,7 +111,7 @@ impl Keyring {
             if member.process.is_some() && keys.is_none() {
                 tracing::warn!(
                     node = &**name,
-                    "public key of a member rejected: point of low order"
+                    "public key of a member rejected; its point has a low order"
                 );
             }
             let entry = MemberKeys {

@@ -283,8 +283,8 @@ impl Announcer {
     /// Updates the sockets by the current links.
     fn refresh_links(&mut self) {
         if self.sockets.refresh(&self.caches.desired.pool_links()) {
-            let held: Vec<IpAddr> = self.election.held().collect();
-            self.election.announce_again(since_boot(), held);
+            let owned: Vec<IpAddr> = self.election.owned().collect();
+            self.election.announce_again(since_boot(), owned);
         }
         let (own, gateways) = (self.sockets.host_addresses(), self.sockets.gateways().clone());
         let addresses = self.caches.set_host_addresses(own, gateways);
@@ -306,7 +306,7 @@ impl Announcer {
         for node in unreachable {
             tracing::info!(
                 node = &*node,
-                "forwarding stopped: node does not answer on its link"
+                "forwarding stopped; the node does not answer on its link"
             );
             self.election.node_unreachable(since_boot(), &node);
         }
@@ -330,7 +330,8 @@ impl Announcer {
         self.election.leave(since_boot());
         self.apply_effects();
         let handing_over = async {
-            while self.election.held().next().is_some() || !self.election.is_release_confirmed(since_boot()) {
+            while self.election.owned().next().is_some() || !self.election.is_release_confirmed(since_boot())
+            {
                 self.step().await;
             }
         };

@@ -61,11 +61,11 @@ impl Announcer {
     /// Joins the multicast groups of the owned addresses.
     pub(super) fn update_groups(&mut self) {
         let desired = &self.caches.desired;
-        let held = self
+        let owned = self
             .election
-            .held()
+            .owned()
             .map(|address| (address, desired.links(address)));
-        self.sockets.update_groups(held);
+        self.sockets.update_groups(owned);
     }
 
     /// Sends gratuitous announcements.
@@ -99,7 +99,7 @@ impl Announcer {
 
     /// Announces owned addresses of the edge, so that clients with earlier requests need not repeat them.
     pub(super) fn announce_served(&mut self) {
-        for address in self.election.held() {
+        for address in self.election.owned() {
             if self.caches.desired.needs_edge(address) && self.may_answer(address) {
                 self.announce(address);
             }

@@ -32,7 +32,7 @@ impl ForwardingControl {
         for reason in &unsupported {
             tracing::warn!(
                 reason,
-                "no forwarding: connections break when addresses of the family move as planned; the kernel needs NFT_DUP_IPV4 \
+                "forwarding not available; connections break when addresses of the family move as planned; the kernel needs NFT_DUP_IPV4 \
                  and NFT_DUP_IPV6, and the process CAP_NET_ADMIN"
             );
         }

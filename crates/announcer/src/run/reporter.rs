@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use balancer::{EventRecorder, ServiceEvent};
+use api::object::ObjectKey;
+use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
 use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
@@ -18,7 +19,7 @@ const COMPONENT: &str = "portolan-announcer";
 /// Reporter of one announcer.
 pub(crate) struct Reporter {
     node_name: String,
-    events: EventRecorder,
+    events: EventQueue,
     metrics: Arc<Metrics>,
     /// Withheld addresses that were reported.
     withheld: BTreeMap<IpAddr, Withheld>,
@@ -26,31 +27,28 @@ pub(crate) struct Reporter {
 
 impl Reporter {
     pub(crate) fn new(client: Client, node_name: String, metrics: Arc<Metrics>) -> Self {
+        let recorder = EventRecorder::new(client, WallClock::system());
+        let (events, write_events) = EventQueue::new(recorder);
+        tokio::spawn(write_events);
         Self {
             node_name,
-            events: EventRecorder::new(client, WallClock::system(), COMPONENT),
+            events,
             metrics,
             withheld: BTreeMap::new(),
         }
     }
 
     /// Reports an address that this node owns from now on.
-    pub(crate) fn acquired(&mut self, desired: &DesiredAnnouncements, address: IpAddr) {
+    pub(crate) fn acquired(&self, desired: &DesiredAnnouncements, address: IpAddr) {
         tracing::info!(%address, "address acquired");
         Metrics::count(&self.metrics.gains);
-        self.metrics.set_held(address, true);
+        self.metrics.set_owned(address, true);
         for (service, uid) in desired.services_of(address) {
             let message = format!(
                 "announcing from node {:?} with protocol \"layer2\"",
                 self.node_name
             );
-            self.events.record(ServiceEvent {
-                service,
-                uid,
-                is_warning: false,
-                reason: "nodeAssigned",
-                message,
-            });
+            self.record(service, uid, Finding::normal("nodeAssigned", message));
         }
     }
 
@@ -58,7 +56,7 @@ impl Reporter {
     pub(crate) fn lost(&self, address: IpAddr) {
         tracing::info!(%address, "address released");
         Metrics::count(&self.metrics.losses);
-        self.metrics.set_held(address, false);
+        self.metrics.set_owned(address, false);
     }
 
     /// Reports those of the addresses that are newly withheld, or for another reason.
@@ -80,7 +78,7 @@ impl Reporter {
     }
 
     /// Records Events about a withheld address. If all nodes see the reason, one of them records it.
-    fn record_withheld(&mut self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
+    fn record_withheld(&self, desired: &DesiredAnnouncements, address: IpAddr, reason: &Withheld) {
         let is_seen_by_all = matches!(
             reason,
             Withheld::NoPool | Withheld::NoAdvertisement | Withheld::OfNode(_)
@@ -94,13 +92,16 @@ impl Reporter {
                 "{address} is not announced from node {:?}: {reason}",
                 self.node_name
             );
-            self.events.record(ServiceEvent {
-                service,
-                uid,
-                is_warning: true,
-                reason: "AddressWithheld",
-                message,
-            });
+            self.record(service, uid, Finding::warning("AddressWithheld", message));
         }
+    }
+
+    /// Records an Event about a Service.
+    fn record(&self, service: &ObjectKey, uid: &str, finding: Finding) {
+        self.events.record(Notice {
+            component: COMPONENT,
+            regarding: ObjectReference::service(service.clone(), uid.to_owned()),
+            findings: vec![finding],
+        });
     }
 }

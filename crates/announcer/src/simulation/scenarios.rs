@@ -145,7 +145,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
         );
         assert!(!cluster.is_unsettled(second, address(0)), "seed {seed}");
 
-        // Nobody waits for a dead one.
+        // No node waits for a dead one.
         cluster.loss = 0.0;
         cluster.set_candidates(address(0), &[first, second]);
         let owner = cluster.winner(address(0)).expect("a winner");
@@ -384,12 +384,12 @@ fn dead_owner_is_replaced_with_and_without_the_api() {
             );
             cluster.run(Duration::from_secs(3));
             assert_owned(&cluster);
-            // To get the casting vote may take longer than the votes of the dead one last.
+            // Taking the tie-breaker may last longer than the votes of the dead node.
             if nodes % 2 == 1 {
                 assert_eq!(
                     cluster.gains,
                     gains + moves,
-                    "only addresses of the dead one move"
+                    "only addresses of the dead node move"
                 );
             }
         }

@@ -36,9 +36,9 @@ fn metrics_show_members_and_addresses_of_services() {
             address("192.0.2.12", &[], 2),
         ],
     };
-    let held = ["192.0.2.10".parse().expect("an address")].into();
+    let owned = ["192.0.2.10".parse().expect("an address")].into();
     let mut text = MetricsText::default();
-    status.write_metrics(&held, &mut text);
+    status.write_metrics(&owned, &mut text);
     let text = text.finish();
     assert_eq!(telemetry::validate(&text), Ok(()), "{text}");
     let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();

@@ -12,7 +12,7 @@ use netlink::nftables::{
 use socket2::{Domain, SockRef, Socket, Type};
 use testbed::Cluster;
 
-use crate::setting::{ADDRESS, QUESTION_PERIOD, TIMEOUT};
+use crate::fixture::{ADDRESS, REQUEST_PERIOD, TIMEOUT};
 
 pub const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
 const PORT: u16 = 80;
@@ -109,7 +109,7 @@ impl Connection {
                 Ok(connection) => return connection,
                 Err(error) => assert!(Instant::now() < end, "{address} is not at {node}: {error}"),
             }
-            thread::sleep(QUESTION_PERIOD);
+            thread::sleep(REQUEST_PERIOD);
         }
     }
 

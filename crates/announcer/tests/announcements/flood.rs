@@ -4,8 +4,8 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use crate::asker::Asker;
-use crate::setting::{ADDRESS, Setting, start_announcer};
+use crate::arp_observer::ArpObserver;
+use crate::fixture::{ADDRESS, Fixture, start_announcer};
 
 /// An address without an owner.
 const NOBODYS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 250);
@@ -14,8 +14,8 @@ const NOBODYS: Ipv4Addr = Ipv4Addr::new(172, 30, 0, 250);
 #[test]
 fn flood_of_requests_does_not_block_the_announcer() {
     testbed::in_namespace(|| {
-        let Setting { cluster, api, .. } = &Setting::start(1);
-        let flooder = Asker::start(cluster);
+        let Fixture { cluster, api, .. } = &Fixture::start(1);
+        let flooder = ArpObserver::start(cluster);
         let is_over = AtomicBool::new(false);
         thread::scope(|scope| {
             scope.spawn(|| {
@@ -24,9 +24,9 @@ fn flood_of_requests_does_not_block_the_announcer() {
                 }
             });
             let announcer = start_announcer(cluster, &api.announcer, "node-1");
-            let mut asker = Asker::start(cluster);
+            let mut observer = ArpObserver::start(cluster);
             let answer = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-                asker.until_at(ADDRESS, announcer.hardware);
+                observer.wait_until_owned(ADDRESS, announcer.hardware);
             }));
             is_over.store(true, Ordering::Relaxed);
             answer.expect("an answer");

@@ -12,8 +12,8 @@ use netlink::clock::since_boot;
 use serde_json::Value;
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::asker::Asker;
-use crate::setting::{ADDRESS, Setting, await_members, start_announcer};
+use crate::arp_observer::ArpObserver;
+use crate::fixture::{ADDRESS, Fixture, start_announcer, wait_for_members};
 use crate::support::request;
 
 /// Rounds. In each, every member receives a forged message of every other one; a round takes a tenth of a second.
@@ -27,14 +27,14 @@ const UDP: u8 = 17;
 #[test]
 fn forged_messages_of_members_move_no_address() {
     testbed::in_namespace(|| {
-        let Setting { cluster, api, .. } = &Setting::start(3);
+        let Fixture { cluster, api, .. } = &Fixture::start(3);
         let names = ["node-1", "node-2", "node-3"];
         let _announcers = names.map(|name| start_announcer(cluster, &api.announcer, name));
-        await_members(cluster, &api.admin);
-        let mut asker = Asker::start(cluster);
-        asker.until(Duration::from_secs(3), |_| false);
-        let owner = asker.seen.last().copied().expect("an owner");
-        asker.seen.clear();
+        wait_for_members(cluster, &api.admin);
+        let mut observer = ArpObserver::start(cluster);
+        observer.observe(Duration::from_secs(3));
+        let owner = observer.owners.last().copied().expect("an owner");
+        observer.owners.clear();
 
         let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/{NAME}");
         let lease: Value = request(cluster, &api.admin, Method::GET, &path, client::JSON, None);
@@ -49,10 +49,14 @@ fn forged_messages_of_members_move_no_address() {
                     lie(&socket, &record, victim, receiver);
                 }
             }
-            asker.until(Duration::from_millis(100), |_| false);
+            observer.observe(Duration::from_millis(100));
         }
-        assert!(asker.seen.iter().all(|seen| *seen == owner), "{:?}", asker.seen);
-        assert!(!asker.seen.is_empty(), "it is answered for");
+        assert!(
+            observer.owners.iter().all(|seen| *seen == owner),
+            "{:?}",
+            observer.owners
+        );
+        assert!(!observer.owners.is_empty(), "it is answered for");
     });
 }
 

@@ -9,9 +9,9 @@ use tempfile::TempDir;
 use testbed::{Cluster, Topology};
 
 use crate::connections::{ADDRESS6, Connections, serve};
-use crate::setting::{
-    Announcer, Api, Order, POOLS, SERVICES, ask_api, await_members, pool, service, set_link, start_announcer,
-    start_api,
+use crate::fixture::{
+    Announcer, Api, POOLS, SERVICES, Signal, pool, request_api, service, set_link, start_announcer,
+    start_api, wait_for_members,
 };
 
 const NODES: [&str; 3] = ["node-1", "node-2", "node-3"];
@@ -31,19 +31,20 @@ impl Moves {
         let cluster = Arc::new(Cluster::start(topology).expect("a cluster"));
         let directory = tempfile::tempdir().expect("a directory");
         let api = start_api(&cluster, &directory);
-        let create = |path: &str, body: Value| ask_api(&cluster, &api.admin, Method::POST, path, JSON, &body);
+        let create =
+            |path: &str, body: Value| request_api(&cluster, &api.admin, Method::POST, path, JSON, &body);
         create(POOLS, pool("six", &[ADDRESS6.into()]));
         create(SERVICES, service("six", json!({"ipFamilies": ["IPv6"]})));
         for pool in ["p", "six"] {
             let spec = json!({"spec": {"nodeSelectors": [{"matchLabels": {"takes": "traffic"}}]}});
             let path = format!("{POOLS}/{pool}");
-            ask_api(&cluster, &api.admin, Method::PATCH, &path, MERGE_PATCH, &spec);
+            request_api(&cluster, &api.admin, Method::PATCH, &path, MERGE_PATCH, &spec);
         }
         for name in NODES {
             serve(&cluster, name);
         }
         let announcers = NODES.map(|name| start_announcer(&cluster, &api.announcer, name));
-        await_members(&cluster, &api.admin);
+        wait_for_members(&cluster, &api.admin);
         label(&cluster, &api.admin, NODES[0], true);
         Self {
             cluster,
@@ -74,7 +75,7 @@ fn label(cluster: &Cluster, config: &Config, node: &str, takes_traffic: bool) {
     let value = takes_traffic.then_some("traffic");
     let body = json!({"metadata": {"labels": {"takes": value}}});
     let path = format!("/api/v1/nodes/{node}");
-    ask_api(cluster, config, Method::PATCH, &path, MERGE_PATCH, &body);
+    request_api(cluster, config, Method::PATCH, &path, MERGE_PATCH, &body);
 }
 
 #[test]
@@ -104,7 +105,10 @@ fn connections_continue_through_their_first_node() {
 
         // The process shuts down; its node keeps running.
         moves.label(second, true);
-        moves.announcers[0].orders.send(Order::End).expect("it runs");
+        moves.announcers[0]
+            .signals
+            .send(Signal::ShutDown)
+            .expect("a running announcer");
         let mut opened_fourth = moves.open(second);
         for connections in [
             &mut opened_first,
@@ -158,7 +162,10 @@ fn connections_reuse_ports_of_broken_ones() {
             broken.send("hello");
             set_link(&moves.cluster, 1, false);
             if is_killed {
-                moves.announcers[0].orders.send(Order::Die).expect("it runs");
+                moves.announcers[0]
+                    .signals
+                    .send(Signal::Kill)
+                    .expect("a running announcer");
             }
             broken.abandon();
             moves.move_to(second, first);

@@ -13,10 +13,10 @@ use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, Route};
 use serde_json::{Value, json};
 use testbed::Cluster;
 
-use crate::asker::Asker;
-use crate::setting::{
-    ADDRESS, EARLIER, EDGE, Hardware, OTHER, POOLS, QUESTION_PERIOD, SERVICES, Setting, TIMEOUT, ask_api,
-    await_api, await_members, link_of, pool, service, start_announcer, start_with,
+use crate::arp_observer::ArpObserver;
+use crate::fixture::{
+    ADDRESS, EARLIER, EDGE, EthernetAddress, Fixture, OTHER, POOLS, REQUEST_PERIOD, SERVICES, TIMEOUT,
+    link_of, pool, request_api, service, start_announcer, start_with, wait_for_members, wait_for_object,
 };
 
 const ADDRESS6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x30, 0, 0, 0, 0, 0, 0x200);
@@ -26,7 +26,7 @@ const SECOND_LINK: &str = "lan9";
 #[test]
 fn pools_select_nodes_and_links() {
     testbed::in_namespace(|| {
-        let Setting { cluster, api, .. } = &Setting::start(3);
+        let Fixture { cluster, api, .. } = &Fixture::start(3);
         let (config, announcer) = (&api.admin, &api.announcer);
         let names = ["node-1", "node-2", "node-3"];
         let winner = |address: Ipv4Addr| {
@@ -42,8 +42,8 @@ fn pools_select_nodes_and_links() {
         let start = |number: usize| start_with(cluster, announcer, names[number], number == with_edge);
         let announcers = [0, 1, 2].map(start);
         let patch =
-            |path: &str, body: Value| ask_api(cluster, config, Method::PATCH, path, MERGE_PATCH, &body);
-        let create = |path: &str, body: Value| ask_api(cluster, config, Method::POST, path, JSON, &body);
+            |path: &str, body: Value| request_api(cluster, config, Method::PATCH, path, MERGE_PATCH, &body);
+        let create = |path: &str, body: Value| request_api(cluster, config, Method::POST, path, JSON, &body);
         let place = |spec: Value| patch(&format!("{POOLS}/p"), json!({ "spec": spec }));
         let label = |number: usize, role: Value| {
             let labels = json!({"metadata": {"labels": {"role": role}}});
@@ -54,24 +54,24 @@ fn pools_select_nodes_and_links() {
         let edge_class = json!({"loadBalancerClass": "portolan.dev/edge"});
         await_address(cluster, config, "b", OTHER.into());
         create(SERVICES, service("c", edge_class));
-        await_members(cluster, config);
-        let mut asker = Asker::start(cluster);
-        asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
-        asker.until_at(EDGE, announcers[with_edge].hardware);
+        wait_for_members(cluster, config);
+        let mut observer = ArpObserver::start(cluster);
+        observer.wait_until_owned(ADDRESS, announcers[winner(ADDRESS)].hardware);
+        observer.wait_until_owned(EDGE, announcers[with_edge].hardware);
 
         // Labels of nodes change.
         let [second, third] = [1, 2].map(|more| (winner(ADDRESS) + more) % names.len());
         place(
             json!({"nodeSelectors": [{"matchLabels": {"role": "edge"}}, {"matchLabels": {"role": "dmz"}}]}),
         );
-        asker.until_silent();
+        observer.wait_until_unanswered();
         await_no_candidates(cluster, config);
         label(second, json!("dmz"));
-        asker.until_at(ADDRESS, announcers[second].hardware);
+        observer.wait_until_owned(ADDRESS, announcers[second].hardware);
         label(third, json!("edge"));
         label(second, Value::Null);
-        asker.until_at(ADDRESS, announcers[third].hardware);
-        await_api(cluster, config, &format!("{SERVICES}/a"), |service| {
+        observer.wait_until_owned(ADDRESS, announcers[third].hardware);
+        wait_for_object(cluster, config, &format!("{SERVICES}/a"), |service| {
             let conditions = service["status"]["conditions"]
                 .as_array()
                 .cloned()
@@ -81,11 +81,11 @@ fn pools_select_nodes_and_links() {
 
         // Links: only one node has them, and it alone announces there.
         place(json!({"nodeSelectors": null, "interfaces": ["lan*"]}));
-        asker.until_silent();
+        observer.wait_until_unanswered();
         let (here, there) = connect_directly(cluster, names[second]);
-        let mut direct = Asker::on(cluster, SECOND_LINK);
-        direct.until_at(ADDRESS, there);
-        asker.until_silent();
+        let mut direct = ArpObserver::on(cluster, SECOND_LINK);
+        direct.wait_until_owned(ADDRESS, there);
+        observer.wait_until_unanswered();
 
         // IPv6: the client's kernel finds the address by a multicast group that was joined on that link only.
         let mut linked = pool("six", &[ADDRESS6.into()]);
@@ -102,7 +102,7 @@ fn pools_select_nodes_and_links() {
 
         // The flags of the announcers apply again.
         place(json!({"interfaces": null}));
-        asker.until_at(ADDRESS, announcers[winner(ADDRESS)].hardware);
+        observer.wait_until_owned(ADDRESS, announcers[winner(ADDRESS)].hardware);
     });
 }
 
@@ -110,7 +110,7 @@ fn pools_select_nodes_and_links() {
 #[test]
 fn announcer_without_the_right_to_pools_announces_nothing() {
     testbed::in_namespace(|| {
-        let Setting { cluster, api, .. } = &Setting::start(1);
+        let Fixture { cluster, api, .. } = &Fixture::start(1);
         let rules = json!([
             {"apiGroups": [""], "resources": ["nodes", "services"], "verbs": ["get", "list", "watch"]},
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]},
@@ -121,7 +121,7 @@ fn announcer_without_the_right_to_pools_announces_nothing() {
             object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
             object["metadata"] = json!({"name": EARLIER});
             let path = format!("/apis/rbac.authorization.k8s.io/v1/{kind}");
-            ask_api(cluster, &api.admin, Method::POST, &path, JSON, &object);
+            request_api(cluster, &api.admin, Method::POST, &path, JSON, &object);
         };
         create("clusterroles", json!({"kind": "ClusterRole", "rules": rules}));
         create(
@@ -132,19 +132,19 @@ fn announcer_without_the_right_to_pools_announces_nothing() {
                 "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": EARLIER}],
             }),
         );
-        let mut asker = Asker::start(cluster);
+        let mut observer = ArpObserver::start(cluster);
         let announcer = start_announcer(cluster, &api.earlier, "node-1");
-        asker.until(Duration::from_secs(5), |_| false);
-        assert!(asker.seen.is_empty(), "{:?}", asker.seen);
+        observer.observe(Duration::from_secs(5));
+        assert!(observer.owners.is_empty(), "{:?}", observer.owners);
         announcer.kill();
         let announcer = start_announcer(cluster, &api.announcer, "node-1");
-        asker.until_at(ADDRESS, announcer.hardware);
+        observer.wait_until_owned(ADDRESS, announcer.hardware);
     });
 }
 
 /// Waits until a Service has an address.
 fn await_address(cluster: &Cluster, config: &Config, name: &str, address: IpAddr) {
-    await_api(cluster, config, &format!("{SERVICES}/{name}"), |service| {
+    wait_for_object(cluster, config, &format!("{SERVICES}/{name}"), |service| {
         service["status"]["loadBalancer"]["ingress"][0]["ip"] == address.to_string()
     });
 }
@@ -154,7 +154,7 @@ fn await_no_candidates(cluster: &Cluster, config: &Config) {
     let text = format!(
         "{ADDRESS} is announced by no node: none that takes traffic matches nodeSelectors of AddressPool \"p\""
     );
-    await_api(cluster, config, &format!("{SERVICES}/a"), |service| {
+    wait_for_object(cluster, config, &format!("{SERVICES}/a"), |service| {
         let conditions = service["status"]["conditions"]
             .as_array()
             .cloned()
@@ -166,7 +166,7 @@ fn await_no_candidates(cluster: &Cluster, config: &Config) {
                 && condition["message"] == text.as_str()
         })
     });
-    await_api(cluster, config, "/api/v1/namespaces/default/events", |list| {
+    wait_for_object(cluster, config, "/api/v1/namespaces/default/events", |list| {
         let events = list["items"].as_array().cloned().unwrap_or_default();
         let mut events = events.iter();
         events.any(|event| event["reason"] == "UnAvailableLoadBalancer" && event["message"] == text.as_str())
@@ -175,7 +175,7 @@ fn await_no_candidates(cluster: &Cluster, config: &Config) {
 
 /// Connects a node and the client by a network of their own. Returns the client's link and the node's hardware
 /// address.
-fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, Hardware) {
+fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, EthernetAddress) {
     let node = cluster.member(node).expect("a member");
     let outside = cluster.outside().expect("the outside");
     let name: LinkName = SECOND_LINK.parse().expect("a name");
@@ -193,7 +193,7 @@ fn connect_directly(cluster: &Cluster, node: &str) -> (LinkIndex, Hardware) {
 }
 
 /// Sends to the IPv6 address until the client's kernel has resolved its hardware address.
-fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: Hardware) {
+fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: EthernetAddress) {
     let outside = cluster.outside().expect("the outside");
     let end = Instant::now() + TIMEOUT;
     loop {
@@ -210,7 +210,7 @@ fn await_neighbour(cluster: &Cluster, link: LinkIndex, hardware: Hardware) {
             return;
         }
         assert!(Instant::now() < end, "nobody says that {ADDRESS6} is there");
-        thread::sleep(QUESTION_PERIOD);
+        thread::sleep(REQUEST_PERIOD);
     }
 }
 

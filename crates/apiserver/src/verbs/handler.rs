@@ -287,7 +287,9 @@ impl Handler {
             }
             Some(kind::OBSERVATION | kind::FLOWS) => {
                 let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
-                let reading = self.reports.read(&self.agents, resources, target, query, lifetime);
+                let reading = self
+                    .reports
+                    .read(&self.agents, resources, target, query, lifetime);
                 reading.await
             }
             _ => {
@@ -372,7 +374,10 @@ impl Handler {
 
 /// Returns true if a Pod or the agent of a node answers the request.
 fn is_forwarded(target: &Target) -> bool {
-    let by_agent = matches!(target.subresource, Some(kind::LOG | kind::OBSERVATION | kind::FLOWS));
+    let by_agent = matches!(
+        target.subresource,
+        Some(kind::LOG | kind::OBSERVATION | kind::FLOWS)
+    );
     target.proxy_path.is_some() || by_agent
 }
 

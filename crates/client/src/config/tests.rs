@@ -25,18 +25,18 @@ users:
 
 #[test]
 fn current_context_chooses_cluster_and_user() {
-    let config = config_of(TOKEN).expect("a good file");
+    let config = config_of(TOKEN).expect("a valid kubeconfig");
     assert_eq!(config.server, "https://127.0.0.1:6443");
     assert_eq!(config.token.as_deref(), Some("abc"));
     assert!(config.insecure_skip_tls_verify);
 }
 
 #[test]
-fn json_is_yaml() {
+fn reads_kubeconfig_in_json() {
     let json = r#"{"current-context":"c","contexts":[{"name":"c","context":{"cluster":"k","user":"u"}}],
         "clusters":[{"name":"k","cluster":{"server":"http://h:1"}}],
         "users":[{"name":"u","user":{"client-certificate-data":"QQ==","client-key-data":"Qg=="}}]}"#;
-    let config = config_of(json).expect("a good file");
+    let config = config_of(json).expect("a valid kubeconfig");
     assert_eq!(config.client_certificate, Some((b"A".to_vec(), b"B".to_vec())));
 }
 
@@ -47,7 +47,7 @@ fn error_names_undefined_entry() {
 }
 
 #[test]
-fn exec_users_are_refused_by_name() {
+fn rejects_users_with_exec_by_name() {
     let error = config_of(&TOKEN.replace("{token: abc}", "{exec: {command: x}}")).expect_err("unsupported");
     assert!(
         matches!(error, ConfigError::Unsupported { field: "exec", .. }),

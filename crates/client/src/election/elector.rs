@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::Settings;
 use crate::fence::Moment;
 
-/// A candidate.
+/// State machine of one candidate.
 #[derive(Debug)]
 pub struct Elector {
     settings: Settings,
@@ -28,20 +28,20 @@ struct Observed {
     since: Instant,
 }
 
-/// A request.
+/// Request for the Lease.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Attempt {
-    /// Read the lease.
+pub enum LeaseRequest {
+    /// Reads the lease.
     Read,
-    /// Create it.
+    /// Creates the lease.
     Create(Value),
-    /// Replace the lease, if it still has the resourceVersion of this value.
+    /// Replaces the lease, if it still has the resourceVersion of this value.
     Replace(Value),
 }
 
-/// Result of a request.
+/// Response to a [`LeaseRequest`].
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub enum LeaseResponse {
     /// The lease, as read or written.
     Lease(Value),
     /// The lease does not exist.
@@ -62,42 +62,42 @@ impl Elector {
     }
 
     /// Returns the first request of an attempt to become or stay the leader.
-    pub fn first(&self, now: &Moment, wall: Timestamp) -> Attempt {
+    pub fn next_request(&self, now: &Moment, wall: Timestamp) -> LeaseRequest {
         match &self.observed {
             Some(observed) if !self.reads_first && self.is_leader(now) => {
-                Attempt::Replace(self.claim(&observed.lease, wall))
+                LeaseRequest::Replace(self.claim(&observed.lease, wall))
             }
-            _ => Attempt::Read,
+            _ => LeaseRequest::Read,
         }
     }
 
-    /// Processes the result of `attempt`, which was sent at `sent`. Returns the next request of this attempt, if
+    /// Processes the response to `request`, which was sent at `sent`. Returns the next request of this request, if
     /// there is one.
-    pub fn answered(
+    pub fn process_response(
         &mut self,
-        attempt: &Attempt,
+        request: &LeaseRequest,
         sent: Moment,
-        result: Answer,
+        response: LeaseResponse,
         now: &Moment,
         wall: Timestamp,
-    ) -> Option<Attempt> {
-        match (attempt, result) {
-            (Attempt::Read, Answer::Lease(lease)) => {
+    ) -> Option<LeaseRequest> {
+        match (request, response) {
+            (LeaseRequest::Read, LeaseResponse::Lease(lease)) => {
                 self.reads_first = false;
                 self.observe(lease, now);
                 self.take_over(now, wall)
             }
-            (Attempt::Read, Answer::Missing) => {
+            (LeaseRequest::Read, LeaseResponse::Missing) => {
                 self.reads_first = false;
-                Some(Attempt::Create(self.claim(&json!({}), wall)))
+                Some(LeaseRequest::Create(self.claim(&json!({}), wall)))
             }
-            (Attempt::Create(_) | Attempt::Replace(_), Answer::Lease(lease)) => {
+            (LeaseRequest::Create(_) | LeaseRequest::Replace(_), LeaseResponse::Lease(lease)) => {
                 self.observe(lease, now);
                 self.renewed = Some(sent);
                 None
             }
             // A write may have arrived although its response did not; reading shows it.
-            (_, Answer::Missing | Answer::Failed) => {
+            (_, LeaseResponse::Missing | LeaseResponse::Failed) => {
                 self.reads_first = true;
                 None
             }
@@ -118,7 +118,7 @@ impl Elector {
 
     /// Returns a lease without a holder, which a leader writes at shutdown; its duration is as short as upstream's,
     /// so that the next leader need not wait.
-    pub fn resignation(&mut self, now: &Moment, wall: Timestamp) -> Option<Attempt> {
+    pub fn resignation(&mut self, now: &Moment, wall: Timestamp) -> Option<LeaseRequest> {
         let is_leader = self.is_leader(now);
         self.renewed = None;
         let observed = self.observed.as_ref().filter(|_| is_leader)?;
@@ -129,7 +129,7 @@ impl Elector {
         spec["leaseDurationSeconds"] = 1.into();
         spec["acquireTime"] = time.clone();
         spec["renewTime"] = time;
-        Some(Attempt::Replace(lease))
+        Some(LeaseRequest::Replace(lease))
     }
 
     fn is_leader(&self, now: &Moment) -> bool {
@@ -152,15 +152,15 @@ impl Elector {
     }
 
     /// Returns a claim on the observed lease, if it is ours, free or expired.
-    fn take_over(&self, now: &Moment, wall: Timestamp) -> Option<Attempt> {
+    fn take_over(&self, now: &Moment, wall: Timestamp) -> Option<LeaseRequest> {
         let observed = self.observed.as_ref()?;
         let holder = holder(&observed.lease);
         let seconds = observed.lease["spec"]["leaseDurationSeconds"].as_u64();
-        let lasts = seconds.map_or(self.settings.lease_duration, Duration::from_secs);
+        let duration = seconds.map_or(self.settings.lease_duration, Duration::from_secs);
         let is_free = holder.is_empty()
             || holder == self.settings.identity
-            || now.steady().saturating_duration_since(observed.since) >= lasts;
-        is_free.then(|| Attempt::Replace(self.claim(&observed.lease, wall)))
+            || now.steady().saturating_duration_since(observed.since) >= duration;
+        is_free.then(|| LeaseRequest::Replace(self.claim(&observed.lease, wall)))
     }
 
     /// Returns the lease with this candidate as the holder.

@@ -29,7 +29,7 @@ use crate::clock::WallClock;
 use crate::fence::{Fence, Moment};
 use crate::request::{Client, JSON};
 
-pub use elector::{Answer, Attempt, Elector};
+pub use elector::{Elector, LeaseRequest, LeaseResponse};
 
 /// Jitter factor of the retry period, so that candidates do not act at the same time.
 const JITTER: f64 = 1.2;
@@ -175,7 +175,7 @@ pub async fn run_as_leader<F>(
                 () = &mut shutdown => true,
                 () = &mut renew_until_lost => false,
                 _ = &mut work => {
-                    tracing::error!("leader work ended unexpectedly");
+                    tracing::error!("leader work ended while its lease was held");
                     fence.close();
                     is_leader.send_replace(false);
                     return;
@@ -244,7 +244,11 @@ impl Candidate {
             }
             let holder = self.elector.holder();
             if logged_holder.as_deref() != Some(holder) {
-                tracing::info!(lease = self.settings.name, holder, "standing by");
+                tracing::info!(
+                    lease = self.settings.name,
+                    holder,
+                    "lease held by another candidate"
+                );
                 logged_holder = Some(holder.to_owned());
             }
             let jitter = self.settings.retry_period.mul_f64(fastrand::f64() * JITTER);
@@ -273,15 +277,15 @@ impl Candidate {
         tracing::error!(
             lease = self.settings.name,
             holder = self.elector.holder(),
-            "leader election lost, writes stopped"
+            "leader election lost; writes stopped"
         );
     }
 
     /// Releases the lease.
     async fn resign(&mut self) {
         let now = Moment::now(&self.clock);
-        if let Some(attempt) = self.elector.resignation(&now, self.clock.now()) {
-            self.send(&attempt).await;
+        if let Some(request) = self.elector.resignation(&now, self.clock.now()) {
+            self.send(&request).await;
             tracing::info!(lease = self.settings.name, "lease released");
         }
     }
@@ -293,47 +297,51 @@ impl Candidate {
 
     /// Attempts to acquire or renew the lease.
     async fn attempt(&mut self) {
-        let mut next = Some(self.elector.first(&self.now(), self.clock.now()));
-        while let Some(attempt) = next {
+        let mut next = Some(self.elector.next_request(&self.now(), self.clock.now()));
+        while let Some(request) = next {
             let sent = self.now();
-            let answer = self.send(&attempt).await;
+            let response = self.send(&request).await;
             let now = self.now();
             next = self
                 .elector
-                .answered(&attempt, sent, answer, &now, self.clock.now());
+                .process_response(&request, sent, response, &now, self.clock.now());
         }
         if let Some(since) = self.elector.leading_since(&self.now()) {
             self.fence.open(since, self.settings.renew_deadline);
         }
     }
 
-    async fn send(&self, attempt: &Attempt) -> Answer {
+    async fn send(&self, request: &LeaseRequest) -> LeaseResponse {
         let collection = self.settings.collection();
         let path = format!("{collection}/{}", self.settings.name);
-        let request = async {
-            match attempt {
-                Attempt::Read => self.client.get(&path).await,
-                Attempt::Create(lease) => {
+        let exchange = async {
+            match request {
+                LeaseRequest::Read => self.client.get(&path).await,
+                LeaseRequest::Create(lease) => {
                     self.client
                         .request(Method::POST, &collection, JSON, Some(lease))
                         .await
                 }
-                Attempt::Replace(lease) => self.client.request(Method::PUT, &path, JSON, Some(lease)).await,
+                LeaseRequest::Replace(lease) => {
+                    self.client.request(Method::PUT, &path, JSON, Some(lease)).await
+                }
             }
         };
         // The timeout leaves time for another attempt before the deadline.
-        match tokio::time::timeout(self.settings.renew_deadline / 2, request).await {
-            Ok(Ok(lease)) => Answer::Lease(lease),
-            Ok(Err(error)) if error.is_not_found() && *attempt == Attempt::Read => Answer::Missing,
+        match tokio::time::timeout(self.settings.renew_deadline / 2, exchange).await {
+            Ok(Ok(lease)) => LeaseResponse::Lease(lease),
+            Ok(Err(error)) if error.is_not_found() && *request == LeaseRequest::Read => {
+                LeaseResponse::Missing
+            }
             Ok(Err(error)) => {
                 if !error.is_conflict() {
-                    tracing::warn!(%error, "lease request failed");
+                    tracing::warn!(%error, "Lease request failed");
                 }
-                Answer::Failed
+                LeaseResponse::Failed
             }
             Err(_) => {
-                tracing::warn!(lease = path, "lease request timed out");
-                Answer::Failed
+                tracing::warn!(lease = path, "Lease request timed out");
+                LeaseResponse::Failed
             }
         }
     }

@@ -215,7 +215,7 @@ impl<T: Resource> Watch<T> {
             tracing::info!(
                 kind = T::KIND,
                 ?pause,
-                "watched revision compacted, listing again"
+                "watched revision compacted; listing again"
             );
             self.lists_without_watch = self.lists_without_watch.saturating_add(1);
             self.start_list();
@@ -239,10 +239,10 @@ impl<T: Resource> Watch<T> {
 
     fn log_failure(&mut self, error: &ClientError) {
         if !error.is_not_found() {
-            tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed, retrying");
+            tracing::warn!(kind = T::KIND, %error, pause = ?self.back_off, "list-watch failed; retrying");
         } else if !self.has_warned_of_missing_kind {
             self.has_warned_of_missing_kind = true;
-            tracing::warn!(kind = T::KIND, %error, "kind not served by the API server, retrying until it is");
+            tracing::warn!(kind = T::KIND, %error, "kind not served by the API server; retrying");
         }
     }
 
@@ -262,7 +262,7 @@ impl<T: Resource> Watch<T> {
                 kind = T::KIND,
                 selector = self.query.field_selector,
                 %error,
-                "field selector rejected by the server, reading all objects"
+                "field selector rejected by the server; reading all objects"
             );
         }
         self.start_list();

@@ -181,7 +181,7 @@ async fn malformed_object_does_not_affect_its_list() {
 }
 
 #[tokio::test]
-async fn failures_are_retried() {
+async fn failed_lists_are_retried() {
     let script = vec![(500, "oops".to_owned()), list(&[service("a", 1)], 10, "")];
     let (address, _) = scripted(script).await;
     assert_eq!(seen(&client_of(address), 2).await, ["+a", "="]);

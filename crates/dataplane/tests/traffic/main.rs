@@ -2,6 +2,7 @@
 //! Services.
 
 mod drain;
+mod followed;
 mod services;
 mod traces;
 mod world;
@@ -21,7 +22,8 @@ use netlink::nftables::{Batch, Change, Nftables, Table};
 use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
-use serde_json::Value;
+use explain::trace::Trace;
+use followed::Followed;
 use services::{Cluster, NODE_PORTS, SERVICE_IPS, SERVICE_PORTS};
 use traces::Traces;
 use world::{Member, Outcome, World};
@@ -42,6 +44,8 @@ struct Mode {
     open: fn() -> Opened,
     /// True if endpoints see client addresses.
     keeps_source: bool,
+    /// True if the rules are those of nftables.
+    has_rules: bool,
 }
 
 /// Generates the tests of each data plane.
@@ -59,12 +63,16 @@ macro_rules! battery {
 }
 
 battery! {
-    nftables => in_kernel(|| Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)));
+    nftables => Mode {
+        has_rules: true,
+        ..in_kernel(|| Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)))
+    };
     iptables_legacy => in_kernel(|| open_iptables(Variant::Legacy));
     iptables_nft => in_kernel(|| open_iptables(Variant::Nft));
     userspace => Mode {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
+        has_rules: false,
     };
 }
 
@@ -72,6 +80,7 @@ fn in_kernel(open: fn() -> Opened) -> Mode {
     Mode {
         open,
         keeps_source: true,
+        has_rules: false,
     }
 }
 
@@ -107,6 +116,7 @@ fn send_packets_at_node(mode: Mode, node: u32) {
     if let Err(error) = outcome {
         panic!("node {node}: {error}");
     }
+    run.followed.assert_used();
 }
 
 /// Returns a generator with a fixed seed per node, so that failures are reproducible.
@@ -125,6 +135,7 @@ struct Run {
     clusters: Cell<usize>,
     /// Last client port of a UDP socket.
     port: AtomicU16,
+    followed: Followed,
 }
 
 impl Run {
@@ -146,6 +157,7 @@ impl Run {
             opened => opened.unwrap(),
         };
         Self {
+            followed: Followed::new(world.node(), mode.keeps_source, mode.has_rules),
             mode,
             world,
             plan: RefCell::new(plan),
@@ -165,6 +177,8 @@ impl Run {
             for client in clients {
                 let probes = Probes {
                     keeps_source: self.mode.keeps_source,
+                    node: self.world.node(),
+                    followed: &self.followed,
                     plan: &plan,
                     client,
                     port: &self.port,
@@ -209,6 +223,8 @@ impl Run {
 #[derive(Clone, Copy)]
 struct Probes<'a> {
     keeps_source: bool,
+    node: &'a Member,
+    followed: &'a Followed,
     plan: &'a Plan,
     client: &'a Member,
     port: &'a AtomicU16,
@@ -238,10 +254,10 @@ impl Probes<'_> {
                         let stated = traces.of_packet(self.client, &packet);
                         match verdict {
                             Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => {
-                                assert_eq!(stated["verdict"], "dropped", "{stated:#}");
+                                assert_eq!(stated.verdict, explain::trace::Verdict::Dropped, "{stated:#?}");
                                 scope.spawn(move || {
                                     assert_eq!(
-                                        self.ask(&packet, false),
+                                        self.ask(&packet, false, &stated),
                                         Outcome::Silence,
                                         "{}",
                                         self.say(&packet)
@@ -256,7 +272,7 @@ impl Probes<'_> {
         });
     }
 
-    fn probe(&self, packet: &Packet, stated: &Value) {
+    fn probe(&self, packet: &Packet, stated: &Trace) {
         let what = self.say(packet);
         let verdict = self.plan.decide(packet).verdict;
         let Verdict::Balanced {
@@ -265,8 +281,8 @@ impl Probes<'_> {
             ..
         } = verdict
         else {
-            assert_eq!(self.ask(packet, true), Outcome::Refused, "{what}");
-            assert_eq!(stated["verdict"], "refused", "{stated:#}");
+            assert_eq!(self.ask(packet, true, stated), Outcome::Refused, "{what}");
+            assert_eq!(stated.verdict, explain::trace::Verdict::Refused, "{stated:#?}");
             return;
         };
         let tries = if affinity_seconds.is_some() {
@@ -276,8 +292,8 @@ impl Probes<'_> {
         };
         let mut chosen = Vec::new();
         for _ in 0..tries {
-            let outcome = self.ask(packet, true);
-            let Outcome::Answered { by, source } = outcome else {
+            let outcome = self.ask(packet, true, stated);
+            let Outcome::Answered { by, source, .. } = outcome else {
                 panic!("{what}: {outcome:?}");
             };
             let choice = choices.iter().find(|choice| choice.address == by);
@@ -310,10 +326,19 @@ impl Probes<'_> {
         )
     }
 
-    fn ask(&self, packet: &Packet, is_answer_due: bool) -> Outcome {
+    fn ask(&self, packet: &Packet, is_answer_due: bool, stated: &Trace) -> Outcome {
         let port = 20_000 + self.port.fetch_add(1, Ordering::Relaxed) % 10_000;
         let to = SocketAddr::new(packet.destination, packet.port);
-        self.client.ask(packet.protocol, to, port, is_answer_due)
+        let turn = self.followed.turn(packet, port);
+        let outcome = self.client.ask(packet.protocol, to, port, is_answer_due);
+        if let Some(turn) = turn {
+            let source = match outcome {
+                Outcome::Answered { socket, .. } => socket,
+                Outcome::Refused | Outcome::Silence => SocketAddr::new(packet.source, port),
+            };
+            turn.compare(self.node, stated, packet, source, &outcome);
+        }
+        outcome
     }
 }
 

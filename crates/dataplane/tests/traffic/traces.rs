@@ -1,9 +1,9 @@
-//! Traces of the packets that the tests send, as `portolan trace -o json` prints them.
+//! Traces of the packets that the tests send.
 
 use std::net::SocketAddr;
 
 use api::object::Protocol;
-use explain::trace::{NodePorts, ProxySettings, Request, trace};
+use explain::trace::{ChosenEndpoint, NodePorts, ProxySettings, Request, Trace, Verdict, trace};
 use plan::{Packet, Plan};
 use serde_json::{Value, json};
 
@@ -41,7 +41,7 @@ impl Traces {
     }
 
     /// Returns the trace of a packet.
-    pub fn of_packet(&self, client: &Member, packet: &Packet) -> Value {
+    pub fn of_packet(&self, client: &Member, packet: &Packet) -> Trace {
         let scheme = match packet.protocol {
             Protocol::Tcp => "tcp",
             Protocol::Udp => "udp",
@@ -61,8 +61,7 @@ impl Traces {
             interface: packet.interface,
             ..self.proxy.clone()
         };
-        let found = trace(&self.objects, &request).expect("a trace");
-        serde_json::to_value(found).expect("JSON")
+        trace(&self.objects, &request).expect("a trace")
     }
 }
 
@@ -85,17 +84,12 @@ fn object(member: &Member) -> Value {
 }
 
 /// Checks that a trace states the endpoint that a real packet reached.
-pub fn assert_endpoint(stated: &Value, by: SocketAddr, is_masqueraded: bool, endpoints: usize) {
-    assert_eq!(stated["verdict"], "reaches", "{stated:#}");
-    let paths = stated["paths"].as_array().expect("paths");
-    let listed: Vec<&Value> = paths
-        .iter()
-        .flat_map(|path| path["endpoints"].as_array().expect("endpoints"))
-        .collect();
-    assert_eq!(listed.len(), endpoints, "{stated:#}");
-    let is_reached =
-        |endpoint: &&&Value| endpoint["address"] == by.ip().to_string() && endpoint["port"] == by.port();
+pub fn assert_endpoint(stated: &Trace, by: SocketAddr, is_masqueraded: bool, endpoints: usize) {
+    assert_eq!(stated.verdict, Verdict::Reaches, "{stated:#?}");
+    let listed: Vec<&ChosenEndpoint> = stated.paths.iter().flat_map(|path| &path.endpoints).collect();
+    assert_eq!(listed.len(), endpoints, "{stated:#?}");
+    let is_reached = |endpoint: &&&ChosenEndpoint| SocketAddr::new(endpoint.address, endpoint.port) == by;
     let endpoint = listed.iter().find(is_reached);
-    let endpoint = endpoint.unwrap_or_else(|| panic!("{by} is missing in {stated:#}"));
-    assert_eq!(endpoint["masquerade"], is_masqueraded, "{stated:#}");
+    let endpoint = endpoint.unwrap_or_else(|| panic!("{by} is missing in {stated:#?}"));
+    assert_eq!(endpoint.masquerade, is_masqueraded, "{stated:#?}");
 }

@@ -42,6 +42,8 @@ pub enum Outcome {
     Answered {
         by: SocketAddr,
         source: IpAddr,
+        /// Address and port of the client's socket.
+        socket: SocketAddr,
     },
     Refused,
     Silence,
@@ -122,11 +124,12 @@ impl Member {
             Protocol::Udp | Protocol::Sctp => ask_udp(to, port, timeout),
         });
         match answer {
-            Ok(text) => {
+            Ok((text, socket)) => {
                 let (by, source) = text.split_once(' ').expect("two words");
                 Outcome::Answered {
                     by: by.parse().unwrap(),
                     source: source.parse().unwrap(),
+                    socket,
                 }
             }
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Outcome::Refused,
@@ -158,15 +161,16 @@ impl Member {
     }
 }
 
-fn ask_tcp(to: SocketAddr, timeout: Duration) -> std::io::Result<String> {
+fn ask_tcp(to: SocketAddr, timeout: Duration) -> std::io::Result<(String, SocketAddr)> {
     let mut stream = TcpStream::connect_timeout(&to, timeout)?;
+    let socket = stream.local_addr()?;
     stream.set_read_timeout(Some(timeout))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    Ok(text)
+    Ok((text, socket))
 }
 
-fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<String> {
+fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<(String, SocketAddr)> {
     let socket = UdpSocket::bind((unspecified(to.ip()), port))?;
     socket.connect(to)?;
     socket.set_read_timeout(Some(timeout))?;
@@ -179,7 +183,8 @@ fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<Stri
     }
     let mut buffer = [0; 128];
     let bytes = socket.recv(&mut buffer)?;
-    Ok(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
+    let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
+    Ok((text, socket.local_addr()?))
 }
 
 fn set_node(node: &Member) {

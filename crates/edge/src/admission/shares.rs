@@ -20,7 +20,7 @@ const IPV6_PREFIX_BITS: u32 = 64;
 /// Shares of the process's connections, in percent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// Largest share of one Service, from 1 to 100. Services that want more together get equal parts and leave
+    /// Largest share of one Service, from 1 to 100. Services that need more together get equal parts and leave
     /// another part free (a dynamic threshold, as switches share buffers: Choudhury and Hahne, 1998).
     pub service_percent: u8,
     /// Largest share of one client of a Service, from 1 to 100, unless the Service has a limit of its own.

@@ -22,7 +22,7 @@ use sticky::StickyClients;
 /// Backend. It stays the same object as long as its address is among the port's backends.
 #[derive(Debug)]
 pub(crate) struct Backend {
-    /// Its address.
+    /// Address of the backend; it identifies the backend within the port.
     pub address: SocketAddr,
     cookie_ids: ArcSwapOption<CookieIds>,
     pool: Arc<Pool>,
@@ -43,9 +43,9 @@ pub(crate) struct Backend {
 /// Last failure of a backend.
 #[derive(Clone, Debug)]
 pub(crate) struct BackendFailure {
-    /// Its time.
+    /// Time of the failure.
     pub at: Instant,
-    /// Description for people.
+    /// Description for logs and status pages.
     pub reason: String,
 }
 
@@ -68,7 +68,7 @@ impl Backend {
         }
     }
 
-    /// Its ids in cookies of its Service. They are computed once for each set of keys.
+    /// Returns the ids of the backend in cookies of its Service, computed once for each set of keys.
     pub fn cookie_ids(&self, keys: &Arc<StickyKeys>, service: &ServiceName) -> Arc<CookieIds> {
         let cached = self.cookie_ids.load();
         if let Some(ids) = cached.as_ref().filter(|ids| ids.are_of(keys)) {
@@ -79,22 +79,22 @@ impl Backend {
         ids
     }
 
-    /// Connections that are open for further requests.
+    /// Returns the pool of connections that are open for further requests.
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
     }
 
-    /// Connections and requests under way.
+    /// Returns the number of connections and requests under way.
     pub fn under_way(&self) -> usize {
         self.under_way.load(Ordering::Relaxed)
     }
 
-    /// Connections and requests that chose it.
+    /// Returns the number of connections and requests that chose the backend.
     pub fn connections(&self) -> u64 {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Failed connections to it.
+    /// Returns the number of failed connections to the backend.
     pub fn failures(&self) -> u64 {
         self.failures.load(Ordering::Relaxed)
     }
@@ -131,7 +131,7 @@ impl Backend {
         self.cut_off.subscribe()
     }
 
-    /// Returns true if that time is over.
+    /// Returns true if the drain time of its connections is over.
     pub fn is_cut_off(&self) -> bool {
         *self.cut_off.borrow()
     }
@@ -141,7 +141,7 @@ impl Backend {
         self.cut_off.send_replace(true);
     }
 
-    /// Sets the result of its health checks.
+    /// Sets the result of the health checks.
     pub fn set_healthy(&self, is_healthy: bool) {
         self.is_healthy.store(is_healthy, Ordering::Relaxed);
     }
@@ -229,7 +229,7 @@ impl Candidate {
         }
     }
 
-    /// Its rating for the choice; `None` if it takes no connections at all.
+    /// Returns the rating for the choice; `None` if the backend takes no connections at all.
     fn rating(&self, now: Duration) -> Option<Rating> {
         let rank = Rank::of(Condition {
             is_ready: self.is_ready,

@@ -142,7 +142,7 @@ where
             return;
         }
         Err(_) => {
-            tracing::trace!(client = %peer.client, "no request within the timeout");
+            tracing::trace!(client = %peer.client, "request not received within the timeout");
             return;
         }
     };

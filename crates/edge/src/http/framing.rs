@@ -263,7 +263,7 @@ impl State {
 /// Admitted bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// Their number.
+    /// Number of bytes.
     pub bytes: usize,
     /// Returns true if they complete a head.
     pub is_head_complete: bool,

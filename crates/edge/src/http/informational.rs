@@ -82,7 +82,7 @@ impl InformationalSink {
             Self::Http1(guard) => guard.write_informational(&response.bytes()),
             Self::Http2(stream) => {
                 if stream.send(response.response()).await.is_err() {
-                    tracing::trace!("informational response dropped: its stream has ended");
+                    tracing::trace!("informational response dropped; its stream has ended");
                 }
             }
         }
@@ -101,7 +101,7 @@ impl InformationalQueue {
     pub fn push(&self, response: InformationalResponse) {
         let mut waiting = self.waiting();
         if waiting.len() >= WAITING_MAX {
-            tracing::debug!(status = %response.status, "informational response dropped: too many wait for the client");
+            tracing::debug!(status = %response.status, "informational response dropped; too many are queued");
             return;
         }
         waiting.push_back(response);

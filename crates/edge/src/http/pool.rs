@@ -30,15 +30,15 @@ pub struct Pool(Arc<Mutex<PoolState>>);
 
 #[derive(Debug, Default)]
 struct PoolState {
-    idle: Vec<Idle>,
-    shared: Vec<Shared>,
+    idle: Vec<IdleHttp1>,
+    shared: Vec<SharedHttp2>,
     is_swept: bool,
     /// Increases when the pool is cleared: connections of earlier generations do not return.
     generation: u64,
 }
 
 #[derive(Debug)]
-struct Idle {
+struct IdleHttp1 {
     sender: http1::SendRequest<RequestBody>,
     since: Instant,
     /// Thread of its task, from which it is fastest.
@@ -46,7 +46,7 @@ struct Idle {
 }
 
 #[derive(Clone, Debug)]
-struct Shared {
+struct SharedHttp2 {
     connection: Http2Client,
     streams: Arc<AtomicUsize>,
 }
@@ -89,7 +89,7 @@ impl Pool {
         }
         loop {
             let (idle, generation) = self.state().pop()?;
-            let Idle {
+            let IdleHttp1 {
                 mut sender, thread, ..
             } = idle;
             if is_careful {
@@ -126,7 +126,7 @@ impl Pool {
 
     /// Returns a new HTTP/2 connection, which other requests may share from now on.
     pub fn add_http2(&self, connection: Http2Client) -> RequestSender {
-        let shared = Shared {
+        let shared = SharedHttp2 {
             connection,
             streams: Arc::default(),
         };
@@ -173,7 +173,7 @@ impl Http1 {
         if state.idle.len() >= IDLE_MAX || state.generation != self.generation {
             return;
         }
-        state.idle.push(Idle {
+        state.idle.push(IdleHttp1 {
             sender: self.sender,
             since: Instant::now(),
             thread: self.thread,
@@ -190,7 +190,7 @@ impl Drop for Http2 {
     }
 }
 
-impl Shared {
+impl SharedHttp2 {
     fn stream(&self) -> Http2 {
         self.streams.fetch_add(1, Ordering::Relaxed);
         Http2 {
@@ -204,7 +204,7 @@ impl Shared {
 impl PoolState {
     /// Returns the connection that was used last, preferably of this thread. So connections that are not
     /// needed grow old.
-    fn pop(&mut self) -> Option<(Idle, u64)> {
+    fn pop(&mut self) -> Option<(IdleHttp1, u64)> {
         let thread = thread::current().id();
         self.idle.retain(|idle| !idle.sender.is_closed());
         let found = self.idle.iter().rposition(|idle| idle.thread == thread);
@@ -218,7 +218,7 @@ impl PoolState {
     /// Returns the least used connection, if it has room or no more may be opened.
     fn share(&mut self) -> Option<Http2> {
         self.shared.retain(|shared| !shared.connection.is_closed());
-        let streams = |shared: &Shared| shared.streams.load(Ordering::Relaxed);
+        let streams = |shared: &SharedHttp2| shared.streams.load(Ordering::Relaxed);
         let best = self.shared.iter().min_by_key(|shared| streams(shared))?;
         let is_full = streams(best) >= STREAMS_MAX;
         (!is_full || self.shared.len() >= SHARED_MAX).then(|| best.stream())

@@ -10,7 +10,7 @@ pub enum RequestRefusal {
     /// 9112, section 11.2).
     #[error("malformed request: {0}")]
     Malformed(&'static str),
-    /// Its target is too long.
+    /// The target is too long.
     #[error("the request's target is too long")]
     TargetTooLong,
     /// Its header section is too large, or has too many fields.
@@ -19,10 +19,10 @@ pub enum RequestRefusal {
     /// Did not arrive in time.
     #[error("the request took too long to arrive")]
     Slow,
-    /// Its method is not for a reverse proxy.
+    /// The method is not for a reverse proxy.
     #[error("the method {0} is not served here")]
     Method(&'static str),
-    /// Its body has an unknown transfer coding.
+    /// The body has an unknown transfer coding.
     #[error("the request has a transfer coding other than chunked")]
     TransferCoding,
     /// Its version of HTTP is unknown.

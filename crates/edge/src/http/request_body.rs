@@ -78,7 +78,7 @@ impl BodyHold {
     /// Lets the body go.
     pub fn release(self) {
         if self.0.send(()).is_err() {
-            tracing::trace!("body already released by its timeout, or its request has ended");
+            tracing::trace!("body already released, or its request has ended");
         }
     }
 }

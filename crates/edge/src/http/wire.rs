@@ -161,7 +161,7 @@ pub async fn send_body(
         is_sent = match frame {
             Some(Ok(frame)) => send_frame(frame, body.is_end_stream(), stream).await?,
             Some(Err(error)) => {
-                tracing::debug!(%error, "body failed, stream reset");
+                tracing::debug!(%error, "body failed; stream reset");
                 stream.send_reset(broken);
                 true
             }

@@ -39,13 +39,13 @@ const HEADER_READ_BYTES: usize = 512;
 pub(crate) struct AcceptedConnection {
     /// Stream to the client.
     pub stream: TcpStream,
-    /// Its remote address.
+    /// Remote address.
     pub peer: SocketAddr,
     /// Address of its listener.
     pub local: SocketAddr,
     /// Port that it belongs to.
     pub port: Arc<Port>,
-    /// Its permit.
+    /// Permit, held until the connection ends.
     pub permit: ConnectionPermit,
 }
 
@@ -209,7 +209,7 @@ async fn relay_to_backend<S: RelayStream>(
     let mut initial = match stream.plain_tcp().map(InitialData::read_available).transpose() {
         Ok(initial) => initial.unwrap_or_default(),
         Err(error) => {
-            tracing::trace!(%error, "client left before a backend was called");
+            tracing::trace!(%error, "connection closed before a backend was chosen");
             stream.abort_on_drop();
             record.end = Some(ConnectionEnd::Relayed(RelayOutcome::Reset));
             return Ok(());

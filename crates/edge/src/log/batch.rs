@@ -21,7 +21,7 @@ pub struct Batch {
     pub started_at: Timestamp,
     /// All lines.
     pub text: Vec<u8>,
-    /// Their number.
+    /// Number of lines.
     pub lines: u64,
 }
 

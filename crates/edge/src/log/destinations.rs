@@ -64,7 +64,7 @@ pub enum DestinationError {
     /// The directory cannot be used.
     #[error("directory {directory} for access logs: {source}")]
     Directory {
-        /// Its path.
+        /// Path of the directory.
         directory: PathBuf,
         /// I/O error.
         source: std::io::Error,

@@ -122,12 +122,12 @@ impl Writer {
                     return;
                 }
                 Err(error) if attempt < self.retries.count => {
-                    tracing::debug!(service = %self.service, file = %name, %error, "access log not written, next attempt after a pause");
+                    tracing::debug!(service = %self.service, file = %name, %error, "access log not written; retrying");
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                 }
                 Err(error) => {
-                    tracing::warn!(service = %self.service, file = %name, lines, %error, "access log not written, lines lost");
+                    tracing::warn!(service = %self.service, file = %name, lines, %error, "access log not written; lines lost");
                     self.counts.count_lost(lines);
                     if let Some(quota) = &self.quota {
                         quota.release(&self.service, &name);

@@ -19,13 +19,13 @@ pub(crate) use policy::{PortPolicy, PortSettings};
 /// Port of a Service.
 #[derive(Debug)]
 pub(crate) struct Port {
-    /// Its identity.
+    /// Identity of the port.
     pub key: PortKey,
-    /// Its settings and backends.
+    /// Settings and backends.
     pub policy: PortPolicy,
-    /// Its limits.
+    /// Limits of connections, clients and bandwidth.
     pub admission: Arc<Admission>,
-    /// Its counters.
+    /// Counters for metrics and status.
     pub counters: Arc<PortCounters>,
     drain: watch::Sender<bool>,
     edge: Arc<EdgeState>,

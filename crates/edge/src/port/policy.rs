@@ -1,4 +1,4 @@
-//! Settings of a port and its backends.
+//! Present settings of a port, and the backends that follow them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct PortSettings {
     pub tls: Option<Arc<TlsTermination>>,
 }
 
-/// Settings of a port and its backends.
+/// Present settings of a port, and the backends that follow them.
 #[derive(Debug)]
 pub(crate) struct PortPolicy {
     service: ServiceName,
@@ -59,7 +59,7 @@ impl PortPolicy {
             .set(&settings.service, &settings.listener, zone.as_deref());
         let former_protocol = self.settings.load().listener.backend_protocol;
         if settings.listener.backend_protocol != former_protocol {
-            // Pooled connections speak the former protocol.
+            // Pooled connections use the former protocol.
             let backends = self.backends.all();
             backends.iter().for_each(|backend| backend.pool().clear());
         }
@@ -82,7 +82,7 @@ impl PortPolicy {
         self.settings.load_full()
     }
 
-    /// Returns the present settings for a short look, which costs no reference count.
+    /// Borrows the present settings for a short time, without a reference count.
     pub fn load(&self) -> Guard<Arc<PortSettings>> {
         self.settings.load()
     }

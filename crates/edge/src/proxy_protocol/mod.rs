@@ -38,7 +38,7 @@ pub enum Parsed {
     Incomplete,
     /// The bytes begin with a header.
     Complete {
-        /// Its content.
+        /// Content of the header.
         header: Header,
         /// Its length; the bytes behind are the client's.
         bytes: usize,

@@ -202,7 +202,7 @@ impl Relay<'_> {
 /// Acknowledges the handshake of a backend at once, if no data does so: the backend may be the one that sends first.
 fn acknowledge(backend: &TcpStream) {
     if let Err(error) = SockRef::from(backend).set_tcp_quickack(true) {
-        tracing::debug!(%error, "handshake with a backend acknowledged late");
+        tracing::debug!(%error, "TCP_QUICKACK not enabled; the handshake is acknowledged late");
     }
 }
 

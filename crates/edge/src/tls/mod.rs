@@ -130,7 +130,7 @@ pub(crate) fn tickets() -> Option<Arc<dyn ProducesTickets>> {
     match rustls::crypto::ring::Ticketer::new() {
         Ok(tickets) => Some(tickets),
         Err(error) => {
-            tracing::warn!(%error, "no keys for session tickets, TLS sessions are not resumed");
+            tracing::warn!(%error, "keys for session tickets not created; TLS sessions are not resumed");
             None
         }
     }

@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 
 use edge::settings::{Frontend, Limits};
 
-use crate::setting::{Setting, named, service, wait_until};
+use crate::fixture::{Fixture, named, service, wait_until};
 use crate::udp;
 
 #[test]
@@ -12,10 +12,10 @@ fn throttled_streams_arrive_complete() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.received_bytes_per_second = 4_000_000;
     settings.policy.limits.sent_bytes_per_second = 8_000_000;
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let clients: Vec<_> = (0..4_u8)
         .map(|number| {
-            let mut client = setting.connect();
+            let mut client = fixture.connect();
             std::thread::spawn(move || {
                 let words: Vec<u8> = (0..200_000_u32).map(|n| (n % 251) as u8 ^ number).collect();
                 let mut writer = client.try_clone().expect("a clone");
@@ -26,10 +26,14 @@ fn throttled_streams_arrive_complete() {
                         .shutdown(std::net::Shutdown::Write)
                         .expect("the end of the connection");
                 });
-                let mut heard = Vec::new();
-                client.read_to_end(&mut heard).expect("data until the end");
+                let mut received = Vec::new();
+                client.read_to_end(&mut received).expect("data until the end");
                 writing.join().expect("the data is written");
-                assert!(heard == [&b"a\n"[..], &words].concat(), "{} bytes", heard.len());
+                assert!(
+                    received == [&b"a\n"[..], &words].concat(),
+                    "{} bytes",
+                    received.len()
+                );
             })
         })
         .collect();
@@ -57,11 +61,11 @@ fn directions_with_a_common_limit_drop_together() {
 fn lose_one(bound: impl Fn(&mut Limits) -> &mut u64) {
     let mut settings = service(Frontend::Udp, &[udp::named("a")]);
     *bound(&mut settings.policy.limits) = 1_000;
-    let setting = Setting::new(settings);
-    let client = udp::client(&setting);
+    let fixture = Fixture::new(settings);
+    let client = udp::client(&fixture);
     assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
     wait_until("one is lost", || {
         client.send(&[0; 1_000]).expect("the data is sent");
-        setting.metric("portolan_edge_refused_total", "bandwidth") >= Some(1)
+        fixture.metric("portolan_edge_refused_total", "bandwidth") >= Some(1)
     });
 }

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use edge::settings::Frontend;
 
-use crate::setting::{
-    Setting, TIMEOUT, connect, exchange, greeting, is_closed, named, runtime, service, wait_until,
+use crate::fixture::{
+    Fixture, TIMEOUT, connect, exchange, greeting, is_closed, named, runtime, service, wait_until,
 };
 
 #[test]
@@ -14,11 +14,11 @@ fn connections_to_a_removed_backend_end_after_the_drain_time() {
     let (a, b) = (named("a"), named("b"));
     let mut settings = service(Frontend::Tcp, &[a, b]);
     settings.policy.draining = Some(Duration::from_millis(200));
-    let mut setting = Setting::new(settings);
-    let mut clients: Vec<_> = (0..2).map(|_| setting.connect()).collect();
+    let mut fixture = Fixture::new(settings);
+    let mut clients: Vec<_> = (0..2).map(|_| fixture.connect()).collect();
     clients.sort_by_key(|client| greeting(&mut &*client).expect("a greeting"));
-    setting.set_backends(&[b]);
-    assert_eq!(setting.taker().expect("a backend"), "b");
+    fixture.set_backends(&[b]);
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "b");
     assert!(is_closed(&mut clients[0]));
     assert_eq!(exchange(&mut clients[1], "hello").expect("an echo"), "hello");
 }
@@ -26,11 +26,11 @@ fn connections_to_a_removed_backend_end_after_the_drain_time() {
 #[test]
 fn connections_to_a_removed_backend_stay_without_a_drain_time() {
     let (a, b) = (named("a"), named("b"));
-    let mut setting = Setting::new(service(Frontend::Tcp, &[a]));
-    let mut client = setting.connect();
+    let mut fixture = Fixture::new(service(Frontend::Tcp, &[a]));
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
-    setting.set_backends(&[b]);
-    assert_eq!(setting.taker().expect("a backend"), "b");
+    fixture.set_backends(&[b]);
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "b");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
 }
 
@@ -38,39 +38,39 @@ fn connections_to_a_removed_backend_stay_without_a_drain_time() {
 fn connections_of_a_removed_service_end_after_the_drain_time() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.draining = Some(Duration::from_millis(100));
-    let setting = Setting::new(settings);
-    let mut client = setting.connect();
+    let fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
-    setting.edge.apply(&edge::settings::Settings::new());
+    fixture.edge.apply(&edge::settings::Settings::new());
     assert!(is_closed(&mut client));
-    wait_until("nobody listens", || connect(setting.address()).is_err());
+    wait_until("nobody listens", || connect(fixture.address()).is_err());
 }
 
 #[test]
 fn drain_waits_for_open_connections() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
-    let address = setting.address();
+    let address = fixture.address();
     let talking = std::thread::spawn(move || {
         wait_until("nobody listens", || connect(address).is_err());
-        let heard = exchange(&mut client, "my last words").expect("an echo");
+        let received = exchange(&mut client, "my last words").expect("an echo");
         client
             .shutdown(std::net::Shutdown::Write)
             .expect("the end of the connection");
         client.read_to_end(&mut Vec::new()).expect("an orderly end");
-        heard
+        received
     });
-    runtime().block_on(setting.edge.drain(TIMEOUT));
-    assert_eq!(setting.metric("portolan_edge_connections", ""), Some(0));
+    runtime().block_on(fixture.edge.drain(TIMEOUT));
+    assert_eq!(fixture.metric("portolan_edge_connections", ""), Some(0));
     assert_eq!(talking.join().expect("data from the backend"), "my last words");
 }
 
 #[test]
 fn drain_closes_connections_after_its_timeout() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
-    runtime().block_on(setting.edge.drain(Duration::from_millis(50)));
+    runtime().block_on(fixture.edge.drain(Duration::from_millis(50)));
     assert!(is_closed(&mut client));
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use edge::settings::{Frontend, ServiceName, Settings};
 use edge::{Fault, PortKey, Transport};
 
-use crate::setting::{Setting, name, named, service, wait_until};
+use crate::fixture::{Fixture, name, named, service, wait_until};
 
 #[test]
 fn address_in_use_is_a_fault_until_it_is_free() {
@@ -14,13 +14,13 @@ fn address_in_use_is_a_fault_until_it_is_free() {
     let other = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a listener");
     let at = other.local_addr().expect("an address");
     settings.listeners[0].port = at.port();
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let key = PortKey {
         service: name(),
         port: at.port(),
         transport: Transport::Tcp,
     };
-    let faults = setting.edge.faults();
+    let faults = fixture.edge.faults();
     let observed = faults.borrow().get(&key).cloned().expect("a notification");
     let [
         Fault::CannotListen {
@@ -38,13 +38,13 @@ fn address_in_use_is_a_fault_until_it_is_free() {
     );
     drop(other);
     wait_until("it listens", || faults.borrow().is_empty());
-    assert_eq!(setting.taker().expect("a backend"), "a");
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
 }
 
 #[test]
 fn first_service_keeps_a_contested_address() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
-    let mut late = setting.service.clone();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a")]));
+    let mut late = fixture.service.clone();
     late.listeners[0].backends = service(Frontend::Tcp, &[named("b")]).listeners[0]
         .backends
         .clone();
@@ -53,15 +53,15 @@ fn first_service_keeps_a_contested_address() {
         name: "first-in-order".into(),
     };
     let both = Settings::from([
-        (name(), Arc::new(setting.service.clone())),
+        (name(), Arc::new(fixture.service.clone())),
         (late_name.clone(), Arc::new(late.clone())),
     ]);
-    setting.edge.apply(&both);
-    assert_eq!(setting.taker().expect("a backend"), "a");
-    let faults = setting.edge.faults().borrow().clone();
+    fixture.edge.apply(&both);
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
+    let faults = fixture.edge.faults().borrow().clone();
     let key = PortKey {
         service: late_name.clone(),
-        port: setting.address().port(),
+        port: fixture.address().port(),
         transport: Transport::Tcp,
     };
     let observed = faults.get(&key).expect("a notification");
@@ -69,10 +69,10 @@ fn first_service_keeps_a_contested_address() {
         observed[0].to_string().contains("Service shop/web listens there"),
         "{observed:?}"
     );
-    setting.edge.apply(&Settings::from([(late_name, Arc::new(late))]));
-    assert!(setting.edge.faults().borrow().is_empty());
+    fixture.edge.apply(&Settings::from([(late_name, Arc::new(late))]));
+    assert!(fixture.edge.faults().borrow().is_empty());
     wait_until("the other has it", || {
-        setting.taker().is_ok_and(|taker| taker == "b")
+        fixture.chosen_backend().is_ok_and(|taker| taker == "b")
     });
 }
 
@@ -83,10 +83,10 @@ fn listens_at_addresses_of_other_nodes() {
         [192, 0, 2, 77].into(),
         "2001:db8::77".parse().expect("an address"),
     ];
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     assert!(
-        setting.edge.faults().borrow().is_empty(),
+        fixture.edge.faults().borrow().is_empty(),
         "{:?}",
-        setting.edge.faults().borrow()
+        fixture.edge.faults().borrow()
     );
 }

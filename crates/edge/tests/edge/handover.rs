@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use edge::settings::Frontend;
 use edge::{Edge, Options};
 
-use crate::setting::{Setting, TIMEOUT, connect, exchange, greeting, named, service};
+use crate::fixture::{Fixture, TIMEOUT, connect, exchange, greeting, named, service};
 use crate::udp;
 
 /// Clients that connect until `stop` is set. Returns the number of connections, or the first error.
@@ -43,29 +43,29 @@ fn handover_refuses_and_breaks_no_connection() {
         ..Options::default()
     };
     let settings = service(Frontend::Tcp, &[named("a"), named("b")]);
-    let mut setting = Setting::with(options(), settings.clone());
+    let mut fixture = Fixture::with(options(), settings.clone());
     let stop = Arc::new(AtomicBool::new(false));
-    let crowds: Vec<_> = (0..4).map(|_| crowd(setting.address(), &stop)).collect();
+    let crowds: Vec<_> = (0..4).map(|_| crowd(fixture.address(), &stop)).collect();
     for _ in 0..5 {
-        let mut early = setting.connect();
+        let mut early = fixture.connect();
         greeting(&mut early).expect("a greeting");
         // The next edge may find no socket yet. It exists as soon as settings are served.
-        crate::setting::wait_until("it can be taken over", || {
+        crate::fixture::wait_until("it can be taken over", || {
             directory.path().join("handover.sock").exists()
         });
-        let next = Setting::with(options(), settings.clone());
+        let next = Fixture::with(options(), settings.clone());
         let talking = std::thread::spawn(move || {
-            let heard = exchange(&mut early, "still here");
+            let received = exchange(&mut early, "still here");
             drop(early);
-            heard
+            received
         });
-        drain(&setting.edge);
+        drain(&fixture.edge);
         assert_eq!(
             talking.join().expect("data from the backend").expect("an echo"),
             "still here"
         );
-        setting = next;
-        assert!(setting.taker().is_ok());
+        fixture = next;
+        assert!(fixture.chosen_backend().is_ok());
     }
     stop.store(true, Ordering::Relaxed);
     for crowd in crowds {
@@ -87,8 +87,8 @@ fn socket_of_a_dead_process_is_no_predecessor() {
         handover_socket: Some(path),
         ..Options::default()
     };
-    let setting = Setting::with(options, service(Frontend::Tcp, &[named("a")]));
-    assert_eq!(setting.taker().expect("a backend"), "a");
+    let fixture = Fixture::with(options, service(Frontend::Tcp, &[named("a")]));
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
 }
 
 #[test]
@@ -100,16 +100,16 @@ fn successor_closes_unused_addresses() {
         ..Options::default()
     };
     let backend = named("a");
-    let former = Setting::with(options(), service(Frontend::Tcp, &[backend]));
-    crate::setting::wait_until("it can be taken over", || path.exists());
-    let next = Setting::with(options(), service(Frontend::Tcp, &[backend]));
+    let former = Fixture::with(options(), service(Frontend::Tcp, &[backend]));
+    crate::fixture::wait_until("it can be taken over", || path.exists());
+    let next = Fixture::with(options(), service(Frontend::Tcp, &[backend]));
     assert_ne!(former.address(), next.address());
     drain(&former.edge);
     assert!(connect(former.address()).is_err());
     // Later settings do not change that.
     former.apply();
     assert!(connect(former.address()).is_err());
-    assert_eq!(next.taker().expect("a backend"), "a");
+    assert_eq!(next.chosen_backend().expect("a backend"), "a");
 }
 
 #[test]
@@ -121,11 +121,11 @@ fn handover_keeps_udp_served() {
         ..Options::default()
     };
     let settings = service(Frontend::Udp, &[udp::named("a")]);
-    let former = Setting::with(options(), settings.clone());
+    let former = Fixture::with(options(), settings.clone());
     let client = udp::client(&former);
     assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
-    crate::setting::wait_until("it can be taken over", || path.exists());
-    let next = Setting::with(options(), settings);
+    crate::fixture::wait_until("it can be taken over", || path.exists());
+    let next = Fixture::with(options(), settings);
     drain(&former.edge);
     assert_eq!(udp::ask(&client, "y").expect("a response"), "a y");
     assert_eq!(next.metric("portolan_edge_connections_total", ""), Some(1));

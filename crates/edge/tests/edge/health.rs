@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use edge::settings::{Frontend, HealthCheck, HealthProbe, ProxyVersion};
 
-use crate::setting::{Setting, backend, first_line, named, nobody, service, wait_until};
+use crate::fixture::{Fixture, backend, first_line, named, service, unused_address, wait_until};
 
 fn check(probe: HealthProbe) -> HealthCheck {
     HealthCheck {
@@ -30,8 +30,8 @@ fn http(path: &str) -> HealthProbe {
     }
 }
 
-fn healthy(setting: &Setting, backend: SocketAddr) -> Option<u64> {
-    setting.metric("portolan_edge_backend_healthy", &backend.to_string())
+fn healthy(fixture: &Fixture, backend: SocketAddr) -> Option<u64> {
+    fixture.metric("portolan_edge_backend_healthy", &backend.to_string())
 }
 
 /// Returns a server whose responses have the status in `status`. With `wants_header`, it expects a PROXY line
@@ -68,21 +68,21 @@ fn web(status: &Arc<AtomicU16>, wants_header: bool) -> SocketAddr {
 
 #[test]
 fn failing_tcp_check_removes_a_backend() {
-    let (good, bad) = (named("good"), nobody());
+    let (good, bad) = (named("good"), unused_address());
     let mut settings = service(Frontend::Tcp, &[good, bad]);
     settings.policy.health_check = Some(check(HealthProbe::Tcp));
-    let mut setting = Setting::new(settings);
-    wait_until("the check fails", || healthy(&setting, bad) == Some(0));
-    assert_eq!(healthy(&setting, good), Some(1));
-    let failures = || setting.metric("portolan_edge_backend_failures_total", &bad.to_string());
+    let mut fixture = Fixture::new(settings);
+    wait_until("the check fails", || healthy(&fixture, bad) == Some(0));
+    assert_eq!(healthy(&fixture, good), Some(1));
+    let failures = || fixture.metric("portolan_edge_backend_failures_total", &bad.to_string());
     let before = failures();
     for _ in 0..6 {
-        assert_eq!(setting.taker().expect("a backend"), "good");
+        assert_eq!(fixture.chosen_backend().expect("a backend"), "good");
     }
     assert_eq!(failures(), before);
-    setting.service.policy.health_check = None;
-    setting.apply();
-    wait_until("it counts as healthy", || healthy(&setting, bad) == Some(1));
+    fixture.service.policy.health_check = None;
+    fixture.apply();
+    wait_until("it counts as healthy", || healthy(&fixture, bad) == Some(1));
 }
 
 #[test]
@@ -93,12 +93,12 @@ fn http_check_uses_statuses_and_thresholds() {
         let mut settings = service(Frontend::Tcp, &[server]);
         settings.policy.health_check = Some(check(http("/ready?full=1")));
         settings.policy.proxy_protocol_to_backends = wants_header.then_some(ProxyVersion::V1);
-        let setting = Setting::new(settings);
-        assert_eq!(healthy(&setting, server), Some(1));
+        let fixture = Fixture::new(settings);
+        assert_eq!(healthy(&fixture, server), Some(1));
         status.store(503, Ordering::Relaxed);
-        wait_until("it fails", || healthy(&setting, server) == Some(0));
+        wait_until("it fails", || healthy(&fixture, server) == Some(0));
         status.store(404, Ordering::Relaxed);
-        wait_until("the backend is healthy", || healthy(&setting, server) == Some(1));
+        wait_until("the backend is healthy", || healthy(&fixture, server) == Some(1));
     }
 }
 
@@ -107,8 +107,8 @@ fn tls_check_fails_without_tls() {
     let plain = named("plain");
     let mut settings = service(Frontend::Tcp, &[plain]);
     settings.policy.health_check = Some(check(HealthProbe::Ssl));
-    let setting = Setting::new(settings);
-    wait_until("the check fails", || healthy(&setting, plain) == Some(0));
+    let fixture = Fixture::new(settings);
+    wait_until("the check fails", || healthy(&fixture, plain) == Some(0));
     // The only backend is used although it is unhealthy.
-    assert_eq!(setting.taker().expect("a backend"), "plain");
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "plain");
 }

@@ -6,40 +6,40 @@ use std::sync::Arc;
 use edge::settings::{Frontend, Listener, ServiceName, Settings};
 use edge::{Options, Shares};
 
-use crate::setting::{Setting, connect, exchange, free_port, greeting, name, named, service, wait_until};
+use crate::fixture::{Fixture, connect, exchange, free_port, greeting, name, named, service, wait_until};
 
 #[test]
 fn limits_connections_of_a_service() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_max = 2;
-    let mut setting = Setting::new(settings);
-    let mut first = setting.connect();
-    let mut second = setting.connect();
+    let mut fixture = Fixture::new(settings);
+    let mut first = fixture.connect();
+    let mut second = fixture.connect();
     greeting(&mut first).expect("a greeting");
     greeting(&mut second).expect("a greeting");
-    assert!(setting.taker().is_err());
+    assert!(fixture.chosen_backend().is_err());
     assert_eq!(exchange(&mut first, "unharmed").expect("an echo"), "unharmed");
     drop(second);
-    wait_until("there is room again", || setting.taker().is_ok());
-    setting.service.policy.limits.connections_max = 0;
-    setting.apply();
-    let many: Vec<_> = (0..10).map(|_| setting.connect()).collect();
+    wait_until("there is room again", || fixture.chosen_backend().is_ok());
+    fixture.service.policy.limits.connections_max = 0;
+    fixture.apply();
+    let many: Vec<_> = (0..10).map(|_| fixture.connect()).collect();
     for mut stream in many {
         greeting(&mut stream).expect("a greeting");
     }
-    assert!(setting.metric("portolan_edge_refused_total", "service_connections") >= Some(1));
+    assert!(fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1));
 }
 
 #[test]
 fn limits_connection_rate_of_a_client() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_per_second = 3;
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let all = 40;
-    let taken = (0..all).filter(|_| setting.taker().is_ok()).count();
+    let taken = (0..all).filter(|_| fixture.chosen_backend().is_ok()).count();
     assert!((3..all).contains(&taken), "{taken} of {all}");
     // The client may see the refusal before it is counted.
-    let refused = || setting.metric("portolan_edge_refused_total", "reason=\"rate\"");
+    let refused = || fixture.metric("portolan_edge_refused_total", "reason=\"rate\"");
     wait_until("every refusal is counted", || {
         refused() == Some((all - taken) as u64)
     });
@@ -49,17 +49,17 @@ fn limits_connection_rate_of_a_client() {
 fn refuses_clients_outside_of_the_source_ranges() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
-    let mut setting = Setting::new(settings);
-    assert!(setting.taker().is_err());
-    setting
+    let mut fixture = Fixture::new(settings);
+    assert!(fixture.chosen_backend().is_err());
+    fixture
         .service
         .policy
         .source_ranges
         .push("127.0.0.0/8".parse().expect("a range"));
-    setting.apply();
-    assert_eq!(setting.taker().expect("a backend"), "a");
+    fixture.apply();
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "a");
     assert_eq!(
-        setting.metric("portolan_edge_refused_total", "source_range"),
+        fixture.metric("portolan_edge_refused_total", "source_range"),
         Some(1)
     );
 }
@@ -74,7 +74,7 @@ fn idle_flood_leaves_connections_for_another_service() {
         },
         ..Options::default()
     };
-    let setting = Setting::with(options, service(Frontend::Tcp, &[named("a")]));
+    let fixture = Fixture::with(options, service(Frontend::Tcp, &[named("a")]));
     let mut other = service(Frontend::Tcp, &[named("b")]);
     other.listeners[0].port = free_port(false);
     let other_address = (other.addresses[0], other.listeners[0].port).into();
@@ -83,13 +83,13 @@ fn idle_flood_leaves_connections_for_another_service() {
         name: "web-2".into(),
         ..name()
     };
-    let both = [(name(), setting.service.clone()), (other_name, other)];
+    let both = [(name(), fixture.service.clone()), (other_name, other)];
     let both = both.map(|(name, service)| (name, Arc::new(service)));
-    setting.edge.apply(&Settings::from(both));
+    fixture.edge.apply(&Settings::from(both));
 
-    let flood: Vec<TcpStream> = (0..60).filter_map(|_| connect(setting.address()).ok()).collect();
+    let flood: Vec<TcpStream> = (0..60).filter_map(|_| connect(fixture.address()).ok()).collect();
     let refused = || {
-        setting
+        fixture
             .metric("portolan_edge_refused_total", "service_share")
             .unwrap_or(0)
     };
@@ -99,22 +99,22 @@ fn idle_flood_leaves_connections_for_another_service() {
         assert_eq!(greeting(&mut stream).expect("a backend"), "b");
     }
     drop(flood);
-    wait_until("there is room again", || setting.taker().is_ok());
+    wait_until("there is room again", || fixture.chosen_backend().is_ok());
 }
 
 #[test]
 fn limits_connections_of_a_client() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.limits.connections_per_client = 2;
-    let setting = Setting::new(settings);
-    let mut held = [setting.connect(), setting.connect()];
+    let fixture = Fixture::new(settings);
+    let mut held = [fixture.connect(), fixture.connect()];
     for stream in &mut held {
         greeting(stream).expect("a greeting");
     }
-    assert!(setting.taker().is_err());
-    assert!(setting.metric("portolan_edge_refused_total", "client_connections") >= Some(1));
+    assert!(fixture.chosen_backend().is_err());
+    assert!(fixture.metric("portolan_edge_refused_total", "client_connections") >= Some(1));
     drop(held);
-    wait_until("there is room again", || setting.taker().is_ok());
+    wait_until("there is room again", || fixture.chosen_backend().is_ok());
 }
 
 /// A user with the right to write a Service would otherwise take all descriptors of the process.
@@ -129,9 +129,9 @@ fn listens_at_256_ports_of_a_service_at_most() {
             ..first.clone()
         })
         .collect();
-    let setting = Setting::new(settings);
-    assert_eq!(setting.edge.status().len(), 256);
-    let faults = setting.edge.faults();
+    let fixture = Fixture::new(settings);
+    assert_eq!(fixture.edge.status().len(), 256);
+    let faults = fixture.edge.faults();
     let surplus = |text: String| text.contains("expected at most 256 ports of a Service, found 20000");
     let found = faults
         .borrow()

@@ -3,11 +3,11 @@
 mod bandwidth;
 mod draining;
 mod faults;
+mod fixture;
 mod handover;
 mod health;
 mod limits;
 mod proxy_protocol;
-mod setting;
 mod tcp;
 mod tls;
 mod udp;

@@ -6,8 +6,8 @@ use std::net::{Shutdown, SocketAddr};
 use edge::proxy_protocol::{Addresses, Header, Parsed, read, write_version1, write_version2};
 use edge::settings::{Frontend, ProxyVersion};
 
-use crate::setting::{
-    Setting, backend, connect, exchange, first_line, greeting, is_closed, named, service, wait_until,
+use crate::fixture::{
+    Fixture, backend, connect, exchange, first_line, greeting, is_closed, named, service, wait_until,
 };
 
 /// Returns a backend that sends back all of its data at the end.
@@ -27,8 +27,8 @@ fn addresses() -> Addresses {
 }
 
 /// Returns the data that a backend gets when a client sends `words`.
-fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
-    let mut client = setting.connect();
+fn passed_on(fixture: &Fixture, words: &[u8]) -> Vec<u8> {
+    let mut client = fixture.connect();
     client.write_all(words).expect("the data is written");
     client
         .shutdown(Shutdown::Write)
@@ -42,11 +42,11 @@ fn passed_on(setting: &Setting, words: &[u8]) -> Vec<u8> {
 fn backends_get_headers_of_both_versions() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
-    let mut setting = Setting::new(settings);
+    let mut fixture = Fixture::new(settings);
     for version in [ProxyVersion::V1, ProxyVersion::V2] {
-        setting.service.policy.proxy_protocol_to_backends = Some(version);
-        setting.apply();
-        let all = passed_on(&setting, b"hello");
+        fixture.service.policy.proxy_protocol_to_backends = Some(version);
+        fixture.apply();
+        let all = passed_on(&fixture, b"hello");
         let Ok(Parsed::Complete {
             header: Header::For(observed),
             bytes,
@@ -54,7 +54,7 @@ fn backends_get_headers_of_both_versions() {
         else {
             panic!("{}", all.escape_ascii());
         };
-        assert_eq!(observed.destination, setting.address());
+        assert_eq!(observed.destination, fixture.address());
         assert!(observed.source.ip().is_loopback() && observed.source.port() != 0);
         assert_eq!(&all[bytes..], b"hello");
     }
@@ -65,7 +65,7 @@ fn forwards_the_client_of_a_trusted_proxy() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let expected = "PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
     for write in [write_version1, |header: Header, out: &mut Vec<u8>| {
         write_version2(header, None, out)
@@ -73,11 +73,11 @@ fn forwards_the_client_of_a_trusted_proxy() {
         let mut words = Vec::new();
         write(Header::For(addresses()), &mut words);
         words.extend_from_slice(b"hello");
-        assert_eq!(String::from_utf8_lossy(&passed_on(&setting, &words)), expected);
+        assert_eq!(String::from_utf8_lossy(&passed_on(&fixture, &words)), expected);
     }
     let mut own = Vec::new();
     write_version2(Header::Own, None, &mut own);
-    let observed = passed_on(&setting, &own);
+    let observed = passed_on(&fixture, &own);
     assert!(
         observed.starts_with(b"PROXY TCP4 127.0.0.1 127.0.0.1 "),
         "{}",
@@ -89,8 +89,8 @@ fn forwards_the_client_of_a_trusted_proxy() {
 fn reads_a_header_byte_by_byte() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
-    let setting = Setting::new(settings);
-    let mut client = setting.connect();
+    let fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
     client.set_nodelay(true).expect("an option");
     let mut header = Vec::new();
     write_version2(Header::For(addresses()), None, &mut header);
@@ -105,7 +105,7 @@ fn reads_a_header_byte_by_byte() {
 fn never_forwards_malformed_headers() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let junk: [&[u8]; 5] = [
         b"GET / HTTP/1.1\r\n\r\n",
         b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\nhello",
@@ -114,14 +114,14 @@ fn never_forwards_malformed_headers() {
         b"PROX",
     ];
     for words in junk {
-        let mut client = setting.connect();
+        let mut client = fixture.connect();
         client.write_all(words).expect("the data is written");
         // The connection may be closed by now.
         drop(client.shutdown(Shutdown::Write));
         assert!(is_closed(&mut client), "{}", words.escape_ascii());
     }
     wait_until("all are counted", || {
-        setting.metric("portolan_edge_refused_total", "proxy_header") == Some(junk.len() as u64)
+        fixture.metric("portolan_edge_refused_total", "proxy_header") == Some(junk.len() as u64)
     });
 }
 
@@ -129,9 +129,9 @@ fn never_forwards_malformed_headers() {
 fn header_of_an_untrusted_sender_is_data() {
     let mut settings = service(Frontend::Tcp, &[repeater()]);
     settings.policy.proxy_protocol_from = vec!["192.0.2.0/24".parse().expect("a range")];
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let words = b"PROXY TCP4 203.0.113.7 198.51.100.1 4711 443\r\nhello";
-    assert_eq!(passed_on(&setting, words), words);
+    assert_eq!(passed_on(&fixture, words), words);
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn source_ranges_apply_to_the_header_address() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.proxy_protocol_from = vec!["127.0.0.0/8".parse().expect("a range")];
     settings.policy.source_ranges = vec!["203.0.113.0/24".parse().expect("a range")];
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     let observed = |source: &str| {
-        let mut client = connect(setting.address()).expect("a connection");
+        let mut client = connect(fixture.address()).expect("a connection");
         let header = format!("PROXY TCP4 {source} 198.51.100.1 4711 443\r\n");
         client.write_all(header.as_bytes()).expect("the data is written");
         greeting(&mut client)
@@ -159,8 +159,8 @@ fn backend_gets_the_header_first() {
     });
     let mut settings = service(Frontend::Tcp, &[lines]);
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V1);
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     // The client sends nothing.
-    let line = setting.taker().expect("a line");
+    let line = fixture.chosen_backend().expect("a line");
     assert!(line.starts_with("PROXY TCP4 127.0.0.1 127.0.0.1 "), "{line}");
 }

@@ -10,12 +10,12 @@ use edge::Options;
 use edge::settings::{Balance, Frontend, Stickiness};
 use socket2::SockRef;
 
-use crate::setting::{Setting, backend, echo, exchange, greeting, is_closed, named, nobody, service};
+use crate::fixture::{Fixture, backend, echo, exchange, greeting, is_closed, named, service, unused_address};
 
 #[test]
 fn relays_both_directions_until_each_ends() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = fixture.connect();
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
     client.write_all(b"last words").expect("the data is written");
@@ -26,18 +26,18 @@ fn relays_both_directions_until_each_ends() {
     client.read_to_string(&mut rest).expect("data until the end");
     assert_eq!(rest, "last words");
     drop(client);
-    crate::setting::wait_until("nothing is open", || {
-        setting.metric("portolan_edge_connections", "") == Some(0)
+    crate::fixture::wait_until("nothing is open", || {
+        fixture.metric("portolan_edge_connections", "") == Some(0)
     });
-    assert_eq!(setting.metric("portolan_edge_connections_total", ""), Some(1));
-    assert_eq!(setting.metric("portolan_edge_received_bytes_total", ""), Some(15));
-    assert_eq!(setting.metric("portolan_edge_sent_bytes_total", ""), Some(17));
+    assert_eq!(fixture.metric("portolan_edge_connections_total", ""), Some(1));
+    assert_eq!(fixture.metric("portolan_edge_received_bytes_total", ""), Some(15));
+    assert_eq!(fixture.metric("portolan_edge_sent_bytes_total", ""), Some(17));
 }
 
 #[test]
 fn relays_bulk_data_in_both_directions() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a")]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a")]));
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
     assert_echoed(&mut client, 24 << 20);
 }
@@ -53,10 +53,10 @@ fn assert_echoed(client: &mut TcpStream, bytes: usize) {
             .shutdown(Shutdown::Write)
             .expect("the end of the connection");
     });
-    let mut heard = Vec::new();
-    client.read_to_end(&mut heard).expect("data until the end");
+    let mut received = Vec::new();
+    client.read_to_end(&mut received).expect("data until the end");
     writing.join().expect("a written file");
-    assert!(heard == words, "{} of {} bytes", heard.len(), words.len());
+    assert!(received == words, "{} of {} bytes", received.len(), words.len());
 }
 
 #[test]
@@ -70,22 +70,22 @@ fn changed_zone_applies_to_new_connections() {
         zone: Some("east".into()),
         ..Options::default()
     };
-    let setting = Setting::with(options, settings);
+    let fixture = Fixture::with(options, settings);
     let takers = || {
         (0..4)
-            .map(|_| setting.taker().expect("a backend"))
+            .map(|_| fixture.chosen_backend().expect("a backend"))
             .collect::<Vec<_>>()
     };
     assert_eq!(takers(), ["a"; 4]);
-    let mut client = setting.connect();
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
-    setting.edge.set_zone(Some("west".into()));
+    fixture.edge.set_zone(Some("west".into()));
     assert_eq!(takers(), ["b"; 4]);
     // Later settings take the zone into account.
-    setting.apply();
+    fixture.apply();
     assert_eq!(takers(), ["b"; 4]);
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
-    setting.edge.set_zone(None);
+    fixture.edge.set_zone(None);
     let mut both = takers();
     both.sort_unstable();
     assert_eq!(both, ["a", "a", "b", "b"]);
@@ -93,10 +93,12 @@ fn changed_zone_applies_to_new_connections() {
 
 #[test]
 fn round_robin_uses_backends_in_turn() {
-    let setting = Setting::new(service(Frontend::Tcp, &[named("a"), named("b"), named("c")]));
+    let fixture = Fixture::new(service(Frontend::Tcp, &[named("a"), named("b"), named("c")]));
     let mut takers = BTreeMap::<String, usize>::new();
     for _ in 0..9 {
-        *takers.entry(setting.taker().expect("a backend")).or_default() += 1;
+        *takers
+            .entry(fixture.chosen_backend().expect("a backend"))
+            .or_default() += 1;
     }
     assert_eq!(takers.into_values().collect::<Vec<_>>(), [3, 3, 3]);
 }
@@ -105,16 +107,16 @@ fn round_robin_uses_backends_in_turn() {
 fn least_connections_selects_the_idlest_backend() {
     let mut settings = service(Frontend::Tcp, &[named("a"), named("b")]);
     settings.policy.balance = Balance::LeastConnections;
-    let setting = Setting::new(settings);
-    let mut first = setting.connect();
+    let fixture = Fixture::new(settings);
+    let mut first = fixture.connect();
     let home = greeting(&mut first).expect("a greeting");
-    let mut second = setting.connect();
+    let mut second = fixture.connect();
     let other = greeting(&mut second).expect("a greeting");
     assert_ne!(home, other);
     drop(second);
-    let other_is_free = || setting.metric("portolan_edge_connections", "") == Some(1);
-    crate::setting::wait_until("the second is closed", other_is_free);
-    assert_eq!(setting.taker().expect("a backend"), other);
+    let other_is_free = || fixture.metric("portolan_edge_connections", "") == Some(1);
+    crate::fixture::wait_until("the second is closed", other_is_free);
+    assert_eq!(fixture.chosen_backend().expect("a backend"), other);
 }
 
 #[test]
@@ -123,37 +125,40 @@ fn client_affinity_keeps_the_backend() {
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
-    let mut setting = Setting::new(settings);
-    let home = setting.taker().expect("a backend");
+    let mut fixture = Fixture::new(settings);
+    let home = fixture.chosen_backend().expect("a backend");
     for _ in 0..6 {
-        assert_eq!(setting.taker().expect("a backend"), home);
+        assert_eq!(fixture.chosen_backend().expect("a backend"), home);
     }
-    setting.service.policy.stickiness = Stickiness::None;
-    setting.service.policy.balance = Balance::Maglev;
-    setting.apply();
-    let home = setting.taker().expect("a backend");
+    fixture.service.policy.stickiness = Stickiness::None;
+    fixture.service.policy.balance = Balance::Maglev;
+    fixture.apply();
+    let home = fixture.chosen_backend().expect("a backend");
     for _ in 0..6 {
-        assert_eq!(setting.taker().expect("a backend"), home);
+        assert_eq!(fixture.chosen_backend().expect("a backend"), home);
     }
 }
 
 #[test]
 fn refused_connection_goes_to_another_backend() {
-    let setting = Setting::new(service(Frontend::Tcp, &[nobody(), named("good"), nobody()]));
+    let fixture = Fixture::new(service(
+        Frontend::Tcp,
+        &[unused_address(), named("good"), unused_address()],
+    ));
     for _ in 0..12 {
-        assert_eq!(setting.taker().expect("a backend"), "good");
+        assert_eq!(fixture.chosen_backend().expect("a backend"), "good");
     }
     assert_eq!(
-        setting.metric("portolan_edge_refused_total", "no_backend"),
+        fixture.metric("portolan_edge_refused_total", "no_backend"),
         Some(0)
     );
 }
 
 #[test]
 fn initial_data_goes_to_another_backend_after_a_refusal() {
-    let setting = Setting::new(service(Frontend::Tcp, &[nobody(), backend(echo)]));
+    let fixture = Fixture::new(service(Frontend::Tcp, &[unused_address(), backend(echo)]));
     for words in ["one", "two", "three", "four", "five", "six"] {
-        let mut client = setting.connect();
+        let mut client = fixture.connect();
         assert_eq!(exchange(&mut client, words).expect("an echo"), words);
     }
 }
@@ -169,18 +174,18 @@ fn short_connections_end_with_their_backend() {
             _ => stream.write_all(&word),
         }
     });
-    let setting = Setting::new(service(Frontend::Tcp, &[backend]));
+    let fixture = Fixture::new(service(Frontend::Tcp, &[backend]));
     for word in b"aabarracrrbcaaaarab".repeat(4) {
-        let mut client = setting.connect();
+        let mut client = fixture.connect();
         client.write_all(&[word]).expect("the data is written");
-        let mut heard = Vec::new();
-        let end = client.read_to_end(&mut heard);
+        let mut received = Vec::new();
+        let end = client.read_to_end(&mut received);
         match word {
             b'r' => assert_eq!(
                 end.expect_err("a reset").kind(),
                 std::io::ErrorKind::ConnectionReset
             ),
-            _ => assert_eq!((end.expect("an end"), heard), (1, vec![word])),
+            _ => assert_eq!((end.expect("an end"), received), (1, vec![word])),
         }
     }
 }
@@ -195,9 +200,9 @@ fn client_reset_resets_the_backend() {
         let ended = stream.read(&mut words).map_err(|error| error.kind());
         ends.send(ended).map_err(std::io::Error::other)
     });
-    let setting = Setting::new(service(Frontend::Tcp, &[backend]));
+    let fixture = Fixture::new(service(Frontend::Tcp, &[backend]));
     for breaks_off in [false, true, false, true, true, false] {
-        let mut client = setting.connect();
+        let mut client = fixture.connect();
         assert_eq!(exchange(&mut client, "hi").expect("an echo"), "hi");
         if breaks_off {
             SockRef::from(&client)
@@ -216,19 +221,19 @@ fn client_reset_resets_the_backend() {
 
 #[test]
 fn long_initial_data_arrives_complete() {
-    let setting = Setting::new(service(Frontend::Tcp, &[backend(echo)]));
+    let fixture = Fixture::new(service(Frontend::Tcp, &[backend(echo)]));
     for bytes in [1 << 20, 70_000, 1 << 16] {
-        assert_echoed(&mut setting.connect(), bytes);
+        assert_echoed(&mut fixture.connect(), bytes);
     }
 }
 
 #[test]
 fn resets_clients_without_a_backend() {
-    let setting = Setting::new(service(Frontend::Tcp, &[nobody()]));
-    let error = setting.taker().expect_err("a reset");
+    let fixture = Fixture::new(service(Frontend::Tcp, &[unused_address()]));
+    let error = fixture.chosen_backend().expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
-    crate::setting::wait_until("it is counted", || {
-        setting.metric("portolan_edge_refused_total", "no_backend") == Some(1)
+    crate::fixture::wait_until("it is counted", || {
+        fixture.metric("portolan_edge_refused_total", "no_backend") == Some(1)
     });
 }
 
@@ -236,8 +241,8 @@ fn resets_clients_without_a_backend() {
 fn closes_idle_connections() {
     let mut settings = service(Frontend::Tcp, &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(50);
-    let setting = Setting::new(settings);
-    let mut client = setting.connect();
+    let fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
     assert!(is_closed(&mut client));
 }
@@ -249,8 +254,8 @@ fn half_closed_client_gets_the_response() {
         stream.read_to_string(&mut question)?;
         stream.write_all(format!("you said {question}").as_bytes())
     });
-    let setting = Setting::new(service(Frontend::Tcp, &[slow]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Tcp, &[slow]));
+    let mut client = fixture.connect();
     client.write_all(b"hello").expect("the data is written");
     client
         .shutdown(Shutdown::Write)
@@ -263,20 +268,20 @@ fn half_closed_client_gets_the_response() {
 #[test]
 fn settings_change_without_closing_the_listener() {
     let (a, b) = (named("a"), named("b"));
-    let mut setting = Setting::new(service(Frontend::Tcp, &[a]));
-    let mut early = setting.connect();
+    let mut fixture = Fixture::new(service(Frontend::Tcp, &[a]));
+    let mut early = fixture.connect();
     assert_eq!(greeting(&mut early).expect("a greeting"), "a");
-    setting.set_backends(&[b]);
-    assert_eq!(setting.taker().expect("a backend"), "b");
+    fixture.set_backends(&[b]);
+    assert_eq!(fixture.chosen_backend().expect("a backend"), "b");
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
-    setting.service.listeners.clear();
-    setting.apply();
-    crate::setting::wait_until("nobody listens", || setting_is_closed(&setting));
+    fixture.service.listeners.clear();
+    fixture.apply();
+    crate::fixture::wait_until("nobody listens", || fixture_is_closed(&fixture));
     assert_eq!(exchange(&mut early, "even now").expect("an echo"), "even now");
 }
 
-fn setting_is_closed(setting: &Setting) -> bool {
-    setting
+fn fixture_is_closed(fixture: &Fixture) -> bool {
+    fixture
         .edge
         .metrics()
         .lines()

@@ -15,8 +15,8 @@ use rustls::{
     ClientConfig, ClientConnection, HandshakeKind, RootCertStore, ServerConfig, ServerConnection, StreamOwned,
 };
 
-use crate::setting::{
-    Setting, TIMEOUT, backend, exchange, greeting, is_closed, name, named, runtime, service, wait_until,
+use crate::fixture::{
+    Fixture, TIMEOUT, backend, exchange, greeting, is_closed, name, named, runtime, service, wait_until,
 };
 
 type TlsClient = StreamOwned<ClientConnection, TcpStream>;
@@ -66,10 +66,10 @@ fn any_trusting(certificate: &Certificate) -> Arc<ClientConfig> {
 }
 
 /// Returns a connection after its handshake.
-fn connect(setting: &Setting, config: &Arc<ClientConfig>, server: &str) -> io::Result<TlsClient> {
+fn connect(fixture: &Fixture, config: &Arc<ClientConfig>, server: &str) -> io::Result<TlsClient> {
     let server = ServerName::try_from(server.to_owned()).map_err(io::Error::other)?;
     let connection = ClientConnection::new(config.clone(), server).map_err(io::Error::other)?;
-    let mut stream = StreamOwned::new(connection, setting.connect());
+    let mut stream = StreamOwned::new(connection, fixture.connect());
     while stream.conn.is_handshaking() {
         stream.conn.complete_io(&mut stream.sock)?;
     }
@@ -100,58 +100,58 @@ fn key() -> PortKey {
 #[test]
 fn terminates_tls() {
     let certificate = certificate(&["shop.test"]);
-    let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
     let long = vec![b'x'; 100_000];
     client.write_all(&long).expect("the data is written");
-    let mut heard = vec![0; long.len()];
-    client.read_exact(&mut heard).expect("received data");
-    assert!(heard == long);
+    let mut received = vec![0; long.len()];
+    client.read_exact(&mut received).expect("received data");
+    assert!(received == long);
     client.conn.send_close_notify();
     client.flush().expect("the end of the connection");
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).expect("a closing alert");
-    assert_eq!(setting.metric("portolan_edge_tls_handshakes_total", ""), Some(1));
+    assert_eq!(fixture.metric("portolan_edge_tls_handshakes_total", ""), Some(1));
 }
 
 #[test]
 fn selects_certificates_by_name() {
     let (first, wild) = (certificate(&["shop.test"]), certificate(&["*.wild.test"]));
-    let setting = Setting::new(service(Frontend::Ssl(tls(&[&first, &wild])), &[named("a")]));
-    assert!(connect(&setting, &any_trusting(&first), "shop.test").is_ok());
-    assert!(connect(&setting, &any_trusting(&wild), "any.wild.test").is_ok());
-    assert!(connect(&setting, &any_trusting(&wild), "deep.any.wild.test").is_err());
+    let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&first, &wild])), &[named("a")]));
+    assert!(connect(&fixture, &any_trusting(&first), "shop.test").is_ok());
+    assert!(connect(&fixture, &any_trusting(&wild), "any.wild.test").is_ok());
+    assert!(connect(&fixture, &any_trusting(&wild), "deep.any.wild.test").is_err());
 }
 
 #[test]
 fn uses_new_certificates_at_once_and_invalid_ones_never() {
     let (old, new) = (certificate(&["shop.test"]), certificate(&["shop.test"]));
-    let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&old])), &[named("a")]));
-    let mut early = connect(&setting, &any_trusting(&old), "shop.test").expect("a handshake");
+    let mut fixture = Fixture::new(service(Frontend::Ssl(tls(&[&old])), &[named("a")]));
+    let mut early = connect(&fixture, &any_trusting(&old), "shop.test").expect("a handshake");
     greeting(&mut early).expect("a greeting");
-    setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&new]));
-    setting.apply();
-    connect(&setting, &any_trusting(&new), "shop.test").expect("a handshake");
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&new]));
+    fixture.apply();
+    connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake");
     assert_eq!(exchange(&mut early, "still here").expect("an echo"), "still here");
     let bad = Arc::new(Certificate {
         source: new.source.clone(),
         chain_pem: new.chain_pem.clone(),
         key_pem: old.key_pem.clone(),
     });
-    setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&bad]));
-    setting.apply();
-    connect(&setting, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");
-    let port = setting.address().port();
-    let faults = setting.edge.faults().borrow().clone();
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&bad]));
+    fixture.apply();
+    connect(&fixture, &any_trusting(&new), "shop.test").expect("a handshake with the former certificate");
+    let port = fixture.address().port();
+    let faults = fixture.edge.faults().borrow().clone();
     let observed = faults.get(&PortKey { port, ..key() }).expect("a notification");
     assert!(
         matches!(&observed[..], [Fault::InvalidCertificate { source_name, .. }] if &**source_name == "shop/tls")
     );
-    setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&old]));
-    setting.apply();
-    assert!(setting.edge.faults().borrow().is_empty());
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&old]));
+    fixture.apply();
+    assert!(fixture.edge.faults().borrow().is_empty());
 }
 
 #[test]
@@ -159,20 +159,20 @@ fn tls_policies_limit_versions() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = tls(&[&certificate]);
     settings.policy = TlsPolicy::Tls13;
-    let mut setting = Setting::new(service(Frontend::Ssl(settings.clone()), &[named("a")]));
+    let mut fixture = Fixture::new(service(Frontend::Ssl(settings.clone()), &[named("a")]));
     let (old, new) = (
         trusting(&certificate, &[&rustls::version::TLS12]),
         trusting(&certificate, &[&rustls::version::TLS13]),
     );
-    assert!(connect(&setting, &old, "shop.test").is_err());
-    assert!(connect(&setting, &new, "shop.test").is_ok());
+    assert!(connect(&fixture, &old, "shop.test").is_err());
+    assert!(connect(&fixture, &new, "shop.test").is_ok());
     settings.policy = TlsPolicy::Tls12;
-    setting.service.listeners[0].frontend = Frontend::Ssl(settings);
-    setting.apply();
-    assert!(connect(&setting, &old, "shop.test").is_ok());
-    assert!(connect(&setting, &new, "shop.test").is_err());
+    fixture.service.listeners[0].frontend = Frontend::Ssl(settings);
+    fixture.apply();
+    assert!(connect(&fixture, &old, "shop.test").is_ok());
+    assert!(connect(&fixture, &new, "shop.test").is_err());
     wait_until("both are counted", || {
-        setting.metric("portolan_edge_refused_total", "handshake") == Some(2)
+        fixture.metric("portolan_edge_refused_total", "handshake") == Some(2)
     });
 }
 
@@ -181,34 +181,34 @@ fn resumes_sessions_after_a_certificate_change() {
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let certificate = certificate(&["shop.test"]);
         let other = self::certificate(&["other.test"]);
-        let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
+        let mut fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
         let config = trusting(&certificate, &[version]);
-        let kind = |setting: &Setting| {
-            let mut client = connect(setting, &config, "shop.test").expect("a handshake");
+        let kind = |fixture: &Fixture| {
+            let mut client = connect(fixture, &config, "shop.test").expect("a handshake");
             // Tickets of TLS 1.3 come with the first data.
             greeting(&mut client).expect("a greeting");
             client.conn.handshake_kind()
         };
-        assert_eq!(kind(&setting), Some(HandshakeKind::Full));
-        assert_eq!(kind(&setting), Some(HandshakeKind::Resumed));
-        setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&certificate, &other]));
-        setting.apply();
-        assert_eq!(kind(&setting), Some(HandshakeKind::Resumed));
-        assert_eq!(setting.metric("portolan_edge_tls_resumptions_total", ""), Some(2));
+        assert_eq!(kind(&fixture), Some(HandshakeKind::Full));
+        assert_eq!(kind(&fixture), Some(HandshakeKind::Resumed));
+        fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&certificate, &other]));
+        fixture.apply();
+        assert_eq!(kind(&fixture), Some(HandshakeKind::Resumed));
+        assert_eq!(fixture.metric("portolan_edge_tls_resumptions_total", ""), Some(2));
     }
 }
 
 #[test]
 fn closes_connections_without_a_handshake() {
     let certificate = certificate(&["shop.test"]);
-    let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
+    let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let junk: [&[u8]; 3] = [
         b"GET / HTTP/1.1\r\nHost: shop.test\r\n\r\n",
         &[0x16, 0x03, 0x01, 0xff, 0xff, 0x00],
         &[0; 4_096],
     ];
     for words in junk {
-        let mut client = setting.connect();
+        let mut client = fixture.connect();
         client.write_all(words).expect("the data is written");
         // The connection may be closed by now.
         drop(client.shutdown(std::net::Shutdown::Write));
@@ -218,17 +218,17 @@ fn closes_connections_without_a_handshake() {
         assert!(!answer.starts_with(b"a\n"), "{}", answer.escape_ascii());
     }
     wait_until("all are counted", || {
-        setting.metric("portolan_edge_refused_total", "handshake") == Some(3)
+        fixture.metric("portolan_edge_refused_total", "handshake") == Some(3)
     });
 }
 
 #[test]
 fn missing_certificate_is_a_fault_and_fails_handshakes() {
-    let setting = Setting::new(service(Frontend::Ssl(tls(&[])), &[named("a")]));
-    let mut client = setting.connect();
+    let fixture = Fixture::new(service(Frontend::Ssl(tls(&[])), &[named("a")]));
+    let mut client = fixture.connect();
     assert!(is_closed(&mut client));
-    let port = setting.address().port();
-    let faults = setting.edge.faults().borrow().clone();
+    let port = fixture.address().port();
+    let faults = fixture.edge.faults().borrow().clone();
     assert_eq!(
         faults.get(&PortKey { port, ..key() }),
         Some(&vec![Fault::NoCertificate])
@@ -278,13 +278,13 @@ fn connects_to_backends_with_tls() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Tcp, &[tls_backend("a")]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
-    let mut setting = Setting::new(settings);
-    let mut client = setting.connect();
+    let mut fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
-    setting.service.listeners[0].frontend = Frontend::Ssl(tls(&[&certificate]));
-    setting.apply();
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    fixture.service.listeners[0].frontend = Frontend::Ssl(tls(&[&certificate]));
+    fixture.apply();
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     assert_eq!(greeting(&mut client).expect("a greeting"), "a");
     assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
 }
@@ -293,9 +293,9 @@ fn connects_to_backends_with_tls() {
 fn skips_backends_without_tls() {
     let mut settings = service(Frontend::Tcp, &[named("plain"), tls_backend("tls")]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     for _ in 0..4 {
-        assert_eq!(setting.taker().expect("a backend"), "tls");
+        assert_eq!(fixture.chosen_backend().expect("a backend"), "tls");
     }
 }
 
@@ -313,8 +313,8 @@ fn backends_get_the_result_of_the_handshake() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[repeater]);
     settings.policy.proxy_protocol_to_backends = Some(ProxyVersion::V2);
-    let setting = Setting::new(settings);
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let fixture = Fixture::new(settings);
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     client.write_all(b"end").expect("the data is written");
     let mut all = Vec::new();
     client.read_to_end(&mut all).expect("data until the end");
@@ -338,10 +338,10 @@ fn idle_timeout_sends_close_notify() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(100);
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     for version in [&rustls::version::TLS13, &rustls::version::TLS12] {
         let config = trusting(&certificate, &[version]);
-        let mut client = connect(&setting, &config, "shop.test").expect("a handshake");
+        let mut client = connect(&fixture, &config, "shop.test").expect("a handshake");
         assert_eq!(rest(&mut client).expect("an orderly end"), b"a\n");
     }
 }
@@ -351,13 +351,13 @@ fn drain_time_sends_close_notify() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
     settings.policy.draining = Some(Duration::from_millis(50));
-    let mut setting = Setting::new(settings);
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let mut fixture = Fixture::new(settings);
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
-    setting.set_backends(&[]);
+    fixture.set_backends(&[]);
     assert_eq!(rest(&mut client).expect("an orderly end"), b"");
     // Without a backend, connections end with `close_notify` as well.
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     assert_eq!(rest(&mut client).expect("an orderly end"), b"");
 }
 
@@ -371,16 +371,16 @@ fn shutdown_sends_close_notify_without_waiting() {
     let certificate = certificate(&["shop.test"]);
     let mut settings = service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]);
     let mut other = settings.listeners[0].clone();
-    other.port = crate::setting::free_port(false);
+    other.port = crate::fixture::free_port(false);
     other.backends = vec![edge::settings::Backend::ready(talker)];
     settings.listeners.push(other);
-    let mut setting = Setting::new(settings);
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let mut fixture = Fixture::new(settings);
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
     // A backend that reads nothing leaves no space for an alert.
-    setting.service.listeners.swap(0, 1);
-    let deaf = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
-    runtime().block_on(setting.edge.drain(Duration::from_millis(100)));
+    fixture.service.listeners.swap(0, 1);
+    let deaf = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    runtime().block_on(fixture.edge.drain(Duration::from_millis(100)));
     assert_eq!(rest(&mut client).expect("an orderly end"), b"");
     drop(deaf);
 }
@@ -394,8 +394,8 @@ fn reset_sends_no_close_notify() {
         observed.map(|()| drop(stream))
     });
     let certificate = certificate(&["shop.test"]);
-    let setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[breaking]));
-    let mut client = connect(&setting, &any_trusting(&certificate), "shop.test").expect("a handshake");
+    let fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[breaking]));
+    let mut client = connect(&fixture, &any_trusting(&certificate), "shop.test").expect("a handshake");
     greeting(&mut client).expect("a greeting");
     client.write_all(b"x").expect("the data is written");
     client.flush().expect("the data is written");
@@ -414,8 +414,8 @@ fn backends_get_close_notify() {
     let mut settings = service(Frontend::Tcp, &[backend]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
     settings.policy.idle_timeout = Duration::from_millis(100);
-    let setting = Setting::new(settings);
-    let mut client = setting.connect();
+    let fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
     greeting(&mut client).expect("a greeting");
     assert_eq!(observed.recv_timeout(TIMEOUT), Ok(true));
 }
@@ -423,15 +423,15 @@ fn backends_get_close_notify() {
 #[test]
 fn alpn_policies_select_protocols() {
     let certificate = certificate(&["shop.test"]);
-    let mut setting = Setting::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
+    let mut fixture = Fixture::new(service(Frontend::Ssl(tls(&[&certificate])), &[named("a")]));
     let mut agreed = |alpn, offered: &[&str]| {
         let mut settings = tls(&[&certificate]);
         settings.alpn = alpn;
-        setting.service.listeners[0].frontend = Frontend::Ssl(settings);
-        setting.apply();
+        fixture.service.listeners[0].frontend = Frontend::Ssl(settings);
+        fixture.apply();
         let mut config = ClientConfig::clone(&any_trusting(&certificate));
         config.alpn_protocols = named_protocols(offered);
-        let mut client = connect(&setting, &Arc::new(config), "shop.test").expect("a handshake");
+        let mut client = connect(&fixture, &Arc::new(config), "shop.test").expect("a handshake");
         assert_eq!(greeting(&mut client).expect("a greeting"), "a");
         let protocol = client.conn.alpn_protocol();
         protocol.map(|protocol| String::from_utf8_lossy(protocol).into_owned())
@@ -475,11 +475,11 @@ fn backends_are_offered_the_protocol_of_the_client() {
     ending.alpn = Alpn::Http2Preferred;
     let mut settings = service(Frontend::Ssl(ending), &[repeater]);
     settings.listeners[0].backend_protocol = BackendProtocol::Ssl;
-    let setting = Setting::new(settings);
+    let fixture = Fixture::new(settings);
     for (offered, expected) in [(&["h2"][..], "h2"), (&["http/1.1"], "http/1.1"), (&[], "none")] {
         let mut config = ClientConfig::clone(&any_trusting(&certificate));
         config.alpn_protocols = named_protocols(offered);
-        let mut client = connect(&setting, &Arc::new(config), "shop.test").expect("a handshake");
+        let mut client = connect(&fixture, &Arc::new(config), "shop.test").expect("a handshake");
         assert_eq!(greeting(&mut client).expect("a protocol"), expected);
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use edge::settings::{Frontend, Stickiness};
 
-use crate::setting::{Setting, TIMEOUT, service, wait_until};
+use crate::fixture::{Fixture, TIMEOUT, service, wait_until};
 
 /// Returns a backend that responds with its name and the datagram.
 pub fn named(name: &'static str) -> SocketAddr {
@@ -24,9 +24,9 @@ pub fn named(name: &'static str) -> SocketAddr {
 }
 
 /// Returns a client socket that receives from the edge only.
-pub fn client(setting: &Setting) -> UdpSocket {
+pub fn client(fixture: &Fixture) -> UdpSocket {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
-    socket.connect(setting.address()).expect("a connection");
+    socket.connect(fixture.address()).expect("a connection");
     socket.set_read_timeout(Some(TIMEOUT)).expect("a deadline");
     socket
 }
@@ -41,23 +41,23 @@ pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
 
 #[test]
 fn flows_keep_their_backends() {
-    let setting = Setting::new(service(Frontend::Udp, &[named("a"), named("b")]));
-    let (first, second) = (client(&setting), client(&setting));
+    let fixture = Fixture::new(service(Frontend::Udp, &[named("a"), named("b")]));
+    let (first, second) = (client(&fixture), client(&fixture));
     let home = ask(&first, "1").expect("a response");
     assert_ne!(home, ask(&second, "1").expect("a response"));
     for _ in 0..5 {
         assert_eq!(ask(&first, "1").expect("a response"), home);
     }
-    assert_eq!(setting.metric("portolan_edge_connections", ""), Some(2));
+    assert_eq!(fixture.metric("portolan_edge_connections", ""), Some(2));
 }
 
 #[test]
 fn flows_move_off_removed_backends() {
     let (a, b) = (named("a"), named("b"));
-    let mut setting = Setting::new(service(Frontend::Udp, &[a]));
-    let client = client(&setting);
+    let mut fixture = Fixture::new(service(Frontend::Udp, &[a]));
+    let client = client(&fixture);
     assert_eq!(ask(&client, "x").expect("a response"), "a x");
-    setting.set_backends(&[b]);
+    fixture.set_backends(&[b]);
     assert_eq!(ask(&client, "x").expect("a response"), "b x");
 }
 
@@ -65,11 +65,11 @@ fn flows_move_off_removed_backends() {
 fn removes_idle_flows() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
     settings.policy.idle_timeout = Duration::from_millis(50);
-    let setting = Setting::new(settings);
-    let client = client(&setting);
+    let fixture = Fixture::new(settings);
+    let client = client(&fixture);
     ask(&client, "x").expect("a response");
     wait_until("the flow is gone", || {
-        setting.metric("portolan_edge_connections", "") == Some(0)
+        fixture.metric("portolan_edge_connections", "") == Some(0)
     });
     assert_eq!(ask(&client, "x").expect("a response"), "a x");
 }
@@ -78,20 +78,20 @@ fn removes_idle_flows() {
 fn limits_and_source_ranges_apply_to_flows() {
     let mut settings = service(Frontend::Udp, &[named("a")]);
     settings.policy.limits.connections_max = 1;
-    let mut setting = Setting::new(settings);
-    let (first, second) = (client(&setting), client(&setting));
+    let mut fixture = Fixture::new(settings);
+    let (first, second) = (client(&fixture), client(&fixture));
     ask(&first, "x").expect("a response");
     second.send(b"x").expect("the data is sent");
     wait_until("it is refused", || {
-        setting.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
+        fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
     assert_eq!(ask(&first, "y").expect("a response"), "a y");
-    setting.service.policy.limits.connections_max = 0;
-    setting.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
-    setting.apply();
+    fixture.service.policy.limits.connections_max = 0;
+    fixture.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
+    fixture.apply();
     second.send(b"x").expect("the data is sent");
     wait_until("it is refused", || {
-        setting.metric("portolan_edge_refused_total", "source_range") >= Some(1)
+        fixture.metric("portolan_edge_refused_total", "source_range") >= Some(1)
     });
 }
 
@@ -101,9 +101,9 @@ fn client_affinity_spans_flows() {
     settings.policy.stickiness = Stickiness::Source {
         timeout: Duration::from_secs(600),
     };
-    let setting = Setting::new(settings);
-    let home = ask(&client(&setting), "x").expect("a response");
+    let fixture = Fixture::new(settings);
+    let home = ask(&client(&fixture), "x").expect("a response");
     for _ in 0..5 {
-        assert_eq!(ask(&client(&setting), "x").expect("a response"), home);
+        assert_eq!(ask(&client(&fixture), "x").expect("a response"), home);
     }
 }

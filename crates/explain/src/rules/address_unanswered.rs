@@ -50,12 +50,23 @@ fn is_resolution(kind: ProbeKind) -> bool {
 
 /// Several hosts answer one request.
 fn several(subject: &Subject<'_>, field: &str, address: IpAddr, found: &[Found<'_>]) -> Option<Finding> {
-    let mut resolutions = found.iter().filter(|(_, probe)| is_resolution(probe.kind));
-    let (first, answers) = resolutions.find_map(|found| {
+    let resolutions: Vec<Found<'_>> = found
+        .iter()
+        .copied()
+        .filter(|found| is_resolution(found.1.kind) && is_on_link(*found, address))
+        .collect();
+    let answers_of = |found: &Found<'_>| -> BTreeSet<String> {
         let answers = found.1.answers.iter().flatten();
-        let answers: BTreeSet<String> = answers.map(|answer| answer.to_lowercase()).collect();
-        (answers.len() > 1).then_some((*found, answers))
-    })?;
+        answers.map(|answer| answer.to_lowercase()).collect()
+    };
+    // Nodes that ask can get answers of different hosts.
+    let answers: BTreeSet<String> = resolutions.iter().flat_map(answers_of).collect();
+    if answers.len() < 2 {
+        return None;
+    }
+    let many = resolutions.iter().find(|found| answers_of(found).len() > 1);
+    let answered = resolutions.iter().find(|found| !answers_of(found).is_empty());
+    let first = *many.or(answered)?;
     let listed: Vec<String> = answers.iter().cloned().collect();
     let owners = owners(subject, address);
     let message = format!(

@@ -73,11 +73,17 @@ const KNOWN: [&str; 45] = [
 /// Annotations with the same meaning. Different values contradict each other.
 const SYNONYMS: [&[&str]; 4] = [
     &[
+        "portolan.dev/load-balancer-ips",
         "metallb.io/loadBalancerIPs",
         "metallb.universe.tf/loadBalancerIPs",
     ],
-    &["metallb.io/address-pool", "metallb.universe.tf/address-pool"],
     &[
+        "portolan.dev/address-pool",
+        "metallb.io/address-pool",
+        "metallb.universe.tf/address-pool",
+    ],
+    &[
+        "portolan.dev/allow-shared-ip",
         "metallb.io/allow-shared-ip",
         "metallb.universe.tf/allow-shared-ip",
     ],

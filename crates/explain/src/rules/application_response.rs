@@ -1,5 +1,7 @@
 //! PTL-0060.
 
+mod former_addresses;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
@@ -45,7 +47,8 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(_, probe)| probes::ready_endpoint(subject, probe).is_some())
         .collect();
     let response = no_response(subject, &of_endpoints).or_else(|| slow(subject, &of_endpoints));
-    response.into_iter().chain(variable(subject)).collect()
+    let former = variable(subject).or_else(|| former_addresses::check(subject));
+    response.into_iter().chain(former).collect()
 }
 
 /// Returns true if the probe speaks the protocol of the port. A server of another protocol closes the connection, too.

@@ -5,10 +5,12 @@ use std::net::IpAddr;
 use ipnet::IpNet;
 
 use crate::finding::{Code, Finding, Severity};
-use crate::observation::NodeProxy;
-use crate::observed::{Observed, observed_nodes};
+use crate::kind::Kind;
+use crate::observed::observed_nodes;
 use crate::rule::Rule;
-use crate::world::World;
+use crate::subject::about;
+use crate::views::{Node, Pod};
+use crate::world::{COMPARED_PODS_MAX, World};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -19,45 +21,160 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(47);
+/// Namespace and name of kubeadm's ConfigMap for kube-proxy, and its key with the configuration.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+const CONFIGURATION: (&str, &str) = ("kube-proxy", "config.conf");
+/// Way in which a proxy detects Pods by the cluster CIDR; the default.
+const BY_RANGE: &str = "ClusterCIDR";
+/// Ranges in a remedy, at most.
+const RANGES_MAX: usize = 4;
 
-fn check(world: &World) -> Vec<Finding> {
-    let nodes = observed_nodes(world);
-    nodes
-        .flat_map(|node| {
-            let proxies = node.proxies().iter().enumerate();
-            proxies.filter_map(move |(index, proxy)| finding(node, index, proxy))
-        })
-        .collect()
+/// A cluster CIDR with the proxy that has it.
+struct Setting {
+    /// Description of the proxy, such as `kube-proxy on Node node-a`.
+    owner: String,
+    /// Program.
+    program: String,
+    ranges: Vec<IpNet>,
 }
 
-/// A Pod of the node has an address outside of the ranges that the proxy takes for those of Pods.
-fn finding(node: Observed<'_>, index: usize, proxy: &NodeProxy) -> Option<Finding> {
-    let ranges = proxy.cluster_cidrs.as_ref()?;
+/// Fault of a cluster CIDR, with its remedy.
+struct Fault {
+    message: String,
+    remedy: String,
+}
+
+fn check(world: &World) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut is_observed = false;
+    for node in observed_nodes(world) {
+        for (index, proxy) in node.proxies().iter().enumerate() {
+            let Some(ranges) = proxy.cluster_cidrs.clone() else {
+                continue;
+            };
+            is_observed = true;
+            let setting = Setting {
+                owner: format!("{} on Node {}", proxy.name, node.name()),
+                program: proxy.name.clone(),
+                ranges,
+            };
+            let field = format!("proxies[{index}].clusterCIDRs");
+            let fault = narrow(&setting, node.pods()).or_else(|| wide(&setting, world));
+            findings.extend(
+                fault.map(|fault| node.finding(CODE, Severity::Warning, field, fault.message, fault.remedy)),
+            );
+        }
+    }
+    if !is_observed {
+        findings.extend(configured(world));
+    }
+    findings
+}
+
+/// The ConfigMap of kube-proxy, if no observation shows the setting.
+fn configured(world: &World) -> Option<Finding> {
+    let (name, key) = CONFIGURATION;
+    let map = world.object(Kind::ConfigMap, SYSTEM_NAMESPACE, name)?;
+    let text = map.at("/data").get(key)?.as_str()?;
+    let mode = value(text, "detectLocalMode").unwrap_or_default();
+    let ranges: Vec<IpNet> = value(text, "clusterCIDR")?
+        .split(',')
+        .filter_map(|range| range.trim().parse().ok())
+        .collect();
+    if ranges.is_empty() || !(mode.is_empty() || mode == BY_RANGE) {
+        return None;
+    }
+    let setting = Setting {
+        owner: format!("The configuration of {name}"),
+        program: name.to_owned(),
+        ranges,
+    };
+    let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
+    let fault = narrow(&setting, pods.filter(|pod| pod.is_active())).or_else(|| wide(&setting, world))?;
+    let field = format!("data[{key}]");
+    Some(about(
+        map,
+        CODE,
+        Severity::Warning,
+        field,
+        fault.message,
+        fault.remedy,
+    ))
+}
+
+/// Value of a line of a configuration in YAML.
+fn value<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    let mut values = text
+        .lines()
+        .filter_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+    values.next().map(|value| value.trim().trim_matches(['"', '\'']))
+}
+
+fn list(ranges: &[IpNet]) -> String {
+    let ranges: Vec<String> = ranges.iter().map(IpNet::to_string).collect();
+    ranges.join(",")
+}
+
+/// A Pod has an address outside of the ranges of its family. A family without a range is not detected by address.
+fn narrow<'w>(setting: &Setting, mut pods: impl Iterator<Item = Pod<'w>>) -> Option<Fault> {
     let is_outside = |address: &IpAddr| {
-        let mut of_family = ranges
+        let mut of_family = setting
+            .ranges
             .iter()
             .filter(|range| range.addr().is_ipv6() == address.is_ipv6())
             .peekable();
         of_family.peek().is_some() && !of_family.any(|range| range.contains(address))
     };
-    let (pod, address) = node.pods().find_map(|pod| {
-        let is_on_host_network = pod.0.flag("/spec/hostNetwork");
-        let addresses = pod.ips().into_iter().filter(|_| !is_on_host_network);
+    let (pod, address) = pods.find_map(|pod| {
+        let addresses = pod.ips().into_iter().filter(|_| !pod.is_on_host_network());
         addresses.filter(is_outside).map(|address| (pod, address)).next()
     })?;
-    let ranges: Vec<String> = ranges.iter().map(IpNet::to_string).collect();
-    let ranges = ranges.join(",");
     let message = format!(
-        "{} on Node {} has the cluster CIDR {ranges}, which does not contain the address {address} of Pod {}/{}. It masquerades the connections of the Pod, so backends see the address of the node",
-        proxy.name,
-        node.name(),
+        "{} has the cluster CIDR {}, which does not contain the address {address} of Pod {}/{}. It masquerades the connections of the Pod, so backends see the address of the node",
+        setting.owner,
+        list(&setting.ranges),
         pod.namespace,
         pod.name
     );
     let remedy = format!(
         "Start {} with a --cluster-cidr that contains {address}, or with another --detect-local-mode",
-        proxy.name
+        setting.program
     );
-    let field = format!("proxies[{index}].clusterCIDRs");
-    Some(node.finding(CODE, Severity::Warning, field, message, remedy))
+    Some(Fault { message, remedy })
+}
+
+/// A range contains the address of a Node. Networks that give Pods addresses of the nodes' network need such a range, so it counts
+/// only if the addresses of the Pods are in the ranges of the Nodes.
+fn wide(setting: &Setting, world: &World) -> Option<Fault> {
+    let (node, address, range) = world.nodes().find_map(|node| {
+        let addresses = node.internal_ips().into_iter();
+        let in_range = |address: IpAddr| {
+            let mut ranges = setting.ranges.iter();
+            let range = ranges.find(|range| range.contains(&address))?;
+            Some((node, address, *range))
+        };
+        addresses.filter_map(in_range).next()
+    })?;
+    let ranges: Vec<IpNet> = world.nodes().flat_map(Node::pod_ranges).collect();
+    let has_range = |address: &IpAddr| ranges.iter().any(|range| range.contains(address));
+    let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
+    let own = |pod: &Pod<'_>| pod.is_active() && !pod.is_on_host_network();
+    let mut addresses = pods.filter(own).flat_map(Pod::ips).peekable();
+    let is_by_ranges = addresses.peek().is_some() && addresses.all(|address| has_range(&address));
+    if !is_by_ranges || has_range(&address) {
+        return None;
+    }
+    let message = format!(
+        "{} has the cluster CIDR {}, whose range {range} contains the address {address} of Node {}. It takes hosts with such addresses for Pods, and does not masquerade their connections, so replies from Pods of other nodes do not pass it",
+        setting.owner,
+        list(&setting.ranges),
+        node.name
+    );
+    let ranges: Vec<IpNet> = IpNet::aggregate(&ranges);
+    let remedy = format!(
+        "Start {} with a --cluster-cidr that contains only the ranges of the Pods ({}), or with another --detect-local-mode",
+        setting.program,
+        list(ranges.get(..RANGES_MAX).unwrap_or(&ranges))
+    );
+    Some(Fault { message, remedy })
 }

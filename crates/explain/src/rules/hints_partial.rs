@@ -41,7 +41,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         .collect();
     let without: Vec<_> = ready
         .iter()
-        .filter(|(_, endpoint)| endpoint.zone_hints().next().is_none())
+        .filter(|(_, endpoint)| endpoint.zone_hints().next().is_none() && !endpoint.has_node_hint())
         .collect();
     if without.len() == ready.len() {
         let zones: BTreeSet<&str> = ready.iter().map(|(_, endpoint)| endpoint.zone()).collect();

@@ -42,7 +42,15 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         "{message}. Large responses of Service {} do not arrive",
         subject.service.name
     );
-    let finding = subject.finding(CODE, Severity::Warning, "", message, remedy);
+    let has_lost_response = found.iter().any(|(_, probe)| {
+        matches!(probe.kind, ProbeKind::Http | ProbeKind::Tls) && probe.outcome == Outcome::Timeout
+    });
+    let severity = if has_lost_response {
+        Severity::Error
+    } else {
+        Severity::Warning
+    };
+    let finding = subject.finding(CODE, severity, "", message, remedy);
     vec![finding.with_evidence(probes::description(limit.found))]
 }
 

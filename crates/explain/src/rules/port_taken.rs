@@ -1,5 +1,7 @@
 //! PTL-0049.
 
+use std::net::IpAddr;
+
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
@@ -44,19 +46,28 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Returns the first listener of another program on a port of a node, which takes connections of other hosts.
-fn listener<'w>(
+/// Returns the listeners of other programs on a port of the nodes, which take connections of other hosts.
+fn listeners<'w>(
     subject: &Subject<'w>,
     number: u16,
     protocol: &str,
-) -> Option<(&'w NodeObservation, &'w Listener)> {
-    let mut listeners = subject.world.observations().node_listeners_on(number);
-    listeners.find(|(_, listener)| {
+) -> impl Iterator<Item = (&'w NodeObservation, &'w Listener)> {
+    let listeners = subject.world.observations().node_listeners_on(number);
+    listeners.filter(move |(_, listener)| {
         let program = listener.program.as_deref().unwrap_or_default();
         let is_proxy = PROXIES.iter().any(|beginning| program.starts_with(beginning));
         let is_reachable = !listener.address.to_canonical().is_loopback();
         listener.protocol.name() == protocol && is_reachable && !is_proxy
     })
+}
+
+/// Returns the first of these listeners.
+fn listener<'w>(
+    subject: &Subject<'w>,
+    number: u16,
+    protocol: &str,
+) -> Option<(&'w NodeObservation, &'w Listener)> {
+    listeners(subject, number, protocol).next()
 }
 
 fn program(listener: &Listener) -> String {
@@ -84,21 +95,29 @@ fn node_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, port.field("nodePort"), message, remedy))
 }
 
-/// An external IP is the address of a node, and a process there listens on the port of the Service.
+/// An external IP or load balancer IP is the address of a node, and a process there listens on the port of the Service.
 fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let service = subject.service;
-    let nodes = service.external_ips().into_iter().filter_map(|address| {
+    let external = service.external_ips().into_iter();
+    let external = external.map(|address| ("spec.externalIPs", address));
+    // Load balancers that are proxies listen themselves.
+    let entries = service.0.list("/status/loadBalancer/ingress").iter();
+    let translated = entries.filter(|entry| entry["ipMode"] != "Proxy");
+    let load_balancer = translated.filter_map(|entry| entry["ip"].as_str()?.parse::<IpAddr>().ok());
+    let load_balancer = load_balancer.map(|address| ("status.loadBalancer.ingress", address));
+    let nodes = external.chain(load_balancer).filter_map(|(field, address)| {
         let node = probes::node_at(subject.world, address)?;
-        Some((address, node))
+        Some((field, address, node))
     });
-    for (address, node) in nodes {
-        let (observation, found) = listener(subject, port.number, port.protocol)?;
-        let takes = found.address == address || found.address.is_unspecified();
-        if observation.metadata.name != node.name || !takes || serves_itself(subject) {
+    for (field, address, node) in nodes {
+        let takes = |listener: &Listener| listener.address == address || listener.address.is_unspecified();
+        let mut on_node = listeners(subject, port.number, port.protocol)
+            .filter(|(observation, listener)| observation.metadata.name == node.name && takes(listener));
+        let Some((_, found)) = on_node.next().filter(|_| !serves_itself(subject)) else {
             continue;
-        }
+        };
         let message = format!(
-            "{} on Node {} listens on port {}/{}, which Service {} uses at the node's address {address} (spec.externalIPs). The process gets no connections from other hosts",
+            "{} on Node {} listens on port {}/{}, which Service {} uses at the node's address {address} ({field}). The process gets no connections from other hosts",
             program(found),
             node.name,
             port.number,
@@ -109,7 +128,7 @@ fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
             "Change the port of the process or of the Service: {}",
             kubectl::command("edit", service.0)
         );
-        return Some(subject.finding(CODE, Severity::Warning, "spec.externalIPs", message, remedy));
+        return Some(subject.finding(CODE, Severity::Warning, field, message, remedy));
     }
     None
 }

@@ -21,6 +21,17 @@ pub const RULE: Rule = Rule {
 
 const CODE: Code = Code(2);
 const FIELD: &str = "spec.selector";
+/// Namespace and components of control planes, which managed clusters and some distributions do not run as Pods. Charts for
+/// monitoring create headless Services for them in any cluster.
+const SYSTEM_NAMESPACE: &str = "kube-system";
+const CONTROL_PLANE: [&str; 6] = [
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kube-proxy",
+    "kube-etcd",
+    "etcd",
+];
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
     let service = subject.service;
@@ -72,7 +83,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
             finding(message, remedy).with_evidence(format!("Pod {}/{} matches", pod.namespace, pod.name)),
         ];
     }
-    if !shows_absence(subject) {
+    if !shows_absence(subject) || is_of_control_plane(subject) {
         return Vec::new();
     }
     let remedy = format!(
@@ -80,6 +91,15 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         service.namespace
     );
     vec![finding(String::new(), remedy)]
+}
+
+/// Returns true for a headless Service for a component of the control plane that the cluster does not run as a Pod.
+fn is_of_control_plane(subject: &Subject<'_>) -> bool {
+    let service = subject.service;
+    let is_component = |value: &str| CONTROL_PLANE.contains(&value);
+    service.is_headless()
+        && service.0.namespace == SYSTEM_NAMESPACE
+        && service.selector().iter().any(|(_, value)| is_component(value))
 }
 
 /// Without workloads in the input, a Service without Pods can belong to one that is scaled to zero. Pods that no Service selects show

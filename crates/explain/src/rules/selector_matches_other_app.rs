@@ -29,6 +29,15 @@ const APPLICATION_LABELS: [&str; 7] = [
     "environment",
     "env",
 ];
+/// Labels that differ between versions of one application.
+const VERSION_LABELS: [&str; 6] = [
+    "version",
+    "app.kubernetes.io/version",
+    "track",
+    "color",
+    "slot",
+    "rollouts-pod-template-hash",
+];
 /// Label of a part of an application. Parts such as the roles of a database can serve the same port.
 const COMPONENT_LABEL: &str = "component";
 
@@ -101,8 +110,15 @@ fn is_other_application(main: &Group<'_>, other: &Group<'_>) -> bool {
     let shares_no_image =
         !main_images.is_empty() && !other_images.is_empty() && main_images.is_disjoint(&other_images);
     APPLICATION_LABELS.iter().any(|key| differs(main, other, key))
-        || shares_no_image
+        || shares_no_image && !are_versions(main, other)
         || is_job(main) != is_job(other)
+}
+
+/// Returns true if labels say that two groups are versions of one application, such as `version: v1` and `version: v2`.
+fn are_versions(main: &Group<'_>, other: &Group<'_>) -> bool {
+    let has = |group: &Group<'_>, key: &str| group.1.iter().any(|pod| pod.0.label(key).is_some());
+    let is_same = |key: &&str| has(main, key) && has(other, key) && !differs(main, other, key);
+    VERSION_LABELS.iter().any(|key| differs(main, other, key)) && APPLICATION_LABELS.iter().any(is_same)
 }
 
 /// Returns true if two groups have different values of a label.

@@ -19,6 +19,8 @@ pub const RULE: Rule = Rule {
 };
 
 const CODE: Code = Code(1);
+/// Port name of backends of an Ingress that stand for an action of the AWS load balancer controller.
+const ACTION_PORT: &str = "use-annotation";
 
 /// Returns the finding for a Service that the user named and that does not exist.
 pub fn absent_service(world: &World, namespace: &str, name: &str) -> Finding {
@@ -95,7 +97,8 @@ fn of_routes(world: &World) -> Vec<Finding> {
         .map(Route)
     {
         for backend in route.backends() {
-            if backend.service.is_empty() || world.service(backend.namespace, backend.service).is_some() {
+            let is_service = !backend.service.is_empty() && backend.port_name != ACTION_PORT;
+            if !is_service || world.service(backend.namespace, backend.service).is_some() {
                 continue;
             }
             let (message, remedy) = describe(world, backend.namespace, backend.service);

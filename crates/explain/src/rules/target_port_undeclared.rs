@@ -5,7 +5,7 @@ use crate::kubectl;
 use crate::listeners;
 use crate::rule::Rule;
 use crate::subject::Subject;
-use crate::views::{ContainerPort, Pod, Port, Target};
+use crate::views::{ContainerPort, Pod, Port, Target, list};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -38,7 +38,7 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
         return None;
     };
     let declares = |pod: Pod<'_>| pod.ports().iter().any(|declared| declared.number == number);
-    if subject.active().any(declares) {
+    if subject.active().any(declares) || is_application_undeclared(pod) {
         return None;
     }
     let mut candidates = pod.ports();
@@ -84,6 +84,13 @@ fn check_port(subject: &Subject<'_>, pod: Pod<'_>, port: Port<'_>) -> Option<Fin
     };
     let finding = subject.finding(CODE, severity, field, message, remedy);
     Some(finding.with_evidence(format!("Pod {} declares {}", pod.name, declared.join(", "))))
+}
+
+/// Returns true if the first container, which runs the application, declares no port. Then only those of sidecars are declared.
+fn is_application_undeclared(pod: Pod<'_>) -> bool {
+    let containers = pod.0.list("/spec/containers");
+    let is_undeclared = |container: &serde_json::Value| list(container, "ports").is_empty();
+    containers.len() > 1 && containers.first().is_some_and(is_undeclared)
 }
 
 /// Returns true if port and target port are exchanged: the containers declare the number of the port, and not that of the target.

@@ -149,7 +149,9 @@ impl Live {
     /// Fills the disagreements of the connections with a path.
     pub fn compare(&mut self, path: &Path, client: &Client) {
         for connection in &mut self.connections {
-            connection.disagreements = disagreements(path, client, connection, self.evidence).into_iter().collect();
+            connection.disagreements = disagreements(path, client, connection, self.evidence)
+                .into_iter()
+                .collect();
         }
         self.compare_affinity(path);
     }
@@ -178,7 +180,8 @@ pub fn disagreements(
     connection: &Connection,
     evidence: Evidence,
 ) -> Option<Disagreement> {
-    let translated = connection.entry.filter(|entry| entry.endpoint != connection.destination);
+    let is_translated = |entry: &Entry| evidence.translation && entry.endpoint != connection.destination;
+    let translated = connection.entry.filter(is_translated);
     match path.verdict {
         Verdict::Reaches => of_forwarded(path, client, connection, evidence),
         Verdict::Refused => {
@@ -192,7 +195,6 @@ pub fn disagreements(
                 .or_else(|| (!is_dropped).then(|| of_response("drops the packets", connection)))
         }
         Verdict::LeavesTheCluster | Verdict::NotAService => {
-            let translated = translated.filter(|_| evidence.translation);
             unwanted(translated, "forwards the packets without translation")
         }
         Verdict::NoName => None,
@@ -200,7 +202,8 @@ pub fn disagreements(
 }
 
 fn unwanted(translated: Option<Entry>, plan: &str) -> Option<Disagreement> {
-    translated.map(|entry| Disagreement::new(plan, format!("translates the destination to {}", entry.endpoint)))
+    translated
+        .map(|entry| Disagreement::new(plan, format!("translates the destination to {}", entry.endpoint)))
 }
 
 /// The response contradicts the plan.
@@ -217,7 +220,10 @@ fn of_forwarded(
 ) -> Option<Disagreement> {
     let plan = || format!("forwards to {}", endpoints(&path.endpoints));
     if let Some(rule) = connection.rules.iter().find(|rule| rule.drops) {
-        let kernel = format!("drops or rejects the packet in chain {} of table {}", rule.chain, rule.table);
+        let kernel = format!(
+            "drops or rejects the packet in chain {} of table {}",
+            rule.chain, rule.table
+        );
         return Some(Disagreement::new(plan(), kernel));
     }
     if !evidence.conntrack || !evidence.translation {
@@ -230,7 +236,8 @@ fn of_forwarded(
         };
         return Some(Disagreement::new(plan(), kernel));
     };
-    let is_chosen = |endpoint: &&ChosenEndpoint| SocketAddr::new(endpoint.address, endpoint.port) == entry.endpoint;
+    let is_chosen =
+        |endpoint: &&ChosenEndpoint| SocketAddr::new(endpoint.address, endpoint.port) == entry.endpoint;
     let Some(endpoint) = path.endpoints.iter().find(is_chosen) else {
         let kernel = if entry.endpoint == connection.destination {
             "does not translate the destination".to_owned()

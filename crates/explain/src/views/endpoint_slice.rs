@@ -82,6 +82,11 @@ impl<'w> Endpoint<'w> {
             .map(|zone| text(zone, "name"))
     }
 
+    /// Returns true if nodes should use the endpoint.
+    pub fn has_node_hint(self) -> bool {
+        !list(&self.0["hints"], "forNodes").is_empty()
+    }
+
     /// Name of the Pod behind the endpoint.
     pub fn pod(self) -> Option<&'w str> {
         let target = &self.0["targetRef"];

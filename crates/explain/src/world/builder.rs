@@ -1,6 +1,7 @@
 //! Construction of a world from JSON trees.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::Value;
 
@@ -24,6 +25,11 @@ impl Builder {
     /// without a name are ignored.
     pub fn add(&mut self, tree: Value) {
         self.add_nested(tree, "", "", DEPTH_MAX);
+    }
+
+    /// Adds an object of a kind, and shares its tree with the owner. An object without a name is ignored.
+    pub fn add_shared(&mut self, kind: Kind, tree: Arc<Value>) {
+        self.add_read(Object::read(kind, tree));
     }
 
     /// Marks a kind as complete: the world has all objects of the kind, even if there are none.
@@ -111,9 +117,13 @@ impl Builder {
         let Some(kind) = Kind::named(kind, api_version) else {
             return;
         };
-        if let Some(object) = Object::read(kind, tree) {
-            self.present.insert(kind);
-            let key = (kind, object.namespace.clone(), object.name.clone());
+        self.add_read(Object::read(kind, tree));
+    }
+
+    fn add_read(&mut self, object: Option<Object>) {
+        if let Some(object) = object {
+            self.present.insert(object.kind);
+            let key = (object.kind, object.namespace.clone(), object.name.clone());
             self.objects.insert(key, object);
         }
     }

@@ -222,6 +222,12 @@ impl World {
         self.present.contains(&kind)
     }
 
+    /// Returns the trees of the objects of a kind: those of the input, and those that the controllers would derive from it.
+    pub fn trees(&self, kind: Kind) -> impl Iterator<Item = &serde_json::Value> {
+        let positions = self.by_kind.get(&[kind.name()]).iter();
+        positions.map(|position| self.objects[*position].tree())
+    }
+
     /// Returns the number of objects of the input.
     pub fn len(&self) -> usize {
         self.given

@@ -18,7 +18,7 @@ fn lowest(_: u64) -> u64 {
 }
 
 #[test]
-fn usable_addresses_by_prefix() {
+fn counts_usable_addresses_of_a_prefix() {
     for (cidr, size) in [
         ("10.0.0.0/24", 254),
         ("10.0.0.0/30", 2),
@@ -38,7 +38,7 @@ fn usable_addresses_by_prefix() {
 }
 
 #[test]
-fn the_ends_of_the_range() {
+fn takes_only_addresses_within_the_range() {
     let mut four = range("10.96.0.0/16");
     for outside in [
         "10.96.0.0",
@@ -61,7 +61,7 @@ fn the_ends_of_the_range() {
 }
 
 #[test]
-fn bands_follow_the_formula() {
+fn lower_band_follows_the_formula_of_upstream() {
     for (total, band) in [
         (16, 0),
         (17, 16),
@@ -84,7 +84,7 @@ fn bands_follow_the_formula() {
 }
 
 #[test]
-fn the_upper_band_is_used_up_before_the_lower() {
+fn uses_the_upper_band_before_the_lower() {
     let mut range = range("10.0.0.0/24");
     let mut random = |n: u64| n / 2;
     let order: Vec<IpAddr> = std::iter::from_fn(|| range.take_next(&mut random)).collect();
@@ -96,7 +96,7 @@ fn the_upper_band_is_used_up_before_the_lower() {
 }
 
 #[test]
-fn a_full_large_range_still_finds_the_last_free_one() {
+fn finds_the_last_free_address_of_a_large_range() {
     let mut range = range("10.0.0.0/12");
     while range.take_next(&mut lowest).is_some() {}
     assert_eq!((range.free(), range.taken()), (0, 1_048_574));

@@ -7,7 +7,7 @@ use super::*;
 proptest! {
     /// The set agrees with a plain one, whatever is taken and freed, at any density.
     #[test]
-    fn agrees_with_a_plain_set(
+    fn agrees_with_a_btree_set(
         steps in prop::collection::vec((any::<bool>(), 0u64..9000, 1u64..700), 1..20),
         from in 0u64..9500,
     ) {
@@ -44,7 +44,7 @@ fn skips_full_chunks_within_the_range() {
 }
 
 #[test]
-fn the_largest_offsets_work() {
+fn finds_the_largest_free_offset() {
     let mut set = OffsetSet::default();
     let last = u64::MAX - 1;
     assert!(set.insert(last));
@@ -53,7 +53,7 @@ fn the_largest_offsets_work() {
 }
 
 #[test]
-fn empty_chunks_cost_nothing() {
+fn removes_empty_chunks() {
     let mut set = OffsetSet::default();
     set.insert(1 << 40);
     set.remove(1 << 40);

@@ -115,7 +115,7 @@ pub enum AssignError {
 /// All pools and their holders.
 #[derive(Clone, Debug, Default)]
 pub struct Pools {
-    book: PoolSet,
+    pools: PoolSet,
     /// Holders of each address with their sharing; never empty.
     held: BTreeMap<IpAddr, BTreeMap<Holder, Sharing>>,
     by_holder: BTreeMap<Holder, Vec<IpAddr>>,
@@ -126,23 +126,23 @@ pub struct Pools {
 impl Pools {
     /// Adds a pool, or replaces the one with this name. Holders keep their addresses.
     pub fn set(&mut self, name: &str, pool: Pool) {
-        self.book.set(name, pool, self.held.keys().copied());
+        self.pools.set(name, pool, self.held.keys().copied());
     }
 
     /// Removes a pool. Holders keep its addresses until their next request.
     pub fn remove(&mut self, name: &str) {
-        self.book.remove(name);
+        self.pools.remove(name);
     }
 
     /// Returns the names of the pools.
     pub fn names(&self) -> impl Iterator<Item = &Arc<str>> {
-        self.book.names()
+        self.pools.names()
     }
 
     /// Returns the number of addresses of a family in a pool, and the number of them in use; `None` without such a
     /// pool or addresses.
     pub fn usage(&self, name: &str, family: Family) -> Option<(u64, u64)> {
-        self.book.usage(name, family)
+        self.pools.usage(name, family)
     }
 
     /// Returns the addresses of a holder.
@@ -202,7 +202,7 @@ impl Pools {
             }
             if holders.is_empty() {
                 self.held.remove(&address);
-                self.book.free(address);
+                self.pools.free(address);
             }
         }
         true
@@ -213,7 +213,7 @@ impl Pools {
             return;
         }
         for address in &addresses {
-            self.book.take(*address);
+            self.pools.take(*address);
             let holders = self.held.entry(*address).or_default();
             holders.insert(Arc::clone(holder), sharing.clone());
             if let Some(key) = sharing.key() {
@@ -224,11 +224,11 @@ impl Pools {
     }
 
     fn choose(&self, request: &Request<'_>, before: &[IpAddr]) -> Result<Vec<IpAddr>, AssignError> {
-        if self.book.is_empty() {
+        if self.pools.is_empty() {
             return Err(AssignError::NoPools);
         }
         if let Some(name) = request.pool {
-            if !self.book.has(name) {
+            if !self.pools.has(name) {
                 return Err(AssignError::UnknownPool(name.to_owned()));
             }
             if !request.eligible.contains(name) {
@@ -265,15 +265,15 @@ impl Pools {
         let usable: Vec<&Arc<str>> = self.usable(request).collect();
         let is_kept = |address: &IpAddr| {
             request.families.contains(&Family::of(*address))
-                && usable.iter().any(|name| self.book.contains(name, *address))
+                && usable.iter().any(|name| self.pools.contains(name, *address))
                 && self
                     .obstacle(*address, request.holder, &request.sharing)
                     .is_none()
         };
         let kept: Vec<IpAddr> = before.iter().copied().filter(is_kept).collect();
         usable.iter().find_map(|name| {
-            let is_open = request.pool.is_some() || !kept.is_empty() || self.book.is_automatic(name);
-            let has_kept = kept.iter().all(|address| self.book.contains(name, *address));
+            let is_open = request.pool.is_some() || !kept.is_empty() || self.pools.is_automatic(name);
+            let has_kept = kept.iter().all(|address| self.pools.contains(name, *address));
             if !is_open || !has_kept {
                 return None;
             }
@@ -302,7 +302,7 @@ impl Pools {
             return Err(AssignError::Families(families.join(", ")));
         }
         for address in request.addresses {
-            let has_it = |name: &&Arc<str>| self.book.contains(name, *address);
+            let has_it = |name: &&Arc<str>| self.pools.contains(name, *address);
             if !self.usable(request).any(|name| has_it(&name)) {
                 return Err(AssignError::OutsideOfPools(*address));
             }
@@ -326,14 +326,14 @@ impl Pools {
     ) -> Result<IpAddr, AssignError> {
         let having: Vec<&Arc<str>> = self
             .usable(request)
-            .filter(|name| self.book.usage(name, family).is_some())
+            .filter(|name| self.pools.usage(name, family).is_some())
             .collect();
         if having.is_empty() {
             return Err(AssignError::NoFamily(family));
         }
         let kept = before.iter().find(|address| {
             Family::of(**address) == family
-                && having.iter().any(|name| self.book.contains(name, **address))
+                && having.iter().any(|name| self.pools.contains(name, **address))
                 && self
                     .obstacle(**address, request.holder, &request.sharing)
                     .is_none()
@@ -344,7 +344,7 @@ impl Pools {
         let open: Vec<&Arc<str>> = having
             .iter()
             .copied()
-            .filter(|name| request.pool.is_some() || self.book.is_automatic(name))
+            .filter(|name| request.pool.is_some() || self.pools.is_automatic(name))
             .collect();
         if open.is_empty() {
             return Err(AssignError::NotAutomatic(family, joined(&having)));
@@ -352,19 +352,19 @@ impl Pools {
         let shared = request.sharing.key().and_then(|key| self.by_key.get(key));
         let shared = shared.into_iter().flatten().copied().find(|address| {
             Family::of(*address) == family
-                && open.iter().any(|name| self.book.contains(name, *address))
+                && open.iter().any(|name| self.pools.contains(name, *address))
                 && self
                     .obstacle(*address, request.holder, &request.sharing)
                     .is_none()
         });
         shared
-            .or_else(|| open.iter().find_map(|name| self.book.first_free(name, family)))
+            .or_else(|| open.iter().find_map(|name| self.pools.first_free(name, family)))
             .ok_or_else(|| AssignError::Exhausted(family, joined(&open)))
     }
 
     /// Returns the pools that can satisfy the request, best first.
     fn usable<'s>(&'s self, request: &'s Request<'_>) -> impl Iterator<Item = &'s Arc<str>> {
-        self.book.by_priority().filter(|name| {
+        self.pools.by_priority().filter(|name| {
             request.eligible.contains(*name) && request.pool.is_none_or(|wanted| ***name == *wanted)
         })
     }

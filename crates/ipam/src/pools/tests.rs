@@ -19,7 +19,7 @@ fn pool(blocks: &[(&str, &str)]) -> Pool {
 }
 
 /// A request of everything that is left to be said in tests.
-struct Asks {
+struct TestRequest {
     families: Vec<Family>,
     need: Need,
     addresses: Vec<IpAddr>,
@@ -27,7 +27,7 @@ struct Asks {
     sharing: Sharing,
 }
 
-impl Default for Asks {
+impl Default for TestRequest {
     fn default() -> Self {
         Self {
             families: vec![Family::V4],
@@ -39,7 +39,7 @@ impl Default for Asks {
     }
 }
 
-fn assign(pools: &mut Pools, holder: &str, asks: &Asks) -> Result<Vec<IpAddr>, AssignError> {
+fn assign(pools: &mut Pools, holder: &str, asks: &TestRequest) -> Result<Vec<IpAddr>, AssignError> {
     let eligible = pools.names().cloned().collect();
     pools.assign(&Request {
         holder: &holder.into(),
@@ -65,7 +65,7 @@ fn two_families() -> Pools {
 #[test]
 fn assigns_and_keeps_the_lowest_free_address() {
     let mut pools = two_families();
-    let asks = Asks::default();
+    let asks = TestRequest::default();
     assert_eq!(assign(&mut pools, "a/a", &asks), Ok(vec![ip("192.0.2.1")]));
     assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.2")]));
     assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.2")]));
@@ -79,10 +79,10 @@ fn assigns_and_keeps_the_lowest_free_address() {
 #[test]
 fn assigns_requested_families() {
     let mut pools = two_families();
-    let dual = |need| Asks {
+    let dual = |need| TestRequest {
         families: vec![Family::V6, Family::V4],
         need,
-        ..Asks::default()
+        ..TestRequest::default()
     };
     assert_eq!(
         assign(&mut pools, "a/a", &dual(Need::All)),
@@ -105,11 +105,11 @@ fn assigns_requested_families() {
 }
 
 #[test]
-fn requested_addresses() {
+fn assigns_requested_addresses() {
     let mut pools = two_families();
-    let of = |addresses: &[&str]| Asks {
+    let of = |addresses: &[&str]| TestRequest {
         addresses: addresses.iter().map(|text| ip(text)).collect(),
-        ..Asks::default()
+        ..TestRequest::default()
     };
     assert_eq!(
         assign(&mut pools, "a/a", &of(&["192.0.2.2"])),
@@ -135,7 +135,7 @@ fn requested_addresses() {
 }
 
 #[test]
-fn pools_by_name_priority_and_permission() {
+fn chooses_eligible_pools_by_priority_and_name() {
     let mut pools = two_families();
     pools.set(
         "best",
@@ -151,12 +151,12 @@ fn pools_by_name_priority_and_permission() {
             ..pool(&[("203.0.113.1", "203.0.113.9")])
         },
     );
-    let asks = Asks::default();
+    let asks = TestRequest::default();
     assert_eq!(assign(&mut pools, "a/a", &asks), Ok(vec![ip("198.51.100.1")]));
     assert_eq!(assign(&mut pools, "a/b", &asks), Ok(vec![ip("192.0.2.1")]));
-    let by_name = |name| Asks {
+    let by_name = |name| TestRequest {
         pool: Some(name),
-        ..Asks::default()
+        ..TestRequest::default()
     };
     assert_eq!(
         assign(&mut pools, "a/b", &by_name("asked")),
@@ -182,7 +182,7 @@ fn pools_by_name_priority_and_permission() {
 }
 
 #[test]
-fn addresses_at_the_edges_are_kept_back() {
+fn excludes_addresses_at_the_edges() {
     let mut pools = Pools::default();
     let avoiding = Pool {
         avoids_edges: true,
@@ -191,12 +191,12 @@ fn addresses_at_the_edges_are_kept_back() {
     pools.set("p", avoiding);
     assert_eq!(pools.usage("p", Family::V4), Some((1, 0)));
     assert_eq!(
-        assign(&mut pools, "a/a", &Asks::default()),
+        assign(&mut pools, "a/a", &TestRequest::default()),
         Ok(vec![ip("192.0.3.1")])
     );
-    let edge = Asks {
+    let edge = TestRequest {
         addresses: vec![ip("192.0.3.0")],
-        ..Asks::default()
+        ..TestRequest::default()
     };
     assert_eq!(
         assign(&mut pools, "a/b", &edge),
@@ -205,12 +205,12 @@ fn addresses_at_the_edges_are_kept_back() {
 }
 
 #[test]
-fn sharing_needs_one_key_other_ports_and_like_backends() {
+fn sharing_requires_same_key_other_ports_and_same_backends() {
     let mut pools = two_families();
-    let shares = |key: &str, port, backends: Option<&str>| Asks {
+    let shares = |key: &str, port, backends: Option<&str>| TestRequest {
         sharing: Sharing::new(Some(key.to_owned()), [(6, port)], backends.map(str::to_owned)),
         addresses: vec![ip("192.0.2.1")],
-        ..Asks::default()
+        ..TestRequest::default()
     };
     let reason = |outcome| match outcome {
         Err(AssignError::Held { reason, .. }) => Some(reason),
@@ -232,7 +232,7 @@ fn sharing_needs_one_key_other_ports_and_like_backends() {
         Some(NotShared::Backends)
     );
     // Without an address named, one that can be shared comes before a free one.
-    let any = Asks {
+    let any = TestRequest {
         addresses: Vec::new(),
         ..shares("k", 82, None)
     };
@@ -252,23 +252,23 @@ fn later_pool_excludes_held_addresses() {
     assert!(!pools.restore(&"b/b".into(), &[ip("192.0.2.1")], &Sharing::default()));
     pools.set("p", pool(&[("192.0.2.1", "192.0.2.2")]));
     assert_eq!(
-        assign(&mut pools, "b/b", &Asks::default()),
+        assign(&mut pools, "b/b", &TestRequest::default()),
         Ok(vec![ip("192.0.2.2")])
     );
     assert_eq!(
-        assign(&mut pools, "a/a", &Asks::default()),
+        assign(&mut pools, "a/a", &TestRequest::default()),
         Ok(vec![ip("192.0.2.1")])
     );
     // An address that no pool has any more is released when it is requested.
     pools.set("p", pool(&[("192.0.2.7", "192.0.2.8")]));
     assert_eq!(pools.of("a/a"), [ip("192.0.2.1")]);
     assert_eq!(
-        assign(&mut pools, "a/a", &Asks::default()),
+        assign(&mut pools, "a/a", &TestRequest::default()),
         Ok(vec![ip("192.0.2.7")])
     );
 }
 
-/// Something that happens to the book.
+/// Something that happens to the pools.
 #[derive(Clone, Debug)]
 enum Step {
     Assign {
@@ -324,10 +324,10 @@ proptest! {
             match step {
                 Step::Assign { holder, wanted, key, port } => {
                     let sharing = Sharing::new(key.map(|key| key.to_string()), [(6, port)], None);
-                    let asks = Asks {
+                    let asks = TestRequest {
                         addresses: wanted.map(address).into_iter().collect(),
                         sharing: sharing.clone(),
-                        ..Asks::default()
+                        ..TestRequest::default()
                     };
                     match assign(&mut pools, &holder.to_string(), &asks) {
                         Ok(given) => {

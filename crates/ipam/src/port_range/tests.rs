@@ -3,7 +3,7 @@ use std::collections::HashSet;
 use super::*;
 
 #[test]
-fn bands_follow_the_formula() {
+fn lower_band_follows_the_formula_of_upstream() {
     for (size, band) in [(16, 0), (17, 16), (512, 16), (2768, 86), (10_000, 128)] {
         assert_eq!(lower_band(size), band, "{size}");
     }
@@ -14,7 +14,7 @@ fn bands_follow_the_formula() {
 }
 
 #[test]
-fn requested_ports() {
+fn takes_requested_ports_of_the_range() {
     let mut range = PortRange::new(30_000..=32_767);
     assert_eq!(range.take(29_999), Err(TakeError::OutOfRange));
     assert_eq!(range.take(32_768), Err(TakeError::OutOfRange));
@@ -26,7 +26,7 @@ fn requested_ports() {
 }
 
 #[test]
-fn every_port_is_handed_out_once_the_lower_band_last() {
+fn assigns_every_port_once_and_the_lower_band_last() {
     let mut rng = fastrand::Rng::with_seed(7);
     let mut range = PortRange::new(30_000..=32_767);
     let order: Vec<u16> = std::iter::from_fn(|| range.take_next(&mut |n| rng.u64(0..n))).collect();
@@ -36,7 +36,7 @@ fn every_port_is_handed_out_once_the_lower_band_last() {
 }
 
 #[test]
-fn the_largest_range() {
+fn range_can_contain_all_ports() {
     let mut range = PortRange::new(0..=u16::MAX);
     assert_eq!(range.free(), 65_536);
     assert_eq!(range.take(u16::MAX), Ok(()));

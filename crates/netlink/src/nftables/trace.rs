@@ -93,7 +93,9 @@ impl TraceEvent {
                 wire::TRACE_RULE_HANDLE => rule = attribute.u64_be(),
                 wire::TRACE_TYPE => step = attribute.u32_be(),
                 wire::TRACE_VERDICT => verdict = Verdict::decode_parts(attribute),
-                wire::TRACE_POLICY => policy = attribute.u32_be().and_then(|code| Verdict::of_code(code, None)),
+                wire::TRACE_POLICY => {
+                    policy = attribute.u32_be().and_then(|code| Verdict::of_code(code, None))
+                }
                 _ => {}
             }
         }

@@ -28,7 +28,7 @@ fn plan() -> Plan {
     plan
 }
 
-fn said(plan: &Plan, source: &str, destination: &str, port: u16) -> String {
+fn decision_text(plan: &Plan, source: &str, destination: &str, port: u16) -> String {
     let packet = Packet {
         source: source.parse().expect("IP"),
         destination: destination.parse().expect("IP"),
@@ -77,7 +77,7 @@ fn decisions_print_readable_reasons() {
             "192.0.2.1",
             "10.96.0.5",
             81,
-            "refused, the cluster IP does not have this port",
+            "rejected, the cluster IP does not have this port",
         ),
         (
             "192.0.2.1",
@@ -88,7 +88,7 @@ fn decisions_print_readable_reasons() {
         ("192.0.2.1", "172.30.0.12", 30080, "not a Service"),
         ("127.0.0.1", "127.0.0.1", 30080, "not a Service"),
     ] {
-        assert_eq!(said(&plan, source, destination, port), expected);
+        assert_eq!(decision_text(&plan, source, destination, port), expected);
     }
 }
 
@@ -113,10 +113,10 @@ fn endpoint_without_node_is_masqueraded_when_it_reaches_itself() {
     ] {
         plan.apply_slice(&slice(node));
         plan.take_changes();
-        assert_eq!(said(&plan, "10.244.1.2", "10.96.0.5", 80), expected);
+        assert_eq!(decision_text(&plan, "10.244.1.2", "10.96.0.5", 80), expected);
     }
     let other = "ns/web/tcp by cluster IP, from a Pod: one of 10.244.1.2:8080";
-    assert_eq!(said(&plan, "10.244.1.3", "10.96.0.5", 80), other);
+    assert_eq!(decision_text(&plan, "10.244.1.3", "10.96.0.5", 80), other);
 }
 
 #[test]
@@ -126,6 +126,9 @@ fn node_ports_answer_on_selected_addresses() {
     let within = NodePortAddresses::Within(vec!["172.30.0.0/24".parse().expect("CIDR")]);
     plan.set_node_addresses(addresses, within);
     assert!(plan.take_changes().everything);
-    assert!(said(&plan, "192.0.2.1", "172.30.0.11", 30080).contains("node port"));
-    assert_eq!(said(&plan, "192.0.2.1", "10.244.1.1", 30080), "not a Service");
+    assert!(decision_text(&plan, "192.0.2.1", "172.30.0.11", 30080).contains("node port"));
+    assert_eq!(
+        decision_text(&plan, "192.0.2.1", "10.244.1.1", 30080),
+        "not a Service"
+    );
 }

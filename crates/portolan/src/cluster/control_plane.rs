@@ -13,6 +13,7 @@ use controllers::Environment;
 use controllers::certificates::{Authority, Reserved};
 use tokio::sync::watch;
 
+use super::chart::{self, ChartSettings};
 use super::cluster_info::{ClusterInfo, ClusterSettings, check_authority};
 use super::identities::Identities;
 use super::kubeconfig_merge::{CONTEXT, merge_administrator, user_file};
@@ -45,6 +46,8 @@ pub struct ControlPlane {
     pub controllers: controllers::Options,
     /// Lifetime of certificates.
     pub signing_duration: Duration,
+    /// The map of the cluster.
+    pub chart: ChartSettings,
     /// Components of the node.
     pub node: NodeComponents,
     /// Addresses of the default AddressPool; empty for no pool.
@@ -149,6 +152,8 @@ impl ControlPlane {
         };
         let assigner = Arc::clone(&options.metrics);
         start_assigner(supervisor, identities.balancer()?, options, is_shared);
+        let (chart_client, api) = identities.chart()?;
+        chart::start(supervisor, chart_client, &api, self.chart);
         let node_name = &self.node.agent.node_name;
         let clients = ComponentClients {
             announcer: identities.part(NodePart::Announcer, node_name)?,

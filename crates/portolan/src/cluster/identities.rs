@@ -55,6 +55,21 @@ impl Identities {
         self.client("portolan-balancer", "system:portolan-balancer", "")
     }
 
+    /// Returns the client of the chart, and the address of the API server without credentials.
+    ///
+    /// # Errors
+    ///
+    /// An error if the certificate cannot be issued.
+    pub fn chart(&self) -> Result<(Client, Config), CommandError> {
+        let config = self.config("system:portolan-chart", "")?;
+        let server = Config {
+            server: config.server.clone(),
+            certificate_authority: config.certificate_authority.clone(),
+            ..Config::default()
+        };
+        Ok((Client::new(config)?.named("portolan-chart"), server))
+    }
+
     /// Returns the client of the agent of a node.
     ///
     /// # Errors
@@ -87,14 +102,17 @@ impl Identities {
     }
 
     fn client(&self, component: &str, user: &str, group: &str) -> Result<Client, CommandError> {
+        Ok(Client::new(self.config(user, group)?)?.named(component))
+    }
+
+    fn config(&self, user: &str, group: &str) -> Result<Config, CommandError> {
         let issued = apiserver::pki::client(&self.pki_directory, &certificate_file_name(user), user, group)?;
-        let config = Config {
+        Ok(Config {
             server: self.server.clone(),
             certificate_authority: issued.authority.into_bytes(),
             client_certificate: Some((issued.pair.certificate.into_bytes(), issued.pair.key.into_bytes())),
             ..Config::default()
-        };
-        Ok(Client::new(config)?.named(component))
+        })
     }
 }
 

@@ -132,7 +132,7 @@ impl LoadBalancing {
         let log_destinations = self.log.destinations();
         serving::Settings {
             node_name: self.node_name.clone(),
-            owned: Some(announcer.subscribe_held()),
+            owned: Some(announcer.subscribe_owned()),
             served,
             buckets: self.log.buckets(&log_destinations),
             connections_max: self.shares.edge_connections_max,

@@ -5,6 +5,7 @@
 //! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
 //! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
 //! | [`observation_report`], [`flows_report`] | observation and flows of the node, which the agent's endpoint serves |
+//! | [`chart`] | the map of the cluster, which `up` serves |
 //! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
 //! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
 //! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
@@ -14,6 +15,7 @@
 //! | [`kubeconfig_merge`] | the cluster in the kubeconfig of a user |
 
 pub mod address_pool;
+pub mod chart;
 pub mod cluster_info;
 pub mod control_plane;
 pub mod discovery;

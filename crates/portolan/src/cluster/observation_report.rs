@@ -64,7 +64,11 @@ impl NodeObserver {
     }
 
     fn without_objects(&self, error: &str) -> (Builder, Option<f64>) {
-        tracing::warn!(node = self.node_name, error, "objects for an observation not read");
+        tracing::warn!(
+            node = self.node_name,
+            error,
+            "objects for an observation not read"
+        );
         (World::builder(), None)
     }
 
@@ -93,7 +97,9 @@ impl NodeObserver {
     }
 
     fn read_again(&self, service: Option<&ObjectKey>) -> Option<Cluster> {
-        let objects = self.runtime.block_on(timeout(OBJECTS_TIMEOUT, self.plan_objects()));
+        let objects = self
+            .runtime
+            .block_on(timeout(OBJECTS_TIMEOUT, self.plan_objects()));
         let builder = objects.ok()?.ok()?;
         Some(Cluster::read(&builder, &self.node_name, service))
     }

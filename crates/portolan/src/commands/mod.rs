@@ -4,6 +4,7 @@ pub mod agent;
 pub mod apiserver;
 pub mod backend;
 pub mod balancer;
+pub mod chart;
 pub mod completions;
 pub mod controllers;
 pub mod dns;

@@ -13,6 +13,7 @@ use controllers::{node_ipam, node_lifecycle};
 use ipnet::IpNet;
 
 use crate::cluster::address_pool;
+use crate::cluster::chart::ChartFlags;
 use crate::cluster::cluster_info::ClusterSettings;
 use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::network::NetworkFlags;
@@ -68,6 +69,8 @@ pub struct Flags {
     engine: EngineFlags,
     #[command(flatten)]
     access: AccessFlags,
+    #[command(flatten)]
+    chart: ChartFlags,
 }
 
 /// Flags of all nodes of the cluster.
@@ -132,6 +135,10 @@ impl Flags {
         if addresses.len() > 1 && addresses.iter().any(|text| text == address_pool::NODES) {
             return Err("--load-balancer-addresses=nodes accepts no further addresses".into());
         }
+        let chart = self
+            .chart
+            .settings(&node.agent.node_name, &cluster.cluster_domain)
+            .map_err(|error| UsageError(format!("--chart-bind-address: {error}")))?;
         Ok(ControlPlane {
             engine: self.engine.clone(),
             api: self.api_config(&cluster, &node, admin_kubeconfig.clone())?,
@@ -142,6 +149,7 @@ impl Flags {
             cluster,
             node,
             load_balancer_addresses: self.load_balancer_addresses.clone(),
+            chart,
         })
     }
 

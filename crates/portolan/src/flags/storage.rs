@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use apiserver::EncryptionAtRest;
 use clap::Args;
-use store::{EtcdAddress, EtcdOptions, EtcdStore, HistoryLimits, SqliteOptions, SqliteStore, Store};
+use store::{EtcdAddress, EtcdSettings, EtcdStore, HistoryLimits, SqliteOptions, SqliteStore, Store};
 
 use super::encryption::{EncryptionFlags, transformation};
 use super::values::duration;
@@ -109,13 +109,13 @@ impl EngineFlags {
                  included; use https with --etcd-cafile, --etcd-certfile and --etcd-keyfile"
             );
         }
-        let options = EtcdOptions {
+        let settings = EtcdSettings {
             address: self.etcd.address(self.etcd_servers.clone())?,
             history: HistoryLimits::default(),
             compaction_interval: self.etcd_compaction_interval,
             transformation,
         };
-        Ok(Arc::new(EtcdStore::open(options).await?))
+        Ok(Arc::new(EtcdStore::open(settings).await?))
     }
 }
 

@@ -15,6 +15,7 @@ mod firewalls;
 mod gap;
 mod iptables;
 mod listeners;
+mod machine;
 mod network;
 mod observe;
 mod pods;
@@ -30,6 +31,8 @@ use explain::Kind;
 
 pub use clock::offset as clock_offset;
 pub use cluster::Cluster;
+pub use gap::ReadFailure;
+pub use machine::{own_addresses, pod_namespace, proxy_mode};
 pub use observe::{Request, observe};
 pub use proxies::{Program, RunningProxy, running as running_proxies};
 

@@ -14,7 +14,10 @@ fn server() -> Client {
         let path = request.uri().path().to_owned();
         async move {
             let (code, text) = match path.as_str() {
-                "/api/v1" => (200, r#"{"resources": [{"name": "nodes"}, {"name": "nodes/flows"}]}"#),
+                "/api/v1" => (
+                    200,
+                    r#"{"resources": [{"name": "nodes"}, {"name": "nodes/flows"}]}"#,
+                ),
                 "/api/v1/nodes/node-a/flows" => (200, r#"{"a": 1}"#),
                 "/api/v1/nodes/node-b/flows" => (403, "{}"),
                 "/api/v1/nodes/node-c/flows" => (501, r#"{"message": "no agent"}"#),
@@ -37,7 +40,10 @@ fn paths_have_the_parameters() {
         path(ReportKind::Observation, "node-a", &parameters),
         "/api/v1/nodes/node-a/observation?service=shop%2Fweb&probe=true"
     );
-    assert_eq!(path(ReportKind::Flows, "a/../b", &[]), "/api/v1/nodes/a%2F..%2Fb/flows");
+    assert_eq!(
+        path(ReportKind::Flows, "a/../b", &[]),
+        "/api/v1/nodes/a%2F..%2Fb/flows"
+    );
 }
 
 #[tokio::test]

@@ -31,7 +31,12 @@ fn start() -> Lab {
     }
     let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
         "spec": {"selector": {"app": "web"}, "ports": [{"name": "http", "port": 80, "targetPort": 8080}]}});
-    lab.request(SERVER, Method::POST, "/api/v1/namespaces/default/services", Some(&service));
+    lab.request(
+        SERVER,
+        Method::POST,
+        "/api/v1/namespaces/default/services",
+        Some(&service),
+    );
     lab.run_pod(SERVER, OTHER, "web", echo_container());
     lab.run_pod(SERVER, SERVER, "cart", echo_container());
     lab.wait_for_pod(SERVER, "web", "Running");
@@ -47,7 +52,10 @@ fn start() -> Lab {
 
 fn doctor(lab: &Lab, kubeconfig: &Path, arguments: &[&str]) -> Output {
     let kubeconfig = format!("--kubeconfig={}", kubeconfig.display());
-    lab.run(SERVER, &[&["doctor", "service", SERVICE, &kubeconfig], arguments].concat())
+    lab.run(
+        SERVER,
+        &[&["doctor", "service", SERVICE, &kubeconfig], arguments].concat(),
+    )
 }
 
 /// Findings as code and object, and the warnings.
@@ -60,7 +68,11 @@ fn findings(lab: &Lab, arguments: &[&str]) -> (Vec<String>, String) {
     let list = found["findings"].as_array().expect("a list").iter();
     let text = |finding: &Value| {
         let field = |value: &Value| value.as_str().expect("a text").to_owned();
-        format!("{} {}", field(&finding["code"]), field(&finding["object"]["name"]))
+        format!(
+            "{} {}",
+            field(&finding["code"]),
+            field(&finding["object"]["name"])
+        )
     };
     (list.map(text).collect(), warnings)
 }
@@ -79,7 +91,12 @@ fn viewer(lab: &Lab) -> PathBuf {
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "everything-but-reports"}});
     let rbac = "/apis/rbac.authorization.k8s.io/v1";
     lab.request(SERVER, Method::POST, &format!("{rbac}/clusterroles"), Some(&role));
-    lab.request(SERVER, Method::POST, &format!("{rbac}/clusterrolebindings"), Some(&binding));
+    lab.request(
+        SERVER,
+        Method::POST,
+        &format!("{rbac}/clusterrolebindings"),
+        Some(&binding),
+    );
     let encoded = |text: &str| STANDARD.encode(text);
     let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "viewer",
         "clusters": [{"name": "c", "cluster": {"server": lab.server(SERVER),
@@ -149,7 +166,10 @@ fn check_refusals(lab: &Lab) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let expected = "Not allowed to read, so nothing is reported that depends on them:";
     let line = text.lines().find(|line| line.starts_with(expected));
-    assert!(line.is_some_and(|line| line.contains("NodeObservation")), "{text}");
+    assert!(
+        line.is_some_and(|line| line.contains("NodeObservation")),
+        "{text}"
+    );
 }
 
 #[test]
@@ -170,7 +190,11 @@ fn faults_of_nodes_are_found_through_the_api() {
         };
         forwarding("0");
         let (found, warnings) = findings(&lab, &[]);
-        assert_eq!(found.first().map(String::as_str), Some("PTL-0043 node-2"), "{warnings}");
+        assert_eq!(
+            found.first().map(String::as_str),
+            Some("PTL-0043 node-2"),
+            "{warnings}"
+        );
         let (found, warnings) = findings(&lab, &["--nodes=none"]);
         assert_eq!(found, Vec::<String>::new(), "{warnings}");
         forwarding("1");

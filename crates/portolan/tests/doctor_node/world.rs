@@ -34,11 +34,13 @@ pub const TARGET_PORT: u16 = 8_080;
 pub struct World {
     pub cluster: Cluster,
     kubeconfig: PathBuf,
-    pods: Vec<NetworkNamespace>,
+    pub pods: Vec<NetworkNamespace>,
     /// Process of each Pod.
     servers: Vec<Option<Component>>,
     api: Option<Component>,
     proxy: Option<Child>,
+    /// Further processes of a test.
+    pub others: Vec<Component>,
 }
 
 impl Drop for World {
@@ -60,6 +62,7 @@ impl World {
             servers: Vec::new(),
             api: None,
             proxy: None,
+            others: Vec::new(),
         };
         for number in 0..2 {
             let namespace = world.connect_pod(number);
@@ -158,7 +161,8 @@ impl World {
         });
     }
 
-    fn spawn(&self, member: &str, arguments: &[&str]) -> Child {
+    /// Starts the binary under test in the network namespace of a member.
+    pub fn spawn(&self, member: &str, arguments: &[&str]) -> Child {
         let mut command = Command::new(program());
         command
             .args(arguments)
@@ -176,7 +180,7 @@ impl World {
             "apiserver",
             &format!("--listen={address}"),
             &format!("--data-dir={RUN_DIRECTORY}/api"),
-            "--service-cluster-ip-range=10.96.0.0/16",
+            "--service-cluster-ip-range=10.96.0.0/16,fd00:10:96::/112",
             &format!("--write-kubeconfig={}", self.kubeconfig()),
         ];
         self.api = Some(self.spawn("control-plane", &arguments).into());
@@ -193,12 +197,16 @@ impl World {
     }
 
     pub fn start_proxy(&mut self) {
-        let arguments = [
-            "proxy",
-            &format!("--kubeconfig={}", self.kubeconfig()),
+        self.start_proxy_with(&[
             &format!("--hostname-override={NODE}"),
             "--cluster-cidr=10.244.0.0/16",
-        ];
+        ]);
+    }
+
+    /// Starts the proxy with flags in place of the usual ones.
+    pub fn start_proxy_with(&mut self, flags: &[&str]) {
+        let kubeconfig = format!("--kubeconfig={}", self.kubeconfig());
+        let arguments = [&["proxy", kubeconfig.as_str()][..], flags].concat();
         self.proxy = Some(self.spawn(NODE, &arguments));
         let target = SocketAddr::new(CLUSTER_IP.parse::<IpAddr>().expect("an address"), 80);
         wait_for("the rules of the proxy", || {
@@ -264,24 +272,45 @@ impl World {
 
     /// Runs the doctor on the node with the API server.
     pub fn doctor(&self, arguments: &[&str]) -> Report {
+        self.doctor_on(NODE, arguments)
+    }
+
+    /// Runs the doctor on a node with the API server.
+    pub fn doctor_on(&self, node: &str, arguments: &[&str]) -> Report {
         let kubeconfig = self.kubeconfig();
-        let flags = ["node", "--node", NODE, "--kubeconfig", &kubeconfig, "-o", "json"];
-        let record = Path::new(RUN_DIRECTORY).join("node.json");
-        let record = record.display().to_string();
-        let output = self.run(&[&flags[..], &["--record", &record], arguments].concat());
+        let flags = ["node", "--node", node, "--kubeconfig", &kubeconfig, "-o", "json"];
+        let record = record_of(node);
+        let output = self.run_on(node, &[&flags[..], &["--record", &record], arguments].concat());
         Report::read(&output, Path::new(&record))
     }
 
     /// Runs `portolan doctor` on the node.
     pub fn run(&self, arguments: &[&str]) -> Output {
+        self.portolan(&[&["doctor"], arguments].concat())
+    }
+
+    /// Runs the binary under test on the node.
+    pub fn portolan(&self, arguments: &[&str]) -> Output {
+        self.portolan_on(NODE, arguments)
+    }
+
+    fn run_on(&self, node: &str, arguments: &[&str]) -> Output {
+        self.portolan_on(node, &[&["doctor"], arguments].concat())
+    }
+
+    fn portolan_on(&self, node: &str, arguments: &[&str]) -> Output {
         let mut command = Command::new(program());
-        command.arg("doctor").args(arguments).stdin(Stdio::null());
-        self.node()
-            .namespace
-            .start_inside(&mut command)
-            .expect("a namespace");
+        command.args(arguments).stdin(Stdio::null());
+        let node = self.cluster.member(node).expect("a node");
+        node.namespace.start_inside(&mut command).expect("a namespace");
         command.output().expect("the binary under test")
     }
+}
+
+/// Path of the observation that the doctor records on a node.
+pub fn record_of(node: &str) -> String {
+    let path = Path::new(RUN_DIRECTORY).join(format!("{node}.json"));
+    path.display().to_string()
 }
 
 /// Result of a run.

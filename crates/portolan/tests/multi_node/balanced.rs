@@ -258,13 +258,13 @@ fn documented_annotations_take_effect() {
                 .contains(&(address, state.to_owned()))
                 .then_some(())
         };
-        one.set_well(false);
+        one.set_healthy(false);
         until("an unhealthy backend", || has_state(one, "unhealthy"));
         for _ in 0..4 {
             let (_, name, _) = Openssl::connect(&lab, &authority).expect("a connection");
             assert_eq!(name, other.name);
         }
-        one.set_well(true);
+        one.set_healthy(true);
         until("a healthy backend", || has_state(one, "healthy"));
 
         // A removed backend drains its connection; new connections go to the other backend.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use http::Method;
 use rustix::process::Signal;
 use serde_json::{Value, json};
-use testbed::asker::{Asker, Hardware, hardware_of};
+use testbed::arp_client::{ArpClient, EthernetAddress, ethernet_address_of};
 
 use super::greeter::{self, ADDRESS, Greeted, POOL};
 use super::lab::Lab;
@@ -24,12 +24,12 @@ const REQUEST_INTERVAL: Duration = Duration::from_millis(5);
 const STOPPED: Duration = Duration::from_secs(4);
 
 /// Sends ARP requests for a while and records each change of the responder.
-fn record_responders(asker: &Asker, seen: &mut Vec<Hardware>, duration: Duration) {
+fn record_responders(arp_client: &ArpClient, seen: &mut Vec<EthernetAddress>, duration: Duration) {
     let end = Instant::now() + duration;
     while Instant::now() < end {
-        asker.ask(ADDRESS).expect("an ARP request");
+        arp_client.send_request(ADDRESS).expect("an ARP request");
         thread::sleep(REQUEST_INTERVAL);
-        for hardware in asker.hear(ADDRESS).expect("ARP replies") {
+        for hardware in arp_client.claimants_of(ADDRESS).expect("ARP replies") {
             if seen.last() != Some(&hardware) {
                 seen.push(hardware);
             }
@@ -65,7 +65,7 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
         greeter::serve(&lab, SERVER);
         let members = OTHERS.map(|node| {
             let member = lab.cluster().member(node).expect("a node");
-            let hardware = hardware_of(member).expect("an Ethernet address");
+            let hardware = ethernet_address_of(member).expect("an Ethernet address");
             (node, lab.address(node), hardware)
         });
         let exchange_through = |lab: &Lab, ip: IpAddr| match Greeted::connect(lab, CONNECT_TIMEOUT) {
@@ -73,15 +73,15 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
             _ => None,
         };
         lab.until("a connection", |lab| Greeted::connect(lab, CONNECT_TIMEOUT).ok());
-        let asker = Asker::new(lab.cluster().outside().expect("the outside")).expect("a socket");
+        let arp_client = ArpClient::new(lab.cluster().outside().expect("the outside")).expect("a socket");
         // The address may move until the members agree.
         let mut seen = Vec::new();
         lab.until("a stable owner", |_| {
             seen.clear();
-            record_responders(&asker, &mut seen, Duration::from_secs(3));
+            record_responders(&arp_client, &mut seen, Duration::from_secs(3));
             (seen.len() == 1).then_some(())
         });
-        let is_owner = |(_, _, hardware): &(&str, IpAddr, Hardware)| *hardware == seen[0];
+        let is_owner = |(_, _, hardware): &(&str, IpAddr, EthernetAddress)| *hardware == seen[0];
         let owner = members
             .into_iter()
             .find(is_owner)
@@ -98,7 +98,7 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
         lab.until("connections through the other node", |lab| {
             exchange_through(lab, other.1)
         });
-        record_responders(&asker, &mut seen, STOPPED);
+        record_responders(&arp_client, &mut seen, STOPPED);
         assert_eq!(
             seen,
             [owner.2, other.2],
@@ -109,10 +109,10 @@ fn address_of_a_stopped_node_fails_over_and_returns_after_hand_back() {
         // The resumed node has unread ARP requests in its socket, and must not act on its old state.
         lab.signal(owner.0, Signal::CONT);
         lab.until("the owner again", |lab| {
-            record_responders(&asker, &mut seen, Duration::from_millis(200));
+            record_responders(&arp_client, &mut seen, Duration::from_millis(200));
             exchange_through(lab, owner.1).filter(|()| seen.last() == Some(&owner.2))
         });
-        record_responders(&asker, &mut seen, Duration::from_secs(1));
+        record_responders(&arp_client, &mut seen, Duration::from_secs(1));
         // Two responders at the same time would alternate with each request. On a busy host the address may
         // move once more than the test causes.
         assert!(seen.len() <= 5, "{seen:?}");

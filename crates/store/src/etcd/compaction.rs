@@ -22,7 +22,7 @@ pub(super) async fn run(shared: Arc<Shared>, interval: Duration) {
             continue;
         };
         if let Err(status) = compactor.compact_if_due(&shared, &connection).await {
-            tracing::warn!(error = %store_error(&status), "compaction failed, retrying");
+            tracing::warn!(error = %store_error(&status), "compaction failed; retrying");
         }
     }
 }

@@ -154,12 +154,12 @@ impl Follower {
             Ok(response) if response.succeeded => {
                 tracing::warn!(
                     offset,
-                    "etcd was restored from an older snapshot, revision offset raised"
+                    "etcd restored from an older snapshot; revision offset raised"
                 )
             }
             Ok(_) => {}
             Err(status) => {
-                tracing::warn!(error = %store_error(&status), "etcd was restored from an older snapshot, raising the revision offset failed; revisions may repeat")
+                tracing::warn!(error = %store_error(&status), "etcd restored from an older snapshot; revision offset not raised, revisions may repeat")
             }
         }
     }
@@ -212,7 +212,7 @@ impl Follower {
         }
         self.reached = loaded.revision;
         self.history_mark = loaded.history_mark;
-        tracing::warn!(revision = %newest, "etcd history compacted meanwhile, index reloaded");
+        tracing::warn!(revision = %newest, "followed revision of etcd compacted; index reloaded");
         Ok(())
     }
 }

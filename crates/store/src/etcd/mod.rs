@@ -49,9 +49,9 @@ const ATTEMPTS_MAX: usize = 16;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(20);
 const CONNECT_RETRY_PERIOD: Duration = Duration::from_millis(500);
 
-/// Options of the engine.
+/// Settings of the engine.
 #[derive(Clone, Debug)]
-pub struct EtcdOptions {
+pub struct EtcdSettings {
     /// Address of etcd.
     pub address: EtcdAddress,
     /// History in memory, for watches and reads of the past.
@@ -77,19 +77,19 @@ impl EtcdStore {
     ///
     /// Returns [`StoreError::Unavailable`] if no member is reachable or an option is invalid, and
     /// [`StoreError::Corrupt`] if the prefix belongs to another program, a newer version or an incomplete copy.
-    pub async fn open(options: EtcdOptions) -> Result<EtcdStore, StoreError> {
-        let prefix = Prefix::new(&options.address.prefix);
-        let endpoints = options.address.endpoints()?;
+    pub async fn open(settings: EtcdSettings) -> Result<EtcdStore, StoreError> {
+        let prefix = Prefix::new(&settings.address.prefix);
+        let endpoints = settings.address.endpoints()?;
         let (connection, next) = connect(&endpoints).await?;
         let layout = load::ensure_layout(&connection, &prefix).await?;
         let offset = Offset(layout.revision_offset);
         let mut entries = Vec::new();
         let loaded = load::load(&connection, &prefix, offset, |record| {
-            entries.extend(options.transformation.open_record(record).into_entry());
+            entries.extend(settings.transformation.open_record(record).into_entry());
         })
         .await?;
-        let index = Index::restore(options.history, offset.revision(loaded.newest), entries);
-        let shared = Arc::new(Shared::new(index, prefix, offset, options.transformation));
+        let index = Index::restore(settings.history, offset.revision(loaded.newest), entries);
+        let shared = Arc::new(Shared::new(index, prefix, offset, settings.transformation));
         let (barrier, barrier_task) = barrier::new(shared.clone());
         let follower = Follower {
             shared: shared.clone(),
@@ -101,8 +101,8 @@ impl EtcdStore {
         let mut tasks = JoinSet::new();
         tasks.spawn(follower.run());
         tasks.spawn(barrier_task.run());
-        if !options.compaction_interval.is_zero() {
-            tasks.spawn(compaction::run(shared.clone(), options.compaction_interval));
+        if !settings.compaction_interval.is_zero() {
+            tasks.spawn(compaction::run(shared.clone(), settings.compaction_interval));
         }
         shared.connected().await?;
         Ok(EtcdStore {
@@ -201,7 +201,7 @@ async fn connect(endpoints: &[tonic::transport::Endpoint]) -> Result<(Connection
             if tokio::time::Instant::now() >= deadline {
                 return Err(unavailable(&format!("{server}: {error}")));
             }
-            tracing::warn!(%server, %error, "etcd not reachable, retrying");
+            tracing::warn!(%server, %error, "etcd not reachable; retrying");
         }
         tokio::time::sleep(CONNECT_RETRY_PERIOD).await;
     }

@@ -117,7 +117,7 @@ impl Shared {
     }
 
     pub(super) fn set_lost(&self, reason: String) {
-        tracing::error!(%reason, "etcd has another history");
+        tracing::error!(%reason, "history of etcd replaced");
         self.link.send_replace(Link::Lost(format!("etcd: {reason}")));
     }
 }

@@ -1,4 +1,4 @@
-//! The index as one would write it without a thought of cost: everything is replayed for each question.
+//! The index without regard to cost: each read replays all transactions.
 
 use std::collections::BTreeMap;
 

@@ -76,7 +76,7 @@ fn creates_directory_readable_by_owner_only() {
 }
 
 #[test]
-fn the_log_is_written_ahead_and_synced() {
+fn write_ahead_log_is_synced() {
     let test = TestDirectory::new();
     let connection = test.written();
     let mode: String = connection

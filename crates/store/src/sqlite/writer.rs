@@ -43,7 +43,7 @@ pub(super) fn run(mut database: Database, index: Arc<Index>, mut requests: mpsc:
                 // Acknowledges first: there may be a thousand watches to wake.
                 notification.notify();
                 if let Err(error) = database.prepare_next_write() {
-                    tracing::debug!(%error, "preparing the next write failed");
+                    tracing::debug!(%error, "next write not prepared");
                 }
             }
             Err(error) => {
@@ -97,7 +97,7 @@ fn commit(
 
 fn reply(request: Request, result: CommitResult) {
     if request.reply.send(result).is_err() {
-        tracing::debug!("transaction committed after its caller was dropped");
+        tracing::debug!("transaction committed; its client no longer waits");
     }
 }
 

@@ -42,7 +42,7 @@ pub enum EnclosureError {
         source: io::Error,
     },
     /// The program cannot be started again. A retry helps only after a lack of memory or processes.
-    #[error("starting {program}: {source}")]
+    #[error("cannot start {program}: {source}")]
     Start {
         /// Name of the program.
         program: String,
@@ -50,7 +50,7 @@ pub enum EnclosureError {
         source: io::Error,
     },
     /// A mount inside failed.
-    #[error("mounting {target}: {source}")]
+    #[error("cannot mount {target}: {source}")]
     Mount {
         /// Mount point.
         target: String,
@@ -58,13 +58,13 @@ pub enum EnclosureError {
         source: io::Error,
     },
     /// The loopback link inside cannot be set up.
-    #[error("the enclosure's loopback link: {source}")]
+    #[error("cannot set up the loopback link: {source}")]
     Network {
         /// Error of the kernel.
         source: netlink::route::RouteError,
     },
     /// A file inside cannot be written.
-    #[error("writing {path}: {source}")]
+    #[error("cannot write {path}: {source}")]
     Write {
         /// Path of the file.
         path: String,

@@ -35,7 +35,7 @@ pub fn settle() -> Result<Inside, EnclosureError> {
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
     let own_proc = mount("proc", "/proc", "proc", flags | MountFlags::NOEXEC, None);
     if let Err(source) = own_proc {
-        tracing::debug!(%source, "mounting /proc failed, using that of the host");
+        tracing::debug!(%source, "/proc not mounted; using that of the host");
     }
     let resolver = linked_below_run("/etc/resolv.conf");
     mount("portolan", RUN_DIRECTORY, "tmpfs", flags, Some(c"mode=0755"))

@@ -29,7 +29,7 @@ fn neighbouring_addresses_are_spread_over_nodes_with_neighbouring_names() {
 }
 
 #[test]
-fn only_addresses_of_a_node_that_goes_move() {
+fn only_addresses_of_a_leaving_node_move() {
     let all = nodes(5);
     let left: Vec<NodeName> = all.iter().filter(|name| &***name != "node-3").cloned().collect();
     for address in addresses() {

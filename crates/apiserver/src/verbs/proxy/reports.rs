@@ -30,7 +30,14 @@ const REPORT_BYTES_MAX: usize = 8 << 20;
 const REPORTS_MAX: usize = 32;
 /// Parameters that agents know.
 const OBSERVATION_PARAMETERS: [&str; 3] = ["from", "probe", "service"];
-const FLOWS_PARAMETERS: [&str; 6] = ["client", "intervalMilliseconds", "namespace", "protocol", "rows", "service"];
+const FLOWS_PARAMETERS: [&str; 6] = [
+    "client",
+    "intervalMilliseconds",
+    "namespace",
+    "protocol",
+    "rows",
+    "service",
+];
 /// Characters of a parameter: a namespace and a name of 253 characters each, with a slash.
 const PARAMETER_CHARACTERS_MAX: usize = 507;
 /// Timeout of a whole report. An agent makes others wait at most 10 s, and probes take some seconds.
@@ -63,7 +70,11 @@ impl NodeReports {
         let path = format!("/nodeReports/{name}/{report}?{}", parameters(report, query)?);
         let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             let message = format!("{REPORTS_MAX} reports of nodes are read at the same time, try again");
-            return Err(Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message));
+            return Err(Failure::new(
+                StatusCode::TOO_MANY_REQUESTS,
+                "TooManyRequests",
+                message,
+            ));
         };
         let reading = async {
             let response = agents.get(resources, name, &path).await?;
@@ -105,7 +116,9 @@ fn parameters(report: &str, query: &Query) -> Result<String, Failure> {
 
 /// Reads the body of a report.
 async fn body(response: Response<Incoming>, node_name: &str) -> Result<Bytes, Failure> {
-    let body = Limited::new(response.into_body(), REPORT_BYTES_MAX).collect().await;
+    let body = Limited::new(response.into_body(), REPORT_BYTES_MAX)
+        .collect()
+        .await;
     let body = body.map_err(|error| invalid(node_name, &format!("is not complete: {error}")))?;
     let bytes = body.to_bytes();
     check(&bytes).map_err(|reason| invalid(node_name, &reason))?;
@@ -117,7 +130,10 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     let text = std::str::from_utf8(bytes).map_err(|error| format!("is not UTF-8: {error}"))?;
     serde_json::from_str::<IgnoredAny>(text).map_err(|error| format!("is not JSON: {error}"))?;
     let is_format = |character: char| matches!(character, '\n' | '\r' | '\t');
-    if text.chars().any(|character| character.is_control() && !is_format(character)) {
+    if text
+        .chars()
+        .any(|character| character.is_control() && !is_format(character))
+    {
         return Err("has control characters".to_owned());
     }
     Ok(())

@@ -3,7 +3,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{Answer, Attempt, Elector};
+use super::{Elector, LeaseRequest, LeaseResponse};
 use crate::WallClock;
 use crate::election::Settings;
 use crate::fence::Moment;
@@ -30,16 +30,18 @@ async fn pass(seconds: u64) {
 
 /// Lets a candidate try once, at a server that holds a lease or none and accepts every write.
 fn attempt(elector: &mut Elector, server: &mut Option<serde_json::Value>) {
-    let mut next = Some(elector.first(&now(), Timestamp::UNIX_EPOCH));
-    while let Some(attempt) = next {
-        let answer = match &attempt {
-            Attempt::Read => server.clone().map_or(Answer::Missing, Answer::Lease),
-            Attempt::Create(lease) | Attempt::Replace(lease) => {
+    let mut next = Some(elector.next_request(&now(), Timestamp::UNIX_EPOCH));
+    while let Some(request) = next {
+        let response = match &request {
+            LeaseRequest::Read => server
+                .clone()
+                .map_or(LeaseResponse::Missing, LeaseResponse::Lease),
+            LeaseRequest::Create(lease) | LeaseRequest::Replace(lease) => {
                 *server = Some(lease.clone());
-                Answer::Lease(lease.clone())
+                LeaseResponse::Lease(lease.clone())
             }
         };
-        next = elector.answered(&attempt, now(), answer, &now(), Timestamp::UNIX_EPOCH);
+        next = elector.process_response(&request, now(), response, &now(), Timestamp::UNIX_EPOCH);
     }
 }
 
@@ -89,20 +91,26 @@ async fn failed_renewal_is_followed_by_a_read() {
     let mut a = Elector::new(settings("a"));
     let mut lease = None;
     attempt(&mut a, &mut lease);
-    let renewal = a.first(&now(), Timestamp::UNIX_EPOCH);
-    assert!(matches!(renewal, Attempt::Replace(_)));
+    let renewal = a.next_request(&now(), Timestamp::UNIX_EPOCH);
+    assert!(matches!(renewal, LeaseRequest::Replace(_)));
     assert_eq!(
-        a.answered(&renewal, now(), Answer::Failed, &now(), Timestamp::UNIX_EPOCH),
+        a.process_response(
+            &renewal,
+            now(),
+            LeaseResponse::Failed,
+            &now(),
+            Timestamp::UNIX_EPOCH
+        ),
         None
     );
-    assert_eq!(a.first(&now(), Timestamp::UNIX_EPOCH), Attempt::Read);
+    assert_eq!(a.next_request(&now(), Timestamp::UNIX_EPOCH), LeaseRequest::Read);
     let other = json!({"metadata": {"resourceVersion": "9"},
                        "spec": {"holderIdentity": "b", "leaseDurationSeconds": 15}});
     assert_eq!(
-        a.answered(
-            &Attempt::Read,
+        a.process_response(
+            &LeaseRequest::Read,
             now(),
-            Answer::Lease(other),
+            LeaseResponse::Lease(other),
             &now(),
             Timestamp::UNIX_EPOCH
         ),
@@ -116,7 +124,7 @@ async fn released_lease_is_free_and_keeps_foreign_fields() {
     let (mut a, mut b) = (Elector::new(settings("a")), Elector::new(settings("b")));
     let mut lease = Some(json!({"metadata": {"labels": {"x": "y"}, "resourceVersion": "7"}, "spec": {}}));
     attempt(&mut a, &mut lease);
-    let Some(Attempt::Replace(resigned)) = a.resignation(&now(), Timestamp::UNIX_EPOCH) else {
+    let Some(LeaseRequest::Replace(resigned)) = a.resignation(&now(), Timestamp::UNIX_EPOCH) else {
         panic!("a led");
     };
     assert_eq!(resigned["spec"]["holderIdentity"], "");

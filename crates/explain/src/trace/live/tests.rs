@@ -71,7 +71,11 @@ fn planned_endpoint_agrees() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080", "10.244.2.2:8080"], false);
     for response in [Response::Answered, Response::Refused, Response::Timeout] {
         let sent = connection(response, "10.244.2.2:8080", "10.244.1.9");
-        assert_eq!(compared(&plan, &sent, ALL), "", "an endpoint may refuse by itself");
+        assert_eq!(
+            compared(&plan, &sent, ALL),
+            "",
+            "an endpoint may refuse by itself"
+        );
     }
 }
 
@@ -114,7 +118,10 @@ fn masquerading_is_compared_except_for_the_node() {
 
 #[test]
 fn refusals_and_drops_are_compared_with_the_response() {
-    let (refused, dropped) = (path(Verdict::Refused, &[], false), path(Verdict::Dropped, &[], false));
+    let (refused, dropped) = (
+        path(Verdict::Refused, &[], false),
+        path(Verdict::Dropped, &[], false),
+    );
     let without = |response| connection(response, "", "");
     assert_eq!(compared(&refused, &without(Response::Refused), ALL), "");
     assert_eq!(compared(&refused, &without(Response::NotPermitted), ALL), "");

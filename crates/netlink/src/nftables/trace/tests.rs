@@ -42,14 +42,20 @@ fn drop_everything() {
         comment: String::new(),
     };
     batch.chain(Change::Add, &blocks, 0);
-    for (chain, verdict) in [("entry", Verdict::Jump("blocks".to_owned())), ("blocks", Verdict::Drop)] {
+    for (chain, verdict) in [
+        ("entry", Verdict::Jump("blocks".to_owned())),
+        ("blocks", Verdict::Drop),
+    ] {
         let rule = Rule {
             expressions: vec![Expression::Verdict(verdict)],
             comment: String::new(),
         };
         batch.rule(chain, &rule, 0);
     }
-    Nftables::open().expect("a socket").commit(batch).expect("a table");
+    Nftables::open()
+        .expect("a socket")
+        .commit(batch)
+        .expect("a table");
 }
 
 #[test]
@@ -81,7 +87,11 @@ fn events_name_the_rules_that_a_packet_meets() {
                 ("firewall", "blocks", Some(Verdict::Drop)),
             ]
         );
-        assert!(events.iter().all(|event| event.step == TraceStep::Rule && event.rule.is_some()));
+        assert!(
+            events
+                .iter()
+                .all(|event| event.step == TraceStep::Rule && event.rule.is_some())
+        );
     });
 }
 
@@ -115,8 +125,14 @@ fn table_ends_with_its_tracer() {
         };
         let mut nftables = Nftables::open().expect("a socket");
         assert!(nftables.table("tracer").expect("tables").is_some());
-        assert!(nftables.delete_table(TableFamily::Inet, "tracer").is_err(), "others may not delete it");
-        assert!(PacketTracer::open("tracer").is_err(), "a second tracer has another table");
+        assert!(
+            nftables.delete_table(TableFamily::Inet, "tracer").is_err(),
+            "others may not delete it"
+        );
+        assert!(
+            PacketTracer::open("tracer").is_err(),
+            "a second tracer has another table"
+        );
         drop(tracer);
         assert_eq!(nftables.table("tracer").expect("tables"), None);
     });
@@ -124,7 +140,9 @@ fn table_ends_with_its_tracer() {
 
 fn event(write: impl FnOnce(&mut Writer)) -> Option<TraceEvent> {
     let mut writer = Writer::default();
-    writer.begin(wire::kind(wire::TRACE), 0, 0).fixed(&[wire::NFPROTO_INET, 0, 0, 0]);
+    writer
+        .begin(wire::kind(wire::TRACE), 0, 0)
+        .fixed(&[wire::NFPROTO_INET, 0, 0, 0]);
     write(&mut writer);
     messages(writer.finish()).find_map(|message| TraceEvent::decode(&message))
 }

@@ -79,7 +79,7 @@ impl EdgeFlags {
             sticky_secrets: sticky_secrets.transpose()?,
             node_name,
             owned: match self.edge_addresses {
-                EdgeAddresses::Announced => Some(announcer.subscribe_held()),
+                EdgeAddresses::Announced => Some(announcer.subscribe_owned()),
                 EdgeAddresses::All => None,
             },
             served,

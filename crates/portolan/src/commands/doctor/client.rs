@@ -70,7 +70,8 @@ impl JudgedClient {
         });
         found.or_else(|| {
             let mut nodes = objects.trees(Kind::Node);
-            let node = nodes.find(|node| addresses(node, "/status/addresses", "address").any(|own| own == address))?;
+            let node = nodes
+                .find(|node| addresses(node, "/status/addresses", "address").any(|own| own == address))?;
             Some(Self::on(Some(name_of(node).to_owned())))
         })
     }

@@ -26,10 +26,10 @@ use clap::{Args, Subcommand};
 use explain::trace::ClientName;
 use explain::{Options, Scope, Severity, examine};
 
+use self::client::JudgedClient;
 use crate::error::{CommandError, UsageError, is_usage};
 use crate::flags::administrator::AdministratorFlags;
 use crate::runtime;
-use self::client::JudgedClient;
 use observations::ObservationFlags;
 use report::{EXIT_NOT_EXAMINED, Format};
 use scope::ScopeFlags;
@@ -50,8 +50,8 @@ pub struct Flags {
     /// Node whose clients are judged [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; the same as --node with its node, and
-    /// with --probe, the node sends packets from the Pod
+    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; its node is judged, as with --node, and a
+    /// Pod sends the probes of --probe to cluster IPs
     #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
     from: Option<ClientName>,
     /// Output format
@@ -164,7 +164,9 @@ fn read(flags: &Flags, scope: &Scope) -> Result<Input, CommandError> {
         let mut source = Source::from_api(&client).await?;
         let judged = judged(flags, &source)?;
         let service = scope::service(scope);
-        let added = flags.observations.add(&client, &mut source, service.as_ref(), &judged);
+        let added = flags
+            .observations
+            .add(&client, &mut source, service.as_ref(), &judged);
         let problems = added.await?;
         Ok(Input {
             source,

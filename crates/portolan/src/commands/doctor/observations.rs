@@ -28,7 +28,7 @@ pub struct ObservationFlags {
     /// the nodes of the client and of the endpoints of a named Service, and none without one
     #[arg(long, default_value = "auto", value_name = "auto|none|all|NAME,…", conflicts_with_all = ["from_file", "interval"])]
     nodes: NodeSelection,
-    /// Let these nodes send packets to the endpoints and addresses of the Service [default: true with --from]
+    /// Let these nodes send packets to the endpoints and addresses of the Service [default: true if --from is a Pod]
     #[arg(
         long,
         num_args = 0..=1,
@@ -92,7 +92,11 @@ impl ObservationFlags {
         }
         if !node_reports::is_served(client, ReportKind::Observation).await {
             let problem = "the server does not serve observations of nodes".to_owned();
-            return Ok(if self.nodes == NodeSelection::Auto { Vec::new() } else { vec![problem] });
+            return Ok(if self.nodes == NodeSelection::Auto {
+                Vec::new()
+            } else {
+                vec![problem]
+            });
         }
         let most = match self.nodes {
             NodeSelection::Auto => NODES_OF_SERVICE_MAX,
@@ -131,7 +135,9 @@ impl NodeSelection {
             Self::Named(names) => names.clone(),
             Self::All => {
                 let nodes = source.builder.trees(Kind::Node);
-                nodes.filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned())).collect()
+                nodes
+                    .filter_map(|node| Some(node["metadata"]["name"].as_str()?.to_owned()))
+                    .collect()
             }
             Self::Auto => service.map_or_else(Vec::new, |service| nodes_of(source, service, judged)),
         };
@@ -144,7 +150,10 @@ impl NodeSelection {
 /// Returns the node of the client, and those of the endpoints of a Service.
 fn nodes_of(source: &Source, service: &ObjectKey, judged: &JudgedClient) -> Vec<String> {
     let cluster = Cluster::read(&source.builder, "", Some(service));
-    let endpoints = cluster.endpoints_of(service).into_iter().map(|endpoint| endpoint.node);
+    let endpoints = cluster
+        .endpoints_of(service)
+        .into_iter()
+        .map(|endpoint| endpoint.node);
     judged.node.iter().cloned().chain(endpoints).collect()
 }
 
@@ -156,7 +165,9 @@ fn add_reports(
 ) -> Result<(), CommandError> {
     for (node, mut observation) in reports.found {
         if observation.metadata.name != node {
-            problems.push(format!("node {node} is not observed: its agent sent the observation of another node"));
+            problems.push(format!(
+                "node {node} is not observed: its agent sent the observation of another node"
+            ));
             continue;
         }
         API_VERSION.clone_into(&mut observation.api_version);

@@ -10,7 +10,7 @@ use clap::Args;
 use futures_util::StreamExt;
 use futures_util::stream;
 use store::{
-    CommitError, EtcdOptions, EtcdStore, Expectation, HistoryLimits, Place, Record, SqliteOptions,
+    CommitError, EtcdSettings, EtcdStore, Expectation, HistoryLimits, Place, Record, SqliteOptions,
     SqliteStore, Store, Transaction, Transformer, Write,
 };
 
@@ -170,7 +170,7 @@ async fn open(place: &Place, encryption: &Arc<Encryption>) -> Result<Box<dyn Sto
             Box::new(SqliteStore::open(directory, options)?)
         }
         Place::Etcd(address) => Box::new(
-            EtcdStore::open(EtcdOptions {
+            EtcdStore::open(EtcdSettings {
                 address: address.clone(),
                 history: HistoryLimits::default(),
                 // Compaction is left to the servers.

@@ -1,15 +1,19 @@
 //! `portolan trace`: the way of a connection, from the name that a client uses to the endpoints.
 //!
 //! - [`text`]: human-readable form
+//! - [`live`]: packets that are really sent
 
+mod live;
 mod text;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use explain::trace::live::Live;
 use explain::trace::{
-    CLUSTER_DOMAIN_DEFAULT, ClientName, Destination, NodePorts, Nodes, ProxySettings, Request, Verdict, trace,
+    CLUSTER_DOMAIN_DEFAULT, ClientName, Destination, NodePorts, Nodes, ProxySettings, Request, Trace,
+    Verdict, trace,
 };
 use ipnet::IpNet;
 use plan::PodDetection;
@@ -21,7 +25,9 @@ use crate::error::{CommandError, UsageError};
 use crate::flags::administrator::AdministratorFlags;
 use crate::flags::node_proxy::validated;
 use crate::flags::values::cidr;
+use crate::node_observation::Cluster;
 use crate::{output, runtime};
+use live::LiveFlags;
 
 /// Exit code if the connection cannot be traced.
 const EXIT_NOT_TRACED: u8 = 2;
@@ -51,6 +57,8 @@ pub struct Flags {
     output: Format,
     #[command(flatten)]
     administrator: AdministratorFlags,
+    #[command(flatten)]
+    live: LiveFlags,
     #[command(flatten)]
     names: NameFlags,
     #[command(flatten)]
@@ -96,8 +104,8 @@ enum Format {
     Yaml,
 }
 
-/// Traces a connection and prints its way. The exit code is 0 if it reaches an endpoint, 1 if not, and 2 if it cannot be
-/// traced.
+/// Traces a connection and prints its way. The exit code is 0 if it reaches an endpoint, 1 if not or if the kernel differs,
+/// and 2 if it cannot be traced or sent.
 ///
 /// # Errors
 ///
@@ -115,20 +123,44 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     for problem in source.problems(None) {
         eprintln!("portolan: warning: {problem}");
     }
+    let cluster = Cluster::read(&source.builder, "", None);
     let found = match trace(&source.builder.build(), &request) {
         Ok(found) => found,
         Err(error) => return not_traced(&error),
     };
-    output::print(&match flags.output {
-        Format::Text => text::render(&found),
-        Format::Json => format!("{:#}\n", serde_json::to_value(&found)?),
-        Format::Yaml => serde_saphyr::to_string(&serde_json::to_value(&found)?)?,
-    });
-    Ok(if found.verdict == Verdict::Reaches {
+    let sent = match flags
+        .live
+        .live
+        .then(|| flags.live.run(&found, &cluster))
+        .transpose()
+    {
+        Ok(sent) => sent,
+        Err(error) => return not_traced(&error),
+    };
+    print(flags.output, &found, sent.as_ref())?;
+    let agrees = !sent.is_some_and(|sent| sent.has_disagreement());
+    Ok(if found.verdict == Verdict::Reaches && agrees {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
     })
+}
+
+/// Prints a trace with the packets that were sent.
+fn print(format: Format, found: &Trace, sent: Option<&Live>) -> Result<(), CommandError> {
+    let tree = || -> Result<serde_json::Value, serde_json::Error> {
+        let mut tree = serde_json::to_value(found)?;
+        if let Some(sent) = sent {
+            tree["live"] = serde_json::to_value(sent)?;
+        }
+        Ok(tree)
+    };
+    output::print(&match format {
+        Format::Text => text::render(found) + &sent.map(live::render).unwrap_or_default(),
+        Format::Json => format!("{:#}\n", tree()?),
+        Format::Yaml => serde_saphyr::to_string(&tree()?)?,
+    });
+    Ok(())
 }
 
 fn read(flags: &Flags) -> Result<Source, CommandError> {

@@ -10,7 +10,7 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType, ipproto, recv, sendto};
 use serde_json::json;
 use testbed::Member;
-use testbed::asker::{Asker, Hardware};
+use testbed::arp_client::{ArpClient, EthernetAddress};
 
 use crate::lab::Lab;
 
@@ -28,21 +28,21 @@ const PACKET_BYTES_MAX: usize = 2_048;
 /// Duration of the replay: a multiple of the failure detection time.
 const REPLAY: Duration = Duration::from_secs(12);
 
-/// Hardware address of the responder for each address.
-type Owners = BTreeMap<Ipv4Addr, Hardware>;
+/// EthernetAddress address of the responder for each address.
+type Owners = BTreeMap<Ipv4Addr, EthernetAddress>;
 
 /// Sends ARP requests for all addresses until each has a reply or the time has passed.
-fn owners(asker: &Asker, duration: Duration) -> Owners {
+fn owners(arp_client: &ArpClient, duration: Duration) -> Owners {
     let mut owners = Owners::new();
     let end = Instant::now() + duration;
     while Instant::now() < end && owners.len() < ADDRESSES.len() {
         for last in ADDRESSES {
-            asker
-                .ask(Ipv4Addr::new(172, 30, 0, last))
+            arp_client
+                .send_request(Ipv4Addr::new(172, 30, 0, last))
                 .expect("an ARP request");
         }
         std::thread::sleep(Duration::from_millis(50));
-        owners.extend(asker.hear_all().expect("ARP replies"));
+        owners.extend(arp_client.claims().expect("ARP replies"));
     }
     owners.retain(|address, _| ADDRESSES.contains(&address.octets()[3]));
     owners
@@ -101,14 +101,14 @@ fn replayed_votes_move_no_address() {
                 "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
             lab.request(SERVER, Method::POST, SERVICES, Some(&service));
         }
-        let asker = Asker::new(lab.cluster().outside().expect("the outside")).expect("a socket");
+        let arp_client = ArpClient::new(lab.cluster().outside().expect("the outside")).expect("a socket");
         // Addresses move when a node joins. The assignment is stable when both nodes own addresses and no
         // address moves.
         let wait_for_stable_owners = |lab: &Lab| {
             let (mut last, mut rounds) = (Owners::new(), 0);
             lab.until("two stable owners of all addresses", |_| {
-                let found = owners(&asker, Duration::from_secs(2));
-                let nodes: BTreeSet<Hardware> = found.values().copied().collect();
+                let found = owners(&arp_client, Duration::from_secs(2));
+                let nodes: BTreeSet<EthernetAddress> = found.values().copied().collect();
                 let is_same = found == last && found.len() == ADDRESSES.len() && nodes.len() == 2;
                 rounds = if is_same { rounds + 1 } else { 0 };
                 last = found;
@@ -134,7 +134,7 @@ fn replayed_votes_move_no_address() {
                 sendto(&attacker, packet, SendFlags::empty(), &SocketAddrV4::new(to, 0))
                     .expect("a replayed packet");
             }
-            let now = owners(&asker, Duration::from_secs(1));
+            let now = owners(&arp_client, Duration::from_secs(1));
             assert_eq!(now, before, "an address has moved or has no responder");
         }
     });

@@ -16,6 +16,9 @@ use super::{Cluster, NODES, expect_refusal, merge, named, post};
 use crate::access;
 use crate::lab::Lab;
 
+/// Writes the response of a node that lies.
+type Lie = fn(&mut dyn Write) -> std::io::Result<()>;
+
 const OBSERVATION: &str = "/api/v1/nodes/one/observation";
 
 #[tokio::test(flavor = "multi_thread")]
@@ -44,7 +47,7 @@ async fn components_of_nodes_cannot_read_reports() {
 }
 
 /// Serves TLS as the agent of Node `one`. `respond` writes responses until the client disconnects.
-fn serve_as_agent(pki: &Path, respond: fn(&mut dyn Write) -> std::io::Result<()>) -> u16 {
+fn serve_as_agent(pki: &Path, respond: Lie) -> u16 {
     let address = Ipv4Addr::LOCALHOST;
     let issued = apiserver::pki::node_serving(pki, "one", &[address.into()]).expect("a certificate");
     let chain = CertificateDer::pem_slice_iter(issued.pair.certificate.as_bytes());
@@ -70,7 +73,10 @@ fn serve_as_agent(pki: &Path, respond: fn(&mut dyn Write) -> std::io::Result<()>
     };
     std::thread::spawn(move || {
         // The server disconnects in the middle of a lie, which is an error here.
-        listener.incoming().flatten().for_each(|stream| answer(stream).unwrap_or_default());
+        listener
+            .incoming()
+            .flatten()
+            .for_each(|stream| answer(stream).unwrap_or_default());
     });
     port
 }
@@ -84,12 +90,20 @@ fn endless(stream: &mut dyn Write) -> std::io::Result<()> {
 
 fn terminal_codes(stream: &mut dyn Write) -> std::io::Result<()> {
     let body = "{\"metadata\": {\"name\": \"one\"}, \"hostname\": \"\u{9b}2J\"}";
-    write!(stream, "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn error_with_terminal_codes(stream: &mut dyn Write) -> std::io::Result<()> {
     let body = "\u{1b}[2Jno observation";
-    write!(stream, "HTTP/1.1 500 Error\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+    write!(
+        stream,
+        "HTTP/1.1 500 Error\r\nContent-Length: {}\r\n\r\n{body}",
+        body.len()
+    )
 }
 
 fn page(stream: &mut dyn Write) -> std::io::Result<()> {
@@ -106,7 +120,7 @@ fn redirect(stream: &mut dyn Write) -> std::io::Result<()> {
 }
 
 /// Returns the response of the API server if the agent of Node `one` lies.
-async fn response_to(lie: fn(&mut dyn Write) -> std::io::Result<()>) -> (u16, String) {
+async fn response_to(lie: Lie) -> (u16, String) {
     let cluster = Cluster::start().await;
     let port = serve_as_agent(&cluster.api.directory.path().join("data/pki"), lie);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -124,7 +138,7 @@ async fn response_to(lie: fn(&mut dyn Write) -> std::io::Result<()>) -> (u16, St
 
 #[tokio::test(flavor = "multi_thread")]
 async fn lies_of_a_node_end_in_an_error() {
-    let lies: [(fn(&mut dyn Write) -> std::io::Result<()>, &str); 5] = [
+    let lies: [(Lie, &str); 5] = [
         (endless, "is not complete: length limit exceeded"),
         (terminal_codes, "has control characters"),
         (error_with_terminal_codes, "\\u{1b}[2Jno observation"),
@@ -151,7 +165,12 @@ fn node_cannot_give_its_readers_the_report_of_another_node() {
         let node = lab.get("node-1", "/api/v1/nodes/node-1");
         let status = json!({"status": {"addresses": node["status"]["addresses"],
             "daemonEndpoints": node["status"]["daemonEndpoints"]}});
-        lab.request("node-1", Method::PATCH, "/api/v1/nodes/mallory/status", Some(&status));
+        lab.request(
+            "node-1",
+            Method::PATCH,
+            "/api/v1/nodes/mallory/status",
+            Some(&status),
+        );
         let error = lab
             .try_request("node-1", Method::GET, "/api/v1/nodes/mallory/observation", None)
             .expect_err("an error")

@@ -19,12 +19,12 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn values_come_back(value in value()) {
+    fn values_round_trip(value in value()) {
         prop_assert_eq!(parse_stored(&stored(&value)), Some(value));
     }
 
     #[test]
-    fn commit_records_come_back(mark: u64, last in proptest::collection::hash_map("/[a-z/\n ]{0,20}", value(), 0..4)) {
+    fn commit_records_round_trip(mark: u64, last in proptest::collection::hash_map("/[a-z/\n ]{0,20}", value(), 0..4)) {
         let last = last.into_iter().map(|(key, value)| (Key::from(key), value)).collect();
         let record = CommitRecord { mark, last };
         prop_assert_eq!(CommitRecord::parse(&record.encode()), Some(record));

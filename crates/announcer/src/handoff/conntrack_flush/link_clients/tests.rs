@@ -35,7 +35,7 @@ fn longest_prefix_selects_the_link_of_a_client() {
 }
 
 #[test]
-fn has_no_clients_without_routes() {
+fn host_without_routes_has_no_clients() {
     let mut clients = LinkClients::with_routes(&[], &BTreeSet::from([NETWORK]));
     assert!(!clients.contain("192.0.2.9".parse().unwrap()));
 }

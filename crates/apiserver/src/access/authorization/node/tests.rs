@@ -158,7 +158,11 @@ fn node_may_access_its_pods_and_node() {
 fn node_may_not_read_reports_of_nodes() {
     for resource in ["nodes/observation", "nodes/flows"] {
         for name in ["n1", "n2"] {
-            assert_eq!(decide("get", "", resource, name, ""), Verdict::NoOpinion, "{resource} {name}");
+            assert_eq!(
+                decide("get", "", resource, name, ""),
+                Verdict::NoOpinion,
+                "{resource} {name}"
+            );
         }
     }
 }

@@ -8,7 +8,10 @@ fn sent(report: &str, query: &str) -> Result<String, String> {
 fn known_parameters_are_passed_on_without_escapes() {
     assert_eq!(sent("observation", ""), Ok(String::new()));
     assert_eq!(
-        sent("observation", "service=shop%2Fweb&probe=true&rows=1&from=shop/cart-1.a&pretty=true"),
+        sent(
+            "observation",
+            "service=shop%2Fweb&probe=true&rows=1&from=shop/cart-1.a&pretty=true"
+        ),
         Ok("from=shop/cart-1.a&probe=true&service=shop/web".to_owned())
     );
     assert_eq!(
@@ -19,7 +22,14 @@ fn known_parameters_are_passed_on_without_escapes() {
 
 #[test]
 fn rejects_values_that_change_the_request() {
-    for value in ["a/b%26probe=true", "a/b%23", "a%20b", "%0d%0a", "%C3%A4", &"a".repeat(508)] {
+    for value in [
+        "a/b%26probe=true",
+        "a/b%23",
+        "a%20b",
+        "%0d%0a",
+        "%C3%A4",
+        &"a".repeat(508),
+    ] {
         let message = sent("flows", &format!("service={value}")).expect_err(value);
         assert!(message.contains("invalid parameter service"), "{message}");
     }

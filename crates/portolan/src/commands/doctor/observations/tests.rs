@@ -4,7 +4,9 @@ use super::*;
 
 fn source() -> Source {
     let mut source = Source::empty();
-    source.builder.add(json!({"kind": "List", "apiVersion": "v1", "items": [
+    source
+        .builder
+        .add(json!({"kind": "List", "apiVersion": "v1", "items": [
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-a"}},
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-b"}},
         {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-c"}},
@@ -30,7 +32,10 @@ fn nodes_of_a_service_are_those_of_its_client_and_endpoints() {
     assert_eq!(nodes("auto", None, Some("node-c")), [""; 0]);
     assert_eq!(nodes("none", Some(&web), Some("node-c")), [""; 0]);
     assert_eq!(nodes("all", None, None), ["node-a", "node-b", "node-c"]);
-    assert_eq!(nodes("node-x,node-a,node-x", Some(&web), None), ["node-x", "node-a"]);
+    assert_eq!(
+        nodes("node-x,node-a,node-x", Some(&web), None),
+        ["node-x", "node-a"]
+    );
 }
 
 #[test]
@@ -41,7 +46,10 @@ fn rejects_names_without_characters() {
 
 fn reports(node: &str, observation: Value) -> Reports<NodeObservation> {
     Reports {
-        found: vec![(node.to_owned(), serde_json::from_value(observation).expect("an observation"))],
+        found: vec![(
+            node.to_owned(),
+            serde_json::from_value(observation).expect("an observation"),
+        )],
         is_forbidden: false,
         problems: Vec::new(),
     }

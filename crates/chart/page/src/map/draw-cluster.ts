@@ -1,0 +1,298 @@
+// Draws the cluster: districts, berths, clients and nodes. Detail depends on the size on the screen.
+
+import type { Health, ServiceRow } from "../contract.ts";
+import { HEALTHS, type NamespaceGroup } from "../state/filter.ts";
+import { FRONTEND_TITLES, frontendAddress, groupedNumber, readiness, shortNumber, typeTitle } from "../text/format.ts";
+import { drawText } from "./canvas-text.ts";
+import { drawEntrances, drawRhumbLines, drawRose } from "./draw-clients.ts";
+import { drawLand, drawZone } from "./draw-nodes.ts";
+import { type Camera, clamp, isVisible, pointToScreen, type Rect, type Size, toScreen } from "./geometry.ts";
+import { healthPath, hullPath, roundedRect, sizeShare } from "./glyph.ts";
+import { roseOf } from "./lanes.ts";
+import { type District, slotRect } from "./layout.ts";
+import { font, healthColour, type Palette } from "./palette.ts";
+import type { ClusterScene } from "./scene.ts";
+
+/** Below this height on the screen, a district shows sums instead of Services. */
+const SUM_BELOW_PIXELS = 3.2;
+const CARD_FROM: Size = { width: 62, height: 19 };
+const ROSE_PIXELS = 24;
+const DIMMED_ALPHA = 0.16;
+/** A smaller ship shows no bridge. */
+const BRIDGE_FROM_PIXELS = 16;
+
+/** Lower layer: water, districts and land. The lines are above it. */
+export function drawClusterGround(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  camera: Camera,
+  viewport: Size,
+  palette: Palette,
+): void {
+  drawRhumbLines(context, pointToScreen(roseOf(scene.layout), camera), viewport, palette);
+  for (const place of scene.layout.districts) {
+    const rect = toScreen(place, camera);
+    if (isVisible(rect, viewport)) {
+      drawBasin(context, scene, place, rect, palette);
+    }
+  }
+  drawLand(context, scene, camera, palette);
+}
+
+/** Upper layer: everything that covers the lines. */
+export function drawClusterObjects(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  camera: Camera,
+  viewport: Size,
+  palette: Palette,
+): void {
+  drawRose(context, pointToScreen(roseOf(scene.layout), camera), Math.min(ROSE_PIXELS, ROSE_PIXELS * camera.k), palette);
+  drawEntrances(context, scene, camera, palette);
+  for (const zone of scene.layout.zones) {
+    if (isVisible(toScreen(zone, camera), viewport)) {
+      drawZone(context, scene, zone, camera, viewport, palette);
+    }
+  }
+  for (const place of scene.layout.districts) {
+    const rect = toScreen(place, camera);
+    if (isVisible(rect, viewport)) {
+      drawDistrict(context, scene, place, rect, camera, viewport, palette);
+    }
+  }
+}
+
+function drawBasin(context: CanvasRenderingContext2D, scene: ClusterScene, place: District, rect: Rect, palette: Palette): void {
+  const isActive = scene.selection.kind === "namespace" && scene.selection.name === place.name;
+  roundedRect(context, rect.x, rect.y, rect.width, rect.height, 10);
+  context.fillStyle = palette.basin;
+  context.fill();
+  context.lineWidth = isActive ? 2 : 1;
+  context.strokeStyle = isActive ? palette.accent : palette["basin-line"];
+  context.stroke();
+}
+
+function drawDistrict(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  place: District,
+  rect: Rect,
+  camera: Camera,
+  viewport: Size,
+  palette: Palette,
+): void {
+  const group = scene.groups.get(place.name);
+  drawDistrictHeader(context, place, rect, camera, palette, group);
+  if (place.cell.height * camera.k < SUM_BELOW_PIXELS && group !== undefined) {
+    drawSums(context, group, rect, place.headerHeight * camera.k, palette);
+  } else if (place.cell.height * camera.k >= CARD_FROM.height && place.cell.width * camera.k >= CARD_FROM.width) {
+    drawCards(context, scene, place, camera, viewport, palette);
+  } else {
+    drawMarks(context, scene, place, camera, palette);
+  }
+}
+
+function drawDistrictHeader(
+  context: CanvasRenderingContext2D,
+  place: District,
+  rect: Rect,
+  camera: Camera,
+  palette: Palette,
+  group: NamespaceGroup | undefined,
+): void {
+  const height = place.headerHeight * camera.k;
+  if (height < 9 || rect.width < 30) {
+    return;
+  }
+  const size = Math.min(17, Math.max(Math.min(13, height * 0.62), height * 0.3));
+  // The header stays in view while a part of the district is left of or above the viewport.
+  const x = Math.max(rect.x, 0) + Math.min(10, rect.width * 0.05);
+  const y = rect.y + height / 2 + 0.5;
+  const count = group === undefined ? "" : groupedNumber(group.services.length);
+  const right = rect.x + rect.width - Math.min(10, rect.width * 0.05);
+  const countWidth = rect.width > 70 ? 34 : 0;
+  drawText(context, place.name, x, y, right - x - countWidth, { font: font(size, 650), colour: palette.ink });
+  if (countWidth > 0) {
+    drawText(context, count, right, y, countWidth + 10, {
+      font: font(Math.max(8, size - 1.5)),
+      colour: palette.muted,
+      align: "right",
+    });
+  }
+}
+
+/** Sum of a district: one bar with the shares of the healths. */
+function drawSums(
+  context: CanvasRenderingContext2D,
+  group: NamespaceGroup,
+  rect: Rect,
+  headerHeight: number,
+  palette: Palette,
+): void {
+  const inner = { x: rect.x + 4, y: rect.y + headerHeight + 2, width: rect.width - 8, height: rect.height - headerHeight - 6 };
+  let x = inner.x;
+  for (const health of HEALTHS) {
+    const width = (inner.width * group.healths[health]) / group.services.length;
+    context.fillStyle = healthColour(palette, health);
+    context.globalAlpha = 0.75;
+    context.fillRect(x, inner.y, width, inner.height);
+    x += width;
+  }
+  context.globalAlpha = 1;
+}
+
+/** Small marks: one path for each health, so that thousands of Services cost four fills. */
+function drawMarks(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  place: District,
+  camera: Camera,
+  palette: Palette,
+): void {
+  const paths = new Map<string, Path2D>();
+  const pathOf = (health: Health, isDimmed: boolean) => {
+    const key = `${health}${isDimmed ? "-" : "+"}`;
+    const path = paths.get(key) ?? new Path2D();
+    paths.set(key, path);
+    return path;
+  };
+  place.slots.forEach((key, slot) => {
+    const row = key === null ? undefined : scene.services.get(key);
+    if (key === null || row === undefined) {
+      return;
+    }
+    const cell = toScreen(slotRect(place, slot), camera);
+    const radius = Math.min(cell.width, cell.height) * 0.5 * sizeShare(row.total) * (row.health === "ok" ? 0.95 : 1);
+    const isDimmed = scene.matches !== null && !scene.matches.has(key);
+    healthPath(
+      pathOf(row.health, isDimmed),
+      row.health,
+      cell.x + cell.width / 2,
+      cell.y + cell.height / 2,
+      Math.max(0.8, radius),
+    );
+  });
+  // The most urgent health is drawn last, on top.
+  for (const health of [...HEALTHS].reverse()) {
+    for (const isDimmed of [true, false]) {
+      const path = paths.get(`${health}${isDimmed ? "-" : "+"}`);
+      if (path !== undefined) {
+        context.globalAlpha = isDimmed ? DIMMED_ALPHA : 1;
+        paintMark(context, path, health, palette);
+      }
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function paintMark(context: CanvasRenderingContext2D, path: Path2D, health: Health, palette: Palette): void {
+  if (health === "idle") {
+    context.lineWidth = 1;
+    context.strokeStyle = palette.idle;
+    context.stroke(path);
+  } else {
+    context.fillStyle = healthColour(palette, health);
+    context.fill(path);
+  }
+}
+
+function drawCards(
+  context: CanvasRenderingContext2D,
+  scene: ClusterScene,
+  place: District,
+  camera: Camera,
+  viewport: Size,
+  palette: Palette,
+): void {
+  place.slots.forEach((key, slot) => {
+    const cell = toScreen(slotRect(place, slot), camera);
+    if (!isVisible(cell, viewport)) {
+      return;
+    }
+    const row = key === null ? undefined : scene.services.get(key);
+    if (key === null || row === undefined) {
+      return;
+    }
+    context.globalAlpha = scene.matches !== null && !scene.matches.has(key) ? DIMMED_ALPHA : 1;
+    const isActive = scene.selection.kind === "service" && scene.selection.key === key;
+    drawCard(context, row, cell, isActive, palette);
+    context.globalAlpha = 1;
+  });
+}
+
+function drawCard(context: CanvasRenderingContext2D, row: ServiceRow, cell: Rect, isActive: boolean, palette: Palette): void {
+  const gap = Math.min(4, cell.height * 0.06);
+  const box = { x: cell.x + gap, y: cell.y + gap, width: cell.width - 2 * gap, height: cell.height - 2 * gap };
+  const colour = healthColour(palette, row.health);
+  roundedRect(context, box.x, box.y, box.width, box.height, 7);
+  context.fillStyle = palette.panel;
+  context.fill();
+  context.lineWidth = isActive ? 2 : 1;
+  context.strokeStyle = isActive
+    ? palette.accent
+    : row.health === "error" || row.health === "warning"
+      ? colour
+      : palette["basin-line"];
+  context.stroke();
+  const scale = clamp(box.height / 92, 1, 1.5);
+  const lineHeight = 15 * scale;
+  const lines = cardLines(row).slice(0, Math.max(0, Math.floor((box.height - 21 * scale) / lineHeight)));
+  const top = box.y + (box.height - lines.length * lineHeight) / 2;
+  const shipWidth = Math.min(38 * scale, box.width * 0.24);
+  drawShip(context, row.health, box.x + 6 * scale + shipWidth / 2, top + 0.5, shipWidth * sizeShare(row.total), palette);
+  const x = box.x + 13 * scale + shipWidth;
+  const isMarked = row.health === "error" || row.health === "warning";
+  const size = box.height < 22 ? 11 : 12.5 * scale;
+  const nameWidth = box.x + box.width - x - (isMarked ? 19 : 6) * scale;
+  drawText(context, row.name, x, top + 0.5, nameWidth, { font: font(size, 600), colour: palette.ink });
+  if (isMarked) {
+    context.beginPath();
+    healthPath(context, row.health, box.x + box.width - 11 * scale, top, 4.6 * scale);
+    context.fillStyle = colour;
+    context.fill();
+  }
+  lines.forEach((line, index) => {
+    const y = top + 16.5 * scale + index * lineHeight;
+    const lineColour = index === 0 && isMarked ? colour : palette.muted;
+    drawText(context, line, x, y, box.x + box.width - x - 5, { font: font(11 * scale), colour: lineColour });
+  });
+}
+
+export function drawShip(
+  context: CanvasRenderingContext2D,
+  health: Health,
+  x: number,
+  y: number,
+  length: number,
+  palette: Palette,
+): void {
+  const alpha = context.globalAlpha;
+  context.beginPath();
+  hullPath(context, x, y, length, length * 0.46);
+  if (health === "idle") {
+    context.lineWidth = 1.3;
+    context.strokeStyle = palette.idle;
+    context.stroke();
+  } else {
+    context.fillStyle = healthColour(palette, health);
+    context.fill();
+    if (length >= BRIDGE_FROM_PIXELS) {
+      context.fillStyle = palette.panel;
+      context.globalAlpha *= 0.8;
+      context.fillRect(x + length * 0.2, y - length * 0.1, length * 0.14, length * 0.2);
+      context.globalAlpha = alpha;
+    }
+  }
+}
+
+function cardLines(row: ServiceRow): string[] {
+  const frontends = row.frontends.map((frontend) =>
+    frontend.kind === "nodePort" ? `${FRONTEND_TITLES.nodePort} ${frontend.port}` : frontendAddress(frontend),
+  );
+  const state = row.health === "idle" && row.total === 0 ? "idle" : readiness(row);
+  const lines = [state, typeTitle(row), frontends.join(", ")];
+  if (row.traffic !== null) {
+    lines.splice(1, 0, `${shortNumber(row.traffic.connectionsPerSecond)} conn./s`);
+  }
+  return lines.filter((line) => line !== "");
+}

@@ -1,0 +1,43 @@
+// Colours of the canvas. The style sheet defines them, so both themes have one source.
+
+import type { Health } from "../contract.ts";
+
+const NAMES = [
+  "sea",
+  "rhumb",
+  "basin",
+  "basin-line",
+  "basin-active",
+  "land",
+  "land-line",
+  "land-active",
+  "ink",
+  "muted",
+  "accent",
+  "panel",
+  "line",
+  "ok",
+  "warning",
+  "error",
+  "idle",
+  "lane",
+] as const;
+
+export type ColourName = (typeof NAMES)[number];
+export type Palette = Record<ColourName, string>;
+
+export function readPalette(): Palette {
+  const style = getComputedStyle(document.documentElement);
+  const entries = NAMES.map((name) => [name, style.getPropertyValue(`--${name}`).trim() || "#888888"]);
+  return Object.fromEntries(entries) as Palette;
+}
+
+export function healthColour(palette: Palette, health: Health): string {
+  return palette[health];
+}
+
+export const FONT_FAMILY = 'Inter, system-ui, "Segoe UI", Roboto, "Helvetica Neue", "Liberation Sans", Arial, sans-serif';
+
+export function font(size: number, weight = 400): string {
+  return `${weight} ${size}px ${FONT_FAMILY}`;
+}

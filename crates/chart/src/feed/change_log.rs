@@ -1,0 +1,103 @@
+//! Recent changes. Each is encoded once, and all readers share its bytes. A reader has no queue of its own: one that falls behind
+//! takes a new snapshot.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use crate::view::rows::Change;
+
+/// Changes of the log, at most: one minute with 4 each second.
+pub const CHANGES_MAX: usize = 240;
+/// Memory of the log in bytes, at most: some changes of 500 Services each, which follow each other while caches are filled.
+pub const BYTES_MAX: usize = 8 << 20;
+
+/// Changes that a reader gets next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Following {
+    /// Nothing has changed.
+    Nothing,
+    /// Events of the stream, and the revision after them.
+    Changes(Vec<Bytes>, u64),
+    /// The log does not reach back to the reader's revision. The reader continues after the given one with a new snapshot.
+    Reload(u64),
+}
+
+/// Recent changes.
+#[derive(Debug)]
+pub struct ChangeLog {
+    /// Revision before the first change.
+    start: u64,
+    /// Revision with its event.
+    changes: VecDeque<(u64, Bytes)>,
+    bytes: usize,
+}
+
+impl ChangeLog {
+    /// Returns a log that begins after a revision.
+    pub fn new(start: u64) -> Self {
+        Self {
+            start,
+            changes: VecDeque::new(),
+            bytes: 0,
+        }
+    }
+
+    /// Appends a change.
+    ///
+    /// # Errors
+    ///
+    /// The error of the encoder.
+    pub fn push(&mut self, change: &Change) -> Result<(), serde_json::Error> {
+        let data = serde_json::to_string(change)?;
+        let event = Bytes::from(format!(
+            "id: {}\nevent: change\ndata: {data}\n\n",
+            change.revision
+        ));
+        self.bytes += event.len();
+        self.changes.push_back((change.revision, event));
+        while self.changes.len() > CHANGES_MAX || self.bytes > BYTES_MAX {
+            let Some((revision, dropped)) = self.changes.pop_front() else {
+                break;
+            };
+            self.bytes -= dropped.len();
+            self.start = revision;
+        }
+        Ok(())
+    }
+
+    /// Returns the changes after a revision.
+    pub fn after(&self, revision: u64) -> Following {
+        let latest = self.latest();
+        if revision == latest {
+            return Following::Nothing;
+        }
+        if revision < self.start || revision > latest {
+            return Following::Reload(latest);
+        }
+        let missing = self.changes.iter().filter(|(at, _)| *at > revision);
+        Following::Changes(missing.map(|(_, event)| event.clone()).collect(), latest)
+    }
+
+    fn latest(&self) -> u64 {
+        self.changes.back().map_or(self.start, |(revision, _)| *revision)
+    }
+
+    /// Number of changes.
+    pub fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    /// Returns true if there is no change.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    /// Memory of the changes in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+#[cfg(test)]
+mod tests;

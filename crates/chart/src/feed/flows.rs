@@ -1,0 +1,198 @@
+//! Reports of the flows of nodes, which become the traffic of Services. They are read while somebody looks at the map, and not otherwise.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::object::ObjectKey;
+use client::{Client, ClientError};
+use explain::traffic::{
+    ClientRow as MergedClient, ClusterTraffic as Merged, Names, NodeFlows, PeerKind, Rates,
+};
+use futures_util::stream::{self, StreamExt};
+
+use super::state::Shared;
+use crate::view::objects::Objects;
+use crate::view::traffic::{CLIENTS_MAX, ClientKind, ClientRow, ClusterTraffic, ServiceTraffic, Traffic};
+
+/// Time between the begin of two reports.
+const PERIOD: Duration = Duration::from_secs(2);
+/// Time until the next attempt if no node reports: a server without reports does not change often.
+const RETRY_PERIOD: Duration = Duration::from_secs(30);
+/// Interval of a report in milliseconds. The response takes that long.
+const INTERVAL_MILLISECONDS: u32 = 1_000;
+/// Time for a report.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// Reports that are read at once.
+const CONCURRENT_MAX: usize = 16;
+/// Nodes whose reports are read, at most. Each report may have some megabytes.
+const NODES_MAX: usize = 500;
+/// Addresses of endpoints of a client, at most.
+const CLIENT_ENDPOINTS_MAX: usize = 20;
+/// Largest rate that is shown: reports of nodes may state any number.
+const RATE_MAX: f64 = 1e15;
+
+/// Reads the reports of all nodes, again and again; never returns.
+pub async fn repeat(client: &Client, shared: &Shared) {
+    loop {
+        let started = tokio::time::Instant::now();
+        let nodes = shared.synced(|state| {
+            let names = state.model.objects().node_names().take(NODES_MAX);
+            names.map(|name| name.to_string()).collect::<Vec<_>>()
+        });
+        let Some(nodes) = nodes else {
+            // The caches are being filled.
+            tokio::time::sleep(PERIOD).await;
+            continue;
+        };
+        let reports = read_all(client, nodes).await;
+        let has_reports = reports.iter().any(|(_, report)| report.is_ok());
+        shared.with(|state| {
+            let traffic = has_reports.then(|| {
+                let objects = state.model.objects();
+                of_services(&Merged::merge(reports, &names(objects)), objects)
+            });
+            state.model.set_traffic(traffic);
+        });
+        let period = if has_reports { PERIOD } else { RETRY_PERIOD };
+        tokio::time::sleep_until(started + period).await;
+    }
+}
+
+async fn read_all(client: &Client, nodes: Vec<String>) -> Vec<(String, Result<NodeFlows, String>)> {
+    let read = |node: String| async move {
+        let report = match tokio::time::timeout(TIMEOUT, read(client, &node)).await {
+            Ok(Ok(report)) if report.metadata.name == node => Ok(report),
+            Ok(Ok(_)) => Err("the report names another node".to_owned()),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no report within {TIMEOUT:?}")),
+        };
+        if let Err(reason) = &report {
+            tracing::debug!(node, reason, "flows of a node not read");
+        }
+        (node, report)
+    };
+    stream::iter(nodes)
+        .map(read)
+        .buffer_unordered(CONCURRENT_MAX)
+        .collect()
+        .await
+}
+
+async fn read(client: &Client, node: &str) -> Result<NodeFlows, ClientError> {
+    let mut path = String::from("/api/v1/nodes/");
+    client::push_escaped(&mut path, node);
+    path.push_str(&format!("/flows?intervalMilliseconds={INTERVAL_MILLISECONDS}"));
+    client.get(&path).await
+}
+
+fn names(objects: &Objects) -> Names {
+    let mut names = Names::default();
+    for name in objects.node_names() {
+        let node = objects.node(name);
+        let addresses = node.into_iter().flat_map(|node| &node.status.addresses);
+        names.add_node(name, addresses.filter_map(|entry| entry.address.parse().ok()));
+        let ranges = node.into_iter().flat_map(|node| &node.spec.pod_cidrs);
+        ranges
+            .filter_map(|range| range.parse().ok())
+            .for_each(|range| names.add_pod_range(range));
+    }
+    for (key, place) in objects.pods() {
+        names.add_pod(
+            &key.namespace,
+            &key.name,
+            &place.node,
+            place.addresses.iter().copied(),
+        );
+    }
+    names
+}
+
+/// Returns the traffic of the known Services. A report may name others.
+fn of_services(merged: &Merged, objects: &Objects) -> ClusterTraffic {
+    let mut services = ClusterTraffic::new();
+    for service in &merged.services {
+        let key = ObjectKey::new(&service.namespace, &service.name);
+        if objects.service(&key).is_none() {
+            continue;
+        }
+        let mut endpoints: BTreeMap<String, Traffic> = BTreeMap::new();
+        for endpoint in &service.endpoints {
+            if let Some(address) = endpoint.address {
+                let sum = endpoints.entry(address.ip().to_string()).or_default();
+                *sum = added(*sum, of(&endpoint.rates));
+            }
+        }
+        let mut clients: Vec<ClientRow> = service.clients.iter().map(client_row).collect();
+        clients.sort_by(|a, b| {
+            let busyness = |row: &ClientRow| (row.traffic.connections, row.traffic.connections_per_second);
+            let order = busyness(b).partial_cmp(&busyness(a));
+            order
+                .unwrap_or(std::cmp::Ordering::Equal)
+                .then_with(|| a.address.cmp(&b.address))
+        });
+        clients.truncate(CLIENTS_MAX);
+        let total = of(&service.rates);
+        services.insert(
+            key,
+            ServiceTraffic {
+                total,
+                endpoints,
+                clients,
+            },
+        );
+    }
+    services
+}
+
+fn client_row(client: &MergedClient) -> ClientRow {
+    let endpoints = client.endpoints.iter().take(CLIENT_ENDPOINTS_MAX);
+    ClientRow {
+        address: client.address.to_string(),
+        kind: match client.peer.kind {
+            PeerKind::Pod => ClientKind::Pod,
+            PeerKind::Node => ClientKind::Node,
+            PeerKind::External => ClientKind::External,
+        },
+        name: client.peer.name.clone(),
+        node: client.peer.node.clone(),
+        traffic: of(&client.rates),
+        endpoints: endpoints
+            .map(|endpoint| (endpoint.address.ip().to_string(), endpoint.connections))
+            .collect(),
+    }
+}
+
+fn of(rates: &Rates) -> Traffic {
+    Traffic {
+        connections: rates.connections,
+        connections_per_second: shown(rates.connections_per_second),
+        bytes_per_second: rates.bytes_per_second().map(shown),
+        failed: rates.failed,
+    }
+}
+
+fn added(one: Traffic, other: Traffic) -> Traffic {
+    let bytes = [one.bytes_per_second, other.bytes_per_second];
+    Traffic {
+        connections: one.connections.saturating_add(other.connections),
+        connections_per_second: shown(one.connections_per_second + other.connections_per_second),
+        bytes_per_second: bytes
+            .into_iter()
+            .flatten()
+            .reduce(|one, other| shown(one + other)),
+        failed: one.failed.saturating_add(other.failed),
+    }
+}
+
+/// Rounds a rate to tenths, so that rows do not change with each report. A number that is not finite has no form in JSON.
+fn shown(rate: f64) -> f64 {
+    let rate = if rate.is_nan() {
+        0.0
+    } else {
+        rate.clamp(0.0, RATE_MAX)
+    };
+    (rate * 10.0).round() / 10.0
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,160 @@
+//! Kinds that are watched, because the map shows their changes at once.
+
+use std::sync::Arc;
+
+use api::object::{EndpointSlice, Namespace, Node, ObjectKey, ObjectMeta, Pod, Resource, Service};
+use client::{Client, Event, Query, watch};
+use explain::Kind;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+
+use super::Tree;
+use super::state::{Shared, State};
+use crate::reduction::reduce;
+use crate::view::model::Model;
+use crate::view::objects::PodPlace;
+
+/// Watched kinds.
+pub const WATCHED: [Kind; 5] = [
+    Kind::Service,
+    Kind::EndpointSlice,
+    Kind::Pod,
+    Kind::Node,
+    Kind::Namespace,
+];
+
+/// Events that are applied under one lock, at most.
+const BATCH_EVENTS_MAX: usize = 1_000;
+
+/// A kind whose changes concern the model.
+pub trait Shown: Resource {
+    /// Kind in examinations.
+    const TREE_KIND: Kind;
+
+    /// Adds or replaces the object.
+    fn put(self, model: &mut Model);
+
+    /// Removes the object.
+    fn remove(model: &mut Model, key: &ObjectKey);
+}
+
+impl Shown for Service {
+    const TREE_KIND: Kind = Kind::Service;
+
+    fn put(self, model: &mut Model) {
+        model.put_service(self);
+    }
+
+    fn remove(model: &mut Model, key: &ObjectKey) {
+        model.remove_service(key);
+    }
+}
+
+impl Shown for EndpointSlice {
+    const TREE_KIND: Kind = Kind::EndpointSlice;
+
+    fn put(self, model: &mut Model) {
+        model.put_slice(self);
+    }
+
+    fn remove(model: &mut Model, key: &ObjectKey) {
+        model.remove_slice(key);
+    }
+}
+
+impl Shown for Pod {
+    const TREE_KIND: Kind = Kind::Pod;
+
+    fn put(self, model: &mut Model) {
+        model.put_pod(self.metadata.key(), PodPlace::of(&self));
+    }
+
+    fn remove(model: &mut Model, key: &ObjectKey) {
+        model.remove_pod(key);
+    }
+}
+
+impl Shown for Node {
+    const TREE_KIND: Kind = Kind::Node;
+
+    fn put(self, model: &mut Model) {
+        model.put_node(self);
+    }
+
+    fn remove(model: &mut Model, key: &ObjectKey) {
+        model.remove_node(&key.name);
+    }
+}
+
+impl Shown for Namespace {
+    const TREE_KIND: Kind = Kind::Namespace;
+
+    fn put(self, _: &mut Model) {}
+
+    fn remove(_: &mut Model, _: &ObjectKey) {}
+}
+
+/// A reduced object, as a view and as a tree.
+struct Reduced<T> {
+    view: T,
+    tree: Tree,
+}
+
+impl<'de, T: Shown> Deserialize<'de> for Reduced<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut tree = Value::deserialize(deserializer)?;
+        reduce(T::TREE_KIND, &mut tree);
+        let view = T::deserialize(&tree).map_err(D::Error::custom)?;
+        Ok(Self {
+            view,
+            tree: Arc::new(tree),
+        })
+    }
+}
+
+impl<T: Shown> Resource for Reduced<T> {
+    const GROUP: &'static str = T::GROUP;
+    const VERSION: &'static str = T::VERSION;
+    const KIND: &'static str = T::KIND;
+    const PLURAL: &'static str = T::PLURAL;
+
+    fn metadata(&self) -> &ObjectMeta {
+        self.view.metadata()
+    }
+}
+
+/// Applies all events of a kind; never returns.
+pub async fn follow<T: Shown>(client: &Client, shared: &Shared) {
+    let mut events = watch::<Reduced<T>>(client, Query::default());
+    loop {
+        let first = events.next().await;
+        shared.with(|state| {
+            apply(state, first);
+            for _ in 1..BATCH_EVENTS_MAX {
+                let Some(event) = events.next_ready() else {
+                    return;
+                };
+                apply(state, event);
+            }
+        });
+    }
+}
+
+fn apply<T: Shown>(state: &mut State, event: Event<Reduced<T>>) {
+    match event {
+        Event::Applied(Reduced { view, tree }) => {
+            if state.put_tree(T::TREE_KIND, view.metadata().key(), tree) {
+                view.put(&mut state.model);
+            }
+        }
+        Event::Deleted(key) => {
+            state.remove_tree(T::TREE_KIND, &key);
+            T::remove(&mut state.model, &key);
+        }
+        Event::Synced => state.set_complete(T::TREE_KIND),
+        Event::Malformed { key, error } => {
+            tracing::warn!(kind = T::KIND, %key, error, "object not shown on the chart");
+        }
+    }
+}

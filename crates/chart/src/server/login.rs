@@ -1,0 +1,98 @@
+//! Begin and end of sessions.
+
+use std::sync::PoisonError;
+
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue, SET_COOKIE};
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use tokio::time::{Duration, Instant, timeout};
+
+use super::response::{Body, Refusal, empty, json_of};
+use super::site::Site;
+
+/// Bytes of the body of a login, at most: a token with its JSON.
+const BODY_BYTES_MAX: usize = 32 << 10;
+/// Time for the body of a login to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Body of a login.
+#[derive(Deserialize)]
+struct Login {
+    token: String,
+}
+
+/// Returns the user of the session.
+///
+/// # Errors
+///
+/// A [`Refusal`] without a session.
+pub async fn show(site: &Site, headers: &HeaderMap) -> Result<Response<Body>, Refusal> {
+    let id = site.sessions.authorize(headers, &site.access).await?;
+    let user = site.sessions.user(id).ok_or_else(Refusal::no_session)?;
+    Ok(json_of(StatusCode::OK, &user))
+}
+
+/// Begins a session.
+///
+/// # Errors
+///
+/// A [`Refusal`] if the token is invalid, or a limit is reached.
+pub async fn begin(site: &Site, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    let has_permit = {
+        let mut logins = site.logins.lock().unwrap_or_else(PoisonError::into_inner);
+        logins.take(Instant::now())
+    };
+    if !has_permit {
+        return Err(Refusal::too_many("the chart has too many logins: retry later"));
+    }
+    let login = read(request).await?;
+    let decided = site.access.log_in(&login.token).await;
+    site.metrics.count_login(decided.is_ok());
+    let user = decided.inspect_err(|refusal| {
+        tracing::info!(status = refusal.status.as_u16(), "login of the chart refused");
+    })?;
+    tracing::info!(user = user.user, "login of the chart accepted");
+    let token = Some(login.token).filter(|_| site.access.keeps_tokens());
+    let cookie = site
+        .sessions
+        .begin(user, token)
+        .map_err(|error| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string()))?;
+    site.feed.touch();
+    Ok(with_cookie(&cookie))
+}
+
+/// Ends the session of a request, if it has one.
+pub async fn end(site: &Site, headers: &HeaderMap) -> Response<Body> {
+    if let Ok(id) = site.sessions.authorize(headers, &site.access).await {
+        site.sessions.end(id);
+    }
+    with_cookie(&site.sessions.removed_cookie())
+}
+
+async fn read(request: Request<Incoming>) -> Result<Login, Refusal> {
+    let invalid = |message: &str| Refusal::new(StatusCode::BAD_REQUEST, message);
+    // A form of another page cannot send this type.
+    if request.headers().get(CONTENT_TYPE).map(HeaderValue::as_bytes) != Some(b"application/json") {
+        return Err(invalid("expected the content type application/json"));
+    }
+    let body = Limited::new(request.into_body(), BODY_BYTES_MAX).collect();
+    let body = timeout(BODY_TIMEOUT, body)
+        .await
+        .map_err(|_| invalid("expected the body within 10 seconds"))?
+        .map_err(|error| {
+            invalid(&format!(
+                "expected a body of at most {BODY_BYTES_MAX} bytes: {error}"
+            ))
+        })?;
+    serde_json::from_slice(&body.to_bytes()).map_err(|_| invalid("expected the JSON object {\"token\": …}"))
+}
+
+fn with_cookie(cookie: &str) -> Response<Body> {
+    let mut response = empty(StatusCode::NO_CONTENT);
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(SET_COOKIE, value);
+    }
+    response
+}

@@ -1,0 +1,120 @@
+//! Metrics of the chart.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::StatusCode;
+use telemetry::{MetricType, MetricsText};
+
+use super::site::Site;
+
+/// Classes of status codes that requests are counted by.
+const CLASSES: [&str; 4] = ["2xx", "3xx", "4xx", "5xx"];
+
+/// Counters of the server.
+#[derive(Debug, Default)]
+pub struct Metrics {
+    requests: [AtomicU64; CLASSES.len()],
+    logins: AtomicU64,
+    failed_logins: AtomicU64,
+    reloads: AtomicU64,
+    traces: AtomicU64,
+}
+
+impl Metrics {
+    /// Counts a request by the status of its response.
+    pub fn count_request(&self, status: StatusCode) {
+        let class = usize::from(status.as_u16() / 100).saturating_sub(2);
+        if let Some(counter) = self.requests.get(class) {
+            counter.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a login.
+    pub fn count_login(&self, is_accepted: bool) {
+        let counter = if is_accepted {
+            &self.logins
+        } else {
+            &self.failed_logins
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a reader that fell behind.
+    pub fn count_reload(&self) {
+        self.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a trace.
+    pub fn count_trace(&self) {
+        self.traces.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Returns the metrics in the Prometheus text format.
+pub fn render(site: &Site) -> String {
+    let mut text = MetricsText::default();
+    let (metrics, figures) = (&site.metrics, site.feed.figures());
+    let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    let name = "portolan_chart_requests_total";
+    text.family(
+        name,
+        MetricType::Counter,
+        "Number of requests by the class of their status code.",
+    );
+    for (class, counter) in CLASSES.iter().zip(&metrics.requests) {
+        text.sample(name, &format!("code=\"{class}\""), count(counter));
+    }
+    let name = "portolan_chart_logins_total";
+    text.family(name, MetricType::Counter, "Number of logins by result.");
+    text.sample(name, "result=\"success\"", count(&metrics.logins));
+    text.sample(name, "result=\"error\"", count(&metrics.failed_logins));
+    let mut gauge = |name, help, value: usize| text.single(name, MetricType::Gauge, help, value);
+    gauge(
+        "portolan_chart_sessions",
+        "Number of open sessions.",
+        site.sessions.count(),
+    );
+    gauge(
+        "portolan_chart_streams",
+        "Number of open streams of changes.",
+        site.feed.readers(),
+    );
+    gauge(
+        "portolan_chart_synced",
+        "1 while the caches are complete, 0 without readers or before the first lists.",
+        usize::from(figures.is_synced),
+    );
+    gauge(
+        "portolan_chart_services",
+        "Number of Services in the caches.",
+        figures.services,
+    );
+    gauge(
+        "portolan_chart_history_bytes",
+        "Estimated memory of the past states in bytes.",
+        figures.history_bytes,
+    );
+    gauge(
+        "portolan_chart_change_log_bytes",
+        "Memory of the recent changes in bytes.",
+        figures.change_bytes,
+    );
+    let mut counter = |name, help, value: u64| text.single(name, MetricType::Counter, help, value);
+    counter(
+        "portolan_chart_examinations_total",
+        "Number of examinations of the cluster.",
+        figures.examinations,
+    );
+    counter(
+        "portolan_chart_traces_total",
+        "Number of traces.",
+        count(&metrics.traces),
+    );
+    counter(
+        "portolan_chart_reloads_total",
+        "Number of readers that fell behind and took a new snapshot.",
+        count(&metrics.reloads),
+    );
+    telemetry::write_process(&mut text);
+    text.finish()
+}

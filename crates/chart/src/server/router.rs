@@ -1,0 +1,151 @@
+//! Paths of the server and their methods.
+
+use std::sync::Arc;
+
+use explain::trace::{ClientName, Destination, Request as TraceRequest};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::query::{decoded, parameter};
+use super::response::{Body, Refusal, json_of, method_not_allowed, of, secured};
+use super::sessions::SessionId;
+use super::site::Site;
+use super::{assets, events, login, metrics, origin};
+use crate::view::detail::service_key;
+
+/// Content type of the metrics.
+const METRICS_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// Responds to a request.
+pub async fn respond(site: &Arc<Site>, request: Request<Incoming>) -> Response<Body> {
+    let response = match origin::check_host(request.headers()) {
+        Ok(()) => dispatch(site, request).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    site.metrics.count_request(response.status());
+    secured(response)
+}
+
+async fn dispatch(site: &Arc<Site>, request: Request<Incoming>) -> Response<Body> {
+    let path = request.uri().path().to_owned();
+    let is_get = request.method() == Method::GET;
+    if let Some(part) = path.strip_prefix("/api/") {
+        if let Err(refusal) = origin::check_site(request.headers()) {
+            return refusal.into_response();
+        }
+        return of_api(site, part, request)
+            .await
+            .unwrap_or_else(Refusal::into_response);
+    }
+    match path.as_str() {
+        "/healthz" | "/livez" | "/metrics" if !is_get => method_not_allowed("GET"),
+        "/healthz" | "/livez" => of(StatusCode::OK, "text/plain; charset=utf-8", "ok"),
+        "/metrics" => of(StatusCode::OK, METRICS_TYPE, metrics::render(site)),
+        _ => match assets::find(&path) {
+            Some(_) if !is_get => method_not_allowed("GET"),
+            Some(asset) => asset.respond(request.headers()),
+            None => Refusal::new(StatusCode::NOT_FOUND, "the chart has no such path").into_response(),
+        },
+    }
+}
+
+async fn of_api(site: &Arc<Site>, part: &str, request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+    if part == "session" {
+        return match *request.method() {
+            Method::GET => login::show(site, request.headers()).await,
+            Method::POST => login::begin(site, request).await,
+            Method::DELETE => Ok(login::end(site, request.headers()).await),
+            _ => Ok(method_not_allowed("GET, POST, DELETE")),
+        };
+    }
+    if request.method() != Method::GET {
+        return Ok(method_not_allowed("GET"));
+    }
+    let id = site.sessions.authorize(request.headers(), &site.access).await?;
+    site.sessions.permit_request(id)?;
+    site.feed.touch();
+    let query = request.uri().query().unwrap_or_default();
+    match part {
+        "snapshot" => snapshot(site, query),
+        "events" => events::respond(site, id, request.headers(), query),
+        "history" => {
+            let samples = site.feed.samples().ok_or_else(Refusal::not_ready)?;
+            Ok(json_of(StatusCode::OK, &samples))
+        }
+        "findings" => {
+            let findings = site.feed.findings().ok_or_else(Refusal::not_ready)?;
+            Ok(json_of(StatusCode::OK, &json!({"findings": findings})))
+        }
+        "trace" => trace(site, id, query).await,
+        _ => match part.strip_prefix("services/") {
+            Some(name) => service(site, name),
+            None => Err(Refusal::new(StatusCode::NOT_FOUND, "the chart has no such path")),
+        },
+    }
+}
+
+fn snapshot(site: &Site, query: &str) -> Result<Response<Body>, Refusal> {
+    let invalid = |message| Refusal::new(StatusCode::BAD_REQUEST, message);
+    let snapshot = if query.is_empty() {
+        site.feed.snapshot()
+    } else {
+        let text = parameter(query, "time").ok_or_else(|| invalid("expected the parameter time"))?;
+        let time: Timestamp = text
+            .parse()
+            .map_err(|_| invalid("expected a time such as 2026-01-31T12:00:00Z"))?;
+        let past = site.feed.past(time).ok_or_else(Refusal::not_ready)?;
+        let unknown = || {
+            Refusal::new(
+                StatusCode::NOT_FOUND,
+                "the history does not reach back to this time",
+            )
+        };
+        Some(past.ok_or_else(unknown)?)
+    };
+    let snapshot = snapshot.ok_or_else(Refusal::not_ready)?;
+    Ok(json_of(StatusCode::OK, &snapshot))
+}
+
+fn service(site: &Site, name: &str) -> Result<Response<Body>, Refusal> {
+    let unknown = || Refusal::new(StatusCode::NOT_FOUND, "the cluster has no such Service");
+    let key = decoded(name)
+        .and_then(|name| service_key(&name))
+        .ok_or_else(unknown)?;
+    let detail = site.feed.detail(&key).ok_or_else(Refusal::not_ready)?;
+    Ok(json_of(StatusCode::OK, &detail.ok_or_else(unknown)?))
+}
+
+async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Response<Body>, Refusal> {
+    let invalid = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
+    let read =
+        |name: &str| parameter(query, name).ok_or_else(|| invalid(format!("expected the parameter {name}")));
+    let destination: Destination = read("url")?
+        .parse()
+        .map_err(|error| invalid(format!("{error}")))?;
+    let client: ClientName = read("from")?
+        .parse()
+        .map_err(|error| invalid(format!("{error}")))?;
+    site.sessions.permit_trace(id)?;
+    let busy = || Refusal::too_many("other traces are computed: retry in a second");
+    let permit = site.traces.try_acquire().map_err(|_| busy())?;
+    site.metrics.count_trace();
+    let request = TraceRequest {
+        cluster_domain: site.cluster_domain.clone(),
+        ..TraceRequest::new(destination, client)
+    };
+    let feed = site.feed.clone();
+    let traced = tokio::task::spawn_blocking(move || feed.trace(&request)).await;
+    drop(permit);
+    match traced {
+        Ok(Some(Ok(found))) => Ok(json_of(StatusCode::OK, &found)),
+        Ok(Some(Err(error))) => Err(invalid(error.to_string())),
+        Ok(None) => Err(Refusal::not_ready()),
+        Err(error) => {
+            tracing::error!(%error, "trace failed");
+            let message = "the trace failed: see the log of the chart";
+            Err(Refusal::new(StatusCode::SERVICE_UNAVAILABLE, message))
+        }
+    }
+}

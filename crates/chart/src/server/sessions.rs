@@ -1,0 +1,230 @@
+//! Sessions of readers: a secret in a cookie, an end, and repeated checks of the token.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http::header::{COOKIE, HeaderMap};
+use tokio::time::Instant;
+
+use super::access::{Access, User};
+use super::rate::Bucket;
+use super::response::Refusal;
+use super::secrets::{Digest, NoRandomness, new_secret};
+
+/// Lifetime of a session.
+const LIFETIME: Duration = Duration::from_secs(8 * 3_600);
+/// Time after which a token is checked again: a revoked one shows no more than a minute.
+const CHECK_PERIOD: Duration = Duration::from_secs(60);
+/// Sessions, at most. With more, the one that began first ends.
+pub const SESSIONS_MAX: usize = 64;
+/// Streams of a session, at most: one for each tab of the browser.
+const STREAMS_MAX: usize = 8;
+/// Requests of a session each second and at once. A page sends a few for each click.
+const REQUESTS: (f64, f64) = (20.0, 100.0);
+/// Traces of a session each second and at once. A trace computes the plans of nodes.
+const TRACES: (f64, f64) = (2.0, 10.0);
+
+/// Session of a reader.
+#[derive(Debug)]
+struct Session {
+    user: User,
+    /// Token of the login; absent if it is not checked again.
+    token: Option<String>,
+    begun: Instant,
+    checked: Instant,
+    requests: Bucket,
+    traces: Bucket,
+    streams: usize,
+}
+
+/// Identity of a session: the digest of its secret.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct SessionId(Digest);
+
+/// All sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    /// Name of the cookie. Cookies do not distinguish ports, so the name does.
+    cookie: String,
+    open: Mutex<HashMap<SessionId, Session>>,
+}
+
+impl Sessions {
+    /// Returns no sessions. `port` is that of the server.
+    pub fn new(port: u16) -> Self {
+        Self {
+            cookie: format!("portolan-chart-{port}"),
+            open: Mutex::default(),
+        }
+    }
+
+    fn with<R>(&self, call: impl FnOnce(&mut HashMap<SessionId, Session>) -> R) -> R {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        open.retain(|_, session| session.begun.elapsed() < LIFETIME);
+        call(&mut open)
+    }
+
+    /// Begins a session. Returns the value of `Set-Cookie`. The cookie has no path, so it belongs to the directory of the login
+    /// (RFC 6265, section 5.1.4), and the page works below any prefix.
+    ///
+    /// # Errors
+    ///
+    /// [`NoRandomness`] if the kernel provides none.
+    pub fn begin(&self, user: User, token: Option<String>) -> Result<String, NoRandomness> {
+        let secret = new_secret()?;
+        let now = Instant::now();
+        let session = Session {
+            user,
+            token,
+            begun: now,
+            checked: now,
+            requests: Bucket::new(REQUESTS.0, REQUESTS.1, now),
+            traces: Bucket::new(TRACES.0, TRACES.1, now),
+            streams: 0,
+        };
+        self.with(|open| {
+            if open.len() >= SESSIONS_MAX
+                && let Some(first) = open.iter().min_by_key(|(_, session)| session.begun)
+            {
+                let first = *first.0;
+                open.remove(&first);
+            }
+            open.insert(SessionId(Digest::of(&secret)), session);
+        });
+        let seconds = LIFETIME.as_secs();
+        Ok(format!(
+            "{}={secret}; HttpOnly; SameSite=Strict; Max-Age={seconds}",
+            self.cookie
+        ))
+    }
+
+    /// Returns the value of `Set-Cookie` that removes the cookie.
+    pub fn removed_cookie(&self) -> String {
+        format!("{}=; HttpOnly; SameSite=Strict; Max-Age=0", self.cookie)
+    }
+
+    /// Ends a session.
+    pub fn end(&self, id: SessionId) {
+        self.with(|open| open.remove(&id));
+    }
+
+    /// Number of sessions.
+    pub fn count(&self) -> usize {
+        self.with(|open| open.len())
+    }
+
+    /// Returns the session of a request, and checks its token again if the last check is a minute old.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] without a session, or if the token is no longer valid.
+    pub async fn authorize(&self, headers: &HeaderMap, access: &Access) -> Result<SessionId, Refusal> {
+        let secret = self.cookie_of(headers).ok_or_else(Refusal::no_session)?;
+        let id = SessionId(Digest::of(secret));
+        self.check(id, access).await?;
+        Ok(id)
+    }
+
+    /// Checks a session as [`Sessions::authorize`] does.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] without a session, or if the token is no longer valid.
+    pub async fn check(&self, id: SessionId, access: &Access) -> Result<(), Refusal> {
+        let due = self.with(|open| {
+            let session = open.get_mut(&id).ok_or_else(Refusal::no_session)?;
+            let is_due = session.checked.elapsed() >= CHECK_PERIOD;
+            Ok(session.token.clone().filter(|_| is_due))
+        })?;
+        let Some(token) = due else {
+            return Ok(());
+        };
+        let checked = access.check_again(&token).await;
+        self.with(|open| match &checked {
+            Ok(()) => {
+                if let Some(session) = open.get_mut(&id) {
+                    session.checked = Instant::now();
+                }
+            }
+            // Without a decision of the API the session stays, and shows nothing.
+            Err(refusal) if refusal.status == http::StatusCode::SERVICE_UNAVAILABLE => {}
+            Err(_) => {
+                open.remove(&id);
+            }
+        });
+        checked
+    }
+
+    /// Returns the user of a session.
+    pub fn user(&self, id: SessionId) -> Option<User> {
+        self.with(|open| open.get(&id).map(|session| session.user.clone()))
+    }
+
+    /// Takes a permit for a request.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] if the session sends too many requests.
+    pub fn permit_request(&self, id: SessionId) -> Result<(), Refusal> {
+        self.permit(id, |session| session.requests.take(Instant::now()))
+    }
+
+    /// Takes a permit for a trace.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] if the session traces too often.
+    pub fn permit_trace(&self, id: SessionId) -> Result<(), Refusal> {
+        self.permit(id, |session| session.traces.take(Instant::now()))
+    }
+
+    /// Takes a permit for a stream, which [`Sessions::end_stream`] returns.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] if the session has too many streams.
+    pub fn begin_stream(&self, id: SessionId) -> Result<(), Refusal> {
+        self.permit(id, |session| {
+            let has_permit = session.streams < STREAMS_MAX;
+            session.streams += usize::from(has_permit);
+            has_permit
+        })
+    }
+
+    /// Returns the permit of a stream.
+    pub fn end_stream(&self, id: SessionId) {
+        self.with(|open| {
+            if let Some(session) = open.get_mut(&id) {
+                session.streams = session.streams.saturating_sub(1);
+            }
+        });
+    }
+
+    fn permit(&self, id: SessionId, take: impl FnOnce(&mut Session) -> bool) -> Result<(), Refusal> {
+        self.with(|open| {
+            let session = open.get_mut(&id).ok_or_else(Refusal::no_session)?;
+            if take(session) {
+                Ok(())
+            } else {
+                Err(Refusal::too_many(
+                    "the session has too many requests: retry later",
+                ))
+            }
+        })
+    }
+
+    /// Returns the secret in the cookie of a request.
+    fn cookie_of<'h>(&self, headers: &'h HeaderMap) -> Option<&'h str> {
+        let cookies = headers.get_all(COOKIE).iter();
+        let mut pairs = cookies
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(';'))
+            .filter_map(|pair| pair.trim().split_once('='));
+        let (_, secret) = pairs.find(|(name, _)| *name == self.cookie)?;
+        Some(secret)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,50 @@
+//! Everything that requests share.
+
+use std::sync::Mutex;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::access::Access;
+use super::metrics::Metrics;
+use super::rate::Bucket;
+use super::sessions::Sessions;
+use crate::feed::Feed;
+
+/// Logins each second and at once, of all clients. Each asks the API about a dozen rights.
+const LOGINS: (f64, f64) = (2.0, 20.0);
+/// Traces that are computed at once.
+const TRACES_MAX: usize = 2;
+
+/// Everything that requests share.
+pub struct Site {
+    /// Caches.
+    pub feed: Feed,
+    /// Decisions about logins.
+    pub access: Access,
+    /// Sessions.
+    pub sessions: Sessions,
+    /// Counters.
+    pub metrics: Metrics,
+    /// Domain of the cluster, for traces.
+    pub cluster_domain: String,
+    /// Permits for logins.
+    pub logins: Mutex<Bucket>,
+    /// Permits for traces.
+    pub traces: Semaphore,
+}
+
+impl Site {
+    /// Returns a site without sessions. `port` is that of the server.
+    pub fn new(feed: Feed, access: Access, port: u16, cluster_domain: &str) -> Self {
+        Self {
+            feed,
+            access,
+            sessions: Sessions::new(port),
+            metrics: Metrics::default(),
+            cluster_domain: cluster_domain.to_owned(),
+            logins: Mutex::new(Bucket::new(LOGINS.0, LOGINS.1, Instant::now())),
+            traces: Semaphore::new(TRACES_MAX),
+        }
+    }
+}

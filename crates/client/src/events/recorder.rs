@@ -1,0 +1,168 @@
+//! The Event recorder, and its queue for components that do not wait.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use api::object::Resource;
+use http::Method;
+use tokio::sync::mpsc;
+
+use super::correlator::{Correlator, EventWrite, Occurrence};
+use super::notice::{Finding, Notice, ObjectReference};
+use crate::clock::WallClock;
+use crate::error::ClientError;
+use crate::request::{Client, JSON, MERGE_PATCH};
+
+/// Notices that wait in an [`EventQueue`]. Further ones are dropped: Events are best effort, and the component goes on
+/// without an API server.
+const QUEUED_NOTICES_MAX: usize = 512;
+
+/// Aggregates, limits and writes Events, as client-go's recorder does. Writes are best effort: a failure is logged and
+/// not retried. Clones share their state.
+#[derive(Clone)]
+pub struct EventRecorder {
+    client: Client,
+    clock: WallClock,
+    correlator: Arc<Mutex<Correlator>>,
+}
+
+impl EventRecorder {
+    /// Creates a recorder that writes through `client` and takes timestamps from `clock`.
+    pub fn new(client: Client, clock: WallClock) -> Self {
+        Self {
+            client,
+            clock,
+            correlator: Arc::default(),
+        }
+    }
+
+    /// Creates a recorder whose Events name the host of their component.
+    pub fn of_host(client: Client, clock: WallClock, host: &str) -> Self {
+        Self {
+            client,
+            clock,
+            correlator: Arc::new(Mutex::new(Correlator::of_host(host))),
+        }
+    }
+
+    /// Writes one Event for each finding about `object`.
+    pub async fn record<T: Resource>(&self, component: &'static str, object: &T, findings: Vec<Finding>) {
+        let notice = Notice {
+            component,
+            regarding: ObjectReference::of(object),
+            findings,
+        };
+        self.record_notice(notice).await;
+    }
+
+    /// Writes one Event for each finding of a notice.
+    pub async fn record_notice(&self, notice: Notice) {
+        let Notice {
+            component,
+            regarding,
+            findings,
+        } = notice;
+        for finding in findings {
+            let reason = finding.reason;
+            if let Err(error) = self.write(component, &regarding, finding).await {
+                let ObjectReference {
+                    kind,
+                    namespace,
+                    name,
+                    ..
+                } = &regarding;
+                tracing::warn!(kind, namespace, name, reason, %error, "Event not written");
+            }
+        }
+    }
+
+    async fn write(
+        &self,
+        component: &'static str,
+        regarding: &ObjectReference,
+        finding: Finding,
+    ) -> Result<(), ClientError> {
+        let namespace = regarding.event_namespace();
+        let occurrence = Occurrence {
+            component: component.to_owned(),
+            involved: regarding.to_json(),
+            namespace: namespace.to_owned(),
+            is_warning: finding.is_warning,
+            reason: finding.reason.to_owned(),
+            message: finding.message,
+        };
+        let write = {
+            let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
+            correlator.observe(&occurrence, self.clock.now())
+        };
+        let Some(write) = write else {
+            let (name, reason) = (&regarding.name, finding.reason);
+            tracing::debug!(namespace, name, reason, "Event dropped; rate limit of its object");
+            return Ok(());
+        };
+        post(&self.client, namespace, write).await
+    }
+}
+
+/// Queue of Events that a task writes in their order. Clones share the task, which ends with the last clone.
+#[derive(Clone, Debug)]
+pub struct EventQueue {
+    notices: mpsc::Sender<Notice>,
+}
+
+impl EventQueue {
+    /// Returns a queue, and the task that writes its Events with `recorder`.
+    pub fn new(recorder: EventRecorder) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (notices, mut queued) = mpsc::channel(QUEUED_NOTICES_MAX);
+        let write_events = async move {
+            while let Some(notice) = queued.recv().await {
+                recorder.record_notice(notice).await;
+            }
+        };
+        (Self { notices }, write_events)
+    }
+
+    /// Creates a queue that drops all notices, for tests.
+    pub fn discarding() -> Self {
+        let (notices, _) = mpsc::channel(1);
+        Self { notices }
+    }
+
+    /// Records one Event for each finding of a notice, or drops the notice if the queue is full.
+    pub fn record(&self, notice: Notice) {
+        if let Err(error) = self.notices.try_send(notice) {
+            let regarding = error.into_inner().regarding;
+            tracing::debug!(
+                kind = regarding.kind,
+                name = regarding.name,
+                "Event dropped; queue full"
+            );
+        }
+    }
+}
+
+/// Creates or patches an Event.
+///
+/// # Errors
+///
+/// Returns [`ClientError`] if the server rejects the write.
+pub async fn post(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
+    let collection = format!("/api/v1/namespaces/{namespace}/events");
+    let event = match write {
+        EventWrite::Create(event) => event,
+        EventWrite::Patch { name, patch, create } => {
+            let path = format!("{collection}/{name}");
+            let patched = client
+                .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
+                .await;
+            match patched {
+                // Servers delete Events after a while.
+                Err(error) if error.is_not_found() => create,
+                patched => return patched.map(drop),
+            }
+        }
+    };
+    client
+        .request(Method::POST, &collection, JSON, Some(&event))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,162 @@
+//! Rules and conntrack entry of a connection, in the network namespace of the node.
+
+use std::time::Duration;
+
+use api::object::Protocol;
+use explain::trace::live::{Connection, Entry, Evidence, RuleMet};
+use netlink::conntrack::Conntrack;
+use netlink::nftables::{PacketTracer, TraceEvent, TraceStep, TracedFlow, Verdict};
+
+use super::packet::Packet;
+
+/// Name of the table with the rules of the trace, before the process ID.
+const TABLE_PREFIX: &str = "portolan-trace-";
+/// Conntrack entries of one source and destination, at most. Zones can have more than one.
+const ENTRIES_MAX: usize = 4;
+/// Time for events of a packet that has got its response or its timeout.
+const EVENTS_TIMEOUT: Duration = Duration::from_millis(20);
+
+/// Follower of connections, one at a time.
+pub struct Follower {
+    protocol: Protocol,
+    tracer: Option<PacketTracer>,
+    conntrack: Option<Conntrack>,
+}
+
+impl Follower {
+    /// Opens what is permitted, and notes what is not. Only the mode `nftables` has rules to follow.
+    pub fn open(protocol: Protocol, mode: Option<&str>, notes: &mut Vec<String>) -> Self {
+        let tracer = match mode {
+            Some(mode) if mode != "nftables" => {
+                notes.push(format!(
+                    "rules are followed in nftables mode only, and the proxy uses {mode}"
+                ));
+                None
+            }
+            _ => {
+                let table = format!("{TABLE_PREFIX}{}", std::process::id());
+                let opened = PacketTracer::open(&table);
+                opened
+                    .map_err(|error| notes.push(format!("rules are not followed: {error}")))
+                    .ok()
+            }
+        };
+        let conntrack = Conntrack::open()
+            .map_err(|error| notes.push(error.to_string()))
+            .ok();
+        Self {
+            protocol,
+            tracer,
+            conntrack,
+        }
+    }
+
+    /// Returns what is read besides the responses.
+    pub fn evidence(&self) -> Evidence {
+        Evidence {
+            conntrack: self.conntrack.is_some(),
+            rules: self.tracer.is_some(),
+            translation: true,
+        }
+    }
+
+    /// Sends a packet, and follows it.
+    pub fn send(&mut self, packet: Packet, notes: &mut Vec<String>) -> Connection {
+        self.begin(&packet, notes);
+        let (response, elapsed) = packet.send();
+        // The socket is still open, so the entry belongs to this connection.
+        let entry = self.entry(&packet, notes);
+        let rules = self.rules(notes);
+        Connection {
+            source: packet.source,
+            destination: packet.destination,
+            response,
+            milliseconds: u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX),
+            entry,
+            rules,
+            disagreements: Vec::new(),
+        }
+    }
+
+    fn begin(&mut self, packet: &Packet, notes: &mut Vec<String>) {
+        let flow = TracedFlow {
+            protocol: self.protocol.number(),
+            source: packet.source,
+            destination: packet.destination,
+        };
+        let Some(tracer) = &mut self.tracer else { return };
+        if let Err(error) = tracer.follow(&flow) {
+            notes.push(format!("rules are not followed: {error}"));
+            self.tracer = None;
+        }
+    }
+
+    fn entry(&mut self, packet: &Packet, notes: &mut Vec<String>) -> Option<Entry> {
+        let is_own = |flow: &netlink::conntrack::Flow| {
+            flow.original.source == packet.source && flow.original.destination == packet.destination
+        };
+        let (number, address) = (self.protocol.number(), packet.destination.ip());
+        match self
+            .conntrack
+            .as_mut()?
+            .flows_to(ENTRIES_MAX, address, number, is_own)
+        {
+            Ok(flows) => flows.first().map(|flow| Entry {
+                endpoint: flow.reply.source,
+                client_seen: flow.reply.destination.ip(),
+            }),
+            Err(error) => {
+                notes.push(error.to_string());
+                self.conntrack = None;
+                None
+            }
+        }
+    }
+
+    fn rules(&mut self, notes: &mut Vec<String>) -> Vec<RuleMet> {
+        let Some(tracer) = &mut self.tracer else {
+            return Vec::new();
+        };
+        match tracer.events(EVENTS_TIMEOUT) {
+            Ok(events) => events.iter().map(rule_met).collect(),
+            Err(error) => {
+                notes.push(format!("rules are not followed: {error}"));
+                self.tracer = None;
+                Vec::new()
+            }
+        }
+    }
+}
+
+fn rule_met(event: &TraceEvent) -> RuleMet {
+    let verdict = match &event.verdict {
+        None => "continue".to_owned(),
+        Some(Verdict::Accept) => "accept".to_owned(),
+        Some(Verdict::Drop) => "drop".to_owned(),
+        Some(Verdict::Return) => "return".to_owned(),
+        Some(Verdict::Jump(chain)) => format!("jump {chain}"),
+        Some(Verdict::Goto(chain)) => format!("goto {chain}"),
+    };
+    let verdict = match event.step {
+        TraceStep::Policy => format!("policy {verdict}"),
+        TraceStep::Rule | TraceStep::Return => verdict,
+    };
+    RuleMet {
+        table: format!("{} {}", family(event.family), event.table),
+        chain: event.chain.clone(),
+        verdict,
+        drops: event.verdict == Some(Verdict::Drop),
+    }
+}
+
+/// Returns the name of a family (`NFPROTO_…`), as `nft` prints it.
+fn family(number: u8) -> &'static str {
+    match i32::from(number) {
+        libc::NFPROTO_INET => "inet",
+        libc::NFPROTO_IPV4 => "ip",
+        libc::NFPROTO_IPV6 => "ip6",
+        libc::NFPROTO_BRIDGE => "bridge",
+        libc::NFPROTO_ARP => "arp",
+        _ => "netdev",
+    }
+}

@@ -1,0 +1,53 @@
+use explain::World;
+use explain::trace::{Request, trace};
+use serde_json::json;
+
+use super::*;
+
+fn traced(destination: &str, from: &str) -> Trace {
+    let mut world = World::builder();
+    world.add(json!([
+        {"kind": "Service", "metadata": {"namespace": "shop", "name": "web"},
+         "spec": {"clusterIP": "10.96.0.5", "ports": [{"port": 80}]}},
+        {"kind": "Node", "metadata": {"name": "node-a"},
+         "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.11"}]}},
+        {"kind": "Pod", "metadata": {"namespace": "shop", "name": "cart"}, "spec": {"nodeName": "node-a"},
+         "status": {"podIP": "10.244.1.9"}}]));
+    let request = Request::new(
+        destination.parse().expect("a destination"),
+        from.parse().expect("a client"),
+    );
+    trace(&world.build(), &request).expect("a trace")
+}
+
+fn reason(destination: &str, from: &str) -> String {
+    target(&traced(destination, from))
+        .expect_err("an error")
+        .to_string()
+}
+
+#[test]
+fn packet_has_the_addresses_of_the_trace() {
+    let trace = traced("http://web/", "pod/shop/cart");
+    let (_, source, destination) = target(&trace).expect("a target");
+    assert_eq!(
+        (source.to_string(), destination.to_string()),
+        ("10.244.1.9".into(), "10.96.0.5:80".into())
+    );
+}
+
+#[test]
+fn connection_without_packets_is_rejected() {
+    assert!(reason("http://web/", "203.0.113.9").contains("outside of the cluster"));
+    assert!(reason("sctp://web:80", "pod/shop/cart").contains("not SCTP"));
+    assert!(reason("http://none/", "pod/shop/cart").starts_with("no packet is sent"));
+}
+
+#[test]
+fn client_of_another_machine_is_rejected() {
+    let trace = traced("http://web/", "node/node-a");
+    let error = Place::of(&trace.client, &Cluster::default())
+        .map(drop)
+        .expect_err("an error");
+    assert!(error.to_string().contains("Node node-a is not here"), "{error}");
+}
