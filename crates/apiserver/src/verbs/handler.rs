@@ -30,7 +30,8 @@ use crate::transport::response::{self, ApiResponse};
 use crate::verbs::call::Call;
 use crate::verbs::discovery;
 use crate::verbs::health;
-use crate::verbs::proxy::{AgentClient, NodeReports, PodProxy, logs};
+use crate::verbs::proxy::reports::NodeReports;
+use crate::verbs::proxy::{AgentClient, PodProxy, logs};
 use crate::verbs::resource::Resources;
 use crate::verbs::reviews::{Reviews, is_review};
 

@@ -57,7 +57,7 @@ impl Followed {
 
     /// Returns the right to follow a packet, if it is due. Rules are followed for datagrams, whose port is known before.
     pub fn turn(&self, packet: &Packet, port: u16) -> Option<Turn<'_>> {
-        if self.packets.fetch_add(1, Ordering::Relaxed) % SHARE != 0 {
+        if !self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHARE) {
             return None;
         }
         let tracer = self.tracer.as_ref().filter(|_| packet.protocol == Protocol::Udp);

@@ -251,9 +251,10 @@ fn of_forwarded(
     if client.kind == ClientKind::Node || is_masqueraded == endpoint.masquerade {
         return None;
     }
-    let plan = match endpoint.masquerade {
-        true => "masquerades",
-        false => "does not masquerade",
+    let plan = if endpoint.masquerade {
+        "masquerades"
+    } else {
+        "does not masquerade"
     };
     Some(Disagreement::new(
         format!("{plan} connections to {}", entry.endpoint),

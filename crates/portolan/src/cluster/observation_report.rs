@@ -41,7 +41,8 @@ impl NodeObserver {
     fn report(&self, request: &ReportRequest) -> Result<Vec<u8>, ReportError> {
         let (service, source_pod) = (request.key("service")?, request.key("from")?);
         let (service, probes) = (service.as_ref(), request.flag("probe")?);
-        let objects = self.runtime.block_on(timeout(OBJECTS_TIMEOUT, self.objects()));
+        let reading = async { timeout(OBJECTS_TIMEOUT, self.objects()).await };
+        let objects = self.runtime.block_on(reading);
         let (builder, clock_offset_seconds) = match objects {
             Ok(Ok(objects)) => objects,
             Ok(Err(error)) => self.without_objects(&error.to_string()),
@@ -97,9 +98,8 @@ impl NodeObserver {
     }
 
     fn read_again(&self, service: Option<&ObjectKey>) -> Option<Cluster> {
-        let objects = self
-            .runtime
-            .block_on(timeout(OBJECTS_TIMEOUT, self.plan_objects()));
+        let reading = async { timeout(OBJECTS_TIMEOUT, self.plan_objects()).await };
+        let objects = self.runtime.block_on(reading);
         let builder = objects.ok()?.ok()?;
         Some(Cluster::read(&builder, &self.node_name, service))
     }

@@ -8,7 +8,7 @@ mod agent;
 mod destination;
 mod headers;
 pub(crate) mod logs;
-mod reports;
+pub(crate) mod reports;
 mod response_head;
 mod tunnel;
 
@@ -30,7 +30,6 @@ use crate::transport::response::{self, ApiResponse};
 use crate::verbs::resource::Resources;
 pub(crate) use agent::AgentClient;
 use destination::Destination;
-pub(crate) use reports::NodeReports;
 use response_head::{RequestBody, send};
 
 /// Timeout for connecting to a Pod or an agent in the cluster's network.
