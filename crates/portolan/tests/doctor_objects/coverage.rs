@@ -33,7 +33,9 @@ fn files(folder: &str) -> Vec<String> {
     let entries = fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let paths = entries.map(|entry| entry.expect("an entry").path());
     let files = paths.filter(|path| path.is_file());
-    files.map(|path| fs::read_to_string(path).expect("a text")).collect()
+    files
+        .map(|path| fs::read_to_string(path).expect("a text"))
+        .collect()
 }
 
 /// Counts the faults of `explain`, which are objects or contain observations.
@@ -60,7 +62,9 @@ fn count_worlds(planted: &mut BTreeMap<String, Planted>) {
 fn count_node(planted: &mut BTreeMap<String, Planted>) {
     for text in files("crates/portolan/tests/doctor_node") {
         for (position, _) in text.match_indices(PREFIX) {
-            let code = text.get(position..position + PREFIX.len() + DIGITS).unwrap_or_default();
+            let code = text
+                .get(position..position + PREFIX.len() + DIGITS)
+                .unwrap_or_default();
             planted.entry(code.to_owned()).or_default().node += 1;
         }
     }
@@ -112,7 +116,10 @@ fn page() -> String {
             number => number.to_string(),
         });
         let link = code.to_lowercase();
-        page.push_str(&format!("| [{code}](findings.md#{link}) | {} |\n", cells.join(" | ")));
+        page.push_str(&format!(
+            "| [{code}](findings.md#{link}) | {} |\n",
+            cells.join(" | ")
+        ));
     }
     page
 }
