@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
 use explain::observation::{self, Conntrack, MasqueradedConnections, TransportProtocol};
+use ipnet::IpNet;
 use netlink::conntrack::{self, Family};
 
 use super::cluster::{Cluster, frontend_addresses};
@@ -65,6 +66,8 @@ pub struct Destinations {
     node_addresses: HashSet<IpAddr>,
     node_ports: HashSet<(u8, u16)>,
     endpoints: HashSet<SocketAddr>,
+    /// Ranges of cluster IPs. Clients may use one that no Service has any more.
+    service_ranges: Vec<IpNet>,
 }
 
 impl Destinations {
@@ -73,6 +76,7 @@ impl Destinations {
         let services = cluster.examined();
         let ports = services.iter().flat_map(|service| &service.spec.ports);
         let node_ports = ports.filter(|port| port.node_port != 0);
+        let ranges = cluster.service_cidrs.iter().flat_map(|range| &range.spec.cidrs);
         Self {
             addresses: services
                 .iter()
@@ -83,6 +87,7 @@ impl Destinations {
                 .map(|port| (port.protocol.number(), port.node_port))
                 .collect(),
             endpoints: cluster.endpoint_addresses(),
+            service_ranges: ranges.filter_map(|range| range.parse().ok()).collect(),
         }
     }
 
@@ -91,7 +96,11 @@ impl Destinations {
             self.node_ports.contains(&(protocol, destination.port()))
                 && self.node_addresses.contains(&destination.ip())
         };
-        self.addresses.contains(&destination.ip()) || is_node_port()
+        let is_cluster_ip = || {
+            let mut ranges = self.service_ranges.iter();
+            ranges.any(|range| range.contains(&destination.ip()))
+        };
+        self.addresses.contains(&destination.ip()) || is_node_port() || is_cluster_ip()
     }
 }
 

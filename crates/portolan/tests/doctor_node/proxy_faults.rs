@@ -9,6 +9,7 @@ use serde_json::json;
 use testbed::{in_namespace, skip_inside};
 
 use crate::faults::{expect, expect_none, listener};
+use crate::support::wait_for;
 use crate::world::{NODE, Report, World, objects, record_of};
 
 /// Time until the proxy is without its API server for so long that the doctor reports it, with a reserve.
@@ -32,11 +33,18 @@ fn faults_of_proxy_settings_are_found() {
         for (flags, code) in faults {
             world.kill_proxy();
             world.start_proxy_with(&flags);
+            // Until the new proxy has written its rules, those of the former one differ from its plan.
+            wait_for("the rules of the new proxy", || {
+                let report = world.doctor(&[]);
+                report.codes.iter().all(|found| found != "PTL-0040")
+            });
             expect(&world.doctor(&[]), code);
         }
         world.kill_proxy();
         world.start_proxy();
-        expect_none(&world.doctor(&[]));
+        wait_for("the rules of the new proxy", || {
+            world.doctor(&[]).codes.is_empty()
+        });
         let mut other = listener("127.0.0.1:10299");
         other.arg0("kube-proxy");
         let other = world.cluster.spawn(NODE, &mut other).expect("a program");

@@ -27,24 +27,31 @@ fn namespace_of(number: usize) -> String {
 /// Plants all worlds of a place at once, and examines them.
 fn examine(server: &Server, place: Place) -> Vec<String> {
     let faults: Vec<Fault> = read("faults.yaml");
-    let planted: Vec<&Fault> = faults
+    let planted = faults
         .iter()
-        .filter(|fault| fault.is_in(place) && fault.without.is_none())
-        .collect();
+        .filter(|fault| fault.is_in(place) && fault.without.is_none());
+    let (rejected, created): (Vec<&Fault>, Vec<&Fault>) = planted.partition(|fault| fault.rejected);
     let healthy: Vec<Healthy> = read("healthy.yaml");
-    let (rejected, created): (Vec<&Fault>, Vec<&Fault>) =
-        planted.into_iter().partition(|fault| fault.rejected);
+    let healthy: Vec<(usize, Healthy)> = healthy.into_iter().enumerate().collect();
+    let healthy: Vec<&(usize, Healthy)> = healthy.iter().filter(|(_, world)| world.is_in(place)).collect();
     for fault in &created {
         server.plant(fault);
     }
-    for (number, world) in healthy.iter().enumerate() {
-        server.plant_healthy(&namespace_of(number), world);
+    for (number, world) in &healthy {
+        server.plant_healthy(&namespace_of(*number), world);
     }
-    let found = created.iter().map(|fault| server.expect(fault));
+    let lasting: Vec<&Fault> = created
+        .into_iter()
+        .filter(|fault| !fault.is_undone(place))
+        .collect();
+    for fault in &lasting {
+        server.change(fault);
+    }
+    let found = lasting.iter().map(|fault| server.expect(fault));
     let of_rejected = rejected.iter().map(|fault| server.expect_rejected(fault));
-    let named = healthy.iter().enumerate().flat_map(|(number, world)| {
+    let named = healthy.iter().flat_map(|(number, world)| {
         let services = world.services.iter();
-        services.map(move |service| (namespace_of(number), service))
+        services.map(move |service| (namespace_of(*number), service))
     });
     let none = named.map(|(namespace, service)| server.expect_none(&namespace, service));
     let results = found.chain(of_rejected).chain(none);
@@ -69,11 +76,14 @@ fn faults_in_portolan_are_found_first() {
     let mut failures = examine(&server, Place::Standalone);
     drop(controllers);
     let faults: Vec<Fault> = read("faults.yaml");
-    let without = faults
+    let undone = faults
         .iter()
-        .filter(|fault| fault.without.is_some() && fault.is_in(Place::Standalone));
-    for fault in without {
-        server.plant(fault);
+        .filter(|fault| fault.is_in(Place::Standalone) && fault.is_undone(Place::Standalone));
+    for fault in undone {
+        if fault.without.is_some() {
+            server.plant(fault);
+        }
+        server.change(fault);
         failures.extend(server.expect(fault).err());
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));

@@ -55,7 +55,23 @@ pub struct Fault {
 #[serde(deny_unknown_fields)]
 pub struct Healthy {
     pub services: Vec<String>,
+    only: Option<String>,
     objects: Vec<Value>,
+}
+
+impl Healthy {
+    /// Returns true if the world exists in a place.
+    pub fn is_in(&self, place: Place) -> bool {
+        is_in(self.only.as_deref(), place)
+    }
+}
+
+fn is_in(only: Option<&str>, place: Place) -> bool {
+    let name = match place {
+        Place::Standalone => "standalone",
+        Place::Cluster => "cluster",
+    };
+    only.is_none_or(|only| only == name)
 }
 
 fn web() -> String {
@@ -65,11 +81,12 @@ fn web() -> String {
 impl Fault {
     /// Returns true if the fault exists in a place.
     pub fn is_in(&self, place: Place) -> bool {
-        let name = match place {
-            Place::Standalone => "standalone",
-            Place::Cluster => "cluster",
-        };
-        self.only.as_deref().is_none_or(|only| only == name)
+        is_in(self.only.as_deref(), place)
+    }
+
+    /// Returns true if controllers of the place would undo the fault.
+    pub fn is_undone(&self, place: Place) -> bool {
+        self.without.is_some() || place == Place::Standalone && !self.later.is_empty()
     }
 
     /// Namespace of the fault.
@@ -155,13 +172,28 @@ impl Server {
         }
         for change in &fault.later {
             let path = self.path_of(&namespace, change);
-            self.wait("an object of a controller", || self.merge(&path, change).is_ok());
+            self.wait("an object of a controller", || self.exists(&path));
         }
         if fault.deletes {
             let path = format!("/api/v1/namespaces/{namespace}/services/{}", fault.service);
             self.call(Method::DELETE, &path, JSON, &json!({}))
                 .expect("a deletion");
         }
+    }
+
+    /// Changes the objects of controllers when these have written them.
+    pub fn change(&self, fault: &Fault) {
+        for change in &fault.later {
+            let settled = self.expect_none(&fault.namespace(), &fault.service);
+            settled.unwrap_or_else(|findings| panic!("findings before the fault: {findings}"));
+            let path = self.path_of(&fault.namespace(), change);
+            let changed = self.merge(&path, change);
+            changed.unwrap_or_else(|error| panic!("{error} for {path} {change}"));
+        }
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.runtime.block_on(self.client.get::<Value>(path)).is_ok()
     }
 
     /// Creates objects in a new namespace.
@@ -172,10 +204,7 @@ impl Server {
         );
         if self.place == Place::Cluster {
             let account = format!("/api/v1/namespaces/{namespace}/serviceaccounts/default");
-            self.wait("the default ServiceAccount", || {
-                let read = self.client.get::<Value>(&account);
-                self.runtime.block_on(read).is_ok()
-            });
+            self.wait("the default ServiceAccount", || self.exists(&account));
         }
         for object in objects {
             self.create_object(namespace, &self.completed(namespace, object));

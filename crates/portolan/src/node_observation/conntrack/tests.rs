@@ -37,6 +37,14 @@ fn service_addresses_and_node_ports_are_destinations() {
     assert!(!contains(17, "192.0.2.1:30080"), "another protocol");
     assert!(!contains(6, "192.0.2.2:30080"), "another host");
     assert!(!contains(6, "10.96.0.8:80"));
+    destinations
+        .service_ranges
+        .push("10.96.0.0/16".parse().expect("a range"));
+    let former = "10.96.0.8:80".parse().expect("an address");
+    assert!(
+        destinations.contains(6, former),
+        "a cluster IP that no Service has any more"
+    );
 }
 
 #[test]
