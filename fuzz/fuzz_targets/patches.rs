@@ -24,6 +24,7 @@ fuzz_target!(|input: &[u8]| {
     // Repeated, because a patch may make an object a little deeper or larger each time.
     for _ in 0..ROUNDS_MAX {
         let Ok(patched) = patch::apply(&object, body, format, kind) else { break };
+        let patched = patched.object;
         let text = patched.to_string();
         serde_json::from_str::<Value>(&text).expect("a patched object can be read again");
         // The result of a patch is decoded with the schema again, as in the server.

@@ -270,7 +270,9 @@ fn validate_owners(errors: &mut FieldErrors, metadata: &Value, path: &Path) {
     let mut surplus_controllers = 0;
     for owner in owners {
         let api_version = text(owner, "apiVersion");
-        if api_version.is_empty() || api_version.ends_with('/') {
+        // As upstream: text with two separators has no version.
+        let has_version = !api_version.ends_with('/') && api_version.matches('/').count() <= 1;
+        if api_version.is_empty() || !has_version {
             errors.push(FieldError::invalid(
                 &path.child("apiVersion"),
                 api_version,

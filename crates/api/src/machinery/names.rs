@@ -84,7 +84,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
         faults.push("name part must be non-empty".to_owned());
     } else {
         faults.extend(
-            length_at_most(name, LABEL_BYTES_MAX)
+            bytes_at_most(name, LABEL_BYTES_MAX)
                 .into_iter()
                 .map(|f| format!("name part {f}")),
         );
@@ -98,7 +98,7 @@ pub fn qualified_name(value: &str) -> Vec<String> {
 
 /// Checks a label value.
 pub fn label_value(value: &str) -> Vec<String> {
-    let mut faults = length_at_most(value, LABEL_BYTES_MAX);
+    let mut faults = bytes_at_most(value, LABEL_BYTES_MAX);
     if !value.is_empty() && !is_qualified_part(value) {
         faults.push(form(
             LABEL_VALUE_RULE,
@@ -217,9 +217,18 @@ fn is_lower_alphanumeric(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit()
 }
 
-fn length_at_most(value: &str, max: usize) -> Vec<String> {
+/// As [`length_at_most`], with the words of upstream's messages about label keys and values.
+fn bytes_at_most(value: &str, max: usize) -> Vec<String> {
     if value.len() > max {
         vec![format!("must be no more than {max} bytes")]
+    } else {
+        Vec::new()
+    }
+}
+
+fn length_at_most(value: &str, max: usize) -> Vec<String> {
+    if value.len() > max {
+        vec![format!("must be no more than {max} characters")]
     } else {
         Vec::new()
     }

@@ -203,6 +203,13 @@ impl Failure {
             .with_causes(causes)
     }
 
+    /// 422: the result of a patch is no object of the kind, or violates strict validation. As upstream, the failure
+    /// names no kind.
+    pub(crate) fn invalid_patch(shown: &str, detail: String) -> Failure {
+        let error = api::field::FieldError::invalid(&api::field::Path::new("patch"), shown, detail);
+        Failure::invalid_options("", "", "", &vec![error])
+    }
+
     /// 422: a patch cannot be applied to the stored object.
     pub fn unprocessable(message: impl Into<String>) -> Failure {
         Failure::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message)
@@ -225,6 +232,12 @@ impl Failure {
             format!("Internal error occurred: {detail}"),
         )
         .with_causes(vec![json!({ "message": detail })])
+    }
+
+    /// 500: a new object has a `resourceVersion`. As upstream, the failure has no reason.
+    pub(crate) fn version_on_create() -> Failure {
+        let message = "resourceVersion should not be set on objects to be created";
+        Failure::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
     }
 
     /// 503: the server is temporarily unable to serve the request; a retry may succeed.

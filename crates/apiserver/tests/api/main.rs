@@ -19,6 +19,7 @@ mod server_side_apply;
 mod service_accounts;
 mod services;
 mod start;
+mod upstream_edges;
 mod watches;
 mod workloads;
 mod writes;

@@ -123,6 +123,16 @@ async fn proxy_to_services_without_endpoints_fails() {
     api.post(&format!("{NAMESPACE}/services"), &service)
         .await
         .expect(201);
+    // As upstream: absent Endpoints are reported as the Service (API-03).
+    let absent = api
+        .get(&format!("{NAMESPACE}/services/web/proxy/"))
+        .await
+        .expect(404);
+    assert_eq!(absent["message"], "services \"web\" not found");
+    let endpoints = json!({"metadata": {"name": "web"}, "subsets": []});
+    api.post(&format!("{NAMESPACE}/endpoints"), &endpoints)
+        .await
+        .expect(201);
     let none = api
         .get(&format!("{NAMESPACE}/services/web/proxy/"))
         .await

@@ -18,7 +18,9 @@ impl Resolver<'_, '_, '_> {
         match kind {
             kind::AXFR | kind::IXFR => LookupResult::Refused,
             kind::SOA if self.zone_at == 0 => self.all(|a| a.put_soa(Section::Answer)),
-            kind::SOA | kind::TXT => LookupResult::NoData,
+            kind::SOA => LookupResult::NoData,
+            // As CoreDNS, which finds no Service for TXT here and falls through (DNS-15).
+            kind::TXT => LookupResult::Elsewhere,
             _ if self.zone_at == 0 => LookupResult::NoData,
             kind::PTR => {
                 let v4 =

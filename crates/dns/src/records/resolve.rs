@@ -188,8 +188,11 @@ impl Resolver<'_, '_, '_> {
                 a.reply
                     .text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, SCHEMA_VERSION)
             }),
-            // CoreDNS does not check the existence of the name for these two types.
-            (kind::SOA | kind::TXT, _) => LookupResult::NoData,
+            // CoreDNS does not check the existence of the name for this type.
+            (kind::SOA, _) => LookupResult::NoData,
+            // As CoreDNS: names without records of their own do not exist for TXT (DNS-15).
+            (kind::TXT, QueryTarget::Service { .. } | QueryTarget::Pod { .. }) => self.existence(target),
+            (kind::TXT, _) => LookupResult::NameError,
             (kind::NS, QueryTarget::Apex) => self.put_name_servers(),
             (kind::A | kind::AAAA, _) => self.addresses(name, target, NameRef::QUESTION, 0),
             (kind::SRV, QueryTarget::Service { key, at, part }) => self.services(key, at, part),

@@ -29,8 +29,9 @@ const BUILT_IN_WRITERS: [&str; 2] = [
 /// Sets names and protocols of ports, and drops empty fields.
 pub fn default_slice_on_write(slice: &mut Value) {
     metadata::omit_empty(slice);
+    // As upstream, whose stored form does not distinguish empty and absent lists.
     for field in ["endpoints", "ports"] {
-        if !is_set(slice, field) {
+        if items(slice, field).is_empty() {
             set(slice, field, Value::Null);
         }
     }
@@ -52,6 +53,13 @@ pub fn default_slice_on_write(slice: &mut Value) {
         omit_zero(endpoint, &["deprecatedTopology"]);
         if let Some(hints) = endpoint.get_mut("hints") {
             omit_zero(hints, &["forZones", "forNodes"]);
+            for list in ["forZones", "forNodes"] {
+                for hint in items_mut(hints, list) {
+                    if !is_set(hint, "name") {
+                        set(hint, "name", "");
+                    }
+                }
+            }
         }
     }
 }
@@ -222,6 +230,7 @@ fn validate_endpoint(
     for (index, address) in addresses.into_iter().enumerate() {
         let path = addresses_path.index(index);
         match address_type {
+            "FQDN" if address.is_empty() => errors.push(FieldError::required(&path, "")),
             "FQDN" => push_faults(errors, &path, address, names::fully_qualified_domain(address)),
             "IPv4" => validate_address(errors, address, Family::V4, existing, (&addresses_path, &path)),
             "IPv6" => validate_address(errors, address, Family::V6, existing, (&addresses_path, &path)),
@@ -261,14 +270,22 @@ fn validate_address(
     existing: &HashSet<&str>,
     (list_path, path): (&Path, &Path),
 ) {
-    if !existing.contains(address) {
+    // Addresses that the slice had before are not checked again, also after a change of the type.
+    let is_new = !existing.contains(address);
+    if is_new {
         let faults = ip::validate(path, address, &[]);
         if !faults.is_empty() {
             errors.extend(faults);
             return;
         }
+        if family == Family::V6
+            && let Some(fault) = ip::canonical_fault(address)
+        {
+            errors.push(FieldError::invalid(path, address, fault));
+            return;
+        }
     }
-    if ip::family_of(address) != Some(family) {
+    if is_new && ip::family_of(address) != Some(family) {
         let fault = format!("must be an {} address", family.name());
         errors.push(FieldError::invalid(list_path, address, fault));
     }

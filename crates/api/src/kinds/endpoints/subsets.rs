@@ -5,12 +5,9 @@ use serde_json::Value;
 use crate::kinds::ports::{validate_app_protocol, validate_number_and_protocol};
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm, push_faults};
-use crate::machinery::tree::{
-    child, entries, items, items_mut, omit_null, omit_zero, set, text, text_if_set,
-};
+use crate::machinery::tree::{child, items, items_mut, omit_null, omit_zero, set, text, text_if_set};
 use crate::machinery::{ip, names};
 
-const LAST_CHANGE_ANNOTATION: &str = "endpoints.kubernetes.io/last-change-trigger-time";
 const MANAGED_BY_LABEL: (&str, &str) = ("endpoints.kubernetes.io/managed-by", "endpoint-controller");
 
 /// Sets protocols of ports and drops empty fields.
@@ -68,17 +65,6 @@ pub fn endpoints_warnings(endpoints: &Value) -> Vec<String> {
 
 fn validate(endpoints: &Value, old: Option<&Value>) -> FieldErrors {
     let mut errors = metadata::validate(endpoints, NameForm::DnsSubdomain, true);
-    let annotations = child(endpoints, "metadata");
-    for (key, value) in entries(annotations, "annotations") {
-        if key == LAST_CHANGE_ANNOTATION && value.parse::<jiff::Timestamp>().is_err() {
-            let path = Path::new("metadata").child("annotations").key(key);
-            errors.push(FieldError::invalid(
-                &path,
-                value,
-                "must be a valid RFC3339 timestamp",
-            ));
-        }
-    }
     if old.is_none_or(|old| child(old, "subsets") != child(endpoints, "subsets")) {
         let existing: Vec<&str> = old.map(addresses_of).unwrap_or_default();
         for (index, subset) in items(endpoints, "subsets").iter().enumerate() {

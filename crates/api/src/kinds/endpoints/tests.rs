@@ -76,15 +76,67 @@ fn update_does_not_check_unchanged_subsets() {
     assert_eq!(validate_endpoints_update(&new, &old).len(), 1);
 }
 
+/// EPV-02.
 #[test]
-fn trigger_annotation_must_be_a_timestamp() {
+fn trigger_annotation_may_be_any_text() {
     let of = |time: &str| {
         let annotations = json!({"endpoints.kubernetes.io/last-change-trigger-time": time});
         validate_endpoints(&json!({"metadata": {"name": "s", "namespace": "n", "annotations": annotations}}))
             .len()
     };
     assert_eq!(of("2026-01-02T03:04:05Z"), 0);
-    assert_eq!(of("yesterday"), 1);
+    assert_eq!(of("yesterday"), 0);
+}
+
+/// As upstream, whose stored form does not distinguish empty and absent lists.
+#[test]
+fn empty_lists_of_slices_become_null() {
+    for lists in [
+        json!({"endpoints": [], "ports": []}),
+        json!({"endpoints": null}),
+        json!({}),
+    ] {
+        let mut slice = lists;
+        default_slice_on_write(&mut slice);
+        assert_eq!(
+            (&slice["endpoints"], &slice["ports"]),
+            (&Value::Null, &Value::Null)
+        );
+    }
+    let mut slice = json!({"endpoints": [{"addresses": ["a"], "hints": {"forZones": [{}], "forNodes": []}}]});
+    default_slice_on_write(&mut slice);
+    assert_eq!(
+        slice["endpoints"][0]["hints"],
+        json!({"forZones": [{"name": ""}]})
+    );
+}
+
+/// EPV-10.
+#[test]
+fn new_addresses_of_slices_are_canonical() {
+    let slice = |kind: &str, addresses: Value| {
+        json!({"metadata": {"name": "s", "namespace": "n"}, "addressType": kind,
+            "endpoints": [{"addresses": addresses, "conditions": {}}]})
+    };
+    let of = |slice: &Value| causes(&validate_slice(slice));
+    assert!(of(&slice("IPv6", json!(["2001:db8::1"]))).is_empty());
+    for address in ["2001:DB8::1", "2001:db8:0::1", "::192.0.2.1"] {
+        let invalid = [["FieldValueInvalid", "endpoints[0].addresses[0]"]];
+        assert_eq!(of(&slice("IPv6", json!([address]))), invalid, "{address}");
+    }
+    assert_eq!(
+        of(&slice("FQDN", json!([""]))),
+        [["FieldValueRequired", "endpoints[0].addresses[0]"]]
+    );
+    // Addresses from before a change of the type are not checked again.
+    let (old, new) = (
+        slice("IPv4", json!(["10.0.0.1"])),
+        slice("IPv6", json!(["10.0.0.1"])),
+    );
+    assert_eq!(
+        causes(&validate_slice_update(&new, &old)),
+        [["FieldValueInvalid", "addressType"]]
+    );
 }
 
 #[test]

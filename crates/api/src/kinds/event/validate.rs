@@ -1,6 +1,6 @@
 //! Validation of Events, in the form of the core group. Paths are those of the form that the client sent.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::metadata::{self, NameForm};
@@ -22,6 +22,15 @@ pub fn default_event_on_write(event: &mut Value) {
         if !is_set(event, field) {
             set(event, field, "");
         }
+    }
+    // As upstream, which always writes times and the source.
+    for field in ["firstTimestamp", "lastTimestamp", "eventTime"] {
+        if !is_set(event, field) {
+            set(event, field, Value::Null);
+        }
+    }
+    if !is_set(event, "source") {
+        set(event, "source", json!({}));
     }
 }
 

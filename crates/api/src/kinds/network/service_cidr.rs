@@ -2,13 +2,23 @@
 
 use serde_json::{Value, json};
 
+use crate::kinds::condition::default_conditions;
 use crate::machinery::field::{FieldError, FieldErrors, Path};
 use crate::machinery::ip;
 use crate::machinery::metadata::{self, NameForm};
-use crate::machinery::tree::{child, set, set_or_clear, texts};
+use crate::machinery::tree::{child, object_mut, set, set_or_clear, texts};
 
 /// Most ranges of one object: one per family.
 const CIDRS_MAX: usize = 2;
+
+/// Drops empty fields, and sets those of the conditions.
+pub fn default_service_cidr_on_write(cidr: &mut Value) {
+    metadata::omit_empty(cidr);
+    object_mut(cidr, "status");
+    if let Some(status) = cidr.get_mut("status") {
+        default_conditions(status);
+    }
+}
 
 /// Prepares a new ServiceCIDR: its status is empty (CIDR-04).
 pub fn prepare_service_cidr_create(cidr: &mut Value) {
@@ -24,9 +34,16 @@ pub fn prepare_service_cidr_update(new: &mut Value, old: &Value) {
     );
 }
 
-/// Prepares an update of the status: the spec stays.
+/// Prepares an update of the status: the spec stays, and the metadata except managed fields.
 pub fn prepare_service_cidr_status_update(new: &mut Value, old: &Value) {
     set_or_clear(new, "spec", old.get("spec").cloned());
+    let before = child(old, "metadata");
+    object_mut(new, "metadata");
+    if let Some(metadata) = new.get_mut("metadata") {
+        for field in ["labels", "annotations", "finalizers", "ownerReferences"] {
+            set_or_clear(metadata, field, before.get(field).cloned());
+        }
+    }
 }
 
 /// Validates a new ServiceCIDR.
@@ -57,7 +74,8 @@ pub fn validate_service_cidr_update(new: &Value, old: &Value) -> FieldErrors {
         }
         validate_spec(&mut errors, child(new, "spec"));
     } else {
-        errors.push(FieldError::invalid(&path, after, IMMUTABLE));
+        let value = child(new, "spec").get("cidrs").cloned();
+        errors.push(FieldError::invalid(&path, value.unwrap_or_default(), IMMUTABLE));
     }
     errors
 }
@@ -71,7 +89,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
     }
     if cidrs.len() > CIDRS_MAX {
         let fault = format!("may only hold up to {CIDRS_MAX} values");
-        errors.push(FieldError::invalid(&path, cidrs, fault));
+        errors.push(FieldError::invalid(&path, json!({ "CIDRs": cidrs }), fault));
         return;
     }
     for (index, cidr) in cidrs.iter().enumerate() {
@@ -84,7 +102,7 @@ fn validate_spec(errors: &mut FieldErrors, spec: &Value) {
         .collect();
     if families.len() == CIDRS_MAX && families[0] == families[1] {
         let fault =
-            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/96";
+            "may specify no more than one IP for each IP family, i.e 192.168.0.0/24 and 2001:db8::/64";
         errors.push(FieldError::invalid(&path, cidrs, fault));
     }
 }

@@ -55,6 +55,19 @@ fn status_has_its_own_path() {
 }
 
 #[test]
+fn status_updates_keep_the_metadata() {
+    let old = json!({"metadata": {"labels": {"a": "b"}}, "spec": {"cidrs": ["a"]}});
+    let mut new = json!({"metadata": {"labels": {"c": "d"}, "finalizers": ["x/y"]},
+        "status": {"conditions": [{"type": "Ready"}]}});
+    prepare_service_cidr_status_update(&mut new, &old);
+    default_service_cidr_on_write(&mut new);
+    assert_eq!(new["metadata"], old["metadata"]);
+    let condition =
+        json!({"type": "Ready", "lastTransitionTime": null, "status": "", "reason": "", "message": ""});
+    assert_eq!(new["status"]["conditions"], json!([condition]));
+}
+
+#[test]
 fn validates_addresses_and_their_parents() {
     let address =
         |name: &str, parent: Value| json!({"metadata": {"name": name}, "spec": {"parentRef": parent}});
@@ -81,6 +94,11 @@ fn validates_addresses_and_their_parents() {
     );
     assert_eq!(
         causes(&validate_ip_address_update(&bad, &good)),
-        ["FieldValueInvalid spec.parentRef"]
+        [
+            "FieldValueInvalid spec.parentRef.group",
+            "FieldValueRequired spec.parentRef.resource",
+            "FieldValueInvalid spec.parentRef.name",
+            "FieldValueInvalid spec.parentRef"
+        ]
     );
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{HEADLESS, View};
+use crate::kinds::condition::default_conditions;
 use crate::machinery::ip::{self, Family};
 use crate::machinery::tree::{
     child, clear, is_set, items, items_mut, number, object_mut, omit_null, omit_zero, set, text, texts,
@@ -115,7 +116,7 @@ fn default_status(service: &mut Value) {
     let Some(status) = service.get_mut("status") else {
         return;
     };
-    omit_zero(status, &["conditions"]);
+    default_conditions(status);
     object_mut(status, "loadBalancer");
     let Some(balancer) = status.get_mut("loadBalancer") else {
         return;

@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::field_set::{FieldSet, PathElement, Scalar};
 use crate::kinds::kind::Kind;
+use crate::machinery::decode::scalar;
 use crate::machinery::schema::{Definition, Field, ListType, Shape, schema};
 
 /// Division of a value into parts.
@@ -120,8 +121,12 @@ impl Layout {
             let value = match item.get(key).filter(|value| !value.is_null()) {
                 Some(value) => Scalar::of(value),
                 None => {
-                    let default = definition.field(key).and_then(|field| field.default);
-                    Scalar::Text(default.ok_or(*key)?.to_owned())
+                    // As upstream, whose schema has the zero value as default of each required field.
+                    let field = definition.field(key).ok_or(*key)?;
+                    match field.default {
+                        Some(default) => Scalar::Text(default.to_owned()),
+                        None => Scalar::of(&scalar::zero(&field.shape)),
+                    }
                 }
             };
             fields.push(((*key).to_owned(), value));

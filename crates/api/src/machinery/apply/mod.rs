@@ -114,6 +114,7 @@ pub fn read_configuration(body: &[u8], kind: &Kind) -> Result<Value, ApplyError>
         DecodeError::TooManyValues => ApplyError::TooLarge(error),
         other => ApplyError::Syntax(other.to_string()),
     })?;
+    let configuration = configuration.object;
     if !configuration.is_object() {
         return Err(ApplyError::Syntax("expected an object as configuration".into()));
     }

@@ -349,10 +349,10 @@ fn rejects_invalid_configurations() {
             json!({"ports": [{"port": "80"}]}),
             ".spec.ports[port=\"80\",protocol=\"TCP\"].port: expected numeric (int or float), got \"80\"",
         ),
+        // As upstream: the key fields default to their zero values.
         (
-            json!({"ports": [{}]}),
-            ".spec.ports: element: associative list with keys has an element that omits key field \"port\" \
-             (and doesn't have default value)",
+            json!({"ports": [{}, {"name": "b"}]}),
+            ".spec.ports: duplicate entries for key [port=0,protocol=\"TCP\"]",
         ),
     ];
     for (spec, error) in cases {

@@ -82,7 +82,7 @@ pub enum DecodeError {
     Mismatch {
         /// The expected kind.
         kind: String,
-        /// The expected `apiVersion`.
+        /// The expected version, without the group.
         version: String,
         /// The field, the expected type and the found value.
         detail: String,
@@ -113,11 +113,22 @@ pub enum DecodeError {
     Strict {
         /// Kind of the object.
         kind: String,
-        /// The `apiVersion`.
+        /// The version, without the group.
         version: String,
         /// All violations.
         errors: Vec<String>,
     },
+}
+
+impl DecodeError {
+    /// Returns the message without the kind.
+    pub fn detail(&self) -> String {
+        match self {
+            Self::Mismatch { detail, .. } => detail.clone(),
+            Self::Strict { errors, .. } => format!("strict decoding error: {}", errors.join(", ")),
+            other => other.to_string(),
+        }
+    }
 }
 
 /// Type of a body: a served kind, or a kind of options.
@@ -161,31 +172,50 @@ pub fn decode_delete_options(body: &[u8], format: Format) -> Result<Decoded, Dec
         kind: "DeleteOptions",
         definition: "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions",
     };
-    target.decode(body, format)
+    let decoded = target.decode(body, format)?;
+    match decoded.object.get("kind").and_then(Value::as_str) {
+        None | Some("" | "DeleteOptions") => Ok(decoded),
+        Some(found) => Err(DecodeError::WrongKind {
+            found: found.into(),
+            expected: target.kind.into(),
+            version: target.version().into(),
+        }),
+    }
 }
 
-/// Decodes a body without a schema, such as a patch. Duplicate fields are not reported.
+/// Decodes a body without a schema, such as a patch. Duplicate fields are reported.
 ///
 /// # Errors
 /// [`DecodeError::Syntax`] and [`DecodeError::TooManyValues`].
-pub fn decode_untyped(body: &[u8], format: Format) -> Result<Value, DecodeError> {
-    untyped(VALUES_MAX, |node| decode_text(body, format, node)).map(|(value, _)| value)
+pub fn decode_untyped(body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
+    untyped(VALUES_MAX, |node| decode_text(body, format, node)).map(|(decoded, _)| decoded)
 }
 
 /// Decodes JSON without a schema, up to `values_max` values. Returns the value and the number of values.
 pub(crate) fn decode_json_within(json: &[u8], values_max: usize) -> Result<(Value, usize), DecodeError> {
-    untyped(values_max, |node| decode_text(json, Format::Json, node))
+    let decoded = untyped(values_max, |node| decode_text(json, Format::Json, node));
+    decoded.map(|(decoded, values)| (decoded.object, values))
 }
 
 fn untyped(
     values_max: usize,
     run: impl FnOnce(Node<'_>) -> Result<Value, String>,
-) -> Result<(Value, usize), DecodeError> {
+) -> Result<(Decoded, usize), DecodeError> {
     let findings = Findings::new(values_max);
     let location = Location::root();
     let result = run(Node::new(&Shape::Free, &location, &findings));
     match result {
-        Ok(value) => Ok((value, findings.values())),
+        Ok(object) => {
+            let values = findings.values();
+            let (_, strict_errors) = findings.take();
+            Ok((
+                Decoded {
+                    object,
+                    strict_errors,
+                },
+                values,
+            ))
+        }
         Err(_) if findings.has_too_many_values() => Err(DecodeError::TooManyValues),
         Err(detail) => Err(DecodeError::Syntax {
             kind: "object".into(),
@@ -221,13 +251,18 @@ impl Decoded {
         }
         Err(DecodeError::Strict {
             kind: kind.kind.into(),
-            version: kind.api_version(),
+            version: kind.version.into(),
             errors: self.strict_errors,
         })
     }
 }
 
-impl Target<'_> {
+impl<'t> Target<'t> {
+    /// The version without the group, as upstream's messages show it.
+    fn version(self) -> &'t str {
+        self.api_version.rsplit('/').next().unwrap_or(self.api_version)
+    }
+
     fn decode(self, body: &[u8], format: Format) -> Result<Decoded, DecodeError> {
         match format {
             Format::Json | Format::Yaml => self.walk(|node| decode_text(body, format, node)),
@@ -254,7 +289,7 @@ impl Target<'_> {
             protobuf::ProtobufError::TooManyValues => DecodeError::TooManyValues,
             other => DecodeError::Mismatch {
                 kind: self.kind.into(),
-                version: self.api_version.into(),
+                version: self.version().into(),
                 detail: other.to_string(),
             },
         })?;
@@ -275,7 +310,7 @@ impl Target<'_> {
         match (result, findings.take()) {
             (_, (Some(detail), _)) => Err(DecodeError::Mismatch {
                 kind: self.kind.into(),
-                version: self.api_version.into(),
+                version: self.version().into(),
                 detail,
             }),
             (Err(detail), _) => Err(DecodeError::Syntax {

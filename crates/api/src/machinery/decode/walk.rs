@@ -122,10 +122,15 @@ impl<'a> Node<'a> {
                 // in the body.
                 object = Map::with_capacity(capacity);
             }
-            if value.is_null() {
-                object.shift_remove(field.name);
-            } else {
-                object.insert(field.name.to_owned(), value);
+            match (object.get_mut(field.name), value) {
+                (_, Value::Null) => {
+                    object.shift_remove(field.name);
+                }
+                // As upstream's decoder: a repeated field adds to an object, and replaces other values.
+                (Some(Value::Object(earlier)), Value::Object(later)) => merge_repeated(earlier, later),
+                (_, value) => {
+                    object.insert(field.name.to_owned(), value);
+                }
             }
         }
         Ok(Value::Object(object))
@@ -150,6 +155,19 @@ impl<'a> Node<'a> {
             entries.insert(key, value);
         }
         Ok(Value::Object(entries))
+    }
+}
+
+/// Merges the later value of a repeated field into the earlier one. The depth is that of the body, which the parser
+/// limits.
+fn merge_repeated(earlier: &mut Map<String, Value>, later: Map<String, Value>) {
+    for (name, value) in later {
+        match (earlier.get_mut(&name), value) {
+            (Some(Value::Object(earlier)), Value::Object(later)) => merge_repeated(earlier, later),
+            (_, value) => {
+                earlier.insert(name, value);
+            }
+        }
     }
 }
 

@@ -6,7 +6,7 @@ fn checks_labels() {
         assert_eq!(dns_label(good), Vec::<String>::new(), "{good}");
     }
     assert_eq!(dns_label("a.b"), ["must not contain dots"]);
-    assert_eq!(dns_label(&"a".repeat(64)), ["must be no more than 63 bytes"]);
+    assert_eq!(dns_label(&"a".repeat(64)), ["must be no more than 63 characters"]);
     for bad in ["", "-a", "a-", "A", "a_b", "ä"] {
         assert_eq!(dns_label(bad).len(), 1, "{bad}");
     }
@@ -32,7 +32,7 @@ fn checks_subdomains() {
     }
     assert_eq!(
         dns_subdomain(&"a".repeat(254)),
-        ["must be no more than 253 bytes"]
+        ["must be no more than 253 characters"]
     );
 }
 

@@ -5,16 +5,12 @@
 
 use std::io;
 
-use json_patch::jsonptr::Pointer;
-use json_patch::{Patch, PatchOperation};
 use serde_json::Value;
 
 use super::PatchError;
+use super::operation::{self, Action, Operation, Pointer};
 use super::tree::{DEPTH_MAX, WorkingCopy, measure};
 use crate::machinery::decode::VALUES_MAX;
-
-/// Maximum number of operations in a patch: upstream's `maxJSONPatchOperations` (`endpoints/handlers/patch.go`).
-const OPERATIONS_MAX: usize = 10_000;
 
 /// Maximum size, as JSON, of all copied values: upstream's `JSONPatchMaxCopyBytes`.
 const COPIED_BYTES_MAX: usize = 3 << 20;
@@ -23,36 +19,16 @@ const COPIED_BYTES_MAX: usize = 3 << 20;
 const STEPS_MAX: usize = 4_000_000;
 
 pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
-    let operations = parse(patch)?;
+    let operations = operation::parse(patch)?;
     let mut copy = WorkingCopy(object);
     let mut work = Work::default();
     for operation in operations {
+        let operation = operation.ok_or_else(|| rejected(&"Unexpected kind: unknown"))?;
         work.admit(&copy.0, &operation)?;
         // On failure the working copy is dropped, so operations are not undone.
-        json_patch::patch_unsafe(&mut copy.0, &[operation]).map_err(|error| rejected(&error))?;
+        operation.apply(&mut copy.0).map_err(|error| rejected(&error))?;
     }
     copy.finish().ok_or_else(too_deep)
-}
-
-fn parse(patch: Value) -> Result<Vec<PatchOperation>, PatchError> {
-    let operations = patch.as_array().map_or(0, Vec::len);
-    if operations > OPERATIONS_MAX {
-        return Err(PatchError::TooLarge(format!(
-            "The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {operations}"
-        )));
-    }
-    let is_list_of_objects = patch
-        .as_array()
-        .is_some_and(|list| list.iter().all(Value::is_object));
-    let Patch(operations) = serde_json::from_value(patch).map_err(|error| {
-        // Upstream parses an operation when it applies it, so a malformed operation does not apply.
-        if is_list_of_objects {
-            rejected(&error)
-        } else {
-            PatchError::Syntax(error.to_string())
-        }
-    })?;
-    Ok(operations)
 }
 
 /// Accumulated work of a patch.
@@ -66,36 +42,37 @@ struct Work {
 impl Work {
     /// Checks an operation against the limits before it is applied. Missing values are ignored here, because the
     /// operation itself fails.
-    fn admit(&mut self, object: &Value, operation: &PatchOperation) -> Result<(), PatchError> {
-        match operation {
-            PatchOperation::Add(add) => {
-                self.put(&add.path, &add.value)?;
-                self.shift(object, &add.path)
+    fn admit(&mut self, object: &Value, operation: &Operation) -> Result<(), PatchError> {
+        let path = &operation.path;
+        match &operation.action {
+            Action::Add(value) => {
+                self.put(path, value)?;
+                self.shift(object, path)
             }
-            PatchOperation::Replace(replace) => self.put(&replace.path, &replace.value).map(|_| ()),
-            PatchOperation::Remove(remove) => self.shift(object, &remove.path),
-            PatchOperation::Move(moved) => {
-                if let Some(source) = object.pointer(moved.from.as_str()) {
-                    self.put(&moved.path, source)?;
+            Action::Replace(value) => self.put(path, value).map(|_| ()),
+            Action::Remove => self.shift(object, path),
+            Action::Move(from) => {
+                if let Some(source) = from.find(object) {
+                    self.put(path, source)?;
                 }
-                self.shift(object, &moved.from)?;
-                self.shift(object, &moved.path)
+                self.shift(object, from)?;
+                self.shift(object, path)
             }
-            PatchOperation::Copy(copy) => {
-                if let Some(source) = object.pointer(copy.from.as_str()) {
-                    let values = self.put(&copy.path, source)?;
+            Action::Copy(from) => {
+                if let Some(source) = from.find(object) {
+                    let values = self.put(path, source)?;
                     self.copy(source, values)?;
                 }
-                self.shift(object, &copy.path)
+                self.shift(object, path)
             }
             // A comparison ends with the smaller side, which the size of the body bounds.
-            PatchOperation::Test(_) => Ok(()),
+            Action::Test(_) => Ok(()),
         }
     }
 
     /// Checks the depth of a value at its new path, and counts its values. Returns their number.
     fn put(&mut self, path: &Pointer, value: &Value) -> Result<usize, PatchError> {
-        let path_depth = path.as_str().bytes().filter(|byte| *byte == b'/').count();
+        let path_depth = path.depth();
         let steps_left = STEPS_MAX.saturating_sub(self.steps);
         let size = measure(value, steps_left).ok_or_else(too_much_work)?;
         if path_depth + size.depth > DEPTH_MAX {
@@ -126,13 +103,10 @@ impl Work {
 
     /// Counts the list items that an insertion or removal at `path` shifts.
     fn shift(&mut self, object: &Value, path: &Pointer) -> Result<(), PatchError> {
-        let Some((list, last)) = path.split_back() else {
+        let Some((items, last)) = path.list(object) else {
             return Ok(());
         };
-        let Some(Value::Array(items)) = object.pointer(list.as_str()) else {
-            return Ok(());
-        };
-        let index = last.decoded().parse::<usize>().unwrap_or(items.len());
+        let index = last.parse::<usize>().unwrap_or(items.len());
         self.steps += items.len().saturating_sub(index);
         if self.steps > STEPS_MAX {
             return Err(too_much_work());

@@ -17,7 +17,7 @@
 //! // A strategic merge patch merges Service ports by port number.
 //! let patched = apply(&service, patch, PatchFormat::StrategicMerge, services)?;
 //! assert_eq!(
-//!     patched,
+//!     patched.object,
 //!     json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "name": "http"}, {"port": 443}]}})
 //! );
 //! # Ok::<(), api::patch::PatchError>(())
@@ -25,6 +25,7 @@
 
 mod json;
 mod list;
+mod operation;
 mod strategic;
 mod tree;
 
@@ -86,27 +87,50 @@ impl PatchFormat {
     }
 }
 
+/// The result of a patch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Patched {
+    /// The object.
+    pub object: Value,
+    /// Duplicate fields of the patch, as violations of strict validation.
+    pub strict_errors: Vec<String>,
+}
+
 /// Applies the patch in `body` to an object of `kind`.
 ///
 /// # Errors
 /// See [`PatchError`].
-pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> Result<Value, PatchError> {
-    let patch = decode_untyped(body, Format::Json).map_err(|error| match error {
+pub fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> Result<Patched, PatchError> {
+    let decoded = decode_untyped(body, Format::Json).map_err(|error| match error {
         DecodeError::TooManyValues => PatchError::TooLarge(error.to_string()),
         other => PatchError::Syntax(other.to_string()),
     })?;
-    match format {
-        PatchFormat::Json => json::apply(object.clone(), patch),
+    let (patch, mut strict_errors) = (decoded.object, decoded.strict_errors);
+    let object = match format {
+        PatchFormat::Json => {
+            strict_errors.extend(operation::unknown_fields(&patch));
+            // As upstream: each error names the format.
+            for error in &mut strict_errors {
+                *error = format!("json patch {error}");
+            }
+            json::apply(object.clone(), patch)?
+        }
         PatchFormat::Merge if patch.is_object() => {
             let mut patched = object.clone();
             json_patch::merge(&mut patched, &patch);
-            Ok(patched)
+            patched
         }
-        PatchFormat::StrategicMerge if patch.is_object() => strategic::apply(object.clone(), patch, kind),
+        PatchFormat::StrategicMerge if patch.is_object() => strategic::apply(object.clone(), patch, kind)?,
+        // As upstream: `null` changes nothing.
+        PatchFormat::StrategicMerge if patch.is_null() => object.clone(),
         PatchFormat::Merge | PatchFormat::StrategicMerge => {
-            Err(PatchError::Syntax("expected an object as merge patch".into()))
+            return Err(PatchError::Syntax("expected an object as merge patch".into()));
         }
-    }
+    };
+    Ok(Patched {
+        object,
+        strict_errors,
+    })
 }
 
 #[cfg(test)]

@@ -28,7 +28,15 @@ pub(super) fn apply(object: Value, patch: Value, kind: &Kind) -> Result<Value, P
     let shape = schema().shape(kind.definition).unwrap_or(Shape::Free);
     match (object, patch) {
         (Value::Object(object), Value::Object(patch)) => {
-            merge_object(object, patch, &shape).map(Value::Object)
+            let mut patched = merge_object(object, patch, &shape)?;
+            // As upstream, which decodes the result as an object of the known kind.
+            let identity = [("apiVersion", kind.api_version()), ("kind", kind.kind.to_owned())];
+            for (field, value) in identity {
+                if patched.get(field).is_some_and(Value::is_string) {
+                    patched.insert(field.to_owned(), value.into());
+                }
+            }
+            Ok(Value::Object(patched))
         }
         (object, _) => Ok(object),
     }
@@ -133,32 +141,53 @@ fn merge_field(
     shape: &Shape,
 ) -> Result<(), PatchError> {
     let (inner, strategy) = field_strategy(shape, &name);
-    let merged = match patch {
-        Value::Object(patch) => {
-            let previous = match original.get_mut(&name) {
-                Some(Value::Object(previous)) => std::mem::take(previous),
-                _ => Map::new(),
-            };
-            Value::Object(merge_object(previous, patch, inner)?)
+    let merged = match (original.get_mut(&name), patch) {
+        // As upstream: a field that the object lacks is taken from the patch as it is, without `null` and directives.
+        (None, mut patch) => {
+            drop_directives(&mut patch);
+            patch
         }
-        Value::Array(patch) if strategy.merges => {
-            let previous = match original.get_mut(&name) {
-                Some(Value::Array(previous)) => std::mem::take(previous),
-                _ => Vec::new(),
-            };
-            Value::Array(list::merge(
-                previous,
-                patch,
-                None,
-                strategy.merge_key,
-                item(inner),
-            )?)
+        (Some(Value::Object(previous)), Value::Object(patch)) => {
+            Value::Object(merge_object(std::mem::take(previous), patch, inner)?)
+        }
+        (Some(Value::Array(previous)), Value::Array(patch)) if strategy.merges => {
+            let (previous, key) = (std::mem::take(previous), strategy.merge_key);
+            Value::Array(list::merge(previous, patch, None, key, item(inner))?)
         }
         // Replaced as a whole. Directives within have no effect, and the schema check drops them.
-        other => other,
+        (Some(_), other) => other,
     };
     original.insert(name, merged);
     Ok(())
+}
+
+/// Drops `null` fields, directives, and list items that are directives, level by level.
+fn drop_directives(value: &mut Value) {
+    let is_directive = |name: &str| {
+        [PATCH, RETAIN_KEYS].contains(&name)
+            || [SET_ELEMENT_ORDER, DELETE_FROM_PRIMITIVE_LIST]
+                .iter()
+                .any(|prefix| name.starts_with(prefix))
+    };
+    let mut pending = vec![value];
+    while let Some(value) = pending.pop() {
+        match value {
+            Value::Object(fields) => {
+                fields.retain(|name, value| !value.is_null() && !is_directive(name));
+                pending.extend(fields.values_mut());
+            }
+            Value::Array(items) => {
+                items.retain(|item| {
+                    !matches!(
+                        item.get(PATCH).and_then(Value::as_str),
+                        Some("delete" | "replace")
+                    )
+                });
+                pending.extend(items);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns shape and patch strategy of a field of `shape`.

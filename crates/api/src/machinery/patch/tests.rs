@@ -11,7 +11,7 @@ fn kind_of(name: &str) -> &'static Kind {
 }
 
 fn patched(format: PatchFormat, object: &Value, patch: &Value) -> Result<Value, PatchError> {
-    apply(object, patch.to_string().as_bytes(), format, kind_of("Pod"))
+    apply(object, patch.to_string().as_bytes(), format, kind_of("Pod")).map(|patched| patched.object)
 }
 
 fn strategic(object: &Value, patch: &Value) -> Result<Value, PatchError> {
@@ -59,14 +59,122 @@ fn applies_json_patches() {
             413,
         ),
         (
-            Value::Array(vec![json!({"op": "copy", "from": "", "path": "/list/-"}); 40]),
+            Value::Array(vec![
+                json!({"op": "copy", "from": "/list", "path": "/list/-"});
+                40
+            ]),
             413,
         ),
+        (json!([{"op": "copy", "from": "", "path": "/other"}]), 422),
+        (json!([{"op": "add", "path": "", "value": {}}]), 422),
+        (json!([{"op": "test", "path": "/list/0", "value": 1.0}]), 422),
+        (json!([{"op": "replace", "path": "/list/7", "value": 1}]), 422),
+        (json!([{"op": "add", "path": "list", "value": 1}]), 422),
+        (json!([{"op": "add", "value": 1}]), 422),
+        (json!([null]), 422),
+        (json!([{"op": 1, "path": "/list"}]), 400),
+        (json!(["add"]), 400),
     ];
     for (patch, code) in codes {
         let error = patched(PatchFormat::Json, &object, &patch).expect_err("rejected patch");
         assert_eq!(error.status_code(), code, "{error}");
     }
+}
+
+/// Upstream's library differs from RFC 6902 in these operations.
+#[test]
+fn applies_json_patches_that_the_rfc_forbids() {
+    let object = json!({"list": [1, 2], "a": {}});
+    let cases = [
+        (
+            json!({"op": "replace", "path": "/new", "value": 5}),
+            json!({"list": [1, 2], "a": {}, "new": 5}),
+        ),
+        (
+            json!({"op": "copy", "from": "/none", "path": "/new"}),
+            json!({"list": [1, 2], "a": {}, "new": null}),
+        ),
+        (
+            json!({"op": "test", "path": "/none", "value": null}),
+            object.clone(),
+        ),
+        (json!({"op": "test", "path": "/none"}), object.clone()),
+        (
+            json!({"op": "remove", "path": "/list/-1"}),
+            json!({"list": [1], "a": {}}),
+        ),
+        (
+            json!({"op": "add", "path": "/list/01", "value": 9}),
+            json!({"list": [1, 9, 2], "a": {}}),
+        ),
+        (
+            json!({"op": "add", "path": "/a/x"}),
+            json!({"list": [1, 2], "a": {"x": null}}),
+        ),
+        (
+            json!({"op": "replace", "path": "", "value": {"b": 1}}),
+            json!({"b": 1}),
+        ),
+    ];
+    for (operation, expected) in cases {
+        assert_eq!(
+            patched(PatchFormat::Json, &object, &json!([operation])),
+            Ok(expected),
+            "{operation}"
+        );
+    }
+    assert_eq!(patched(PatchFormat::Json, &object, &Value::Null), Ok(object));
+}
+
+#[test]
+fn reports_duplicate_and_unknown_fields_of_patches() {
+    let errors = |format, body: &str| {
+        let object = json!({"metadata": {}, "spec": {}});
+        apply(&object, body.as_bytes(), format, kind_of("Pod")).map(|patched| patched.strict_errors)
+    };
+    let duplicate = r#"{"spec": {"a": 1, "a": 2}}"#;
+    for format in [PatchFormat::Merge, PatchFormat::StrategicMerge] {
+        assert_eq!(
+            errors(format, duplicate),
+            Ok(vec![r#"duplicate field "spec.a""#.to_owned()])
+        );
+    }
+    let operation = r#"[{"op": "add", "path": "/spec/a", "value": 1, "x": 1, "x": 2}]"#;
+    let expected = [
+        r#"json patch duplicate field "[0].x""#,
+        r#"json patch unknown field "[0].x""#,
+    ];
+    assert_eq!(
+        errors(PatchFormat::Json, operation),
+        Ok(expected.map(str::to_owned).to_vec())
+    );
+}
+
+/// As upstream: a field that the object lacks is taken as it is, so that no merge key is needed.
+#[test]
+fn strategic_patches_set_absent_lists_as_they_are() {
+    let patch = json!({"metadata": {"finalizers": ["a", "a"], "ownerReferences": [{"kind": "K"}, {"uid": "u", "$patch": "delete"}],
+        "labels": {"$patch": "replace", "x": "y", "z": null}}});
+    let expected = json!({"metadata": {"finalizers": ["a", "a"], "ownerReferences": [{"kind": "K"}], "labels": {"x": "y"}}});
+    assert_eq!(
+        patched(PatchFormat::StrategicMerge, &json!({"metadata": {}}), &patch),
+        Ok(expected)
+    );
+}
+
+/// As upstream: the kind of the path counts, not that of a strategic merge patch.
+#[test]
+fn strategic_patches_cannot_change_the_kind() {
+    let object = json!({"apiVersion": "v1", "kind": "Pod"});
+    let patch = json!({"apiVersion": "v9", "kind": "Service"});
+    assert_eq!(
+        patched(PatchFormat::StrategicMerge, &object, &patch),
+        Ok(object.clone())
+    );
+    assert_eq!(
+        patched(PatchFormat::StrategicMerge, &object, &Value::Null),
+        Ok(object)
+    );
 }
 
 #[test]
@@ -117,7 +225,7 @@ fn merges_service_ports_by_port() {
         kind_of("Service"),
     );
     assert_eq!(
-        result,
+        result.map(|patched| patched.object),
         Ok(
             json!({"spec": {"ports": [{"port": 80, "nodePort": 30080, "name": "http"}, {"port": 443}],
                            "selector": {"a": "1", "b": "2"}}})

@@ -71,9 +71,10 @@ pub(super) static ENDPOINT_SLICE: Layout = Layout {
     },
 };
 
+/// As upstream, a row has the age without a column for it; clients ignore the cell.
 pub(super) static IP_ADDRESS: Layout = Layout {
     columns: &[NAME, column("ParentRef", "Object that owns the address.")],
-    cells: |address, _| {
+    cells: |address, now| {
         let parent = child(child(address, "spec"), "parentRef");
         let shown = if parent.is_null() {
             NONE.to_owned()
@@ -88,7 +89,7 @@ pub(super) static IP_ADDRESS: Layout = Layout {
                 namespace => format!("{resource}/{namespace}/{}", text(parent, "name")),
             }
         };
-        vec![name(address), shown.into()]
+        vec![name(address), shown.into(), age::of(address, now)]
     },
 };
 

@@ -100,7 +100,9 @@ pub(super) fn rules_of_role(name: &str) -> Vec<PolicyRule> {
 /// Parses the embedded file once. A test checks that it parses.
 fn table() -> &'static Value {
     static TABLE: OnceLock<Value> = OnceLock::new();
-    TABLE.get_or_init(|| decode_untyped(TEXT.as_bytes(), Format::Yaml).unwrap_or_default())
+    TABLE.get_or_init(|| {
+        decode_untyped(TEXT.as_bytes(), Format::Yaml).map_or(Value::Null, |decoded| decoded.object)
+    })
 }
 
 fn entries<'t>(table: &'t Value, field: &str) -> impl Iterator<Item = (&'t String, &'t Value)> {

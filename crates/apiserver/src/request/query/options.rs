@@ -2,7 +2,7 @@
 
 use api::decode::{self, Format};
 use api::field::{FieldError, FieldErrors, Path};
-use api::tree::{child, items, text, text_if_set};
+use api::tree::{child, items, text_if_set};
 use http::HeaderMap;
 use http::header::USER_AGENT;
 use serde_json::Value;
@@ -185,8 +185,13 @@ impl DeleteOptions {
             .object;
         let mut errors = FieldErrors::new();
         let has_body = !body.is_empty();
-        let dry_runs = items(&decoded, "dryRun").iter().filter_map(Value::as_str);
-        let dry_run = read_dry_run(dry_runs.chain(query.all("dryRun")), &mut errors);
+        // As upstream: a body replaces the query.
+        let dry_run = if has_body {
+            let dry_runs = items(&decoded, "dryRun").iter().filter_map(Value::as_str);
+            read_dry_run(dry_runs, &mut errors)
+        } else {
+            read_dry_run(query.all("dryRun"), &mut errors)
+        };
         let grace = if has_body {
             decoded.get("gracePeriodSeconds").and_then(Value::as_i64)
         } else {
@@ -196,10 +201,10 @@ impl DeleteOptions {
             // As upstream.
             tracing::debug!("negative grace period changed to one second");
         }
-        let policy = match text_if_set(&decoded, "propagationPolicy") {
-            Some(policy) => policy,
-            None if has_body => "",
-            None => query.text("propagationPolicy"),
+        let policy = if has_body {
+            text_if_set(&decoded, "propagationPolicy")
+        } else {
+            query.all("propagationPolicy").next()
         };
         let orphan = match decoded.get("orphanDependents").and_then(Value::as_bool) {
             None if !has_body => query.flag("orphanDependents"),
@@ -208,7 +213,7 @@ impl DeleteOptions {
         let propagation = read_propagation(policy, orphan, &mut errors);
         refuse("DeleteOptions", &errors)?;
         let preconditions = child(&decoded, "preconditions");
-        let given = |field| Some(text(preconditions, field).to_owned()).filter(|text| !text.is_empty());
+        let given = |field| text_if_set(preconditions, field).map(str::to_owned);
         Ok(DeleteOptions {
             dry_run,
             grace_period_seconds: grace.map(|seconds| if seconds < 0 { 1 } else { seconds }),
@@ -220,19 +225,25 @@ impl DeleteOptions {
     }
 }
 
-fn read_propagation(policy: &str, orphan: Option<bool>, errors: &mut FieldErrors) -> Option<Propagation> {
+fn read_propagation(
+    policy: Option<&str>,
+    orphan: Option<bool>,
+    errors: &mut FieldErrors,
+) -> Option<Propagation> {
     let path = Path::new("propagationPolicy");
-    if !policy.is_empty() && orphan.is_some() {
+    if let Some(policy) = policy
+        && orphan.is_some()
+    {
         let detail = "orphanDependents and deletionPropagation cannot be both set";
         errors.push(FieldError::invalid(&path, policy, detail));
     }
     match (policy, orphan) {
-        ("Orphan", _) | ("", Some(true)) => Some(Propagation::Orphan),
-        ("Background", _) | ("", Some(false)) => Some(Propagation::Background),
-        ("Foreground", _) => Some(Propagation::Foreground),
-        ("", None) => None,
-        (other, _) => {
-            let allowed = ["Background", "Foreground", "Orphan", "nil"];
+        (Some("Orphan"), _) | (None, Some(true)) => Some(Propagation::Orphan),
+        (Some("Background"), _) | (None, Some(false)) => Some(Propagation::Background),
+        (Some("Foreground"), _) => Some(Propagation::Foreground),
+        (None, None) => None,
+        (Some(other), _) => {
+            let allowed = ["Foreground", "Background", "Orphan", "nil"];
             errors.push(FieldError::not_supported(&path, other, &allowed));
             None
         }
@@ -279,36 +290,35 @@ impl ListOptions {
     /// # Errors
     /// 400 or 422 for invalid values.
     pub(crate) fn read(query: &Query) -> Result<ListOptions, Failure> {
-        let version_text = query.text("resourceVersion");
-        let version = match version_text {
-            "" => None,
-            text => Some(parse_version(text)?),
-        };
         let version_match = match query.text("resourceVersionMatch") {
             "Exact" => Some(VersionMatch::Exact),
             "NotOlderThan" => Some(VersionMatch::NotOlderThan),
             _ => None,
         };
-        let options = ListOptions {
+        let mut options = ListOptions {
             label_selector: query.text("labelSelector").to_owned(),
             field_selector: query.text("fieldSelector").to_owned(),
             limit: read_integer(query, "limit")?
                 .filter(|&n| n > 0)
                 .and_then(|n| usize::try_from(n).ok()),
             continue_token: query.text("continue").to_owned(),
-            version,
+            version: None,
             version_match,
             watch: query.flag("watch").unwrap_or(false),
             bookmarks: query.flag("allowWatchBookmarks").unwrap_or(false),
             send_initial_events: query.flag("sendInitialEvents"),
             timeout_seconds: read_integer(query, "timeoutSeconds")?.and_then(|n| u64::try_from(n).ok()),
         };
+        let version = query.text("resourceVersion");
         let errors = if options.watch {
             options.watch_errors(query.text("resourceVersionMatch"))
         } else {
-            options.list_errors(query.text("resourceVersionMatch"))
+            options.list_errors(query.text("resourceVersionMatch"), version)
         };
         refuse("ListOptions", &errors)?;
+        if !version.is_empty() {
+            options.version = Some(parse_version(version)?);
+        }
         Ok(options)
     }
 
@@ -335,18 +345,19 @@ impl ListOptions {
         errors
     }
 
-    fn list_errors(&self, version_match: &str) -> FieldErrors {
+    /// `version` is the text of the requested version.
+    fn list_errors(&self, version_match: &str, version: &str) -> FieldErrors {
         let path = Path::new("resourceVersionMatch");
         let mut errors = FieldErrors::new();
         let mut forbid = |detail| errors.push(FieldError::forbidden(&path, detail));
         if !version_match.is_empty() {
-            if self.version.is_none() {
+            if version.is_empty() {
                 forbid("resourceVersionMatch is forbidden unless resourceVersion is provided");
             }
             if !self.continue_token.is_empty() {
                 forbid("resourceVersionMatch is forbidden when continue is provided");
             }
-            if self.version_match == Some(VersionMatch::Exact) && self.version == Some(Revision(0)) {
+            if self.version_match == Some(VersionMatch::Exact) && version == "0" {
                 forbid("resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"");
             }
             if self.version_match.is_none() {
@@ -386,14 +397,14 @@ fn read_dry_run<'a>(values: impl Iterator<Item = &'a str>, errors: &mut FieldErr
 }
 
 fn read_integer(query: &Query, name: &str) -> Result<Option<i64>, Failure> {
-    match query.text(name) {
-        "" => Ok(None),
-        text => text.parse().map(Some).map_err(|_| {
-            Failure::bad_request(format!(
-                "the query parameter {name} must be a whole number, not {text:?}"
-            ))
-        }),
-    }
+    let Some(text) = query.all(name).next() else {
+        return Ok(None);
+    };
+    text.parse().map(Some).map_err(|_| {
+        Failure::bad_request(format!(
+            "strconv.ParseInt: parsing {text:?}: invalid syntax: the query parameter {name} must be a whole number"
+        ))
+    })
 }
 
 fn refuse(options_kind: &str, errors: &FieldErrors) -> Result<(), Failure> {

@@ -74,11 +74,20 @@ async fn service_destination(
     target: &Target,
     name: &Name<'_>,
 ) -> Result<Destination, Failure> {
-    let service = find(resources, target, "services", name.name).await?;
-    let port = port_name(&service, name)?;
+    // As upstream: only the number of a port needs the Service, and absent Endpoints are reported as the Service.
+    let port = match name.port.parse::<i64>() {
+        Ok(number) => port_name(
+            &find(resources, target, "services", name.name).await?,
+            name,
+            number,
+        )?,
+        Err(_) => name.port.to_owned(),
+    };
     let none = || Failure::unavailable(format!("no endpoints available for service {:?}", target.name()));
     let endpoints = match find(resources, target, "endpoints", name.name).await {
-        Err(failure) if failure.code() == http::StatusCode::NOT_FOUND => return Err(none()),
+        Err(failure) if failure.code() == http::StatusCode::NOT_FOUND => {
+            return Err(Failure::not_found(target.kind, name.name));
+        }
         found => found?,
     };
     for subset in from_anywhere(items(&endpoints, "subsets")) {
@@ -99,14 +108,11 @@ async fn service_destination(
     Err(none())
 }
 
-/// Returns the name of the Service port. Clients may also give the number of the port (API-04).
-fn port_name<'s>(service: &'s Value, name: &Name<'s>) -> Result<&'s str, Failure> {
-    let Ok(requested) = name.port.parse::<i64>() else {
-        return Ok(name.port);
-    };
+/// Returns the name of the Service port with a number (API-04).
+fn port_name(service: &Value, name: &Name<'_>, requested: i64) -> Result<String, Failure> {
     let mut ports = items(child(service, "spec"), "ports").iter();
     let found = ports.find(|port| number(port, "port") == requested);
-    found.map(|port| text(port, "name")).ok_or_else(|| {
+    found.map(|port| text(port, "name").to_owned()).ok_or_else(|| {
         Failure::unavailable(format!(
             "no service port {requested} found for service {:?}",
             name.name

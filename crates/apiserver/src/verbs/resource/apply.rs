@@ -41,7 +41,10 @@ impl Resources {
         // The stored version is merged; managed fields are recorded in that version too.
         let kind = target.kind.stored();
         let mut configuration = target.kind.into_stored(configuration);
-        ensure_name(&mut configuration, target)?;
+        // The name may be absent if the object exists.
+        if !text(child(&configuration, "metadata"), "name").is_empty() {
+            ensure_name(&configuration, target)?;
+        }
         ensure_namespace(&mut configuration, target)?;
         let duplicates = &duplicate_fields(body, target, options.field_validation);
         let (configuration, time) = (&configuration, &new_object::now());
@@ -64,6 +67,7 @@ impl Resources {
                 Some(stored) => self.replace(target, stored, object, warnings, context).await,
                 None if target.subresource.is_some() => Err(Failure::not_found(kind, target.name()).into()),
                 None => {
+                    ensure_name(configuration, target)?;
                     self.admission.admit_creation(target, context.requester)?;
                     refuse_identity(target, configuration)?;
                     self.create_object(target, object, warnings, context).await

@@ -28,8 +28,11 @@ impl Resources {
         let create = || async move {
             let (object, warnings) = decode_body(body, format, target.kind, options.field_validation)?;
             let ownership = Ownership::Updated(options.manager);
-            self.create_object(target, object, warnings, WriteContext::of(&options, ownership))
-                .await
+            let context = WriteContext {
+                refuses_version: gives_version(&object),
+                ..WriteContext::of(&options, ownership)
+            };
+            self.create_object(target, object, warnings, context).await
         };
         match retry_on_conflict(target, create).await {
             // Another server may have changed the state that the refusal depends on.
@@ -93,6 +96,9 @@ impl Resources {
 
         let name = name_of(&object);
         let key = kind.store_key(target.namespace(), name);
+        if context.refuses_version && !dry_run {
+            return Err(Failure::version_on_create().into());
+        }
         if self.store.index().get(&key).is_some() {
             return Err(if is_name_generated || ownership == Ownership::Applied {
                 WriteError::Conflict
@@ -118,4 +124,11 @@ impl Resources {
 
 fn name_of(object: &Value) -> &str {
     text(child(object, "metadata"), "name")
+}
+
+/// Returns true if the client gives a new object a `resourceVersion`. As upstream, text that is no number counts as
+/// none.
+fn gives_version(object: &Value) -> bool {
+    let version = text(child(object, "metadata"), "resourceVersion");
+    version.parse::<u64>().is_ok_and(|version| version != 0)
 }

@@ -33,7 +33,9 @@ impl Resources {
             });
         }
         let at = self.revision_to_list(options).await?;
-        self.page(&selection, at, None, options.limit)
+        // As upstream: its cache serves lists of any version, and serves them whole.
+        let limit = options.limit.filter(|_| options.version != Some(Revision(0)));
+        self.page(&selection, at, None, limit)
     }
 
     /// Returns the revision at which a list is read; `None` for the newest one.

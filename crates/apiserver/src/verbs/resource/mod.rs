@@ -83,6 +83,8 @@ pub(crate) struct Resources {
 pub(crate) struct WriteContext<'a> {
     /// Set for a dry run: nothing is stored.
     pub(crate) dry_run: bool,
+    /// Set if the request cannot create an object, because it gives a `resourceVersion`. Only a POST is refused.
+    pub(crate) refuses_version: bool,
     /// Owner of the fields that the write changes.
     pub(crate) ownership: Ownership<'a>,
     /// The client; `None` for writes of the server itself, which admission accepts.
@@ -95,6 +97,7 @@ impl WriteContext<'static> {
     /// The parameters of the server's own writes.
     pub(crate) const SERVER: WriteContext<'static> = WriteContext {
         dry_run: false,
+        refuses_version: false,
         ownership: SERVER,
         requester: None,
         recorder: Recorder::NONE,
@@ -106,6 +109,7 @@ impl<'a> WriteContext<'a> {
     fn of(options: &WriteOptions<'a>, ownership: Ownership<'a>) -> WriteContext<'a> {
         WriteContext {
             dry_run: options.dry_run,
+            refuses_version: false,
             ownership,
             requester: options.requester,
             recorder: options.recorder,
@@ -286,16 +290,17 @@ where
     Err(Failure::modified(target.kind, target.name()))
 }
 
-/// Applies `fieldValidation` to a decoded body. Returns the object in the stored version, and warnings.
+/// Applies `fieldValidation` to a decoded body. Returns the object in the stored version, and warnings. `refused`
+/// converts decoding errors.
 pub(crate) fn apply_field_validation(
     decoded: Result<Decoded, DecodeError>,
     kind: &Kind,
     validation: FieldValidation,
+    refused: impl Fn(DecodeError) -> Failure,
 ) -> Result<(Value, Vec<String>), Failure> {
-    let refused = |error: DecodeError| Failure::of_decode(&error);
-    let decoded = decoded.map_err(refused)?;
+    let decoded = decoded.map_err(&refused)?;
     let (object, warnings) = match validation {
-        FieldValidation::Strict => (decoded.strict(kind).map_err(refused)?, Vec::new()),
+        FieldValidation::Strict => (decoded.strict(kind).map_err(&refused)?, Vec::new()),
         FieldValidation::Warn => (decoded.object, decoded.strict_errors),
         FieldValidation::Ignore => (decoded.object, Vec::new()),
     };
@@ -309,7 +314,8 @@ pub(crate) fn decode_body(
     kind: &Kind,
     validation: FieldValidation,
 ) -> Result<(Value, Vec<String>), Failure> {
-    apply_field_validation(api::decode::decode(body, format, kind), kind, validation)
+    let decoded = api::decode::decode(body, format, kind);
+    apply_field_validation(decoded, kind, validation, |error| Failure::of_decode(&error))
 }
 
 /// Encodes an object for the store.
@@ -360,22 +366,18 @@ pub(crate) fn ensure_namespace(object: &mut Value, target: &Target) -> Result<()
     Ok(())
 }
 
-/// Sets the name of an object to that of the path; refuses a different one.
-pub(crate) fn ensure_name(object: &mut Value, target: &Target) -> Result<(), Failure> {
-    let metadata = metadata_mut(object);
-    let given = text(metadata, "name");
+/// Refuses an object whose name is not that of the path.
+pub(crate) fn ensure_name(object: &Value, target: &Target) -> Result<(), Failure> {
+    let given = text(child(object, "metadata"), "name");
     if given == target.name() {
         return Ok(());
     }
-    if !given.is_empty() {
-        let message = format!(
-            "the name of the object ({given}) does not match the name on the URL ({})",
-            target.name()
-        );
-        return Err(Failure::bad_request(message));
-    }
-    set(metadata, "name", target.name());
-    Ok(())
+    let name = target.name();
+    Err(Failure::bad_request(if given.is_empty() {
+        format!("the name of the object ({name} based on URL) was undeterminable: name must be provided")
+    } else {
+        format!("the name of the object ({given}) does not match the name on the URL ({name})")
+    }))
 }
 
 /// Returns the object's metadata, which is created if missing.

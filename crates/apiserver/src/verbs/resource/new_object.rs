@@ -22,7 +22,6 @@ pub(super) fn set_server_metadata(object: &mut Value, kind: &Kind) {
         "selfLink",
         "deletionTimestamp",
         "deletionGracePeriodSeconds",
-        "generation",
     ] {
         clear(metadata, field);
     }

@@ -1,8 +1,10 @@
 //! Implements `patch` with JSON patch, merge patch and strategic merge patch.
 
-use api::decode::conform;
+use api::decode::{DecodeError, conform};
 use api::patch::{PatchFormat, apply};
 use http::StatusCode;
+
+use serde_json::Value;
 
 use super::{
     Outcome, Ownership, Resources, WriteContext, apply_field_validation, ensure_name, ensure_namespace,
@@ -40,9 +42,20 @@ impl Resources {
                     _ => Failure::bad_request(error.to_string()),
                 }
             })?;
-            let decoded = conform(patched, kind);
-            let (mut object, warnings) = apply_field_validation(decoded, kind, options.field_validation)?;
-            let settled = ensure_name(&mut object, target)
+            let shown = || shown_in_failure(&patched.object, body, format);
+            let decoded = conform(patched.object.clone(), kind).map(|mut decoded| {
+                decoded
+                    .strict_errors
+                    .splice(0..0, patched.strict_errors.iter().cloned());
+                decoded
+            });
+            let refused = |error: DecodeError| match error {
+                DecodeError::TooManyValues => Failure::of_decode(&error),
+                other => Failure::invalid_patch(&shown(), other.detail()),
+            };
+            let (mut object, warnings) =
+                apply_field_validation(decoded, kind, options.field_validation, refused)?;
+            let settled = ensure_name(&object, target)
                 .and_then(|()| ensure_namespace(&mut object, target))
                 .and_then(|()| scale::from_representation(object, &stored.object, target));
             let object = match settled {
@@ -60,5 +73,36 @@ impl Resources {
             .await
         })
         .await
+    }
+}
+
+/// Returns the value that the failure of a patch shows, as upstream: the patched object, or the strategic merge patch in
+/// the notation of Go.
+fn shown_in_failure(patched: &Value, body: &[u8], format: PatchFormat) -> String {
+    match (format, serde_json::from_slice::<Value>(body)) {
+        (PatchFormat::StrategicMerge, Ok(patch)) => go_notation(&patch),
+        _ => patched.to_string(),
+    }
+}
+
+/// Formats a value as Go's `%+v` does. The parser limits the depth.
+fn go_notation(value: &Value) -> String {
+    match value {
+        Value::Null => "<nil>".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => {
+            let items: Vec<String> = items.iter().map(go_notation).collect();
+            format!("[{}]", items.join(" "))
+        }
+        Value::Object(fields) => {
+            let mut fields: Vec<(&String, &Value)> = fields.iter().collect();
+            fields.sort_by_key(|(name, _)| *name);
+            let fields: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("{name}:{}", go_notation(value)))
+                .collect();
+            format!("map[{}]", fields.join(" "))
+        }
+        other => other.to_string(),
     }
 }

@@ -9,6 +9,7 @@ use api::event;
 use api::field::FieldErrors;
 use api::ip::Family;
 use api::kind::Kind;
+use api::lease;
 use api::metadata::{self, NameForm};
 use api::network;
 use api::pod;
@@ -69,6 +70,7 @@ impl Strategy {
             "Node" => &NODE,
             "ConfigMap" => &CONFIG_MAP,
             "Secret" => &SECRET,
+            "Lease" => &LEASE,
             "Deployment" => &DEPLOYMENT,
             "ReplicaSet" => &REPLICA_SET,
             "Role" => &ROLE,
@@ -135,6 +137,13 @@ static SECRET: Strategy = Strategy {
     ..PLAIN
 };
 
+static LEASE: Strategy = Strategy {
+    default_on_write: lease::default_on_write,
+    validate: lease::validate,
+    validate_update: lease::validate_update,
+    ..PLAIN
+};
+
 static ENDPOINTS: Strategy = Strategy {
     default_on_write: endpoints::default_endpoints_on_write,
     validate: endpoints::validate_endpoints,
@@ -197,6 +206,7 @@ static ADDRESS_POOL: Strategy = Strategy {
 };
 
 static SERVICE_CIDR: Strategy = Strategy {
+    default_on_write: network::default_service_cidr_on_write,
     prepare_create: network::prepare_service_cidr_create,
     prepare_update: network::prepare_service_cidr_update,
     prepare_status_update: network::prepare_service_cidr_status_update,

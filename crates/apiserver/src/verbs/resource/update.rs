@@ -43,10 +43,11 @@ impl Resources {
         mut object: Value,
         context: WriteContext<'_>,
     ) -> Result<Outcome, WriteError> {
-        ensure_name(&mut object, target)?;
+        ensure_name(&object, target)?;
         ensure_namespace(&mut object, target)?;
         match self.stored(target).await? {
             Some(stored) => {
+                check_uid(target, &stored, &object)?;
                 let object = scale::from_representation(object, &stored.object, target)?;
                 self.replace(target, stored, object, Vec::new(), context).await
             }
@@ -84,7 +85,7 @@ impl Resources {
         let (kind, name) = (target.kind, target.name());
         let (ownership, dry_run) = (context.ownership, context.dry_run);
         let old = &stored.object;
-        check_identity(target, &stored, &new)?;
+        check_version(target, &stored, &new)?;
         let given_records = Ownership::take(&mut new);
         carry_over(&mut new, old);
         let strategy = Strategy::of(kind);
@@ -179,11 +180,10 @@ impl Resources {
     }
 }
 
-/// Checks the UID and the `resourceVersion` of a new object against the stored one.
-fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
+/// Checks the `resourceVersion` of a new object against the stored one.
+fn check_version(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
     let (kind, name) = (target.kind, target.name());
-    let (given, current) = (child(new, "metadata"), stored.metadata());
-    let version = text(given, "resourceVersion");
+    let version = text(child(new, "metadata"), "resourceVersion");
     if version.is_empty() || version == "0" {
         if !kind.unconditional_update {
             let path = api::field::Path::new("metadata").child("resourceVersion");
@@ -193,21 +193,30 @@ fn check_identity(target: &Target, stored: &Stored, new: &Value) -> Result<(), F
     } else if parse_version(version)? != stored.entry.modified {
         return Err(Failure::modified(kind, name));
     }
-    let (given, current) = (text(given, "uid"), text(current, "uid"));
-    if !given.is_empty() && given != current {
-        let message =
-            format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
-        return Err(Failure::conflict(kind, name, &message));
-    }
     Ok(())
+}
+
+/// Checks the UID of a request body against the stored object. The UID of a PUT is a precondition; for a patch it is an
+/// immutable field, which validation checks.
+fn check_uid(target: &Target, stored: &Stored, new: &Value) -> Result<(), Failure> {
+    let given = text(child(new, "metadata"), "uid");
+    let current = text(stored.metadata(), "uid");
+    if given.is_empty() || given == current {
+        return Ok(());
+    }
+    let message = format!("Precondition failed: UID in precondition: {given}, UID in object meta: {current}");
+    Err(Failure::conflict(target.kind, target.name(), &message))
 }
 
 /// Copies metadata that an update cannot change, or may omit, from the stored object.
 fn carry_over(new: &mut Value, old: &Value) {
     let before = child(old, "metadata");
     let metadata = metadata_mut(new);
-    for field in ["resourceVersion", "uid", "creationTimestamp", "generation"] {
+    for field in ["resourceVersion", "creationTimestamp", "generation"] {
         set_or_clear(metadata, field, before.get(field).cloned());
+    }
+    if text(metadata, "uid").is_empty() {
+        set_or_clear(metadata, "uid", before.get("uid").cloned());
     }
     if is_set(before, "deletionTimestamp") {
         set_or_clear(

@@ -108,7 +108,9 @@ impl Resources {
         if sends_initial {
             let listing = index.list(&selection.prefix, None, None, None)?;
             let watch = index.watch(&selection.prefix, listing.revision)?;
-            let bookmark_at = (options.send_initial_events == Some(true)).then_some(listing.revision);
+            // As upstream: a client without bookmarks receives none at the end of the initial objects either.
+            let sends_bookmark = options.send_initial_events == Some(true) && options.bookmarks;
+            let bookmark_at = sends_bookmark.then_some(listing.revision);
             return Ok(Start {
                 initial: listing.entries,
                 bookmark_at,

@@ -5,7 +5,11 @@ use serde_json::{Value, json};
 
 use crate::kinds::kind::{self, Kind};
 use crate::machinery::patch::tree::{DEPTH_MAX, WorkingCopy, measure};
-use crate::machinery::patch::{PatchError, PatchFormat, apply};
+use crate::machinery::patch::{PatchError, PatchFormat};
+
+fn apply(object: &Value, body: &[u8], format: PatchFormat, kind: &Kind) -> Result<Value, PatchError> {
+    crate::machinery::patch::apply(object, body, format, kind).map(|patched| patched.object)
+}
 
 /// Stack size of a server's worker thread.
 const STACK_BYTES: usize = 2 << 20;
@@ -65,7 +69,7 @@ fn rejects_copies_that_exceed_the_depth() {
 
 #[test]
 fn rejects_copies_that_exceed_the_size() {
-    let doubling = r#"{"op":"copy","from":"","path":"/list/-"}"#;
+    let doubling = r#"{"op":"copy","from":"/list","path":"/list/-"}"#;
     assert_eq!(status_of(format!("[{}]", [doubling; 40].join(","))), 413);
     let large = format!(
         r#"{{"op":"add","path":"/big","value":"{}"}}"#,

@@ -13,7 +13,7 @@ use super::keys::KEY_LIFE;
 use crate::failure::Failure;
 use crate::request::query::FieldValidation;
 use crate::request::route::Target;
-use crate::verbs::resource::{decode_body, ensure_name, ensure_namespace};
+use crate::verbs::resource::{decode_body, ensure_name, ensure_namespace, metadata_mut};
 
 /// Default and bounds of `spec.expirationSeconds`.
 const EXPIRATION_SECONDS_DEFAULT: i64 = 3600;
@@ -39,7 +39,12 @@ impl ServiceAccounts {
         admit: impl FnOnce(&Value) -> Result<(), Failure>,
     ) -> Result<Value, Failure> {
         let (mut request, _) = decode_body(body, format, &TOKEN_REQUEST, FieldValidation::Warn)?;
-        ensure_name(&mut request, target)?;
+        // A request for a token may omit the name.
+        let metadata = metadata_mut(&mut request);
+        if text(metadata, "name").is_empty() {
+            set(metadata, "name", target.name());
+        }
+        ensure_name(&request, target)?;
         ensure_namespace(&mut request, target)?;
         admit(&request)?;
         let account = self.object(target.kind, target.namespace(), target.name())?;

@@ -22,9 +22,8 @@ fn resolves_port_numbers_to_service_ports() {
         name: "web",
         port,
     };
-    assert_eq!(port_name(&service, &name("81")), Ok("admin"));
-    assert_eq!(port_name(&service, &name("other")), Ok("other"));
-    let missing = port_name(&service, &name("82")).unwrap_err();
+    assert_eq!(port_name(&service, &name("81"), 81), Ok("admin".to_owned()));
+    let missing = port_name(&service, &name("82"), 82).unwrap_err();
     assert_eq!(missing.message(), "no service port 82 found for service \"web\"");
 }
 

@@ -1,0 +1,152 @@
+//! Rare requests with upstream's responses, as `tools/differential` found them with kube-apiserver 1.36.2.
+
+use http::Method;
+use serde_json::{Value, json};
+
+use crate::harness::{Api, config_map, config_maps};
+
+const MERGE: &str = "application/merge-patch+json";
+const STRATEGIC: &str = "application/strategic-merge-patch+json";
+const JSON_PATCH: &str = "application/json-patch+json";
+
+async fn patch(api: &Api, path: &str, form: &str, body: &str) -> crate::harness::Reply {
+    let headers = [("content-type", form)];
+    api.send(Method::PATCH, path, &headers, body.to_owned()).await
+}
+
+async fn with_object() -> Api {
+    let api = Api::start().await;
+    let created = api.post(&config_maps(""), &config_map("a", json!({}))).await;
+    created.expect(201);
+    api
+}
+
+#[tokio::test]
+async fn new_objects_cannot_have_a_version() {
+    let api = Api::start().await;
+    for (version, code) in [("5", 500), ("0", 201), ("x", 201)] {
+        let mut object = config_map(&format!("v{version}"), json!({}));
+        object["metadata"]["resourceVersion"] = version.into();
+        let reply = api.post(&config_maps(""), &object).await.expect(code);
+        if code == 500 {
+            assert_eq!(
+                reply["message"],
+                "resourceVersion should not be set on objects to be created"
+            );
+            assert_eq!(reply["reason"], Value::Null);
+        }
+    }
+}
+
+#[tokio::test]
+async fn new_objects_keep_their_generation() {
+    let api = Api::start().await;
+    for (generation, code) in [(7, 201), (-1, 422)] {
+        let mut object = config_map("g", json!({}));
+        object["metadata"]["generation"] = generation.into();
+        let reply = api.post(&config_maps(""), &object).await.expect(code);
+        if code == 201 {
+            assert_eq!(reply["metadata"]["generation"], 7);
+        }
+    }
+}
+
+#[tokio::test]
+async fn faulty_patches_are_unprocessable() {
+    let api = with_object().await;
+    let strict = config_maps("a") + "?fieldValidation=Strict";
+    let cases = [
+        (config_maps("a"), MERGE, r#"{"data": "x"}"#),
+        (config_maps("a"), STRATEGIC, r#"{"data": {"k": 1}}"#),
+        (
+            config_maps("a"),
+            JSON_PATCH,
+            r#"[{"op": "add", "path": "/data", "value": []}]"#,
+        ),
+        (strict.clone(), MERGE, r#"{"nonsense": 1}"#),
+        (strict.clone(), STRATEGIC, r#"{"data": {"k": "1", "k": "2"}}"#),
+        (
+            strict,
+            JSON_PATCH,
+            r#"[{"op": "add", "op": "add", "path": "/data/k", "value": "1"}]"#,
+        ),
+    ];
+    for (path, form, body) in cases {
+        let reply = patch(&api, &path, form, body).await.expect(422);
+        assert_eq!(reply["details"]["causes"][0]["field"], "patch", "{body}");
+        assert_eq!(
+            reply["details"]["causes"][0]["reason"], "FieldValueInvalid",
+            "{body}"
+        );
+        assert_eq!(reply["details"]["kind"], Value::Null, "{body}");
+    }
+    let duplicate = patch(
+        &api,
+        &config_maps("a"),
+        MERGE,
+        r#"{"data": {"k": "1", "k": "2"}}"#,
+    )
+    .await;
+    duplicate.expect(200);
+    assert_eq!(duplicate.headers.get_all("warning").iter().count(), 1);
+}
+
+#[tokio::test]
+async fn patches_cannot_remove_the_name_or_change_the_uid() {
+    let api = with_object().await;
+    for form in [MERGE, STRATEGIC] {
+        let nameless = patch(&api, &config_maps("a"), form, r#"{"metadata": {"name": null}}"#).await;
+        assert_eq!(
+            nameless.expect(400)["message"],
+            "the name of the object (a based on URL) was undeterminable: name must be provided"
+        );
+        let other = patch(&api, &config_maps("a"), form, r#"{"metadata": {"uid": "x"}}"#).await;
+        assert_eq!(other.expect(422)["details"]["causes"][0]["field"], "metadata.uid");
+    }
+}
+
+#[tokio::test]
+async fn repeated_fields_of_a_body_are_merged() {
+    let api = Api::start().await;
+    let body = r#"{"metadata": {"name": "r"}, "metadata": {"labels": {"a": "b"}}, "data": {"k": "1"}, "data": {"l": "2"}}"#;
+    let headers = [("content-type", "application/json")];
+    let reply = api.send(Method::POST, &config_maps(""), &headers, body).await;
+    assert_eq!(reply.expect(201)["data"], json!({"k": "1", "l": "2"}));
+}
+
+#[tokio::test]
+async fn bodies_of_deletes_replace_the_query() {
+    let api = with_object().await;
+    let delete = async |path: String, body: &str| {
+        let headers = [("content-type", "application/json")];
+        api.send(Method::DELETE, &path, &headers, body.to_owned()).await
+    };
+    for (body, code) in [
+        (r#"{"kind": "Service", "apiVersion": "v1"}"#, 400),
+        (r#"{"propagationPolicy": ""}"#, 422),
+        (r#"{"preconditions": {"uid": ""}}"#, 409),
+    ] {
+        delete(config_maps("a"), body).await.expect(code);
+    }
+    delete(config_maps("a") + "?dryRun=All", "").await.expect(200);
+    delete(config_maps("a") + "?dryRun=All", "{}").await.expect(200);
+    api.get(&config_maps("a")).await.expect(404);
+}
+
+#[tokio::test]
+async fn lists_of_any_version_are_whole() {
+    let api = with_object().await;
+    api.post(&config_maps(""), &config_map("b", json!({})))
+        .await
+        .expect(201);
+    let page = api.get(&(config_maps("") + "?limit=1")).await.expect(200);
+    assert_eq!(page["items"].as_array().unwrap().len(), 1);
+    let whole = api
+        .get(&(config_maps("") + "?limit=1&resourceVersion=0"))
+        .await
+        .expect(200);
+    assert!(whole["items"].as_array().unwrap().len() > 1);
+    // The options are checked before the version is parsed.
+    let query = "?resourceVersion=x&resourceVersionMatch=Nope";
+    api.get(&(config_maps("") + query)).await.expect(422);
+}

@@ -1,0 +1,1 @@
+"""Requests for both API servers, one module an area."""
