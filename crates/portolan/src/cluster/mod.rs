@@ -3,7 +3,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
-//! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
+//! | [`node_components`], [`node_proxy`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
 //! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
 //! | [`cluster_info`], [`network`] | settings that all nodes share; the ConfigMap that publishes them |
 //! | [`discovery`], [`join_token`] | verification of a server by the hash of its CA |
@@ -25,6 +25,7 @@ mod load_balancing;
 pub mod network;
 pub mod node_certificate;
 pub mod node_components;
+pub mod node_proxy;
 pub mod pod_cidrs;
 pub mod server_taint;
 pub mod status_file;

@@ -3,6 +3,7 @@ use explain::Scope;
 use serde_json::json;
 
 use super::report::value;
+use super::scope::SubjectKind;
 use super::*;
 
 #[derive(Debug, Parser)]

@@ -36,7 +36,7 @@ use explain::{Finding, Kind, NodeObservation, Options, Scope, examine};
 use tokio::runtime::Runtime;
 
 use super::report::{self, EXIT_NOT_EXAMINED, Format};
-use super::scope::{self, SubjectKind};
+use super::scope::{self, ScopeFlags};
 use super::source::Source;
 use super::text;
 use crate::error::{CommandError, FileError};
