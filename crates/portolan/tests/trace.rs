@@ -5,7 +5,7 @@ mod support;
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 use std::sync::Arc;
 
 use api::object::{EndpointSlice, Service};
@@ -16,7 +16,7 @@ use dns::wire::{Name, kind};
 use explain::World;
 use explain::trace::{AnswerKind, Request, trace};
 use serde_json::{Value, json};
-use support::Api;
+use support::{Api, program};
 
 /// Client of the traces.
 const CLIENT: &str = "pod/trace/client";
