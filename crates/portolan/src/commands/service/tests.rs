@@ -77,7 +77,7 @@ fn token_is_in_a_private_file_and_not_in_the_unit() {
         .expect("an installed unit");
         let unit = fs::read_to_string(&path).expect("a unit");
         assert!(
-            !unit.contains("secret") && unit.contains("--token-file="),
+            !unit.contains("0123456789abcdef") && unit.contains("--token-file="),
             "{unit}"
         );
         let file = token_file(&path);
