@@ -4,12 +4,16 @@
 //! releases it with the process.
 
 use std::io;
+use std::time::Duration;
 
 use rustix::process::geteuid;
 use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
 
 /// Name of the socket.
 const NAME: &str = "\0portolan-proxy";
+/// Pause after a failure to accept a connection.
+const ACCEPT_RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// User whose processes can write rules.
 const ROOT: u32 = 0;
 
@@ -27,8 +31,8 @@ pub struct AnotherProxy {
 /// Lock that a proxy holds until it exits.
 #[derive(Debug)]
 pub struct InstanceGuard {
-    /// `None` if a process that cannot be a proxy holds the name.
-    _listener: Option<UnixListener>,
+    /// Task that holds the socket; `None` if a process that cannot be a proxy holds the name.
+    _holding: Option<JoinSet<()>>,
 }
 
 impl InstanceGuard {
@@ -41,8 +45,10 @@ impl InstanceGuard {
     pub async fn acquire() -> Result<Self, AnotherProxy> {
         let error = match UnixListener::bind(NAME) {
             Ok(listener) => {
+                let mut holding = JoinSet::new();
+                holding.spawn(accept_all(listener));
                 return Ok(Self {
-                    _listener: Some(listener),
+                    _holding: Some(holding),
                 });
             }
             Err(error) => error,
@@ -53,20 +59,25 @@ impl InstanceGuard {
             return Err(holder);
         }
         tracing::warn!(%error, "no lock against another proxy in this network namespace");
-        Ok(Self { _listener: None })
+        Ok(Self { _holding: None })
+    }
+}
+
+/// Accepts and closes connections, so that the queue of the socket does not fill up.
+async fn accept_all(listener: UnixListener) {
+    loop {
+        if let Err(error) = listener.accept().await {
+            tracing::debug!(%error, "connection to the lock not accepted");
+            tokio::time::sleep(ACCEPT_RETRY_PERIOD).await;
+        }
     }
 }
 
 /// Returns the proxy that holds the lock.
 async fn holder() -> Option<AnotherProxy> {
-    let credentials = match UnixStream::connect(NAME).await {
-        Ok(stream) => stream.peer_cred().ok()?,
-        // Only the queue of a process that does not accept connections fills up.
-        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-            return Some(AnotherProxy { process: None });
-        }
-        Err(_) => return None,
-    };
+    // The queue of a proxy never fills up, because it accepts connections.
+    let stream = UnixStream::connect(NAME).await.ok()?;
+    let credentials = stream.peer_cred().ok()?;
     let may_write_rules = [ROOT, geteuid().as_raw()].contains(&credentials.uid());
     may_write_rules.then(|| AnotherProxy {
         process: credentials.pid().filter(|id| *id > 0),
