@@ -105,10 +105,11 @@ pub fn for_pod(pod: &Pod, cluster: &ClusterDns, host: &ResolvConf) -> (ResolvCon
     (conf, warnings)
 }
 
-/// Host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`.
+/// Host name of the Pod's UTS namespace (KDN-05), fully qualified with `setHostnameAsFQDN`. `hostnameOverride` is complete.
 pub fn kernel_hostname(pod: &Pod, cluster: &ClusterDns) -> String {
     let hostname = pod.hostname();
-    if pod.spec.set_hostname_as_fqdn && !pod.spec.subdomain.is_empty() {
+    let is_complete = pod.spec.hostname_override.is_some();
+    if !is_complete && pod.spec.set_hostname_as_fqdn && !pod.spec.subdomain.is_empty() {
         let (subdomain, namespace) = (&pod.spec.subdomain, &pod.metadata.namespace);
         format!("{hostname}.{subdomain}.{namespace}.svc.{}", cluster.domain)
     } else {

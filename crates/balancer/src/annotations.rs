@@ -196,7 +196,12 @@ impl Reading {
                     .map(|()| Effect::Unchanged)
                     .map_err(ApplyError::InvalidValue)
             }
-            Meaning::Setting(_, apply) => apply(values, annotation),
+            Meaning::Direct(apply) => apply(values, annotation),
+            Meaning::Setting(_, apply) => apply(values, annotation).inspect(|effect| {
+                if *effect == Effect::Changed {
+                    self.edge_only.push(row.name);
+                }
+            }),
             Meaning::ClientRanges(apply) => {
                 if let Err(ApplyError::InvalidValue(error)) = apply(values, annotation) {
                     let error = AnnotationError::invalid_value(row.name, value, error.into_expected());

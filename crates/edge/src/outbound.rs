@@ -136,7 +136,7 @@ async fn connect_with(
         Frontend::Http { .. } | Frontend::Https(_)
     );
     let protocols = match settings.listener.backend_protocol {
-        BackendProtocol::Tcp | BackendProtocol::Http => None,
+        BackendProtocol::Tcp | BackendProtocol::Http | BackendProtocol::Http2 => None,
         BackendProtocol::Ssl | BackendProtocol::Https if !is_http => {
             // The bytes pass unchanged, so they are of the protocol that the client has agreed on.
             let agreed = peer.tls.as_ref().and_then(|tls| tls.alpn.clone());

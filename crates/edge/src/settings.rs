@@ -148,6 +148,9 @@ pub enum BackendProtocol {
     Ssl,
     /// HTTP/1.1.
     Http,
+    /// HTTP/2 without TLS, with prior knowledge (RFC 9113, section 3.3), for example gRPC. Requests for another protocol,
+    /// such as WebSocket, use HTTP/1.1.
+    Http2,
     /// HTTP with TLS; HTTP/2 if ALPN selects it. The certificate of the backend is not verified.
     Https,
 }

@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use api::object::{EndpointSlice, Labels, Node, Protocol, Service};
 use explain::World;
 use explain::trace::{Destination, NodePorts, ProxySettings, Request, Verdict, trace};
-use plan::{FrontendKind, NodeFacts, NodePortAddresses, Packet, Plan, PodDetection, Settings};
+use plan::{FrontendKind, NodeFacts, NodePortAddresses, Packet, Plan, PodDetection, Scheduler, Settings};
 use serde_json::{Value, json};
 
 /// Ranges of cluster IPs in the recorded clusters.
@@ -80,6 +80,7 @@ fn proxy_plan(recorded: &Value, variant: &Variant) -> Plan {
         masquerade_all: variant.masquerade_all,
         node_addresses: ips.clone(),
         ignores_external_ips: false,
+        default_scheduler: Scheduler::default(),
     });
     plan.set_node(NodeFacts {
         zone: node.zone().map(str::to_owned),

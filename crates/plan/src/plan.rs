@@ -62,7 +62,7 @@ impl Plan {
     /// Adds or updates a Service. A Service that no proxy serves (KPR-11, API-48) is removed.
     pub fn apply_service(&mut self, service: &Service) {
         let key = self.key(&service.metadata.namespace, &service.metadata.name);
-        match ServiceRecord::read(service, self.settings.ignores_external_ips, &mut self.names) {
+        match ServiceRecord::read(service, &self.settings, &mut self.names) {
             Some(record) => self.set_record(key, Some(Box::new(record))),
             None => self.remove_service(&key),
         }

@@ -10,6 +10,7 @@ use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
 use crate::intern::Interner;
+use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
 
 /// Label of Services and slices for another proxy (API-48).
@@ -90,7 +91,7 @@ impl FamilyRecord {
 impl ServiceRecord {
     /// Reads a Service. Returns `None` if no proxy serves it (headless, no cluster IP, ExternalName; KPR-11), or if
     /// it is for another proxy (API-48).
-    pub(crate) fn read(service: &Service, ignores_external_ips: bool, names: &mut Interner) -> Option<Self> {
+    pub(crate) fn read(service: &Service, settings: &Settings, names: &mut Interner) -> Option<Self> {
         let spec = &service.spec;
         if spec.is_headless()
             || spec.cluster_ip.is_empty()
@@ -100,7 +101,7 @@ impl ServiceRecord {
             return None;
         }
         let mut faults = Vec::new();
-        let families = read_families(service, ignores_external_ips, &mut faults);
+        let families = read_families(service, settings.ignores_external_ips, &mut faults);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),
             protocol: port.protocol,
@@ -113,7 +114,7 @@ impl ServiceRecord {
             families,
             affinity_seconds: spec.affinity_timeout_seconds(),
             scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
-                .unwrap_or_default(),
+                .unwrap_or(settings.default_scheduler),
             drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
             is_external_local: is_external_local(spec),
             is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),

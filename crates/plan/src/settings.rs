@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use ipnet::IpNet;
 
-use crate::types::{Family, Origin};
+use crate::types::{Family, Origin, Scheduler};
 
 /// Addresses of node ports on this node (EPT-20, KPF-28), except loopback addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -132,6 +132,9 @@ pub struct Settings {
     /// True if `spec.externalIPs` are ignored: feature gate `AllowServiceExternalIPs` is off (KPR-19, GATE-01). The
     /// plan does not read its Services again, so this does not change.
     pub ignores_external_ips: bool,
+    /// Scheduler of Services without the annotation `service.portolan.dev/scheduler`. The plan does not read its
+    /// Services again, so this does not change.
+    pub default_scheduler: Scheduler,
 }
 
 /// Facts of this Node.

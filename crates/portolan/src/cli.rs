@@ -191,11 +191,18 @@ fn subcommand_path(command: &clap::Command, arguments: &[String]) -> String {
     path
 }
 
-/// Returns the message of an error as one line, without the usage and the tips after the first empty line.
-fn one_line(error: &str) -> String {
+/// Returns the message of an error and its tips as one line, without the usage after the first empty line.
+pub fn one_line(error: &str) -> String {
     let message = error.lines().take_while(|line| !line.is_empty());
     let line = message.map(str::trim).collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+    let message = line.strip_prefix("error: ").unwrap_or(&line);
+    let tips = error.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+    // The tip to quote a value with `--` rarely is what the user wants.
+    let tips = tips.filter(|tip| tip.contains("similar"));
+    std::iter::once(message)
+        .chain(tips)
+        .collect::<Vec<_>>()
+        .join("; ")
 }
 
 #[cfg(test)]

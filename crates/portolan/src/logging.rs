@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 
 use clap::{Args, ValueEnum};
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{LevelFilter, ParseError};
 
 /// Flags of the log, for all subcommands.
 #[derive(Debug, Args)]
@@ -39,12 +40,39 @@ pub fn start(flags: &LogFlags) {
     let is_text =
         flags.logging_format == Format::Text || (flags.logging_format == Format::Auto && is_terminal);
     if is_text {
-        builder.with_ansi(is_terminal).with_target(false).init();
+        builder.with_ansi(is_terminal).init();
     } else {
         builder.json().flatten_event(true).init();
     }
 }
 
-fn filter(text: &str) -> Result<String, tracing_subscriber::filter::ParseError> {
-    EnvFilter::try_new(text).map(|_| text.to_owned())
+/// Filter of `--log-level` that is invalid.
+#[derive(Debug, thiserror::Error)]
+enum FilterError {
+    /// A word that is no level would select a component of this name, and nothing else.
+    #[error(
+        "{0:?} is not a level; expected error, warn, info, debug, trace or off, or COMPONENT=LEVEL, for example proxy=debug,info"
+    )]
+    Level(String),
+    /// The filter is malformed.
+    #[error(transparent)]
+    Syntax(#[from] ParseError),
 }
+
+fn filter(text: &str) -> Result<String, FilterError> {
+    let words = text.split(',').map(str::trim);
+    let mut words = words.filter(|word| !word.contains(['=', '[', ']', '{', '}']));
+    if let Some(word) = words.find(|word| word.parse::<LevelFilter>().is_err() || is_number(word)) {
+        return Err(FilterError::Level(word.to_owned()));
+    }
+    EnvFilter::try_new(text)?;
+    Ok(text.to_owned())
+}
+
+/// Returns true for levels that `tracing` accepts as numbers.
+fn is_number(word: &str) -> bool {
+    word.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,8 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use ipnet::IpNet;
-use plan::PodDetection;
+use plan::{PodDetection, Scheduler};
 
+use crate::leftovers::LeftoverScope;
 use crate::pages::Pages;
 use crate::sysctl::ConntrackSettings;
 
@@ -45,10 +46,12 @@ pub struct Config {
     pub conntrack: ConntrackSettings,
     /// `--oom-score-adj`; `None` keeps the current value (KPF-29).
     pub oom_score_adj: Option<i32>,
-    /// True if kube-proxy's rules are removed after the first sync (KPR-09).
-    pub takes_over: bool,
+    /// Rules to remove after the first sync (KPR-09); `None` for none.
+    pub leftovers: Option<LeftoverScope>,
     /// Feature gate `AllowServiceExternalIPs`: implement `spec.externalIPs` of Services (KPR-19).
     pub allows_external_ips: bool,
+    /// Scheduler of Services without an annotation: round robin in userspace mode, as kube-proxy's.
+    pub default_scheduler: Scheduler,
     /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,
     /// Configuration as JSON for `/configz`.
@@ -73,8 +76,9 @@ impl Default for Config {
             localhost_node_ports: true,
             conntrack: ConntrackSettings::default(),
             oom_score_adj: None,
-            takes_over: false,
+            leftovers: None,
             allows_external_ips: true,
+            default_scheduler: Scheduler::default(),
             pages: Pages::default(),
             configuration: serde_json::Value::Null,
         }

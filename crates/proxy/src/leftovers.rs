@@ -1,11 +1,14 @@
 //! Removal of what kube-proxy leaves behind when it stops. It takes place after the first sync, because those rules
 //! carry the traffic until then (KPR-09, KPF-03).
 
+use std::io;
+
 use dataplane::iptables::{INVALID_DROPPED_COUNTER, IptablesDataplane, Leftovers};
 use netlink::accounting::Accounting;
 use netlink::ipset::IpSets;
-use netlink::nftables::{Nftables, TableFamily};
-use netlink::route::Connection;
+use netlink::nftables::{CommitError, Nftables, TableFamily};
+use netlink::route::{Connection, RouteError};
+use rustix::io::Errno;
 
 /// Tables of kube-proxy's nftables mode (NFT-01).
 const TABLES: [(TableFamily, &str); 2] = [
@@ -39,43 +42,105 @@ const COUNTERS: [&str; 2] = [INVALID_DROPPED_COUNTER, "localhost_nps_accepted_pk
 /// Portolan's table, which another mode leaves behind.
 const OWN_TABLE: &str = "portolan";
 
-/// Removes what kube-proxy and Portolan's other modes left in this network namespace. Returns descriptions of the
-/// removed objects. `mode` is the current mode, whose rules stay; `None` for none. Failures are logged.
-pub fn remove_leftovers(mode: Option<&str>) -> Vec<String> {
-    let mut found = Vec::new();
-    let mut tables = TABLES.to_vec();
+/// Owners of the rules to remove.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LeftoverScope {
+    /// Portolan's other modes only. Chains of iptables mode count if `KUBE-CLUSTER-IPS` is among them, which kube-proxy
+    /// lacks.
+    OwnModes,
+    /// Portolan's other modes, and all modes of kube-proxy.
+    KubeProxyToo,
+}
+
+/// Result of a removal, as descriptions.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    /// Removed objects.
+    pub removed: Vec<String>,
+    /// Objects that stay, with the reason.
+    pub failures: Vec<String>,
+}
+
+impl Removal {
+    /// Records the result of one removal. `Ok(false)` means that the object did not exist.
+    fn record(&mut self, object: &str, result: Result<bool, impl std::fmt::Display>) {
+        match result {
+            Ok(true) => self.removed.push(object.to_owned()),
+            Ok(false) => {}
+            Err(error) => self.failures.push(format!("{object}: {error}")),
+        }
+    }
+}
+
+/// Removes what kube-proxy and Portolan's other modes left in this network namespace. `mode` is the current mode, whose
+/// rules stay; `None` for none.
+pub fn remove_leftovers(mode: Option<&str>, scope: LeftoverScope) -> Removal {
+    let mut removal = Removal::default();
+    remove_tables(mode, scope, &mut removal);
+    // iptables mode has taken over the chains of kube-proxy.
+    let chains = match (mode, scope) {
+        (Some("iptables"), LeftoverScope::OwnModes) => None,
+        (Some("iptables"), LeftoverScope::KubeProxyToo) => Some(Leftovers::IpvsOnly),
+        (_, LeftoverScope::OwnModes) => Some(Leftovers::Own),
+        (_, LeftoverScope::KubeProxyToo) => Some(Leftovers::All),
+    };
+    if let Some(chains) = chains {
+        removal.record("chains of iptables", IptablesDataplane::cleanup(chains));
+    }
+    if chains == Some(Leftovers::All) {
+        remove_counters();
+    }
+    if scope == LeftoverScope::KubeProxyToo {
+        remove_ipvs_sets(&mut removal);
+        removal.record("link kube-ipvs0", remove_ipvs_link());
+    }
+    removal
+}
+
+fn remove_tables(mode: Option<&str>, scope: LeftoverScope, removal: &mut Removal) {
+    let mut tables = match scope {
+        LeftoverScope::OwnModes => Vec::new(),
+        LeftoverScope::KubeProxyToo => TABLES.to_vec(),
+    };
     // Userspace mode uses the same table for its redirects.
     if !matches!(mode, Some("nftables" | "userspace")) {
         tables.push((TableFamily::Inet, OWN_TABLE));
     }
+    if tables.is_empty() {
+        return;
+    }
     match Nftables::open() {
         Ok(mut nftables) => {
             for (family, table) in tables {
-                match nftables.delete_table(family, table) {
-                    Ok(true) => found.push(format!("nftables table {family} {table}")),
-                    Ok(false) => {}
-                    Err(error) => tracing::warn!(%error, table, "table not deleted"),
-                }
+                let deleted = match nftables.delete_table(family, table) {
+                    // Without nf_tables there are no tables.
+                    Err(error) if is_unsupported(&error) => Ok(false),
+                    deleted => deleted,
+                };
+                removal.record(&format!("nftables table {family} {table}"), deleted);
             }
         }
-        Err(error) => tracing::warn!(%error, "nftables tables not deleted"),
+        Err(error) => removal.failures.push(format!("nftables tables: {error}")),
     }
-    // iptables mode has taken over the chains of kube-proxy.
-    let chains = match mode {
-        Some("iptables") => Leftovers::IpvsOnly,
-        _ => Leftovers::All,
+}
+
+/// Returns true if the kernel lacks nf_tables, or the IP family in it.
+fn is_unsupported(error: &CommitError) -> bool {
+    let is_unsupported = |error: io::Error| {
+        matches!(
+            Errno::from_io_error(&error),
+            Some(Errno::OPNOTSUPP | Errno::AFNOSUPPORT | Errno::PROTONOSUPPORT)
+        )
     };
-    match IptablesDataplane::cleanup(chains) {
-        Ok(true) => found.push("chains of iptables".to_owned()),
-        Ok(false) => {}
-        Err(error) => tracing::warn!(%error, "iptables chains not deleted"),
+    match error {
+        CommitError::Socket { source } => source
+            .raw_os_error()
+            .is_some_and(|code| is_unsupported(io::Error::from_raw_os_error(code))),
+        CommitError::Refused { refusals } => refusals
+            .iter()
+            .all(|refusal| is_unsupported(io::Error::from_raw_os_error(refusal.errno))),
+        CommitError::NotPermitted | CommitError::Changed => false,
     }
-    if chains == Leftovers::All {
-        remove_counters();
-    }
-    found.extend(remove_ipvs_sets());
-    found.extend(remove_ipvs_link());
-    found
 }
 
 /// Removes counters that no rule uses. They are not reported.
@@ -89,21 +154,20 @@ fn remove_counters() {
 }
 
 /// Removes the sets of ipvs mode, which only its chains use.
-fn remove_ipvs_sets() -> Option<String> {
-    let mut sets = IpSets::open().ok()?;
+fn remove_ipvs_sets(removal: &mut Removal) {
     // A kernel without ipset returns an error.
-    let names = sets.names().ok()?;
+    let Some((mut sets, names)) = IpSets::open()
+        .ok()
+        .and_then(|mut sets| sets.names().ok().map(|names| (sets, names)))
+    else {
+        return;
+    };
     let going = names
         .iter()
         .filter(|name| IPVS_SETS.contains(&without_family(name)));
-    let mut count = 0;
     for name in going {
-        match sets.destroy(name) {
-            Ok(()) => count += 1,
-            Err(error) => tracing::warn!(%error, name, "ipset not deleted"),
-        }
+        removal.record(&format!("ipset {name}"), sets.destroy(name).map(|()| true));
     }
-    (count > 0).then(|| format!("{count} address sets of ipvs mode"))
 }
 
 /// Returns the IPv4 form of a set's name.
@@ -113,24 +177,17 @@ fn without_family(name: &str) -> &str {
     rest.unwrap_or_default()
 }
 
-fn remove_ipvs_link() -> Option<String> {
-    let name = IPVS_LINK.parse().ok()?;
-    let mut connection = Connection::open().ok()?;
-    match connection.link(&name) {
-        Ok(Some(_)) => {}
-        Ok(None) => return None,
-        Err(error) => {
-            tracing::warn!(%error, "links not listed");
-            return None;
-        }
+/// Removes the link of ipvs mode. Returns true if it existed.
+fn remove_ipvs_link() -> Result<bool, RouteError> {
+    let Ok(name) = IPVS_LINK.parse() else {
+        return Ok(false);
+    };
+    let mut connection = Connection::open()?;
+    let exists = connection.link(&name)?.is_some();
+    if exists {
+        connection.delete_link(&name)?;
     }
-    match connection.delete_link(&name) {
-        Ok(()) => Some(format!("link {IPVS_LINK}")),
-        Err(error) => {
-            tracing::warn!(%error, "link {IPVS_LINK} not deleted");
-            None
-        }
-    }
+    Ok(exists)
 }
 
 #[cfg(test)]

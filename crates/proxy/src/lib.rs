@@ -12,8 +12,9 @@
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `node_plan`: the plan of a node from a list of objects, for other processes
 //! - `localhost`: TCP node ports on 127.0.0.1, relayed by this process
+//! - `instance`: at most one proxy in a network namespace
 //! - `sysctl`: kernel settings at the start
-//! - `leftovers`: removal of kube-proxy's rules
+//! - `leftovers`: removal of the rules of kube-proxy and of Portolan's other modes
 //! - `health`, `metrics`: servers with kube-proxy's ports, paths and names
 //! - `plan_reader`: access of other parts of the process to the plan
 //! - `pages`: debug pages `/statusz` and `/flagz`
@@ -45,6 +46,7 @@ mod drain;
 mod events;
 mod faults;
 mod health;
+mod instance;
 mod leftovers;
 mod localhost;
 mod metrics;
@@ -59,7 +61,8 @@ mod traffic;
 mod worker;
 
 pub use config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
-pub use leftovers::remove_leftovers;
+pub use instance::{AnotherProxy, InstanceGuard};
+pub use leftovers::{LeftoverScope, Removal, remove_leftovers};
 pub use node_plan::{NodeObjects, plan_of_node};
 pub use pages::Pages;
 pub use plan_reader::{PlanReadError, PlanReader};

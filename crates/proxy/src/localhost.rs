@@ -1,8 +1,9 @@
 //! TCP node ports on 127.0.0.1. The kernel could only serve them with `route_localnet`, which exposes loopback
 //! services to the network. This process therefore listens and relays to a node port on another address of the node,
-//! in every mode (EPT-20). IPv4 only, as upstream.
+//! in every mode (EPT-20). Where node ports answer on loopback only, it relays to the cluster IP of the Service.
+//! IPv4 only, as upstream.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -32,16 +33,43 @@ pub(crate) struct LocalhostPorts {
     accepted: AtomicU64,
 }
 
+/// Node ports of a Service with its cluster IP and port.
+pub(crate) type NodePorts = BTreeMap<u16, SocketAddr>;
+
+/// Destination of relayed connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RelayDestination {
+    /// None: no port is served on loopback.
+    #[default]
+    Nothing,
+    /// The node port at this address of the node.
+    NodePort(IpAddr),
+    /// The cluster IP of the Service.
+    ClusterIp,
+}
+
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
-    ports: BTreeMap<ObjectKey, BTreeSet<u16>>,
-    /// Address of the node that serves node ports.
-    node: Option<IpAddr>,
+    ports: BTreeMap<ObjectKey, NodePorts>,
+    destination: RelayDestination,
+}
+
+impl Desired {
+    /// Returns the ports to serve with their destinations.
+    fn destinations(&self) -> NodePorts {
+        let all = self.ports.values().flatten().take(PORTS_MAX);
+        all.filter_map(|(port, cluster_ip)| match self.destination {
+            RelayDestination::Nothing => None,
+            RelayDestination::NodePort(node) => Some((*port, SocketAddr::new(node, *port))),
+            RelayDestination::ClusterIp => Some((*port, *cluster_ip)),
+        })
+        .collect()
+    }
 }
 
 impl LocalhostPorts {
     /// Sets the TCP node ports of a Service that lead to endpoints from this node.
-    pub(crate) fn set(&self, service: &ObjectKey, ports: BTreeSet<u16>) {
+    pub(crate) fn set(&self, service: &ObjectKey, ports: NodePorts) {
         let mut desired = self.desired();
         let former = if ports.is_empty() {
             desired.ports.remove(service)
@@ -54,11 +82,11 @@ impl LocalhostPorts {
         }
     }
 
-    /// Sets the address of the node that connections are relayed to; without one, no port is served.
-    pub(crate) fn relay_to(&self, node: Option<IpAddr>) {
+    /// Sets the destination of relayed connections.
+    pub(crate) fn relay_to(&self, destination: RelayDestination) {
         let mut desired = self.desired();
-        if desired.node != node {
-            desired.node = node;
+        if desired.destination != destination {
+            desired.destination = destination;
             drop(desired);
             self.changed.notify_one();
         }
@@ -78,18 +106,11 @@ impl LocalhostPorts {
 pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
     let permits = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let mut listeners = JoinSet::new();
-    let mut open: BTreeMap<u16, (IpAddr, AbortHandle)> = BTreeMap::new();
+    let mut open: BTreeMap<u16, (SocketAddr, AbortHandle)> = BTreeMap::new();
     loop {
-        let desired = ports.desired().clone();
-        let all: BTreeSet<u16> = desired
-            .ports
-            .values()
-            .flatten()
-            .copied()
-            .take(PORTS_MAX)
-            .collect();
-        open.retain(|port, (node, listener)| {
-            let stays = all.contains(port) && desired.node == Some(*node);
+        let destinations = ports.desired().destinations();
+        open.retain(|port, (to, listener)| {
+            let stays = destinations.get(port) == Some(to);
             if !stays {
                 listener.abort();
             }
@@ -98,15 +119,14 @@ pub(crate) async fn relay_localhost(ports: Arc<LocalhostPorts>) {
         // An aborted task holds its port until it is joined.
         while listeners.len() > open.len() && listeners.join_next().await.is_some() {}
         let mut is_complete = true;
-        for port in all {
-            let Some(node) = desired.node.filter(|_| !open.contains_key(&port)) else {
+        for (port, to) in destinations {
+            if open.contains_key(&port) {
                 continue;
-            };
+            }
             match TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await {
                 Ok(listener) => {
-                    let to = SocketAddr::new(node, port);
                     let listener = listeners.spawn(accept(listener, to, permits.clone(), ports.clone()));
-                    open.insert(port, (node, listener));
+                    open.insert(port, (to, listener));
                 }
                 Err(error) => {
                     tracing::debug!(port, %error, "node port not bound on loopback");

@@ -118,6 +118,13 @@ impl Metrics {
                 values.sync_partial_proxy_rules_duration_seconds.observe(seconds);
             }
             values.sync_proxy_rules_last_timestamp_seconds = seconds_of(now);
+        });
+        self.nothing_pending();
+    }
+
+    /// Records that the applied state includes all changes (MET-12, MET-13).
+    pub(crate) fn nothing_pending(&self) {
+        self.update(|values| {
             values.sync_proxy_rules_endpoint_changes_pending = 0;
             values.sync_proxy_rules_service_changes_pending = 0;
         });

@@ -1,14 +1,17 @@
 //! Facts of the Node object, and addresses of this node.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
 use api::object::Node;
 use plan::{Family, NodeFacts, NodePortAddresses, PodDetection, Settings};
 
 use crate::config::{Config, NodePortSelection, PodSelection};
+use crate::localhost::RelayDestination;
 
 /// Taint of a node that the cluster autoscaler is about to delete (HLT-01).
 const TO_BE_DELETED_TAINT: &str = "ToBeDeletedByClusterAutoscaler";
+/// Loopback address of node ports.
+pub(crate) const LOCALHOST: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// Returns the node's IPs, one per family: the bind address if it is specified, or else the Node's internal, or else
 /// its external addresses (KPR-03).
@@ -74,20 +77,34 @@ pub(crate) fn node_ports(selection: &NodePortSelection, node_ips: &[IpAddr]) -> 
     }
 }
 
-/// Returns the address to which node ports on 127.0.0.1 are relayed. `None` if the setting disables them, or if the
-/// ranges of node ports exclude loopback.
-pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> Option<IpAddr> {
+/// Returns true if node ports answer on 127.0.0.1.
+pub(crate) fn is_on_loopback(config: &Config) -> bool {
     let is_chosen = match &config.node_port_addresses {
         NodePortSelection::All | NodePortSelection::Primary => true,
-        NodePortSelection::Within(nets) => nets.iter().any(|net| net.contains(&IpAddr::from([127, 0, 0, 1]))),
+        NodePortSelection::Within(nets) => nets.iter().any(|net| net.contains(&LOCALHOST)),
     };
+    config.localhost_node_ports && is_chosen
+}
+
+/// Returns the destination to which node ports on 127.0.0.1 are relayed. Ranges without another address of the node
+/// lead to the cluster IP, so that node ports answer on loopback only (EPT-20).
+pub(crate) fn localhost_node_ports(config: &Config, settings: &Settings) -> RelayDestination {
+    if !is_on_loopback(config) {
+        return RelayDestination::Nothing;
+    }
     // Connections from an address that is also a Pod gateway would count as a Pod's.
     let mut own = settings
         .node_addresses
         .iter()
         .copied()
         .filter(|ip| ip.is_ipv4() && !settings.pods.is_pod(*ip, None));
-    own.find(|ip| config.localhost_node_ports && is_chosen && settings.accepts_node_port(*ip))
+    match own.find(|ip| settings.accepts_node_port(*ip)) {
+        Some(ip) => RelayDestination::NodePort(ip),
+        None if matches!(config.node_port_addresses, NodePortSelection::Within(_)) => {
+            RelayDestination::ClusterIp
+        }
+        None => RelayDestination::Nothing,
+    }
 }
 
 /// Returns all addresses of this node in the kernel, sorted.

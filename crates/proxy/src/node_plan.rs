@@ -33,6 +33,7 @@ pub fn plan_of_node(config: &Config, objects: &NodeObjects) -> Plan {
         pods: node::pods(&config.pods, node),
         masquerade_all: config.masquerade_all,
         ignores_external_ips: !config.allows_external_ips,
+        default_scheduler: config.default_scheduler,
         ..Settings::default()
     });
     let facts = node::facts(node, config.bind_address);

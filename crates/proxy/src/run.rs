@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use crate::config::Config;
 use crate::events::Events;
 use crate::health::{Moment, serve_service_checks};
+use crate::instance::{AnotherProxy, InstanceGuard};
 use crate::localhost::relay_localhost;
 use crate::metrics::Packets;
 use crate::node;
@@ -56,6 +57,9 @@ pub enum ProxyError {
         /// Error of the system call.
         source: std::io::Error,
     },
+    /// Another proxy writes the rules of this network namespace.
+    #[error(transparent)]
+    AnotherProxy(#[from] AnotherProxy),
     /// The worker thread could not start.
     #[error("cannot start the worker thread: {0}")]
     Thread(#[source] std::io::Error),
@@ -124,6 +128,7 @@ async fn start<D: Dataplane + Send + 'static>(
     if config.node_name.is_empty() {
         return Err(ProxyError::NoNodeName);
     }
+    let _guard = InstanceGuard::acquire().await?;
     let own_addresses = node::own_addresses()?;
     let conntrack = Conntrack::open().map_err(ProxyError::Conntrack)?;
     let shared_status = Arc::new(SharedStatus::default());

@@ -5,7 +5,7 @@ mod flows;
 mod updates;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,7 +26,7 @@ use crate::drain::Drains;
 use crate::events::Events;
 use crate::faults::{Faults, ServiceFault};
 use crate::health::{Health, Moment, ServiceChecks};
-use crate::leftovers::remove_leftovers;
+use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
@@ -164,6 +164,7 @@ impl<D: Dataplane> Worker<D> {
             pods: node::pods(&config.pods, None),
             masquerade_all: config.masquerade_all,
             ignores_external_ips: !config.allows_external_ips,
+            default_scheduler: config.default_scheduler,
             ..Settings::default()
         });
         let mut worker = Self {
@@ -314,6 +315,9 @@ impl<D: Dataplane> Worker<D> {
             self.report_faults(&concerned);
             self.record_sync(began.elapsed(), is_full);
             self.ready_at = Instant::now() + self.config.min_sync_period;
+        } else {
+            // Changes of labels and annotations, for example, concern no rule.
+            self.shared_status.metrics.nothing_pending();
         }
         self.clean_up_conntrack();
         // A refused Service is a fault of the Service, not of the proxy.
@@ -373,11 +377,11 @@ impl<D: Dataplane> Worker<D> {
         skipped.chain(refused).chain(unsupported).collect()
     }
 
-    /// Removes kube-proxy's rules after the first sync.
+    /// Removes the rules of kube-proxy and of Portolan's other modes after the first sync.
     fn take_over_once(&mut self) {
-        if std::mem::take(&mut self.config.takes_over) {
-            self.has_taken_over = true;
-            self.remove_leftovers();
+        if let Some(scope) = self.config.leftovers.take() {
+            self.has_taken_over = scope == LeftoverScope::KubeProxyToo;
+            self.remove_leftovers(scope);
         }
     }
 
@@ -385,23 +389,27 @@ impl<D: Dataplane> Worker<D> {
     /// first sync they carry the traffic.
     fn remove_leftovers_of_exited(&self) {
         if self.has_taken_over {
-            self.remove_leftovers();
+            self.remove_leftovers(LeftoverScope::KubeProxyToo);
         }
     }
 
-    /// Removes kube-proxy's rules. A thread does so, because many chains and slow programs take time.
-    fn remove_leftovers(&self) {
+    /// Removes leftover rules. A thread does so, because many chains and slow programs take time.
+    fn remove_leftovers(&self, scope: LeftoverScope) {
         let mode = self.config.proxy_mode.clone();
         let work = move || {
-            for found in remove_leftovers(Some(&mode)) {
+            let result = remove_leftovers(Some(&mode), scope);
+            for found in result.removed {
                 tracing::info!("leftover removed: {found}");
+            }
+            for failure in result.failures {
+                tracing::warn!("leftover not removed: {failure}");
             }
         };
         if let Err(error) = std::thread::Builder::new()
             .name("take-over".to_owned())
             .spawn(work)
         {
-            tracing::warn!(%error, "leftovers of kube-proxy not removed");
+            tracing::warn!(%error, "leftover rules not removed");
         }
     }
 
@@ -427,14 +435,19 @@ impl<D: Dataplane> Worker<D> {
     }
 }
 
-/// Returns the node ports of a Service port that 127.0.0.1 serves: TCP ones that lead to endpoints from this node.
-fn node_ports_on_localhost(port: &ServicePortPlan) -> impl Iterator<Item = u16> {
+/// Returns the node ports of a Service port that 127.0.0.1 serves: TCP ones that lead to endpoints from this node, each
+/// with the cluster IP.
+fn node_ports_on_localhost(port: &ServicePortPlan) -> impl Iterator<Item = (u16, SocketAddr)> {
     let is_relayed = port.key.protocol == Protocol::Tcp && port.key.family == Family::V4;
+    let mut frontends = port.frontends.iter();
+    let cluster_ip = frontends
+        .find(|frontend| frontend.kind == FrontendKind::ClusterIp)
+        .and_then(|frontend| Some(SocketAddr::new(frontend.address?, frontend.port)));
     let frontends = port.frontends.iter().filter(move |_| is_relayed);
     frontends
         .filter(|frontend| frontend.kind == FrontendKind::NodePort)
         .filter(|frontend| matches!(frontend.target(Origin::Node), Target::Balance { .. }))
-        .map(|frontend| frontend.port)
+        .filter_map(move |frontend| Some((frontend.port, cluster_ip?)))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ mod store;
 mod transfer;
 mod transform;
 mod types;
+mod write_health;
 
 pub use etcd::{EtcdAddress, EtcdSettings, EtcdStore};
 pub use index::{HISTORY_BYTES_MAX, HISTORY_EVENTS_MAX, HistoryLimits, Index, Listing, Watch};

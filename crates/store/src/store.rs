@@ -34,6 +34,9 @@ pub trait Store: Send + Sync + 'static {
     /// Returns [`CommitError`]. Nothing is written, except possibly with [`CommitError::Store`].
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>>;
 
+    /// Returns the reason if the last write failed; the next one may succeed.
+    fn write_failure(&self) -> Option<String>;
+
     /// Removes the history before `revision`, which stays readable. Compacting to an older revision has no effect.
     ///
     /// # Errors

@@ -64,8 +64,18 @@ pub enum EnvironmentError {
         /// Field path.
         path: String,
     },
-    /// The ConfigMap or Secret is missing, or lacks the key. A retry may succeed.
-    #[error("variable {variable}: {kind} {name:?} has no key {key:?}", kind = kind.plural())]
+    /// The ConfigMap or Secret of a variable is missing. A retry may succeed.
+    #[error("variable {variable}: {kind} {name:?} not found", kind = kind.singular())]
+    VariableSource {
+        /// Name of the variable.
+        variable: String,
+        /// Kind of the object.
+        kind: SourceKind,
+        /// Name of the object.
+        name: String,
+    },
+    /// The ConfigMap or Secret lacks the key. A retry may succeed.
+    #[error("variable {variable}: {kind} {name:?} has no key {key:?}", kind = kind.singular())]
     Key {
         /// Name of the variable.
         variable: String,
@@ -77,7 +87,7 @@ pub enum EnvironmentError {
         key: String,
     },
     /// `envFrom` refers to a missing ConfigMap or Secret. A retry may succeed.
-    #[error("envFrom: {kind} {name:?} not found", kind = kind.plural())]
+    #[error("envFrom: {kind} {name:?} not found", kind = kind.singular())]
     Source {
         /// Kind of the object.
         kind: SourceKind,
@@ -246,12 +256,15 @@ fn key_value(
     reference: &KeyRef,
     sources: &Sources,
 ) -> Result<Option<String>, EnvironmentError> {
-    let value = sources
-        .get(&(kind, reference.name.clone()))
-        .and_then(|values| values.get(&reference.key));
-    match value {
+    let source = sources.get(&(kind, reference.name.clone()));
+    match source.and_then(|values| values.get(&reference.key)) {
         Some(value) => Ok(Some(value.clone())),
         None if reference.optional == Some(true) => Ok(None),
+        None if source.is_none() => Err(EnvironmentError::VariableSource {
+            variable: variable.name.clone(),
+            kind,
+            name: reference.name.clone(),
+        }),
         None => Err(EnvironmentError::Key {
             variable: variable.name.clone(),
             kind,

@@ -33,6 +33,7 @@ fn pod(spec: serde_json::Value) -> Pod {
     .unwrap()
 }
 
+/// ENV-11: the environment is that of the moment at which it is computed, the start of the container.
 #[test]
 fn matches_recorded_environments() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../conformance/env.json");

@@ -101,7 +101,10 @@ pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
             let is_due = tokio::select! {
                 () = &mut renewal => break,
                 () = tokio::time::sleep_until(status_due) => true,
-                Some(event) = nodes.recv() => matches!(event, Event::Applied(node) if !node.is_ready()),
+                Some(event) = nodes.recv() => {
+                    report_deletion(&settings.node_name, &event);
+                    matches!(event, Event::Applied(node) if !node.is_ready())
+                }
             };
             if is_due {
                 retry("status of the Node not written", || {
@@ -111,6 +114,16 @@ pub async fn heartbeat(client: Client, settings: Settings, ips: Vec<IpAddr>) {
                 status_due = tokio::time::Instant::now() + STATUS_INTERVAL;
             }
         }
+    }
+}
+
+/// Reports that an administrator has deleted the Node. As upstream's, this agent registers at its start only.
+fn report_deletion(node_name: &str, event: &Event<Node>) {
+    if matches!(event, Event::Deleted(_)) {
+        tracing::error!(
+            node = node_name,
+            "Node deleted; restart this host's portolan to register it again; a joined host needs a new token for that"
+        );
     }
 }
 

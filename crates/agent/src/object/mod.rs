@@ -61,9 +61,11 @@ impl Pod {
         u64::try_from(seconds).unwrap_or(0)
     }
 
-    /// Host name (KDN-05): `spec.hostname`, or the name of the Pod.
+    /// Host name (KDN-05): `spec.hostnameOverride`, `spec.hostname`, or the name of the Pod.
     pub fn hostname(&self) -> &str {
-        if self.spec.hostname.is_empty() {
+        if let Some(name) = &self.spec.hostname_override {
+            name
+        } else if self.spec.hostname.is_empty() {
             &self.metadata.name
         } else {
             &self.spec.hostname
@@ -81,6 +83,8 @@ pub struct PodSpec {
     pub host_network: bool,
     pub host_users: Option<bool>,
     pub hostname: String,
+    /// Host name as the Pod sees it. Names in DNS do not follow it.
+    pub hostname_override: Option<String>,
     pub subdomain: String,
     #[serde(rename = "setHostnameAsFQDN", deserialize_with = "null_as_default")]
     pub set_hostname_as_fqdn: bool,

@@ -24,7 +24,13 @@ const REAP_TIMEOUT: Duration = Duration::from_secs(4);
 impl PodWorker {
     /// Ends the Pod and removes everything of it, except where the agent's successor adopts it.
     pub(super) async fn end(mut self, reason: EndReason, desired: &mut watch::Receiver<DesiredState>) {
-        tracing::info!(pod = %self.context.key, ?reason, "Pod termination started");
+        let keeps_running = reason == EndReason::AgentShutdown
+            && matches!(self.context.agent.settings.shutdown, ShutdownPolicy::KeepPods);
+        if keeps_running {
+            tracing::info!(pod = %self.context.key, "Pod keeps running after the exit of the agent");
+        } else {
+            tracing::info!(pod = %self.context.key, ?reason, "Pod termination started");
+        }
         match reason {
             EndReason::AgentShutdown => return self.end_at_shutdown().await,
             EndReason::Completion => return self.end_completed(desired).await,

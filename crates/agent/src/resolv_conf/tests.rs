@@ -86,4 +86,6 @@ fn kernel_hostname_is_qualified_on_request() {
     let full = pod(json!({"hostname": "a", "subdomain": "b", "setHostnameAsFQDN": true}));
     assert_eq!(kernel_hostname(&full, &cluster()), "a.b.shop.svc.cluster.local");
     assert_eq!(kernel_hostname(&pod(json!({})), &cluster()), "web-0");
+    let overridden = json!({"hostname": "a", "subdomain": "b", "setHostnameAsFQDN": true, "hostnameOverride": "x.example.com"});
+    assert_eq!(kernel_hostname(&pod(overridden), &cluster()), "x.example.com");
 }

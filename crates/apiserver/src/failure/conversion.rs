@@ -58,7 +58,7 @@ impl Failure {
     /// debug level only.
     fn of_store(error: &StoreError) -> Failure {
         tracing::debug!(%error, "store request failed");
-        let mut failure = Failure::unavailable("the store cannot be used now, please try again later");
+        let mut failure = Failure::unavailable(format!("{error}; please try again later"));
         failure.details.insert("retryAfterSeconds".into(), 1.into());
         failure
     }

@@ -20,6 +20,8 @@ enum Check {
     Log,
     /// The store is readable, with any engine.
     Store,
+    /// The last write of the store succeeded. Reads need no write, so a server that only fails to write is alive.
+    StoreWrites,
     /// The objects that every cluster has exist. The server accepts requests after their creation, so the
     /// check always passes.
     Bootstrap,
@@ -32,6 +34,7 @@ const READY: &[Check] = &[
     Check::Ping,
     Check::Log,
     Check::Store,
+    Check::StoreWrites,
     Check::Bootstrap,
     Check::Shutdown,
 ];
@@ -69,26 +72,28 @@ impl Check {
             Check::Ping => "ping",
             Check::Log => "log",
             Check::Store => "etcd",
+            Check::StoreWrites => "etcd-writes",
             Check::Bootstrap => "poststarthook/bootstrap-controller",
             Check::Shutdown => "shutdown",
         }
     }
 
     /// Fault that the check finds; `None` if it passes.
-    async fn fault(self, resources: &Resources) -> Option<&'static str> {
+    async fn fault(self, resources: &Resources) -> Option<String> {
         match self {
             Check::Ping | Check::Log | Check::Bootstrap => None,
             Check::Shutdown => resources
                 .shutdown
                 .is_requested()
-                .then_some("process is shutting down"),
+                .then(|| "process is shutting down".to_owned()),
+            Check::StoreWrites => resources.store.write_failure(),
             Check::Store => match tokio::time::timeout(STORE_TIMEOUT, resources.store.read_barrier()).await {
                 Ok(Ok(_)) => None,
                 Ok(Err(error)) => {
                     tracing::warn!(%error, "store not readable");
-                    Some("the store cannot be read")
+                    Some("the store cannot be read".to_owned())
                 }
-                Err(_) => Some("the store does not respond in time"),
+                Err(_) => Some("the store does not respond in time".to_owned()),
             },
         }
     }

@@ -95,3 +95,55 @@ async fn protobuf_is_not_acceptable() {
     let stream = accept("application/vnd.kubernetes.protobuf;stream=watch");
     assert_eq!(api.send(Method::GET, &watch, &stream, "").await.code, 406);
 }
+
+/// Creates a Service of type LoadBalancer with an assigned address.
+async fn assigned_service(api: &Api, name: &str, ip: &str) {
+    let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+        "spec": {"type": "LoadBalancer", "ports": [{"port": 80}]}});
+    let services = "/api/v1/namespaces/default/services";
+    api.post(services, &service).await.expect(201);
+    let condition = json!({"type": "portolan.dev/AddressAssigned", "status": "True", "reason": "Assigned",
+        "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let status = json!({"status": {"loadBalancer": {"ingress": [{"ip": ip}]}, "conditions": [condition]}});
+    api.merge(&format!("{services}/{name}/status"), &status)
+        .await
+        .expect(200);
+}
+
+#[tokio::test]
+async fn pools_keep_addresses_that_services_have() {
+    let api = Api::start().await;
+    api.post(POOLS, &pool("p", &["192.0.2.0/24"])).await.expect(201);
+    let path = format!("{POOLS}/p");
+    assigned_service(&api, "web", "192.0.2.7").await;
+    let refused = api.delete(&path).await.expect(403);
+    let message = refused["message"].as_str().expect("a message");
+    assert!(message.contains("192.0.2.7 (Service default/web)"), "{message}");
+    assert!(
+        message.contains("portolan.dev/withdraw-addresses=true"),
+        "{message}"
+    );
+    api.delete(POOLS).await.expect(403);
+    let addresses = |addresses: &[&str]| json!({"spec": {"addresses": addresses}});
+    api.merge(&path, &addresses(&["192.0.2.128/25"]))
+        .await
+        .expect(403);
+    api.merge(&path, &json!({"spec": {"scope": "Internal"}}))
+        .await
+        .expect(403);
+    // The pool may grow, and lose addresses that are free.
+    api.merge(&path, &addresses(&["192.0.2.0/28", "198.51.100.0/24"]))
+        .await
+        .expect(200);
+    api.merge(&path, &json!({"spec": {"priority": 3}}))
+        .await
+        .expect(200);
+    // Another pool with the address takes over.
+    api.post(POOLS, &pool("q", &["192.0.2.7/32"])).await.expect(201);
+    api.delete(&path).await.expect(200);
+    let path = format!("{POOLS}/q");
+    api.delete(&path).await.expect(403);
+    let permission = json!({"metadata": {"annotations": {"portolan.dev/withdraw-addresses": "true"}}});
+    api.merge(&path, &permission).await.expect(200);
+    api.delete(&path).await.expect(200);
+}

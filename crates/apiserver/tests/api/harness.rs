@@ -93,6 +93,16 @@ impl Api {
         Api::start_configured(directory, config).await
     }
 
+    /// Stops the server and starts it again with other ranges of cluster IPs.
+    pub async fn restart_with_ranges(self, ranges: &[&str]) -> Api {
+        let directory = self.stop().await;
+        let config = Config {
+            service_cidrs: ranges.iter().map(|range| range.parse().unwrap()).collect(),
+            ..config(directory.path().to_owned())
+        };
+        Api::start_configured(directory, config).await
+    }
+
     async fn start_as(directory: TempDir, access: Access) -> Api {
         let config = Config {
             access,

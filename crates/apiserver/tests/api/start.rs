@@ -6,6 +6,7 @@ use http::Method;
 
 use crate::harness::Api;
 
+/// KSVC-05: the endpoints have the port on which the server listens.
 #[tokio::test]
 async fn new_cluster_has_the_default_objects() {
     let api = Api::start().await;
@@ -100,6 +101,71 @@ async fn requests_are_counted() {
     }
 }
 
+/// NP-12.
+#[tokio::test]
+async fn allocations_of_node_ports_are_counted() {
+    let api = Api::start().await;
+    let service = |name: &str, port: Option<u16>| {
+        serde_json::json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": port}]}})
+    };
+    let services = "/api/v1/namespaces/default/services";
+    api.post(services, &service("a", Some(30_007))).await.expect(201);
+    api.post(services, &service("b", None)).await.expect(201);
+    api.post(services, &service("c", Some(30_007))).await.expect(422);
+    let metrics = api.get("/metrics").await;
+    let text = String::from_utf8(metrics.body.to_vec()).unwrap();
+    for line in [
+        "nodeport_allocator_allocated_ports 2",
+        "nodeport_allocator_available_ports 2766",
+        "nodeport_allocator_allocation_total{scope=\"dynamic\"} 1",
+        "nodeport_allocator_allocation_total{scope=\"static\"} 1",
+        "nodeport_allocator_allocation_errors_total{scope=\"static\"} 1",
+        "nodeport_repair_reconcile_errors_total 0",
+    ] {
+        let line = format!("kube_apiserver_{line}");
+        assert!(
+            text.lines().any(|present| present == line),
+            "{line} is not in\n{text}"
+        );
+    }
+}
+
+/// CIDR-06: a second family is added. CIDR-07: other differences are reported once, and the stored ranges stay.
+#[tokio::test]
+async fn default_service_cidr_follows_the_flag_or_its_difference_is_reported() {
+    let api = Api::start().await.restart_with_ranges(&["10.96.0.0/16"]).await;
+    let path = "/apis/networking.k8s.io/v1/servicecidrs/kubernetes";
+    let both = serde_json::json!(["10.96.0.0/16", "fd00:10:96::/112"]);
+    assert_eq!(
+        api.get(path).await.expect(200)["spec"]["cidrs"],
+        both,
+        "no family is removed"
+    );
+    let reasons = async |api: &Api| {
+        let events = api.get("/api/v1/namespaces/default/events").await.expect(200);
+        let events = events["items"].as_array().unwrap().clone();
+        let reasons = events
+            .iter()
+            .map(|event| event["reason"].as_str().unwrap().to_owned());
+        reasons
+            .filter(|reason| reason == "KubernetesDefaultServiceCIDRInconsistent")
+            .count()
+    };
+    assert_eq!(reasons(&api).await, 1);
+    // Without the object, the flag applies again.
+    api.delete(path).await.expect(200);
+    let api = api.restart_with_ranges(&["10.96.0.0/16"]).await;
+    let one = serde_json::json!(["10.96.0.0/16"]);
+    assert_eq!(api.get(path).await.expect(200)["spec"]["cidrs"], one);
+    let api = api
+        .restart_with_ranges(&["10.96.0.0/16", "fd00:10:96::/112"])
+        .await;
+    assert_eq!(api.get(path).await.expect(200)["spec"]["cidrs"], both);
+    assert_eq!(reasons(&api).await, 1, "the upgrade is no difference");
+}
+
+/// KSVC-02.
 #[tokio::test]
 async fn kubernetes_service_follows_the_configuration() {
     let service = apiserver::KubernetesService {

@@ -117,6 +117,8 @@ pub(super) fn resolve(values: &AnnotationValues, service: &Service) -> (EdgeSpec
     let mut errors = Vec::new();
     let (listeners, refused) = listeners::resolve(values, service, &mut errors);
     let policy = policy(values, service, &mut errors);
+    let has_tls = listeners.iter().any(|listener| listener.frontend.has_tls());
+    errors.extend(settings_without_effect(values, has_tls));
     let spec = EdgeSpec {
         listeners,
         refused,
@@ -127,6 +129,64 @@ pub(super) fn resolve(values: &AnnotationValues, service: &Service) -> (EdgeSpec
         access_log: access_log(values),
     };
     (spec, errors)
+}
+
+/// Errors of settings that change nothing without another one.
+fn settings_without_effect(values: &AnnotationValues, has_tls: bool) -> Vec<AnnotationError> {
+    let (tls, timeouts, log) = (&values.tls, &values.timeouts, &values.access_log);
+    let drains = timeouts.is_draining.get_or(false);
+    let is_logged = log.is_enabled.get_or(false);
+    // A missing certificate is an error of its own.
+    let wants_tls = has_tls || tls.certificates.get().is_some() || !values.protocols.ports.is_empty();
+    let all = [
+        (
+            wants_tls,
+            tls.ports.source(),
+            "no annotation selects a certificate",
+        ),
+        (
+            wants_tls,
+            tls.policy.source(),
+            "no annotation selects a certificate",
+        ),
+        (
+            wants_tls,
+            tls.alpn.source(),
+            "no annotation selects a certificate",
+        ),
+        (
+            drains,
+            timeouts.draining.source(),
+            "no annotation enables draining",
+        ),
+        (
+            is_logged,
+            log.interval.source(),
+            "no annotation enables the access log",
+        ),
+        (
+            is_logged,
+            log.bucket.source(),
+            "no annotation enables the access log",
+        ),
+        (
+            is_logged,
+            log.prefix.source(),
+            "no annotation enables the access log",
+        ),
+        (
+            is_logged,
+            log.format.source(),
+            "no annotation enables the access log",
+        ),
+    ];
+    let without_effect = all.into_iter().filter(|(applies, ..)| !applies);
+    without_effect
+        .filter_map(|(_, source, reason)| Some((source?, reason)))
+        .map(|(source, reason)| {
+            AnnotationError::Incomplete(format!("annotation {source} has no effect: {reason}"))
+        })
+        .collect()
 }
 
 fn policy(values: &AnnotationValues, service: &Service, errors: &mut Vec<AnnotationError>) -> Policy {

@@ -8,6 +8,7 @@ mod digital_ocean;
 mod google;
 mod hetzner;
 mod ibm;
+mod kube_router;
 mod metallb;
 mod openstack;
 mod oracle;
@@ -34,9 +35,10 @@ pub(super) struct Provider {
 }
 
 /// All providers, in the order of the documentation.
-pub(super) static ALL: [Provider; 13] = [
+pub(super) static ALL: [Provider; 14] = [
     portolan::PROVIDER,
     metallb::PROVIDER,
+    kube_router::PROVIDER,
     aws::PROVIDER,
     google::PROVIDER,
     azure::PROVIDER,

@@ -34,7 +34,9 @@ pub enum Meaning {
     Pool,
     /// Shares the addresses of all Services with the same value.
     SharingKey,
-    /// Sets a value of the edge, of the announcer or of the status.
+    /// Sets a value of the announcer, of the status, or of the choice between edge and packets.
+    Direct(Apply),
+    /// Sets a value of the edge. The annotation is reported if the edge does not serve the Service.
     Setting(EdgeNeed, Apply),
     /// Restricts clients to ranges, at the edge. The address is withheld if the value is invalid or no node
     /// runs the edge.
@@ -113,6 +115,15 @@ impl Row {
     /// A setting that requires the edge, unless the Service requests a load balancer that forwards packets.
     pub const fn prefers_edge(name: &'static str, description: &'static str, apply: Apply) -> Self {
         Self::setting(name, description, EdgeNeed::Preferred, apply)
+    }
+
+    /// A setting that applies with the edge and without it.
+    pub const fn direct(name: &'static str, description: &'static str, apply: Apply) -> Self {
+        Self {
+            name,
+            description,
+            meaning: Meaning::Direct(apply),
+        }
     }
 
     /// A setting that applies at the edge and does not move a Service there.

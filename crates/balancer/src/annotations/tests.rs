@@ -10,6 +10,8 @@ use serde_json::{Value, json};
 use super::row::Remedy;
 use super::*;
 
+mod without_effect;
+
 const AWS: &str = "service.beta.kubernetes.io/aws-load-balancer-";
 
 fn service(annotations: &[(&str, &str)], spec: Value) -> Service {
@@ -498,6 +500,88 @@ fn source_ranges_of_the_field_precede_annotations() {
     );
 }
 
+/// API-28: `appProtocol` selects the protocols of a port unless annotations do.
+#[test]
+fn app_protocol_selects_http_and_its_version() {
+    use BackendProtocol::{Http, Http2, Https, Tcp};
+    let ports = |annotations: &[(&str, &str)], hints: &[&str]| {
+        let ports: Vec<Value> = hints
+            .iter()
+            .zip(1..)
+            .map(|(hint, port)| json!({"name": format!("p{port}"), "port": port, "protocol": "TCP", "appProtocol": hint}))
+            .collect();
+        let spec = json!({"loadBalancerClass": EDGE_CLASS, "ports": ports});
+        let listeners = edge_spec(read(&service(annotations, spec))).listeners;
+        let protocols = protocols(&listeners).into_iter();
+        protocols
+            .map(|(_, client, backend)| (client, backend))
+            .collect::<Vec<_>>()
+    };
+    let hints = [
+        "kubernetes.io/h2c",
+        "grpc",
+        "kubernetes.io/ws",
+        "http",
+        "https",
+        "kubernetes.io/wss",
+        "mysql",
+    ];
+    let plain = FrontendSpec::Tcp;
+    assert_eq!(
+        ports(&[], &hints),
+        [
+            (HTTP, Http2),
+            (HTTP, Http2),
+            (HTTP, Http),
+            (HTTP, Http),
+            (plain, Tcp),
+            (plain, Tcp),
+            (plain, Tcp)
+        ]
+    );
+    let secured = [("portolan.dev/edge-certificates", "web")];
+    let (tls, bytes) = (FrontendSpec::Https, FrontendSpec::Ssl);
+    assert_eq!(
+        ports(&secured, &hints),
+        [
+            (tls, Http2),
+            (tls, Http2),
+            (tls, Http),
+            (tls, Http),
+            (tls, Https),
+            (tls, Https),
+            (bytes, Tcp)
+        ]
+    );
+    // Annotations decide about HTTP and TLS, the hint about the version of HTTP.
+    let backends = "service.beta.kubernetes.io/aws-load-balancer-backend-protocol";
+    assert_eq!(
+        ports(&[(backends, "http")], &["grpc", "https"]),
+        [(HTTP, Http2), (HTTP, Http)]
+    );
+    assert_eq!(ports(&[(backends, "tcp")], &["grpc"]), [(plain, Tcp)]);
+}
+
+#[test]
+fn tls_policies_of_aws_exist() {
+    let policy = |name: &str| aws(&[("ssl-cert", "web"), ("ssl-negotiation-policy", name)]);
+    for (name, expected) in [
+        ("ELBSecurityPolicy-2016-08", TlsPolicy::Tls12),
+        ("ELBSecurityPolicy-FS-1-2-Res-2020-10", TlsPolicy::Tls12),
+        ("ELBSecurityPolicy-TLS13-1-2-Res-2021-06", TlsPolicy::Tls12And13),
+        ("ELBSecurityPolicy-TLS13-1-3-2021-06", TlsPolicy::Tls13),
+    ] {
+        assert_eq!(edge_spec(policy(name)).tls_policy, expected, "{name}");
+    }
+    for name in [
+        "ELBSecurityPolicy-TLS13-1-3",
+        "ELBSecurityPolicy-2099-01",
+        "2016-08",
+    ] {
+        assert_eq!(policy(name).errors.len(), 1, "{name}");
+    }
+}
+
 #[test]
 fn session_affinity_selects_source_stickiness() {
     let spec = json!({"loadBalancerClass": EDGE_CLASS, "sessionAffinity": "ClientIP",
@@ -527,11 +611,13 @@ fn documentation_contains_the_table() {
                 Meaning::CloudOnly(_) => "none",
                 Meaning::Setting(EdgeNeed::Required, _) => "edge",
                 Meaning::Setting(EdgeNeed::Preferred, _) => "edge, unless packets are forwarded",
-                Meaning::Setting(EdgeNeed::None, _) => "setting",
+                Meaning::Direct(_) => "setting",
                 Meaning::ClientRanges(_) => "edge; otherwise the address is withheld",
                 Meaning::Unenforceable(Remedy::Ranges) => "the address is withheld unless ranges are given",
                 Meaning::Unenforceable(Remedy::Removal) => "the address is withheld",
-                Meaning::EdgeOnly(_) => "setting of the edge; otherwise none",
+                Meaning::Setting(EdgeNeed::None, _) | Meaning::EdgeOnly(_) => {
+                    "setting of the edge; elsewhere reported, without effect"
+                }
                 _ => "assigner",
             };
             let scope = match row.meaning {

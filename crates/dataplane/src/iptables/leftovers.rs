@@ -31,13 +31,24 @@ const IPVS_ONLY: [&str; 5] = [
 pub enum Leftovers {
     /// Own chains, and those of all modes of kube-proxy.
     All,
+    /// Own chains. Those of kube-proxy have the same names, so [`Shared::ClusterIps`] must be among them.
+    Own,
     /// Chains of kube-proxy's ipvs mode only.
     IpvsOnly,
 }
 
 impl Leftovers {
     fn has(self, table: Table, name: &str) -> bool {
-        IPVS_ONLY.contains(&name) || (self == Self::All && is_of_iptables(table, name))
+        match self {
+            Self::All => IPVS_ONLY.contains(&name) || is_of_iptables(table, name),
+            Self::Own => is_of_iptables(table, name),
+            Self::IpvsOnly => IPVS_ONLY.contains(&name),
+        }
+    }
+
+    fn concerns(self, saved: &Saved) -> bool {
+        let mark = Shared::ClusterIps;
+        self != Self::Own || saved.table(mark.table()).chains.contains_key(mark.name())
     }
 }
 
@@ -50,7 +61,10 @@ impl Leftovers {
 pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
     let mut found = false;
     for family in [Family::V4, Family::V6] {
-        let (has_nft, has_legacy) = (has_nft_chains(family), has_legacy_tables(family));
+        let (nft, has_legacy) = (has_nft_chains(family), has_legacy_tables(family));
+        let has_nft = nft.unwrap_or(true);
+        let mut is_read = false;
+        let mut failure = None;
         for (variant, has_any) in [
             (Some(Variant::Nft), has_nft),
             (Some(Variant::Legacy), has_legacy),
@@ -62,26 +76,35 @@ pub fn clean(leftovers: Leftovers) -> Result<bool, DataplaneError> {
             }
             let programs = Programs::new(family, variant);
             match programs.save() {
-                Ok(saved) => found |= clean_tables(leftovers, &programs, &saved)?,
+                Ok(saved) => {
+                    is_read = true;
+                    found |= clean_tables(leftovers, &programs, &saved)?;
+                }
                 Err(error @ ProgramError::NotPermitted { .. }) => return Err(error.into()),
-                Err(error) => tracing::debug!(%error, "no rules to remove"),
+                Err(error) => {
+                    tracing::debug!(%error, "chains not read");
+                    failure = Some(error);
+                }
             }
+        }
+        // The kernel reports chains of Kubernetes, and no program reads them: their owner is unknown.
+        if let Some(error) = failure.filter(|_| nft == Some(true) && !is_read && leftovers == Leftovers::All)
+        {
+            return Err(error.into());
         }
     }
     Ok(found)
 }
 
-/// Reports chains of Kubernetes in the nf_tables tables of iptables. If the kernel does not answer, it returns true,
-/// so that the program decides.
-fn has_nft_chains(family: Family) -> bool {
+/// Reports chains of Kubernetes in the nf_tables tables of iptables. `None` if the kernel does not answer, so that the
+/// program decides.
+fn has_nft_chains(family: Family) -> Option<bool> {
     let family = match family {
         Family::V4 => TableFamily::Ipv4,
         Family::V6 => TableFamily::Ipv6,
     };
-    let names = Nftables::open()
-        .ok()
-        .and_then(|mut nftables| nftables.chain_names(family).ok());
-    names.is_none_or(|names| names.iter().any(|name| name.starts_with(PREFIX)))
+    let names = Nftables::open().ok()?.chain_names(family).ok()?;
+    Some(names.iter().any(|name| name.starts_with(PREFIX)))
 }
 
 /// Reports tables of ip_tables; a query by the program would create them. If the kernel does not answer, it returns
@@ -98,6 +121,9 @@ fn has_legacy_tables(family: Family) -> bool {
 }
 
 fn clean_tables(leftovers: Leftovers, programs: &Programs, saved: &Saved) -> Result<bool, ProgramError> {
+    if !leftovers.concerns(saved) {
+        return Ok(false);
+    }
     let is_leftover = |table, name: &str| leftovers.has(table, name);
     let has_any = Table::ALL.into_iter().any(|table| {
         let mut names = saved.table(table).chains.keys();

@@ -187,6 +187,7 @@ fn cleanup_keeps_chains_with_foreign_references() {
     });
 }
 
+/// IPT-11: a change of one Service leaves out the chains of the others.
 #[test]
 fn counters_match_tables() {
     testbed::in_namespace(|| {
@@ -251,6 +252,19 @@ fn ipvs_cleanup_keeps_iptables_chains() {
         assert_eq!(dataplane.repair(&plan).unwrap(), 0);
         iptables("-t filter -N KUBE-IPVS-FILTER");
         assert!(IptablesDataplane::cleanup(Leftovers::All).unwrap());
+        assert!(!IptablesDataplane::cleanup(Leftovers::All).unwrap());
+    });
+}
+
+#[test]
+fn cleanup_of_own_chains_keeps_those_of_kube_proxy() {
+    testbed::in_namespace(|| {
+        // kube-proxy has no chain KUBE-CLUSTER-IPS.
+        iptables("-t nat -N KUBE-SERVICES");
+        assert!(!IptablesDataplane::cleanup(Leftovers::Own).unwrap());
+        let mut plan = planned(1);
+        drop(loaded(&mut plan, Variant::Nft));
+        assert!(IptablesDataplane::cleanup(Leftovers::Own).unwrap());
         assert!(!IptablesDataplane::cleanup(Leftovers::All).unwrap());
     });
 }

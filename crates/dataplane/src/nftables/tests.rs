@@ -444,6 +444,7 @@ fn replaces_foreign_table_of_same_name() {
     });
 }
 
+/// NFT-20.
 #[test]
 fn takeover_writes_differences_only() {
     testbed::in_namespace(|| {

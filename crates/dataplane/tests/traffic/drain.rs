@@ -17,6 +17,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(5);
 const CLIENT: usize = 2;
 const SERVER: usize = 3;
 
+/// NFT-22: packets of connections that the kernel no longer tracks are not dropped as INVALID.
 #[test]
 fn drained_connections_are_reset_with_and_without_endpoints() {
     testbed::in_namespace(|| {

@@ -3,6 +3,7 @@
 
 mod drain;
 mod followed;
+mod schedulers;
 mod services;
 mod traces;
 mod world;
@@ -19,7 +20,7 @@ use dataplane::userspace::UserspaceDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
 use netlink::conntrack::{Conntrack, Family};
 use netlink::nftables::{Batch, Change, Nftables, Table};
-use plan::{NodePortAddresses, Packet, Plan, PodDetection, Settings, Verdict};
+use plan::{NodePortAddresses, Packet, Plan, PodDetection, Scheduler, Settings, Verdict};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use explain::trace::Trace;
@@ -54,9 +55,20 @@ macro_rules! battery {
         mod $name {
             use super::*;
 
+            /// KPR-02: both IP families.
             #[test]
             fn packets_follow_plan() {
                 testbed::in_namespace(|| send_packets($mode));
+            }
+
+            #[test]
+            fn affinity_expires() {
+                testbed::in_namespace(|| schedulers::affinity_expires($mode));
+            }
+
+            #[test]
+            fn round_robin_takes_turns() {
+                testbed::in_namespace(|| schedulers::round_robin_takes_turns($mode));
             }
         }
     )*};
@@ -148,6 +160,7 @@ impl Run {
             node_port_addresses: NodePortAddresses::All,
             masquerade_all: false,
             ignores_external_ips: false,
+            default_scheduler: Scheduler::default(),
             node_addresses: World::node_addresses(),
         });
         let dataplane = match world.node().enter(mode.open) {

@@ -88,8 +88,9 @@ impl ForwardedHead {
         self.upgrade.is_some()
     }
 
-    /// Completes the head for a version of HTTP. May be called again with another one.
-    pub fn apply_version(&self, parts: &mut Parts, version: Version) {
+    /// Completes the head for a version of HTTP, and for a connection with TLS or without. May be called again with
+    /// another version.
+    pub fn apply_version(&self, parts: &mut Parts, version: Version, has_tls: bool) {
         parts.version = version;
         let headers = &mut parts.headers;
         headers.remove(CONNECTION);
@@ -101,7 +102,7 @@ impl ForwardedHead {
                 .as_ref()
                 .map_or(&b"localhost"[..], HeaderValue::as_bytes);
             let absolute = Uri::builder()
-                .scheme("https")
+                .scheme(if has_tls { "https" } else { "http" })
                 .authority(host)
                 .path_and_query(self.path.clone());
             parts.uri = absolute.build().unwrap_or_else(|_| Uri::from(self.path.clone()));

@@ -25,6 +25,7 @@ use super::wire::{WireBody, WireError};
 use crate::backends::ChosenBackend;
 use crate::flag::raised;
 use crate::outbound;
+use crate::settings::BackendProtocol;
 
 /// Backends that are tried until one accepts a connection.
 const BACKENDS_MAX: usize = 4;
@@ -94,7 +95,9 @@ impl Connection {
                     continue;
                 }
             };
-            outgoing.head.apply_version(&mut parts, sender.version());
+            outgoing
+                .head
+                .apply_version(&mut parts, sender.version(), self.has_tls_to_backends());
             let repeated = (is_pooled && outgoing.is_whole).then(|| parts.clone());
             let request = Request::from_parts(parts, body);
             match self.send(outgoing, record, &chosen, sender, request).await {
@@ -130,6 +133,17 @@ impl Connection {
         Err(failure)
     }
 
+    fn backend_protocol(&self) -> BackendProtocol {
+        self.port.policy.settings().listener.backend_protocol
+    }
+
+    fn has_tls_to_backends(&self) -> bool {
+        matches!(
+            self.backend_protocol(),
+            BackendProtocol::Ssl | BackendProtocol::Https
+        )
+    }
+
     fn choose(&self, cookie_ids: &[u64], tried: &[SocketAddr]) -> Option<ChosenBackend> {
         let sticky = match cookie_ids {
             [] => None,
@@ -158,7 +172,8 @@ impl Connection {
             outbound::connect(&self.port, chosen, &self.peer).await
         };
         let stream = stream.map_err(GatewayError::Unreachable)?;
-        let is_http2 = stream.alpn() == Some(b"h2");
+        let has_prior_knowledge = self.backend_protocol() == BackendProtocol::Http2 && !is_http1;
+        let is_http2 = has_prior_knowledge || stream.alpn() == Some(b"h2");
         if is_http2 {
             let connection = Http2Client::handshake(stream).await;
             let connection = connection.map_err(|error| GatewayError::Broken(error.into()))?;

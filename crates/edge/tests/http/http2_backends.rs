@@ -47,6 +47,71 @@ where
     Served::new(service)
 }
 
+/// Returns an edge whose backend has HTTP/2 without TLS, and responds with the scheme and the body of each request, and
+/// with a trailer. `connections` counts its connections.
+async fn served_without_tls(connections: Arc<AtomicUsize>) -> Served {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address: SocketAddr = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            connections.fetch_add(1, Ordering::Relaxed);
+            let mut connection = h2::server::handshake(stream).await.unwrap();
+            tokio::spawn(async move {
+                while let Some(Ok((request, mut respond))) = connection.accept().await {
+                    tokio::spawn(async move {
+                        let scheme = request.uri().scheme_str().unwrap_or_default().to_owned();
+                        let body = read(request.into_body()).await;
+                        let mut stream = respond.send_response(ok(), false).unwrap();
+                        stream
+                            .send_data([scheme.as_bytes(), &body].concat().into(), false)
+                            .unwrap();
+                        let trailers = [("grpc-status".parse().unwrap(), "0".parse().unwrap())];
+                        stream.send_trailers(trailers.into_iter().collect()).unwrap();
+                    });
+                }
+            });
+        }
+    });
+    let mut service = service(&[address]);
+    service.listeners[0].backend_protocol = BackendProtocol::Http2;
+    Served::new(service)
+}
+
+/// Requests of gRPC: HTTP/2 with prior knowledge on both sides, with trailers.
+#[tokio::test(flavor = "multi_thread")]
+async fn backends_without_tls_get_http2_with_prior_knowledge() {
+    let connections = Arc::<AtomicUsize>::default();
+    let served = served_without_tls(connections.clone()).await;
+    let stream = TcpStream::connect(served.address).await.unwrap();
+    let (sender, connection) = h2::client::handshake(stream).await.unwrap();
+    tokio::spawn(connection);
+    for _ in 0..3 {
+        let mut sender = sender.clone().ready().await.unwrap();
+        let request = Request::post("http://a/package.Service/Method").body(()).unwrap();
+        let (response, mut body) = sender.send_request(request, false).unwrap();
+        body.send_data(Bytes::from("+message"), true).unwrap();
+        let mut answer = response.await.unwrap().into_body();
+        let mut received = Vec::new();
+        while let Some(data) = answer.data().await {
+            received.extend_from_slice(&data.unwrap());
+        }
+        assert_eq!(received, b"http+message");
+        let trailers = answer.trailers().await.unwrap().expect("trailers");
+        assert_eq!(trailers["grpc-status"], "0");
+    }
+    assert_eq!(
+        connections.load(Ordering::Relaxed),
+        1,
+        "requests share a connection"
+    );
+    // A client with HTTP/1.1 reaches the same backend.
+    let address = served.address;
+    let response = tokio::task::spawn_blocking(move || {
+        exchange(address, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+    });
+    assert_status(&response.await.unwrap(), 200);
+}
+
 /// Returns an edge whose backend responds to each request with `answer`.
 async fn answering<F>(answer: impl Fn(Request<RecvStream>, Answering) -> F + Clone + Send + 'static) -> Served
 where

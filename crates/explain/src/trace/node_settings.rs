@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use ipnet::IpNet;
-use plan::{InterfaceName, NodeFacts, NodePortAddresses, Plan, PodDetection, Settings};
+use plan::{InterfaceName, NodeFacts, NodePortAddresses, Plan, PodDetection, Scheduler, Settings};
 
 use crate::kind::Kind;
 use crate::views::Node;
@@ -123,6 +123,7 @@ impl ClusterSettings {
             masquerade_all: self.masquerade_all,
             node_addresses: node.addresses.clone(),
             ignores_external_ips: false,
+            default_scheduler: Scheduler::default(),
         });
         plan.set_node(node.facts.clone());
         plan

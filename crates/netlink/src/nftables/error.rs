@@ -85,6 +85,23 @@ pub enum ReadError {
     },
 }
 
+impl CommitError {
+    /// Returns true if the kernel lacks nf_tables, or the IP family in it.
+    pub fn is_unsupported(&self) -> bool {
+        let is_unsupported = |errno| {
+            matches!(
+                errno,
+                libc::EOPNOTSUPP | libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT
+            )
+        };
+        match self {
+            Self::Socket { source } => source.raw_os_error().is_some_and(is_unsupported),
+            Self::Refused { refusals } => refusals.iter().all(|refusal| is_unsupported(refusal.errno)),
+            Self::NotPermitted | Self::Changed => false,
+        }
+    }
+}
+
 fn first(refusals: &[Refusal]) -> String {
     refusals.first().map(Refusal::to_string).unwrap_or_default()
 }

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::decide::{Packet, Verdict};
-use crate::types::{Set, Target};
+use crate::types::{Scheduler, Set, Target};
 
 /// A change of an object.
 #[derive(Clone, Debug)]
@@ -412,6 +412,22 @@ fn disabled_gate_ignores_external_ips() {
 }
 
 #[test]
+fn default_scheduler_serves_services_without_annotation() {
+    let mut plan = Plan::new(Settings {
+        default_scheduler: Scheduler::RoundRobin,
+        ..settings()
+    });
+    plan.apply_service(&simple("a", "10.96.0.9", ""));
+    let mut named = simple("b", "10.96.0.10", "");
+    let annotations = &mut named.metadata.annotations;
+    annotations.insert("service.portolan.dev/scheduler".into(), "random".into());
+    plan.apply_service(&named);
+    plan.take_changes();
+    let schedulers: Vec<_> = plan.ports().map(|port| port.scheduler).collect();
+    assert_eq!(schedulers, [Scheduler::RoundRobin, Scheduler::Random]);
+}
+
+#[test]
 fn source_range_with_node_ip_admits_load_balancer_ip() {
     let mut service = simple("a", "10.96.0.9", "");
     service
@@ -434,4 +450,104 @@ fn source_range_with_node_ip_admits_load_balancer_ip() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(ranges, ["172.30.0.0/24", "203.0.113.1/32"]);
+}
+
+/// Returns a slice of the Service `a` with these ports and endpoints.
+fn slice_of(
+    name: &str,
+    address_type: &str,
+    ports: serde_json::Value,
+    endpoints: serde_json::Value,
+) -> EndpointSlice {
+    let slice = serde_json::json!({
+        "metadata": {"namespace": "ns", "name": name, "labels": {"kubernetes.io/service-name": "a"}},
+        "addressType": address_type, "ports": ports, "endpoints": endpoints,
+    });
+    serde_json::from_value(slice).expect("a slice")
+}
+
+/// KPR-12: ports match by name and protocol. KPR-13: slices of a Service are merged; only the first address counts, and
+/// ports without a name or number, and slices of names, do not. KPR-16: an endpoint of this node is local.
+#[test]
+fn slices_of_a_service_are_merged_by_port_name_and_protocol() {
+    use serde_json::json;
+    let mut service = simple("a", "10.96.0.9", "");
+    service.spec.ports[0].name = "dns".to_owned();
+    service.spec.internal_traffic_policy = Some("Local".to_owned());
+    let mut plan = Plan::new(settings());
+    plan.apply_service(&service);
+    let port =
+        |name: &str, protocol: &str, number: u16| json!({"name": name, "protocol": protocol, "port": number});
+    let here = json!([{"addresses": ["10.244.1.1", "10.244.1.9"], "nodeName": "node-a"}]);
+    let there = |ip: &str| json!([{"addresses": [ip], "nodeName": "node-b"}]);
+    let unnamed = json!({"protocol": "UDP", "port": 5300});
+    for slice in [
+        slice_of(
+            "one",
+            "IPv4",
+            json!([port("dns", "UDP", 53), port("dns", "TCP", 54)]),
+            here,
+        ),
+        slice_of(
+            "two",
+            "IPv4",
+            json!([port("dns", "UDP", 53)]),
+            there("10.244.2.1"),
+        ),
+        slice_of(
+            "other-name",
+            "IPv4",
+            json!([port("web", "UDP", 53)]),
+            there("10.244.2.2"),
+        ),
+        slice_of("no-name", "IPv4", json!([unnamed]), there("10.244.2.3")),
+        slice_of(
+            "no-number",
+            "IPv4",
+            json!([port("dns", "UDP", 0)]),
+            there("10.244.2.4"),
+        ),
+        slice_of(
+            "names",
+            "FQDN",
+            json!([port("dns", "UDP", 53)]),
+            there("db.example.com"),
+        ),
+    ] {
+        plan.apply_slice(&slice);
+    }
+    plan.take_changes();
+    let port = plan.ports().next().expect("a port");
+    let addresses = |backends: &[crate::Backend]| {
+        let addresses = backends.iter().map(|backend| backend.address.to_string());
+        addresses.collect::<Vec<_>>()
+    };
+    assert_eq!(
+        addresses(&port.local),
+        ["10.244.1.1:53"],
+        "the endpoint of this node"
+    );
+    assert!(!port.serving.iter().any(|address| address.port() != 53));
+    service.spec.internal_traffic_policy = None;
+    plan.apply_service(&service);
+    plan.take_changes();
+    let port = plan.ports().next().expect("a port");
+    assert_eq!(addresses(&port.cluster), ["10.244.1.1:53", "10.244.2.1:53"]);
+}
+
+/// KPR-20.
+#[test]
+fn health_check_needs_a_port_number() {
+    let mut service = simple("a", "10.96.0.9", "");
+    service.spec.kind = "LoadBalancer".to_owned();
+    service.spec.external_traffic_policy = "Local".to_owned();
+    let mut plan = Plan::new(settings());
+    plan.apply_service(&service);
+    plan.take_changes();
+    assert_eq!(plan.health_checks().count(), 0);
+    assert!(plan.faults().any(|(_, fault)| *fault == Fault::NoHealthCheckPort));
+    service.spec.health_check_node_port = 31_000;
+    plan.apply_service(&service);
+    plan.take_changes();
+    assert_eq!((plan.health_checks().count(), plan.faults().count()), (1, 0));
 }

@@ -40,6 +40,28 @@ fn error_message_ends_at_the_first_empty_line() {
     assert_eq!(one_line(error), expected);
 }
 
+#[test]
+fn error_message_names_similar_words() {
+    for (arguments, tip) in [
+        (&["portolan", "upp"][..], "'up'"),
+        (&["portolan", "proxy", "--proxymode=nftables"], "'--proxy-mode'"),
+    ] {
+        let error = command().try_get_matches_from(arguments).expect_err("no command");
+        let line = one_line(&error.to_string());
+        assert!(line.contains("similar") && line.contains(tip), "{line}");
+    }
+}
+
+#[test]
+fn delete_is_an_alias_of_remove_and_revoke() {
+    for arguments in [
+        &["portolan", "backend", "delete", "db", "192.0.2.1:5432"][..],
+        &["portolan", "token", "delete", "abcdef"],
+    ] {
+        command().try_get_matches_from(arguments).expect("a command");
+    }
+}
+
 /// Environment variable that makes [`help_equals_the_golden_files`] write the files.
 const UPDATE_GOLDEN: &str = "UPDATE_GOLDEN";
 /// Columns of the golden files, as for output to a pipe.

@@ -15,12 +15,13 @@ use tokio::sync::watch;
 
 use super::chart::{self, ChartSettings};
 use super::cluster_info::{ClusterInfo, ClusterSettings, check_authority};
+use super::dns_service::DnsService;
 use super::identities::Identities;
 use super::kubeconfig_merge::{CONTEXT, merge_administrator, user_file};
 use super::node_components::{ComponentClients, NodeComponents};
 use super::status_file::StatusFile;
 use super::supervisor::Supervisor;
-use super::{address_pool, dns_service, pod_cidrs, server_taint};
+use super::{address_pool, pod_cidrs, server_taint};
 use crate::error::CommandError;
 use crate::flags::election::candidate_identity;
 use crate::flags::storage::EngineFlags;
@@ -107,18 +108,7 @@ impl ControlPlane {
         };
         info.publish(&client).await?;
         let agent = &self.node.agent;
-        let dns = self
-            .cluster
-            .cluster_dns
-            .first()
-            .ok_or("--cluster-dns needs an address")?;
-        dns_service::publish(
-            &client,
-            &dns.to_string(),
-            &agent.node_name,
-            self.node.dns_endpoint,
-        )
-        .await?;
+        self.dns_service()?.publish(&client).await?;
         if !self.load_balancer_addresses.is_empty() {
             address_pool::publish(&client, &self.load_balancer_addresses).await?;
         }
@@ -129,6 +119,17 @@ impl ControlPlane {
         Ok(())
     }
 
+    fn dns_service(&self) -> Result<DnsService, CommandError> {
+        let address = self.cluster.cluster_dns.first();
+        let address = address.ok_or("--cluster-dns needs an address")?;
+        let node_name = &self.node.agent.node_name;
+        Ok(DnsService::new(
+            &address.to_string(),
+            node_name,
+            self.node.dns_endpoint,
+        ))
+    }
+
     /// Starts the clients of the API server.
     fn start(
         self,
@@ -136,6 +137,8 @@ impl ControlPlane {
         identities: &Identities,
         reserved: Reserved,
     ) -> Result<(), CommandError> {
+        let administrator = Client::new(Config::from_kubeconfig(&self.admin_kubeconfig)?)?;
+        supervisor.spawn_unsupervised(self.dns_service()?.keep(administrator));
         let is_shared = self.engine.is_shared();
         let file = |name: &str| identities.pki_directory.join(name);
         let authority = Authority::open(&file("ca.crt"), &file("ca.key"), self.signing_duration)?
@@ -228,12 +231,22 @@ fn merge_kubeconfig(administrator: &Path) -> bool {
 }
 
 fn print_started(kubeconfig: &Path, is_merged: bool) {
-    let export = if is_merged {
-        String::new()
-    } else {
-        format!("  export KUBECONFIG={}\n", kubeconfig.display())
+    let kubeconfig = kubeconfig.display();
+    let export = match (is_merged, std::env::var("SUDO_USER")) {
+        (true, _) => String::new(),
+        // Only root may read the kubeconfig.
+        (false, Ok(user)) if is_user_name(&user) && user != "root" => format!(
+            "  sudo install -m 600 -o {user} {kubeconfig} ~/portolan.conf\n  export KUBECONFIG=~/portolan.conf\n"
+        ),
+        (false, _) => format!("  export KUBECONFIG={kubeconfig}\n"),
     };
     output::print(&format!(
         "Portolan is up. In another terminal:\n\n{export}  kubectl get services\n\n"
     ));
+}
+
+/// Returns true if a text is a portable user name (POSIX), which needs no quotes in a shell.
+fn is_user_name(text: &str) -> bool {
+    let is_portable = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    !text.is_empty() && !text.starts_with('-') && text.bytes().all(is_portable)
 }

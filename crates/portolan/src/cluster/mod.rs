@@ -3,7 +3,7 @@
 //! | Module | Contents |
 //! |---|---|
 //! | [`control_plane`] | API server, controllers and assigner of the first node, as `up` runs them |
-//! | [`node_components`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
+//! | [`node_components`], [`node_proxy`], [`load_balancing`] | proxy, DNS, agent, routes, announcer and edge of each node |
 //! | [`observation_report`], [`flows_report`] | observation and flows of the node, which the agent's endpoint serves |
 //! | [`chart`] | the map of the cluster, which `up` serves |
 //! | [`supervisor`], [`status_file`] | restarts of failed components; the file for `portolan status` |
@@ -29,6 +29,7 @@ mod load_balancing;
 pub mod network;
 pub mod node_certificate;
 pub mod node_components;
+pub mod node_proxy;
 mod observation_report;
 pub mod pod_cidrs;
 pub mod server_taint;

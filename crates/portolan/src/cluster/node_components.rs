@@ -9,7 +9,6 @@ use agent::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::Client;
-use dataplane::nftables::{NftablesDataplane, Options};
 use plan::PodDetection;
 use proxy::{PlanReader, PodSelection};
 use tokio::runtime::Handle;
@@ -18,6 +17,7 @@ use super::cluster_info::ClusterSettings;
 use super::flows_report;
 use super::kubeconfig_merge::default_file;
 use super::load_balancing::{LoadBalancing, LoadBalancingClients, LoadBalancingFlags};
+use super::node_proxy::NodeProxy;
 use super::observation_report::NodeObserver;
 use super::supervisor::Supervisor;
 use crate::error::CommandError;
@@ -70,7 +70,8 @@ pub struct NodeFlags {
 /// Settings of the components of a node.
 #[derive(Clone)]
 pub struct NodeComponents {
-    proxy: proxy::Config,
+    /// The proxy.
+    pub proxy: NodeProxy,
     dns: dns::Config,
     /// Settings of the agent. The endpoint for the API server is added when its certificate exists.
     pub agent: agent::Settings,
@@ -96,17 +97,6 @@ pub struct ComponentClients {
     pub edge: Client,
 }
 
-/// Checks the privileges that the proxy needs.
-///
-/// # Errors
-///
-/// An error if nftables is not accessible, most likely because the process does not run as root.
-pub fn check_privileges() -> Result<(), CommandError> {
-    let opened = NftablesDataplane::open(Options::default());
-    drop(opened.map_err(|e| format!("{e}; without root, try `portolan playground`"))?);
-    Ok(())
-}
-
 impl NodeFlags {
     /// Returns the settings of the components, with their files below a data directory.
     ///
@@ -118,7 +108,7 @@ impl NodeFlags {
         data_directory: &Path,
         cluster: &ClusterSettings,
     ) -> Result<NodeComponents, CommandError> {
-        let node_name = self.proxy.node_name();
+        let node_name = self.proxy.valid_node_name()?;
         let node_ips = match self.pods.node_ip.as_slice() {
             [] => agent::network::node_addresses()?,
             given => given.to_vec(),
@@ -126,11 +116,11 @@ impl NodeFlags {
         let primary = *node_ips
             .first()
             .ok_or("this host has no address besides loopback; name one with --node-ip")?;
-        let mut proxy = self.proxy.config()?;
-        if proxy.pods == PodSelection::default() {
-            proxy.pods = PodSelection::Given(PodDetection::Ranges(cluster.cluster_cidrs.clone()));
+        let (mode, mut config) = self.proxy.config()?;
+        if config.pods == PodSelection::default() {
+            config.pods = PodSelection::Given(PodDetection::Ranges(cluster.cluster_cidrs.clone()));
             let cidrs: Vec<String> = cluster.cluster_cidrs.iter().map(ToString::to_string).collect();
-            proxy.configuration["clusterCIDR"] = cidrs.join(",").into();
+            config.configuration["clusterCIDR"] = cidrs.join(",").into();
         }
         let mut agent = self.pods.settings(
             node_name.clone(),
@@ -146,7 +136,7 @@ impl NodeFlags {
         agent.hidden.extend(user_directory);
         agent.cluster_dns.servers.clone_from(&cluster.cluster_dns);
         Ok(NodeComponents {
-            proxy,
+            proxy: NodeProxy { mode, config },
             dns: self.dns(data_directory, cluster, &node_name, &node_ips)?,
             agent,
             load_balancing: self.load_balancing.settings(data_directory, &node_name, primary),
@@ -217,7 +207,7 @@ impl NodeComponents {
         let plan = PlanReader::default();
         let flows = flows_report::provider(
             self.agent.node_name.clone(),
-            self.proxy.proxy_mode.clone(),
+            self.proxy.config.proxy_mode.clone(),
             plan.clone(),
         );
         let agent = agent::Settings {
@@ -227,7 +217,7 @@ impl NodeComponents {
                 .with(ReportKind::Flows, flows),
             ..self.agent
         };
-        start_proxy(supervisor, clients.proxy.clone(), self.proxy, plan);
+        self.proxy.start(supervisor, clients.proxy.clone(), plan);
         start_dns(supervisor, clients.dns, self.dns);
         start_routes(supervisor, clients.proxy, self.routes);
         start_agent(supervisor, clients.agent, agent);
@@ -237,18 +227,6 @@ impl NodeComponents {
         };
         self.load_balancing.start(supervisor, clients, assigner);
     }
-}
-
-fn start_proxy(supervisor: &mut Supervisor, client: Client, config: proxy::Config, plan: PlanReader) {
-    let shutdown = supervisor.shutdown();
-    supervisor.spawn("proxy", move || {
-        let (config, client, plan) = (config.clone(), client.clone(), plan.clone());
-        let shutdown = shutdown::requested(shutdown.clone());
-        async move {
-            let dataplane = NftablesDataplane::open(Options::default())?;
-            Ok(proxy::run_readable(config, client, dataplane, &plan, shutdown).await?)
-        }
-    });
 }
 
 fn start_dns(supervisor: &mut Supervisor, client: Client, config: dns::Config) {

@@ -80,6 +80,13 @@ pub enum StatusFileError {
     },
 }
 
+impl StatusFileError {
+    /// Returns true if another user owns the data directory.
+    pub fn is_permission_denied(&self) -> bool {
+        matches!(self, Self::File(error) if error.source.kind() == io::ErrorKind::PermissionDenied)
+    }
+}
+
 /// Status file of this process. The value holds the lock of the data directory.
 #[derive(Debug)]
 pub struct StatusFile {

@@ -12,7 +12,7 @@ use client::CertificateFiles;
 use crate::error::{CommandError, FileError};
 use crate::flags::client::ClientFlags;
 use crate::flags::pods::PodFlags;
-use crate::flags::values::{AGENT_PORT, host_name};
+use crate::flags::values::{AGENT_PORT, host_name, node_name};
 use crate::{runtime, shutdown};
 
 /// Default duration of a Node's Lease (upstream's).
@@ -24,7 +24,7 @@ pub struct Flags {
     #[command(flatten)]
     client: ClientFlags,
     /// Name of this Node [default: the host name]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = node_name)]
     node_name: Option<String>,
     /// Directory of the state of Pods and of the logs of containers
     #[arg(long, default_value = "/var/lib/portolan/agent", value_name = "DIR")]

@@ -12,7 +12,7 @@ use crate::error::CommandError;
 use crate::flags::access::AccessFlags;
 use crate::flags::services::ServiceFlags;
 use crate::flags::storage::EngineFlags;
-use crate::flags::values::{DATA_DIRECTORY, host_name};
+use crate::flags::values::{DATA_DIRECTORY, host_name, listen_address};
 use crate::{runtime, shutdown};
 
 /// Time for pending requests at shutdown.
@@ -22,7 +22,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Args)]
 pub struct Flags {
     /// Listen address (HTTPS)
-    #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "127.0.0.1:6443", value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: SocketAddr,
     /// Address in the endpoints of Service `kubernetes` [default: that of --listen, or of the default route]
     #[arg(long, value_name = "ADDRESS")]

@@ -1,4 +1,7 @@
 //! `portolan env`: environment variables of the containers of a Pod, with their sources.
+//!
+//! The variables are computed from the objects of the API. A running container keeps those of its start: Services that
+//! are newer are omitted. Services that have been deleted since are unknown.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -14,6 +17,7 @@ use agent::volumes::read_object;
 use api::object::Service;
 use clap::Args;
 use client::Client;
+use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -62,7 +66,9 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
                 continue;
             }
             let sources = sources(&client, &pod, container).await?;
-            text.push_str(&environment(&pod, container, &facts, &services.items, &sources)?);
+            let (present, newer) = by_age(&services.items, started_at(&object, &container.name));
+            text.push_str(&environment(&pod, container, &facts, &present, &sources)?);
+            text.push_str(&omitted(&pod, &newer));
         }
         Ok::<_, CommandError>(text)
     })?;
@@ -75,6 +81,51 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     }
     output::print(&text);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Start of a container; `None` if it has not started.
+fn started_at(pod: &Value, container: &str) -> Option<Timestamp> {
+    let status = &pod["status"];
+    let lists = [
+        &status["containerStatuses"],
+        &status["initContainerStatuses"],
+        &status["ephemeralContainerStatuses"],
+    ];
+    let mut statuses = lists.into_iter().filter_map(Value::as_array).flatten();
+    let state = &statuses.find(|status| status["name"] == container)?["state"];
+    let started = [&state["running"]["startedAt"], &state["terminated"]["startedAt"]];
+    started.into_iter().find_map(|time| time.as_str()?.parse().ok())
+}
+
+/// Divides Services into those that existed at the start of a container and newer ones, whose variables it lacks
+/// (ENV-11). All exist if it has not started.
+fn by_age(services: &[Service], started: Option<Timestamp>) -> (Vec<Service>, Vec<Service>) {
+    let existed = |service: &Service| {
+        let created = service.metadata.creation_timestamp.as_deref();
+        let created = created.and_then(|time| time.parse::<Timestamp>().ok());
+        started
+            .zip(created)
+            .is_none_or(|(started, created)| created <= started)
+    };
+    services.iter().cloned().partition(existed)
+}
+
+/// Line about Services whose variables the container lacks.
+fn omitted(pod: &Pod, newer: &[Service]) -> String {
+    let links = pod.spec.enable_service_links.unwrap_or(true);
+    let visible = visible_services(newer, &pod.metadata.namespace, links);
+    let names = visible.iter().map(|service| {
+        let meta = &service.metadata;
+        format!("{}/{}", meta.namespace, meta.name)
+    });
+    let names: Vec<String> = names.collect();
+    if names.is_empty() {
+        return String::new();
+    }
+    format!(
+        "# not set, because the Service is newer than the container: {}\n",
+        names.join(", ")
+    )
 }
 
 /// Parses a list of addresses of a Pod's status.

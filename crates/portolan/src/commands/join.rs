@@ -20,11 +20,12 @@ use crate::cluster::discovery::discover;
 use crate::cluster::join_directory::{JoinDirectory, Membership};
 use crate::cluster::join_token::{AuthorityHash, JoinToken};
 use crate::cluster::node_certificate::{CertificateRequest, keep_renewed};
-use crate::cluster::node_components::{ComponentClients, NodeFlags, check_privileges};
+use crate::cluster::node_components::{ComponentClients, NodeFlags};
+use crate::cluster::node_proxy::check_mode;
 use crate::cluster::status_file::StatusFile;
 use crate::cluster::supervisor::Supervisor;
 use crate::error::{CommandError, FileError, UsageError};
-use crate::flags::values::DATA_DIRECTORY;
+use crate::flags::values::{DATA_DIRECTORY, server_url};
 use crate::{output, runtime, shutdown};
 
 /// Name of standard input for --token-file.
@@ -36,7 +37,7 @@ const TOKEN_BYTES_MAX: u64 = 4_096;
 #[derive(Debug, Args)]
 pub struct Flags {
     /// URLs of the cluster's API servers, such as https://192.0.2.1:6443; needed to join, not for later starts
-    #[arg(long, value_delimiter = ',', value_name = "URL[,URL]")]
+    #[arg(long, value_delimiter = ',', value_name = "URL[,URL]", value_parser = server_url)]
     server: Vec<String>,
     /// Join token of `portolan token create`; visible in the process list, unlike --token-file
     #[arg(long, conflicts_with = "token_file", value_name = "TOKEN")]
@@ -81,7 +82,7 @@ enum JoinError {
 ///
 /// An error if a flag is invalid, a privilege is missing, or the cluster rejects this host.
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
-    check_privileges()?;
+    check_mode(flags.node.proxy.mode())?;
     let runtime = runtime::multi_thread(2)?;
     runtime.block_on(async {
         let directory = JoinDirectory::below(&flags.data_dir);
@@ -99,7 +100,7 @@ pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
 impl Flags {
     /// Returns the stored membership if the cluster still accepts it, otherwise joins with the token.
     async fn ensure_membership(&self, directory: &JoinDirectory) -> Result<Membership, CommandError> {
-        let name = self.node.proxy.node_name();
+        let name = self.node.proxy.valid_node_name()?;
         if let Some(stored) = directory.membership()? {
             if self.node.proxy.hostname_override.is_some() && stored.node_name != name {
                 return Err(UsageError(format!(
@@ -109,6 +110,7 @@ impl Flags {
                 ))
                 .into());
             }
+            self.check_cluster(directory, &stored)?;
             let certificate = CertificateRequest::agent(&stored.node_name).stored(directory);
             let reason = match certificate {
                 Some(certificate) if !certificate.is_expired(Timestamp::now()) => {
@@ -139,6 +141,25 @@ impl Flags {
             .into());
         };
         self.join(directory, &name, &token, hash).await
+    }
+
+    /// Checks that the token is not for another cluster than the one that this host has joined.
+    fn check_cluster(&self, directory: &JoinDirectory, stored: &Membership) -> Result<(), CommandError> {
+        let token = if self.has_token() { self.token()? } else { None };
+        let expected = token.and_then(|token| token.hash).or(self.ca_hash);
+        let (Some(expected), Some(found)) = (expected, AuthorityHash::of(&directory.authority()?)) else {
+            return Ok(());
+        };
+        if expected == found {
+            return Ok(());
+        }
+        Err(UsageError(format!(
+            "this host has joined another cluster, as Node {}, whose CA is {found}; the token is for {expected}; run \
+             `portolan leave --data-dir {}` first",
+            stored.node_name,
+            self.data_dir.display()
+        ))
+        .into())
     }
 
     /// Returns true if a token is given. The token file of a node that has joined may be gone.

@@ -14,6 +14,7 @@ use clap::Args;
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use controllers::node_lifecycle::LEASE_NAMESPACE;
 use http::Method;
+use proxy::LeftoverScope;
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
@@ -104,8 +105,13 @@ impl Departure<'_> {
                 self.stop_process().await?;
             }
         }
-        for item in proxy::remove_leftovers(None) {
+        // kube-proxy's rules belong to another cluster.
+        let rules = proxy::remove_leftovers(None, LeftoverScope::OwnModes);
+        for item in rules.removed {
             output::print(&format!("removed: {item}\n"));
+        }
+        for failure in rules.failures {
+            tracing::warn!("not removed: {failure}");
         }
         for item in routes::remove_all()? {
             output::print(&format!("removed: {item}\n"));

@@ -4,12 +4,12 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command as Process, ExitCode, ExitStatus};
+use std::process::{Command as Process, ExitCode, ExitStatus, Stdio};
 
 use clap::{Args, Subcommand};
 
 use crate::error::{CommandError, FileError};
-use crate::output;
+use crate::{cli, output};
 
 /// Variable of additional flags in the file of `--flags-file`.
 const FLAGS_VARIABLE: &str = "PORTOLAN_FLAGS";
@@ -74,6 +74,11 @@ enum UnitError {
     UnitPath(PathBuf),
     #[error("{0} has no file name")]
     NoFileName(String),
+    #[error("portolan {subcommand} rejects the flags after --: {reason}")]
+    Flags {
+        subcommand: &'static str,
+        reason: String,
+    },
     #[error("{command} exited with {status}")]
     Systemctl { command: String, status: ExitStatus },
     #[error("systemctl not started: {0}; use --file-only to write the unit without it")]
@@ -94,6 +99,11 @@ pub fn run(command: &Command) -> Result<ExitCode, CommandError> {
 }
 
 fn install(flags: &InstallFlags) -> Result<(), UnitError> {
+    // Before anything is written: the unit would be restarted without end, or stay without being used.
+    check_flags(flags.subcommand(), &flags.up)?;
+    if !flags.unit.file_only {
+        find_systemctl()?;
+    }
     let program = match &flags.program {
         Some(program) => program.clone(),
         None => std::env::current_exe().map_err(UnitError::Program)?,
@@ -141,6 +151,26 @@ fn remove(flags: &UnitFlags) -> Result<(), UnitError> {
     }
     output::print(&format!("{} removed\n", path.display()));
     Ok(())
+}
+
+/// Checks the flags of the service as its command line does.
+fn check_flags(subcommand: &'static str, flags: &[String]) -> Result<(), UnitError> {
+    let arguments = ["portolan", subcommand].into_iter();
+    let arguments = arguments.chain(flags.iter().map(String::as_str));
+    match cli::command().try_get_matches_from(arguments) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(UnitError::Flags {
+            subcommand,
+            reason: cli::one_line(&error.to_string()),
+        }),
+    }
+}
+
+/// Fails if this host has no systemctl.
+fn find_systemctl() -> Result<(), UnitError> {
+    let mut command = Process::new("systemctl");
+    let found = command.arg("--version").stdout(Stdio::null()).status();
+    found.map(drop).map_err(UnitError::NoSystemctl)
 }
 
 /// Returns the path of a unit's token, a private file. Other users can read the unit and the process list.

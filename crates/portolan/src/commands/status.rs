@@ -18,9 +18,13 @@ use crate::runtime;
 
 /// Exit code of a service that does not run (LSB: "program is not running").
 const EXIT_NOT_RUNNING: u8 = 3;
+/// Exit code if the state is not readable (LSB: "program or service status is unknown").
+const EXIT_UNKNOWN: u8 = 4;
 /// Time between two checks of `--wait`.
 const WAIT_PERIOD: Duration = Duration::from_millis(200);
 
+/// Time for a response of the API server.
+const API_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time for the examination of the Services.
 const EXAMINATION_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -36,7 +40,7 @@ pub struct Flags {
 }
 
 /// Prints the state of the API server, the Node and each component, and the number of findings about Services. The exit code is 0 if all are healthy, 1 if one is
-/// not, and 3 if no process runs.
+/// not, 3 if no process runs, and 4 if the state is not readable.
 ///
 /// # Errors
 ///
@@ -46,7 +50,16 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     let start = Instant::now();
     let may_wait = || flags.wait.is_some_and(|timeout| start.elapsed() < timeout);
     loop {
-        let Some(status) = status_file::read(&flags.data_dir)? else {
+        let status = match status_file::read(&flags.data_dir) {
+            Err(error) if error.is_permission_denied() => {
+                output::print(&format!(
+                    "{error}: only the user of `portolan up` or `portolan join` may read it; try sudo portolan status\n"
+                ));
+                return Ok(ExitCode::from(EXIT_UNKNOWN));
+            }
+            status => status?,
+        };
+        let Some(status) = status else {
             if may_wait() {
                 std::thread::sleep(WAIT_PERIOD);
                 continue;
@@ -96,6 +109,8 @@ impl ClusterHealth {
 enum NotReady {
     #[error("this host is not registered as a Node yet")]
     NoNode,
+    #[error("there is no Node {0}: it was deleted, or is not registered yet; see the log of the agent")]
+    Absent(String),
     #[error("its condition Ready is {0}; see kubectl describe node")]
     Condition(String),
     #[error("its agent has not reported the condition Ready yet")]
@@ -109,8 +124,11 @@ async fn check_node(status: &ProcessStatus) -> Result<(), CommandError> {
     }
     let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
     let path = format!("{}/{}", Node::collection(None), status.node_name);
-    let node: Node = client.get(&path).await?;
-    Ok(check_readiness(&node)?)
+    match tokio::time::timeout(API_TIMEOUT, client.get::<Node>(&path)).await {
+        Ok(Err(error)) if error.is_not_found() => Err(NotReady::Absent(status.node_name.clone()).into()),
+        Ok(node) => Ok(check_readiness(&node?)?),
+        Err(_) => Err(format!("no response of the API server within {API_TIMEOUT:?}").into()),
+    }
 }
 
 fn check_readiness(node: &Node) -> Result<(), NotReady> {
@@ -121,12 +139,18 @@ fn check_readiness(node: &Node) -> Result<(), NotReady> {
     }
 }
 
-/// Checks the readiness endpoint of the API server.
+/// Checks the readiness endpoint of the API server. The check of writes comes first, because its response has the
+/// reason. Servers of earlier versions do not have it.
 async fn check_api(status: &ProcessStatus) -> Result<(), CommandError> {
     let client = Client::new(Config::from_kubeconfig(&status.kubeconfig)?)?;
-    client
-        .send(Method::GET, "/readyz", client::JSON, Default::default())
-        .await?;
+    for path in ["/readyz/etcd-writes", "/readyz"] {
+        let answer = client.send(Method::GET, path, client::JSON, Default::default());
+        match tokio::time::timeout(API_TIMEOUT, answer).await {
+            Ok(Err(error)) if error.is_not_found() => {}
+            Ok(answer) => drop(answer?),
+            Err(_) => return Err(format!("no response within {API_TIMEOUT:?}").into()),
+        }
+    }
     Ok(())
 }
 

@@ -32,6 +32,7 @@ pub enum Command {
     /// List tokens, without their secrets
     List(ServerFlags),
     /// Revoke tokens
+    #[command(alias = "delete")]
     Revoke(RevokeFlags),
 }
 

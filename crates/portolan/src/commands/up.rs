@@ -17,14 +17,15 @@ use crate::cluster::chart::ChartFlags;
 use crate::cluster::cluster_info::ClusterSettings;
 use crate::cluster::control_plane::ControlPlane;
 use crate::cluster::network::NetworkFlags;
-use crate::cluster::node_components::{NodeComponents, NodeFlags, check_privileges};
+use crate::cluster::node_components::{NodeComponents, NodeFlags};
+use crate::cluster::node_proxy::check_mode;
 use crate::cluster::server_taint::server_taint;
 use crate::cluster::status_file::StatusFile;
-use crate::error::{CommandError, UsageError};
+use crate::error::{CommandError, FileError, UsageError};
 use crate::flags::access::AccessFlags;
 use crate::flags::services::ServiceFlags;
 use crate::flags::storage::EngineFlags;
-use crate::flags::values::{DATA_DIRECTORY, cidr, duration, one_per_family};
+use crate::flags::values::{DATA_DIRECTORY, cidr, duration, listen_address, one_per_family};
 use crate::runtime;
 
 /// Default Pod CIDRs of the cluster.
@@ -39,7 +40,7 @@ const NODE_LEASE_DURATION_SECONDS: u16 = 8;
 #[derive(Debug, Args)]
 pub struct Flags {
     /// Listen address of the API server (HTTPS)
-    #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT")]
+    #[arg(long, default_value = "0.0.0.0:6443", value_name = "ADDRESS:PORT", value_parser = listen_address)]
     listen: SocketAddr,
     /// Address of the API server for other hosts and for Pods [default: the primary address of this host]
     #[arg(long, value_name = "ADDRESS")]
@@ -104,7 +105,7 @@ struct NodesFlags {
 /// An error if a flag is invalid, a privilege is missing, or the API server fails.
 pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     flags.services.check()?;
-    check_privileges()?;
+    check_mode(flags.node.proxy.mode())?;
     let runtime = runtime::multi_thread(std::thread::available_parallelism()?.get())?;
     runtime.block_on(async {
         let control_plane = flags.control_plane()?;
@@ -121,7 +122,12 @@ impl Flags {
             .write_kubeconfig
             .clone()
             .unwrap_or_else(|| self.data_dir.join("admin.conf"));
+        // The printed command works in another directory, too.
+        let admin_kubeconfig =
+            std::path::absolute(&admin_kubeconfig).map_err(FileError::at(&admin_kubeconfig))?;
         let mut node = self.node.components(&self.data_dir, &cluster)?;
+        self.services
+            .check_overlaps(&cluster.cluster_cidrs, &node.agent.node_ips)?;
         let key_files = [
             self.engine.etcd.etcd_keyfile.clone(),
             self.engine.encryption.file(),
@@ -157,7 +163,7 @@ impl Flags {
         let pods = &self.node.pods;
         Ok(ClusterSettings {
             cluster_cidrs: self.cluster_cidrs()?,
-            cluster_dns: pods.cluster_dns.clone(),
+            cluster_dns: self.services.cluster_dns(&pods.cluster_dns)?,
             cluster_domain: self.node.zone.cluster_domain.clone(),
             network: self.network.network(),
             node_lease_duration_seconds: pods

@@ -8,6 +8,9 @@ use client::{Client, Config, ConfigError};
 /// kubeconfig that `portolan up` writes by default.
 const ADMIN_KUBECONFIG: &str = "/var/lib/portolan/admin.conf";
 
+/// Variable that each container in a cluster has.
+const POD_VARIABLE: &str = "KUBERNETES_SERVICE_HOST";
+
 /// API server and credentials of an administrator.
 #[derive(Clone, Debug, Args)]
 pub struct AdministratorFlags {
@@ -16,18 +19,33 @@ pub struct AdministratorFlags {
     kubeconfig: Option<PathBuf>,
 }
 
+/// Reasons for which the API server cannot be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum AdministratorError {
+    /// There is no kubeconfig, and this process runs in no Pod.
+    #[error(
+        "no kubeconfig found: expected --kubeconfig FILE, $KUBECONFIG, {ADMIN_KUBECONFIG} or ~/.kube/config; `portolan up` \
+         writes one on the server, which needs its user (sudo)"
+    )]
+    NoKubeconfig,
+    /// The kubeconfig or the credentials of the Pod are unusable.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+}
+
 impl AdministratorFlags {
     /// Returns a client of the API server.
     ///
     /// # Errors
     ///
-    /// [`ConfigError`] if the kubeconfig is unusable.
-    pub fn client(&self) -> Result<Client, ConfigError> {
+    /// [`AdministratorError`] if there is no kubeconfig, or it is unusable.
+    pub fn client(&self) -> Result<Client, AdministratorError> {
         let config = match self.kubeconfig.clone().or_else(default_kubeconfig) {
             Some(path) => Config::from_kubeconfig(&path)?,
+            None if std::env::var_os(POD_VARIABLE).is_none() => return Err(AdministratorError::NoKubeconfig),
             None => Config::in_cluster()?,
         };
-        Client::new(config)
+        Ok(Client::new(config)?)
     }
 }
 

@@ -3,19 +3,20 @@
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use ipnet::IpNet;
+use proxy::LeftoverScope;
 use proxy::configuration::{
     FeatureGates, HEALTHZ_ADDRESS, KubeProxyConfiguration, ListenAddressError, METRICS_ADDRESS,
     METRICS_ADDRESS_IPV6, Mode, node_name, parse_listen_address, validate,
 };
 
-use super::values::{cidr, host_name};
+use super::values::{cidr, host_name, node_name as parse_node_name};
 use crate::error::UsageError;
 
 /// Flags of the proxy of a node.
 #[derive(Clone, Debug, Args)]
 pub struct NodeProxyFlags {
     /// Name of this Node [default: the host name]
-    #[arg(long, visible_alias = "node-name", value_name = "NAME")]
+    #[arg(long, visible_alias = "node-name", value_name = "NAME", value_parser = parse_node_name)]
     pub hostname_override: Option<String>,
     /// Kernel interface that implements Services: nftables, iptables, or userspace (a relay in this process)
     #[arg(long, default_value = Mode::default().name(), value_parser = modes(), value_name = "MODE", hide_possible_values = true)]
@@ -57,23 +58,45 @@ impl NodeProxyFlags {
         )
     }
 
-    /// Returns the settings of a proxy that has no other flags.
+    /// Returns the name of this Node.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if the host name, which is the default, cannot be the name of a Node.
+    pub fn valid_node_name(&self) -> Result<String, UsageError> {
+        let name = self.node_name();
+        match parse_node_name(&name) {
+            Ok(_) => Ok(name),
+            Err(error) => Err(UsageError(format!(
+                "the host name {error}; name this Node with --node-name"
+            ))),
+        }
+    }
+
+    /// Returns the mode. The default mode replaces a mode of kube-proxy that Portolan lacks.
+    pub fn mode(&self) -> Mode {
+        Mode::from_name(&self.proxy_mode).unwrap_or_default()
+    }
+
+    /// Returns the mode and the settings of a proxy that has no other flags.
     ///
     /// # Errors
     ///
     /// [`UsageError`] if a flag has an invalid value.
-    pub fn config(&self) -> Result<proxy::Config, UsageError> {
+    pub fn config(&self) -> Result<(Mode, proxy::Config), UsageError> {
         let mut configuration = KubeProxyConfiguration::default();
         self.write(&mut configuration);
         configuration.set_default_ports();
-        let (_, config) = validated(&configuration)?;
+        let (mode, config) = validated(&configuration)?;
         warn_of_gates(&self.feature_gates.without_effect_on_machines());
-        Ok(proxy::Config {
+        let config = proxy::Config {
             conntrack: proxy::ConntrackSettings::default(),
             oom_score_adj: None,
-            takes_over: false,
+            // kube-proxy, if it runs here, serves another cluster.
+            leftovers: Some(LeftoverScope::OwnModes),
             ..config
-        })
+        };
+        Ok((mode, config))
     }
 
     /// Writes the flags into a configuration.

@@ -1,7 +1,7 @@
 //! The Node and its Pods.
 
 use std::collections::BTreeMap;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -17,6 +17,9 @@ use crate::error::{CommandError, FileError};
 const SCAN_INTERVAL_MIN: Duration = Duration::from_millis(100);
 /// Grace period of Pods that end with the agent.
 const END_PODS_GRACE: Duration = Duration::from_secs(5);
+
+/// Address of cluster DNS that installers of Kubernetes choose by default.
+const CLUSTER_DNS: IpAddr = IpAddr::V4(Ipv4Addr::new(10, 96, 0, 10));
 
 /// Flags of the Node and its Pods.
 #[derive(Clone, Debug, Args)]
@@ -34,13 +37,8 @@ pub struct PodFlags {
     /// YAML file that maps images to programs of this host
     #[arg(long, value_name = "FILE")]
     pub image_table: Option<PathBuf>,
-    /// Addresses of cluster DNS in the resolv.conf of Pods
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "10.96.0.10",
-        value_name = "ADDRESS"
-    )]
+    /// Addresses of cluster DNS in the resolv.conf of Pods [default: 10.96.0.10; up: tenth of the cluster IPs; join: as in up]
+    #[arg(long, value_delimiter = ',', value_name = "ADDRESS")]
     pub cluster_dns: Vec<IpAddr>,
     /// Pods on this Node, at most
     #[arg(long, default_value_t = PODS_MAX_DEFAULT, value_name = "N")]
@@ -79,7 +77,10 @@ impl PodFlags {
         settings.node_ips.clone_from(&self.node_ip);
         settings.node_labels = BTreeMap::from_iter(self.node_labels.iter().cloned());
         settings.pod_cidrs.clone_from(&self.pod_cidr);
-        settings.cluster_dns.servers.clone_from(&self.cluster_dns);
+        settings.cluster_dns.servers = match self.cluster_dns.as_slice() {
+            [] => vec![CLUSTER_DNS],
+            given => given.to_vec(),
+        };
         settings.cluster_dns.domain = domain.to_owned();
         if let Some(path) = &self.image_table {
             settings.images = read_image_table(path)?;

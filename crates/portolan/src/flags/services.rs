@@ -1,5 +1,6 @@
 //! Address and port ranges of Services, and the Service `kubernetes`.
 
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::RangeInclusive;
 
 use apiserver::{EndpointReconciler, KubernetesService};
@@ -27,6 +28,16 @@ pub struct ServiceFlags {
     endpoint_reconciler_type: ReconcilerType,
 }
 
+/// Returns the tenth address of a range, as kubeadm does for cluster DNS.
+fn tenth_address(range: &IpNet) -> Option<IpAddr> {
+    const OFFSET: u8 = 10;
+    let address = match range.network() {
+        IpAddr::V4(base) => IpAddr::V4(Ipv4Addr::from(u32::from(base).checked_add(OFFSET.into())?)),
+        IpAddr::V6(base) => IpAddr::V6(Ipv6Addr::from(u128::from(base).checked_add(OFFSET.into())?)),
+    };
+    (range.contains(&address) && address != range.broadcast()).then_some(address)
+}
+
 /// Values of `--endpoint-reconciler-type`.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum ReconcilerType {
@@ -52,6 +63,65 @@ impl ServiceFlags {
         Ok(())
     }
 
+    /// Returns the addresses of cluster DNS: the given ones, or the tenth address of the first range (DNS-29).
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] if an address is not in the ranges, or a range has no tenth address.
+    pub fn cluster_dns(&self, given: &[IpAddr]) -> Result<Vec<IpAddr>, UsageError> {
+        let ranges = &self.service_cluster_ip_range;
+        let texts: Vec<String> = ranges.iter().map(ToString::to_string).collect();
+        let ranges_text = texts.join(",");
+        if given.is_empty() {
+            let tenth = ranges.first().and_then(tenth_address);
+            let tenth = tenth.ok_or_else(|| {
+                UsageError(format!(
+                    "--service-cluster-ip-range {ranges_text} has no tenth address for cluster DNS; name one of its addresses \
+                     with --cluster-dns"
+                ))
+            })?;
+            return Ok(vec![tenth]);
+        }
+        let is_inside = |address: &&IpAddr| ranges.iter().any(|range| range.contains(*address));
+        match given.iter().find(|address| !is_inside(address)) {
+            None => Ok(given.to_vec()),
+            Some(address) => Err(UsageError(format!(
+                "--cluster-dns {address} is not in --service-cluster-ip-range {ranges_text}: the Service kube-dns gets this \
+                 address"
+            ))),
+        }
+    }
+
+    /// Checks that the cluster IPs overlap neither with Pods nor with this host.
+    ///
+    /// # Errors
+    ///
+    /// [`UsageError`] that names both ranges.
+    pub fn check_overlaps(&self, cluster_cidrs: &[IpNet], node_ips: &[IpAddr]) -> Result<(), UsageError> {
+        for range in &self.service_cluster_ip_range {
+            if let Some(pods) = cluster_cidrs
+                .iter()
+                .find(|pods| pods.contains(range) || range.contains(*pods))
+            {
+                return Err(UsageError(format!(
+                    "--cluster-cidr {pods} and --service-cluster-ip-range {range} overlap: Pods and Services would get the \
+                     same addresses"
+                )));
+            }
+        }
+        let pods = cluster_cidrs.iter().map(|range| ("--cluster-cidr", range));
+        let services = self.service_cluster_ip_range.iter();
+        let services = services.map(|range| ("--service-cluster-ip-range", range));
+        for (flag, range) in pods.chain(services) {
+            if let Some(ip) = node_ips.iter().find(|ip| range.contains(*ip)) {
+                return Err(UsageError(format!(
+                    "{flag} {range} contains {ip}, an address of this host; choose a range that the network does not use"
+                )));
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the settings of the Service `kubernetes`.
     pub fn kubernetes_service(&self) -> KubernetesService {
         KubernetesService {
@@ -68,3 +138,6 @@ impl ServiceFlags {
         self.service_node_port_range.first..=self.service_node_port_range.last
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
+use api::names::dns_subdomain;
 use ipnet::IpNet;
 use proxy::configuration::{GoDuration, ParseDurationError, require_one_per_family};
 
@@ -35,6 +36,16 @@ pub fn optional_address(text: &str) -> Result<OptionalAddress, InvalidValue> {
         .parse()
         .map_err(|_| InvalidValue::new(text, "ADDRESS:PORT, for example 0.0.0.0:9153"))?;
     Ok(OptionalAddress(Some(address)))
+}
+
+/// Parses `ADDRESS:PORT`.
+///
+/// # Errors
+///
+/// [`InvalidValue`] if the text has another form.
+pub fn listen_address(text: &str) -> Result<SocketAddr, InvalidValue> {
+    text.parse()
+        .map_err(|_| InvalidValue::new(text, "ADDRESS:PORT, for example 0.0.0.0:6443 or [::]:6443"))
 }
 
 /// Port range with both ends.
@@ -88,6 +99,41 @@ pub fn label(text: &str) -> Result<(String, String), InvalidValue> {
             text,
             "KEY=VALUE, for example topology.kubernetes.io/zone=zone-a",
         )),
+    }
+}
+
+/// Parses the name of a Node. Capital letters are accepted, as by upstream, and become small ones later.
+///
+/// # Errors
+///
+/// [`InvalidValue`] if the text is not an RFC 1123 subdomain.
+pub fn node_name(text: &str) -> Result<String, InvalidValue> {
+    if dns_subdomain(&text.trim().to_ascii_lowercase()).is_empty() {
+        return Ok(text.to_owned());
+    }
+    Err(InvalidValue::new(
+        text,
+        "the name of a Node: letters, digits, \"-\" and \".\", for example node-1.example.com",
+    ))
+}
+
+/// Parses the URL of an API server.
+///
+/// # Errors
+///
+/// [`InvalidValue`] if the text is not an https URL with a host and nothing after the port.
+pub fn server_url(text: &str) -> Result<String, InvalidValue> {
+    let invalid = || {
+        InvalidValue::new(
+            text,
+            "the URL of an API server, for example https://192.0.2.1:6443",
+        )
+    };
+    let uri: http::Uri = text.trim_end_matches('/').parse().map_err(|_| invalid())?;
+    let has_path = !matches!(uri.path(), "" | "/") || uri.query().is_some();
+    match (uri.scheme_str(), uri.host()) {
+        (Some("https"), Some(_)) if !has_path => Ok(text.to_owned()),
+        _ => Err(invalid()),
     }
 }
 

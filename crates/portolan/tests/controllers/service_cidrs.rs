@@ -12,6 +12,7 @@ fn has_finalizer(cidr: Option<&Value>) -> bool {
     cidr.is_some_and(|cidr| cidr["metadata"]["finalizers"] == json!([FINALIZER]))
 }
 
+/// CIDR-09: the finalizer and its removal.
 #[test]
 fn range_in_use_is_deleted_after_its_last_address() {
     let cluster = Driver::start(&[]);

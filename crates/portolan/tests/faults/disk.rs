@@ -45,7 +45,14 @@ fn full_disk_rejects_writes_until_space_is_freed() {
             });
             let services = "/api/v1/namespaces/default/services";
             let rejected = client.request(Method::POST, services, JSON, Some(&service)).await;
-            assert_eq!(rejected.expect_err("a full disk").code(), Some(503));
+            let rejected = rejected.expect_err("a full disk");
+            assert_eq!(rejected.code(), Some(503));
+            assert!(rejected.to_string().contains("free space on its disk"), "{rejected}");
+            let ready = client.send(Method::GET, "/readyz/etcd-writes", JSON, Default::default()).await;
+            let ready = ready.expect_err("a server that cannot write").to_string();
+            assert!(ready.contains("free space on its disk"), "{ready}");
+            let live = client.send(Method::GET, "/livez", JSON, Default::default()).await;
+            live.expect("a server that reads");
             let list: Value = client.get(CONFIG_MAPS).await.expect("a list on a full disk");
             // Each namespace has one ConfigMap from the start.
             assert_eq!(list["items"].as_array().map(Vec::len), Some(written + 1));
@@ -53,6 +60,8 @@ fn full_disk_rejects_writes_until_space_is_freed() {
             // The rejected request has allocated neither the address nor the port.
             let created = client.request(Method::POST, services, JSON, Some(&service)).await;
             created.expect("a Service on a disk with free space");
+            let ready = client.send(Method::GET, "/readyz", JSON, Default::default()).await;
+            ready.expect("a server that writes again");
         });
         // The log has one line for each series of failed writes, not for each write.
         let log = std::fs::read_to_string(&log).expect("a log");

@@ -123,3 +123,111 @@ fn invalid_objects_are_rejected_with_their_field() {
         });
     });
 }
+
+/// Ends `portolan up` and waits for its exit.
+const STOP: &str =
+    "PID=$(cat /var/lib/portolan/up.lock); kill $PID; while kill -0 $PID 2>/dev/null; do sleep 0.1; done";
+
+#[test]
+fn up_runs_the_proxy_mode_of_its_flag_and_removes_rules_of_the_previous_one() {
+    in_namespace(|| {
+        with_host(|machine| {
+            let has_iptables = machine.run("command -v iptables-restore").is_success;
+            let table = "nft list table inet portolan >/dev/null 2>&1";
+            let chains = "iptables-save 2>/dev/null | grep -q KUBE-CLUSTER-IPS";
+            let modes = [
+                ("nftables", table, chains),
+                ("iptables", chains, table),
+                ("userspace", table, chains),
+            ];
+            for (mode, present, absent) in modes {
+                if mode == "iptables" && !has_iptables {
+                    continue;
+                }
+                machine.must(&format!(
+                    "portolan up --proxy-mode={mode} >>/var/log/portolan.log 2>&1 &"
+                ));
+                machine.must("portolan status --wait 60s >/dev/null");
+                let address = "http://127.0.0.1:10249";
+                assert_eq!(machine.must(&format!("curl -sS {address}/proxyMode; echo")), mode);
+                let reported = machine.must(&format!("curl -sS {address}/configz; echo"));
+                assert!(reported.contains(&format!(r#""mode":"{mode}""#)), "{reported}");
+                machine.must(&format!("until {present}; do sleep 0.1; done"));
+                if has_iptables {
+                    machine.must(&format!("while {absent}; do sleep 0.1; done"));
+                }
+                machine.must(STOP);
+            }
+        });
+    });
+}
+
+#[test]
+fn second_proxy_is_refused_and_dns_service_is_restored() {
+    in_namespace(|| {
+        with_host(|machine| {
+            machine.must(SETUP);
+            for command in [
+                "portolan proxy --kubeconfig /var/lib/portolan/admin.conf --healthz-bind-address= --metrics-bind-address=",
+                "portolan proxy --cleanup",
+            ] {
+                let refused = machine.run(&format!("{command} 2>&1"));
+                assert!(!refused.is_success, "{}", refused.text);
+                assert!(
+                    refused.text.contains("another Portolan proxy (process"),
+                    "{}",
+                    refused.text
+                );
+            }
+            machine.must("kubectl delete service kube-dns --namespace=kube-system >/dev/null");
+            machine.must("until kubectl get service kube-dns --namespace=kube-system >/dev/null 2>&1; do sleep 0.2; done");
+            machine.must("kubectl delete node --all >/dev/null");
+            let status = machine.run("portolan status");
+            assert!(
+                !status.is_success && status.text.contains("there is no Node"),
+                "{}",
+                status.text
+            );
+        });
+    });
+}
+
+#[test]
+fn invalid_ranges_and_names_are_rejected_with_their_flag() {
+    in_namespace(|| {
+        with_host(|machine| {
+            for (flags, parts) in [
+                (
+                    "--cluster-cidr 10.96.0.0/16",
+                    [
+                        "--cluster-cidr 10.96.0.0/16",
+                        "--service-cluster-ip-range 10.96.0.0/16",
+                    ],
+                ),
+                (
+                    "--cluster-dns 10.50.0.10",
+                    ["--cluster-dns 10.50.0.10", "--service-cluster-ip-range"],
+                ),
+                ("--node-name Bad_Name", ["--hostname-override", "Bad_Name"]),
+                (
+                    "--log-level verbose",
+                    ["--log-level", "expected error, warn, info"],
+                ),
+            ] {
+                let refused = machine.run(&format!("portolan up {flags} 2>&1"));
+                assert!(!refused.is_success, "{flags}: {}", refused.text);
+                for part in parts {
+                    assert!(refused.text.contains(part), "{part} is not in {}", refused.text);
+                }
+            }
+            // Another range alone moves cluster DNS, too.
+            machine
+                .must("portolan up --service-cluster-ip-range 10.50.0.0/16 >>/var/log/portolan.log 2>&1 &");
+            machine.must("portolan status --wait 60s >/dev/null");
+            machine.must("export KUBECONFIG=/var/lib/portolan/admin.conf");
+            let address = machine
+                .must("kubectl get service kube-dns -n kube-system -o jsonpath='{.spec.clusterIP}'; echo");
+            assert_eq!(address, "10.50.0.10");
+        });
+    });
+}

@@ -19,9 +19,20 @@ struct Rule {
     section: String,
     /// Number in the section, from 1.
     number: usize,
+    /// State, as written.
+    state: String,
     /// Files below `crates/` that the row names.
     files: Vec<String>,
+    /// Number of test files among them.
+    tests: usize,
 }
+
+/// States that need a reason after a colon.
+const WITH_REASON: [&str; 3] = ["partly: ", "different: ", "not built: "];
+/// State that names a recording.
+const RECORDED: &str = "recorded: ";
+/// Characters of a reason, at least.
+const REASON_MIN: usize = 8;
 
 /// Splits an id such as `VAL-12`.
 fn split_id(text: &str) -> Option<(&str, usize)> {
@@ -40,15 +51,26 @@ fn rules() -> Vec<Rule> {
     let rule = |line: &str| {
         let id = line.strip_prefix("| ")?.split(' ').next()?;
         let (section, number) = split_id(id)?;
-        let cells = line.strip_suffix('|')?.rsplit('|');
-        let files = cells
-            .take(FILE_COLUMNS)
-            .flat_map(|cell| cell.split('`').skip(1).step_by(2))
-            .filter(|file| file.ends_with(".rs") && file.contains('/'));
+        let cells: Vec<&str> = line
+            .strip_suffix('|')?
+            .rsplit('|')
+            .take(FILE_COLUMNS + 1)
+            .collect();
+        let files_of = |cell: &str| {
+            let files = cell.split('`').skip(1).step_by(2);
+            let files = files.filter(|file| file.ends_with(".rs") && file.contains('/'));
+            files.map(str::to_owned).collect::<Vec<_>>()
+        };
+        let [tests, code, state] = cells.as_slice() else {
+            return None;
+        };
+        let tests = files_of(tests);
         Some(Rule {
             section: section.to_owned(),
             number,
-            files: files.map(str::to_owned).collect(),
+            state: state.trim().to_owned(),
+            tests: tests.len(),
+            files: tests.into_iter().chain(files_of(code)).collect(),
         })
     };
     page.lines().filter_map(rule).collect()
@@ -89,6 +111,35 @@ fn files_of_rules_exist() {
         }
     }
     assert_none("files of rules", &violations);
+}
+
+/// A rule works and a test shows it, or its state gives a reason or names another place.
+#[test]
+fn rules_have_a_test_or_a_reason() {
+    let has_reason = |state: &str| {
+        let mut reasons = WITH_REASON.iter().filter_map(|prefix| state.strip_prefix(prefix));
+        reasons.any(|reason| reason.len() >= REASON_MIN)
+    };
+    let is_recorded = |state: &str| {
+        let file = state
+            .strip_prefix(RECORDED)
+            .and_then(|rest| rest.split('`').nth(1));
+        file.is_some_and(|file| root().join(file).exists())
+    };
+    let violations = rules().into_iter().filter(|rule| {
+        let state = rule.state.as_str();
+        let is_shown = match state {
+            "works" => rule.tests > 0,
+            // The recorded cases of its section, which name no rules.
+            "recorded" => true,
+            state => has_reason(state) || is_recorded(state) || state.starts_with("see "),
+        };
+        !is_shown
+    });
+    let violations: Vec<String> = violations
+        .map(|rule| format!("{}-{:02}: {}", rule.section, rule.number, rule.state))
+        .collect();
+    assert_none("states of rules", &violations);
 }
 
 #[test]

@@ -41,7 +41,8 @@ pub async fn watch_file(
             continue;
         }
         previous = current;
-        match reload(&path, hostname_override.as_deref(), &host_name) {
+        let running_mode = configs.borrow().proxy_mode.clone();
+        match reload(&path, hostname_override.as_deref(), &host_name, &running_mode) {
             Ok(config) => send_if_changed(&configs, config),
             Err(error) => {
                 tracing::error!(%error, "changed configuration file rejected; the previous configuration stays applied");
@@ -50,7 +51,14 @@ pub async fn watch_file(
     }
 }
 
-fn reload(path: &Path, hostname_override: Option<&str>, host_name: &str) -> Result<Config, ReloadError> {
+/// Returns the settings in the file. A changed mode applies after a restart, and so do the defaults that depend on it:
+/// the other settings are those of the running mode.
+fn reload(
+    path: &Path,
+    hostname_override: Option<&str>,
+    host_name: &str,
+    running_mode: &str,
+) -> Result<Config, ReloadError> {
     let (mut configuration, warnings) = load(path)?;
     for warning in warnings {
         tracing::warn!(path = %path.display(), "{warning}");
@@ -58,15 +66,24 @@ fn reload(path: &Path, hostname_override: Option<&str>, host_name: &str) -> Resu
     if let Some(name) = hostname_override {
         name.clone_into(&mut configuration.hostname_override);
     }
-    let (_, config) = validate(&configuration, host_name)?;
-    Ok(config)
+    let (mode, config) = validate(&configuration, host_name)?;
+    if mode.name() == running_mode {
+        return Ok(config);
+    }
+    running_mode.clone_into(&mut configuration.mode);
+    let (_, of_running_mode) = validate(&configuration, host_name)?;
+    Ok(Config {
+        proxy_mode: config.proxy_mode,
+        configuration: config.configuration,
+        ..of_running_mode
+    })
 }
 
 fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
     configs.send_if_modified(|before| {
         // The takeover from kube-proxy and the debug pages are decided at the start only.
         let config = Config {
-            takes_over: before.takes_over,
+            leftovers: before.leftovers,
             pages: before.pages.clone(),
             ..config
         };
@@ -75,3 +92,6 @@ fn send_if_changed(configs: &watch::Sender<Config>, config: Config) {
         is_changed
     });
 }
+
+#[cfg(test)]
+mod tests;

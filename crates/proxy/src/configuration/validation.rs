@@ -3,12 +3,13 @@
 use std::net::{IpAddr, SocketAddr};
 
 use ipnet::IpNet;
-use plan::PodDetection;
+use plan::{PodDetection, Scheduler};
 
 use super::cidr::{CidrError, parse_cidr, require_one_per_family};
 use super::mode::Mode;
 use super::v1alpha1::{Conntrack, KubeProxyConfiguration};
 use crate::config::{Config, NodePortSelection, NodePortSelectionError, PodSelection};
+use crate::leftovers::LeftoverScope;
 use crate::sysctl::ConntrackSettings;
 
 /// Range of `oom_score_adj` in the kernel (KPC-10).
@@ -119,8 +120,12 @@ pub fn validate(
         localhost_node_ports: configuration.iptables.localhost_node_ports,
         conntrack: conntrack_settings(&configuration.conntrack),
         oom_score_adj: Some(configuration.oom_score_adj),
-        takes_over: true,
+        leftovers: Some(LeftoverScope::KubeProxyToo),
         allows_external_ips: configuration.allows_external_ips(),
+        default_scheduler: match mode {
+            Mode::Nftables | Mode::Iptables => Scheduler::Random,
+            Mode::Userspace => Scheduler::RoundRobin,
+        },
         configuration: serde_json::to_value(configuration).unwrap_or_default(),
         ..config_with_periods(mode, configuration)
     };
@@ -150,6 +155,20 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
                 .to_owned(),
         );
     }
+    if node_ports.is_empty() && mode == Mode::Nftables && matches!(&*configuration.mode, "" | Mode::IPVS) {
+        warnings.push(
+            "nodePortAddresses is not set: node ports answer on the primary addresses of the Node only; kube-proxy \
+             answers on all addresses in the modes iptables and ipvs, and so does \"0.0.0.0/0,::/0\""
+                .to_owned(),
+        );
+    }
+    if is_on_loopback_only(node_ports) && !configuration.iptables.localhost_node_ports {
+        warnings.push(format!(
+            "nodePortAddresses has loopback addresses only, {}, and iptables.localhostNodePorts is false: node ports \
+             answer nowhere",
+            node_ports.join(",")
+        ));
+    }
     if let (true, false) | (false, true) = families(node_ports)
         && families(&cluster_cidrs) == (true, true)
     {
@@ -161,6 +180,12 @@ pub fn warnings(configuration: &KubeProxyConfiguration, mode: Mode) -> Vec<Strin
     }
     warnings.extend(bind_address_warning(configuration, families(&cluster_cidrs)));
     warnings
+}
+
+/// Returns true if a list of CIDRs contains loopback ranges only.
+fn is_on_loopback_only(cidrs: &[String]) -> bool {
+    let is_loopback = |text: &String| text.parse().is_ok_and(|range: IpNet| range.addr().is_loopback());
+    !cidrs.is_empty() && cidrs.iter().all(is_loopback)
 }
 
 /// Returns a warning if Pods of the family of the bind address cannot be recognized.

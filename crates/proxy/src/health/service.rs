@@ -51,6 +51,12 @@ impl ServiceChecks {
         self.changed.notify_one();
     }
 
+    /// Returns the addresses to listen on; `None` for all.
+    #[cfg(test)]
+    pub(crate) fn addresses(&self) -> Option<Vec<IpAddr>> {
+        self.desired().addresses.clone()
+    }
+
     fn answer(&self, service: &ObjectKey, is_proxy_healthy: bool) -> Response {
         let Some(check) = self.desired().checks.get(service).copied() else {
             return Response::not_found();

@@ -47,6 +47,7 @@ fn unhealthy_when_a_change_waits_too_long() {
     assert_eq!(health.healthz(at(200)).status, StatusCode::OK);
 }
 
+/// HLT-02.
 #[test]
 fn node_under_deletion_is_live_but_unhealthy() {
     let health = Health::default();

@@ -1,3 +1,5 @@
+use std::process::{Command, Stdio};
+
 use netlink::nftables::{Batch, Change, Table};
 
 use super::*;
@@ -21,11 +23,66 @@ fn removes_leftovers_except_current_mode() {
     testbed::in_namespace(|| {
         let own = (TableFamily::Inet, OWN_TABLE);
         add_tables(&[TABLES[0], TABLES[1], own]);
-        assert_eq!(remove_leftovers(Some("nftables")).len(), 2);
-        assert_eq!(remove_leftovers(Some("nftables")), Vec::<String>::new());
+        let remove = |mode, scope| {
+            let removal = remove_leftovers(mode, scope);
+            assert_eq!(removal.failures, Vec::<String>::new());
+            removal.removed
+        };
         assert_eq!(
-            remove_leftovers(Some("iptables")),
+            remove(Some("nftables"), LeftoverScope::OwnModes),
+            Vec::<String>::new()
+        );
+        assert_eq!(remove(Some("nftables"), LeftoverScope::KubeProxyToo).len(), 2);
+        assert_eq!(
+            remove(Some("nftables"), LeftoverScope::KubeProxyToo),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            remove(Some("iptables"), LeftoverScope::OwnModes),
             ["nftables table inet portolan"]
         );
     });
+}
+
+/// KPR-09: the link and the sets of kube-proxy's ipvs mode.
+#[test]
+fn removes_link_and_sets_of_ipvs_mode() {
+    testbed::in_namespace(|| {
+        run("ip", &["link", "add", IPVS_LINK, "type", "dummy"]);
+        let has_sets = try_run("ipset", &["create", "KUBE-CLUSTER-IP", "hash:ip,port"]);
+        if has_sets {
+            run(
+                "ipset",
+                &["create", "KUBE-6-LOOP-BACK", "hash:ip", "family", "inet6"],
+            );
+            run("ipset", &["create", "FOREIGN", "hash:ip"]);
+        }
+        let removal = remove_leftovers(Some("nftables"), LeftoverScope::KubeProxyToo);
+        assert_eq!(removal.failures, Vec::<String>::new());
+        let mut removed = removal.removed;
+        removed.sort();
+        let all = [
+            "ipset KUBE-6-LOOP-BACK",
+            "ipset KUBE-CLUSTER-IP",
+            "link kube-ipvs0",
+        ];
+        assert_eq!(removed, all[if has_sets { 0 } else { 2 }..]);
+        let again = remove_leftovers(Some("nftables"), LeftoverScope::KubeProxyToo);
+        assert_eq!(again, Removal::default());
+        if has_sets {
+            run("ipset", &["list", "FOREIGN"]);
+        }
+    });
+}
+
+fn try_run(program: &str, arguments: &[&str]) -> bool {
+    let status = Command::new(program)
+        .args(arguments)
+        .stdout(Stdio::null())
+        .status();
+    status.is_ok_and(|status| status.success())
+}
+
+fn run(program: &str, arguments: &[&str]) {
+    assert!(try_run(program, arguments), "{program} {arguments:?} failed");
 }

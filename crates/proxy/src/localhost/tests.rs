@@ -26,8 +26,9 @@ async fn localhost_ports_open_relay_and_close() {
     let relay = tokio::spawn(relay_localhost(ports.clone()));
     let (port, endpoint) = free_port().await;
     let service = ObjectKey::new("ns", "web");
-    ports.set(&service, BTreeSet::from([port]));
-    ports.relay_to(Some(IpAddr::from([127, 0, 0, 2])));
+    let cluster_ip = SocketAddr::from(([127, 0, 0, 3], 80));
+    ports.set(&service, NodePorts::from([(port, cluster_ip)]));
+    ports.relay_to(RelayDestination::NodePort(IpAddr::from([127, 0, 0, 2])));
     let mut client = connected(port, true).await.expect("a connection");
     let (mut served, _) = endpoint.accept().await.expect("a connection");
     client.write_all(b"ask").await.expect("a write");
@@ -43,7 +44,7 @@ async fn localhost_ports_open_relay_and_close() {
     assert_eq!(answered, "answer");
     assert_eq!(ports.accepted(), 1);
 
-    ports.set(&service, BTreeSet::new());
+    ports.set(&service, NodePorts::new());
     connected(port, false).await;
     relay.abort();
 }
@@ -63,4 +64,21 @@ async fn client_gets_reset_without_listener() {
     let error = client.read_u8().await.expect_err("a reset");
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
     accepting.abort();
+}
+
+#[tokio::test]
+async fn loopback_only_ports_relay_to_cluster_ip() {
+    let ports = Arc::new(LocalhostPorts::default());
+    let relay = tokio::spawn(relay_localhost(ports.clone()));
+    let (port, reserved) = free_port().await;
+    let cluster_ip = TcpListener::bind("127.0.0.3:0").await.expect("a port");
+    let address = cluster_ip.local_addr().expect("an address");
+    ports.set(&ObjectKey::new("ns", "web"), NodePorts::from([(port, address)]));
+    ports.relay_to(RelayDestination::ClusterIp);
+    let client = connected(port, true).await.expect("a connection");
+    cluster_ip.accept().await.expect("a relayed connection");
+    ports.relay_to(RelayDestination::Nothing);
+    connected(port, false).await;
+    drop((client, reserved));
+    relay.abort();
 }

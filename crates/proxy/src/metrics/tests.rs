@@ -98,3 +98,51 @@ fn failure_counters_depend_on_mode() {
         "iptables_ct_state_invalid_dropped_packets_total 7\n"
     ));
 }
+
+/// MET-11, MET-14, MET-15.
+#[test]
+fn gauges_and_failures_have_the_labels_of_kube_proxy() {
+    let metrics = Metrics::default();
+    metrics.update(|values| {
+        values.is_iptables = true;
+        values.totals[0].internal_without_local = 3;
+        values.totals[1].external_without_local = 4;
+        values.counts.iptables = vec![IptablesCounts {
+            family: plan::Family::V4,
+            failures: 5,
+            partial_failures: 2,
+            tables: Vec::new(),
+        }];
+    });
+    let text = metrics.render(Packets::default()).finish();
+    for (name, labels, value) in [
+        (
+            "no_local_endpoints_total",
+            r#"traffic_policy="internal",ip_family="IPv4""#,
+            3,
+        ),
+        (
+            "no_local_endpoints_total",
+            r#"traffic_policy="external",ip_family="IPv4""#,
+            0,
+        ),
+        (
+            "no_local_endpoints_total",
+            r#"traffic_policy="external",ip_family="IPv6""#,
+            4,
+        ),
+        ("iptables_restore_failures_total", r#"ip_family="IPv4""#, 5),
+        (
+            "iptables_partial_restore_failures_total",
+            r#"ip_family="IPv4""#,
+            2,
+        ),
+    ] {
+        let line = text.lines().find(|line| {
+            line.starts_with(&format!("kubeproxy_sync_proxy_rules_{name}{{"))
+                && labels.split(',').all(|label| line.contains(label))
+        });
+        let line = line.unwrap_or_else(|| panic!("{name} {labels} is not in\n{text}"));
+        assert!(line.ends_with(&format!(" {value}")), "{line}");
+    }
+}

@@ -61,12 +61,37 @@ fn primary_selects_no_address_without_node_ip() {
         node_port_addresses: NodePortSelection::Primary,
         ..Config::default()
     };
-    assert_eq!(localhost_node_ports(&config, &settings), None);
+    assert_eq!(
+        localhost_node_ports(&config, &settings),
+        RelayDestination::Nothing
+    );
     let ips = parsed(&["172.30.0.11"]);
     assert_eq!(
         node_ports(&NodePortSelection::Primary, &ips),
         NodePortAddresses::Primary(ips.clone())
     );
+}
+
+#[test]
+fn loopback_range_selects_relay_to_cluster_ip() {
+    let destination = |ranges: &str, is_enabled| {
+        let config = Config {
+            node_port_addresses: ranges.parse().expect("CIDRs"),
+            localhost_node_ports: is_enabled,
+            ..Config::default()
+        };
+        let settings = Settings {
+            node_addresses: parsed(&["127.0.0.1", "172.30.0.11"]),
+            node_port_addresses: node_ports(&config.node_port_addresses, &[]),
+            ..Settings::default()
+        };
+        localhost_node_ports(&config, &settings)
+    };
+    assert_eq!(destination("127.0.0.0/8", true), RelayDestination::ClusterIp);
+    assert_eq!(destination("127.0.0.0/8", false), RelayDestination::Nothing);
+    let node = RelayDestination::NodePort("172.30.0.11".parse().expect("IP"));
+    assert_eq!(destination("127.0.0.0/8,172.30.0.0/24", true), node);
+    assert_eq!(destination("172.30.0.0/24", true), RelayDestination::Nothing);
 }
 
 #[test]

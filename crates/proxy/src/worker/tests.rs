@@ -6,7 +6,10 @@ use api::object::ObjectKey;
 use client::Event;
 use netlink::nftables::{Batch, Chain, Change, Nftables, Table, TableFamily};
 
+use plan::PodDetection;
+
 use super::*;
+use crate::config::{NodePortSelection, PodSelection};
 use crate::metrics::Packets;
 
 /// Calls of the data plane.
@@ -340,7 +343,7 @@ fn rules_of_kube_proxy_are_removed_after_first_sync_and_after_its_exit() {
     testbed::in_namespace(|| {
         let mut nftables = Nftables::open().expect("nftables");
         let (mut worker, _) = worker();
-        worker.config.takes_over = true;
+        worker.config.leftovers = Some(LeftoverScope::KubeProxyToo);
         worker.config.proxy_mode = "nftables".to_owned();
         add_upstream_table(&mut nftables);
         worker.apply_update(Update::AddressReleased);
@@ -360,4 +363,63 @@ fn rules_of_kube_proxy_are_removed_after_first_sync_and_after_its_exit() {
             worker.apply_update(Update::AddressReleased);
         }
     });
+}
+
+/// KPF-01: settings that apply at runtime, and those that do not.
+#[test]
+fn changed_configuration_reaches_plan_without_restart() {
+    let (mut worker, recorder) = worker();
+    worker.apply_update(node());
+    sync(&mut worker);
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    worker.apply_update(Update::Config(Box::new(Config {
+        node_name: "node-b".to_owned(),
+        masquerade_all: true,
+        node_port_addresses: NodePortSelection::All,
+        pods: "10.244.0.0/16"
+            .parse()
+            .map(|net| PodSelection::Given(PodDetection::Ranges(vec![net])))
+            .expect("CIDR"),
+        ..Config::default()
+    })));
+    let settings = worker.plan.settings();
+    assert!(settings.masquerade_all);
+    assert_eq!(settings.node_port_ips(Family::V4), None, "all addresses");
+    assert!(settings.pods.covers(Family::V4));
+    assert_eq!(worker.config.node_name, "node-a", "it needs a restart");
+    assert_eq!(worker.apply().expect("no failure"), SyncResult::Applied);
+    assert!(recorder.calls().applied[1].everything);
+}
+
+/// MET-12, MET-13.
+#[test]
+fn changes_that_concern_no_rule_do_not_stay_pending() {
+    let (mut worker, _) = worker();
+    worker.apply_update(service("a", "10.96.0.1"));
+    sync(&mut worker);
+    worker.apply().expect("no failure");
+    let pending = |worker: &Worker<Recorder>| {
+        let text = worker.shared_status.metrics.render(Packets::default()).finish();
+        let lines = text.lines().filter(|line| line.contains("changes_pending "));
+        let values = lines.filter(|line| !line.starts_with('#'));
+        values
+            .filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok())
+            .sum::<u64>()
+    };
+    worker.apply_update(service("a", "10.96.0.1"));
+    assert_eq!(pending(&worker), 1);
+    worker.apply().expect("no failure");
+    assert_eq!(pending(&worker), 0);
+}
+
+#[test]
+fn health_checks_listen_on_loopback_if_node_ports_do() {
+    let (mut worker, _) = worker();
+    worker.config.node_port_addresses = "127.0.0.0/8".parse().expect("CIDR");
+    worker.apply_update(node());
+    assert_eq!(worker.plan.settings().node_port_ips(Family::V4), Some(vec![]));
+    assert_eq!(
+        worker.shared_status.checks.addresses(),
+        Some(vec![node::LOCALHOST])
+    );
 }

@@ -214,10 +214,16 @@ impl<D: Dataplane> Worker<D> {
             .set_node_addresses(self.own_addresses.clone(), node_ports);
         let settings = self.plan.settings();
         let chosen = [Family::V4, Family::V6].map(|family| settings.node_port_ips(family));
-        let chosen = chosen
+        let mut chosen = chosen
             .into_iter()
             .flatten()
             .reduce(|all, more| [all, more].concat());
+        if let Some(chosen) = chosen.as_mut()
+            && matches!(self.config.node_port_addresses, NodePortSelection::Within(_))
+            && node::is_on_loopback(&self.config)
+        {
+            chosen.push(node::LOCALHOST);
+        }
         let on_localhost = node::localhost_node_ports(&self.config, settings);
         self.shared_status.localhost.relay_to(on_localhost);
         self.shared_status.checks.listen_on(chosen);

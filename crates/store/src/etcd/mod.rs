@@ -38,6 +38,7 @@ pub(crate) use self::import::{Import, read_etcd};
 use self::layout::{Offset, Prefix};
 use self::shared::Shared;
 use self::transaction::{Outcome, prepare};
+use crate::write_health::WriteHealth;
 use crate::{
     CommitError, HistoryLimits, Index, Key, Revision, Store, StoreError, Transaction, Transformation,
 };
@@ -66,6 +67,7 @@ pub struct EtcdSettings {
 pub struct EtcdStore {
     shared: Arc<Shared>,
     barrier: Barrier,
+    write_health: WriteHealth,
     _tasks: JoinSet<()>,
 }
 
@@ -108,6 +110,7 @@ impl EtcdStore {
         Ok(EtcdStore {
             shared,
             barrier,
+            write_health: WriteHealth::default(),
             _tasks: tasks,
         })
     }
@@ -178,7 +181,16 @@ impl Store for EtcdStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        async move { self.commit_with_retries(&transaction).await }.boxed()
+        async move {
+            let result = self.commit_with_retries(&transaction).await;
+            self.write_health.record(&result);
+            result
+        }
+        .boxed()
+    }
+
+    fn write_failure(&self) -> Option<String> {
+        self.write_health.failure()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {

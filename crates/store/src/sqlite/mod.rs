@@ -23,6 +23,7 @@ pub(crate) use self::database::Database;
 pub(crate) use self::directory::DataDirectory;
 pub(crate) use self::reading::{integrity_faults, read_file};
 use self::writer::Request;
+use crate::write_health::WriteHealth;
 use crate::{CommitError, HistoryLimits, Index, Revision, Store, StoreError, Transaction, Transformation};
 
 /// Name of the database file in the data directory.
@@ -48,6 +49,7 @@ pub struct SqliteStore {
     requests: Option<mpsc::Sender<Request>>,
     writer: Option<JoinHandle<()>>,
     transformation: Transformation,
+    write_health: WriteHealth,
     // Dropped last: the directory is released after the last write.
     _directory: DataDirectory,
 }
@@ -86,6 +88,7 @@ impl SqliteStore {
             requests: Some(requests),
             writer: Some(writer),
             transformation,
+            write_health: WriteHealth::default(),
             _directory: directory,
         })
     }
@@ -127,7 +130,16 @@ impl Store for SqliteStore {
     }
 
     fn commit(&self, transaction: Transaction) -> BoxFuture<'_, Result<Revision, CommitError>> {
-        self.send_to_writer(transaction).boxed()
+        async move {
+            let result = self.send_to_writer(transaction).await;
+            self.write_health.record(&result);
+            result
+        }
+        .boxed()
+    }
+
+    fn write_failure(&self) -> Option<String> {
+        self.write_health.failure()
     }
 
     fn compact(&self, revision: Revision) -> BoxFuture<'_, Result<(), StoreError>> {

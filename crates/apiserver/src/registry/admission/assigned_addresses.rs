@@ -50,7 +50,7 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
 }
 
 /// Returns the assigned addresses without the states of their ports; `None` without the condition.
-fn assigned_addresses(service: &Value) -> Option<Vec<Value>> {
+pub(super) fn assigned_addresses(service: &Value) -> Option<Vec<Value>> {
     let status = child(service, "status");
     let is_assigned =
         |condition: &Value| text(condition, "type") == CONDITION && text(condition, "status") == "True";

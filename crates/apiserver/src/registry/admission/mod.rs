@@ -11,6 +11,7 @@ mod escalation;
 mod external_ips;
 mod node_restriction;
 mod pod_security;
+mod pools_in_use;
 mod service_account;
 #[cfg(test)]
 mod tests;
@@ -192,6 +193,7 @@ impl Admission {
             "Service" if attempt.target.subresource == Some("status") => {
                 assigned_addresses::admit(self, &attempt, object)?;
             }
+            "AddressPool" if attempt.is_main() => pools_in_use::admit_update(index, &attempt, object)?,
             "Role" | "ClusterRole" | "RoleBinding" | "ClusterRoleBinding" => {
                 escalation::admit(&self.authorizer, index, &attempt, object)?;
             }
@@ -247,6 +249,9 @@ impl Admission {
         target: &Target,
         requester: &Identity,
     ) -> Result<(), Failure> {
+        if target.kind.kind == "AddressPool" {
+            pools_in_use::admit_delete(index, target)?;
+        }
         match self.restricted(Some(requester)) {
             Some(node) => node_restriction::admit_delete(node, index, target),
             None => Ok(()),

@@ -99,44 +99,82 @@ fn has_certificate(values: &AnnotationValues) -> bool {
         .is_some_and(|certificates| !certificates.is_empty())
 }
 
-/// Protocols of a TCP port: of clients and of backends.
+/// Hint of a port about its protocol (API-28): `appProtocol` with a standard name, a name of Kubernetes, or one that
+/// service meshes use. Others say nothing to the edge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ProtocolHint {
+    /// HTTP/1.1 without TLS; WebSocket is an upgrade of it.
+    Http,
+    /// HTTP/2 without TLS, with prior knowledge.
+    Http2,
+    /// HTTP over TLS.
+    Https,
+}
+
+impl ProtocolHint {
+    fn of(port: &ServicePort) -> Option<Self> {
+        Some(match port.app_protocol.as_deref()? {
+            "http" | "kubernetes.io/ws" => Self::Http,
+            "kubernetes.io/h2c" | "h2c" | "http2" | "grpc" => Self::Http2,
+            "https" | "kubernetes.io/wss" => Self::Https,
+            _ => return None,
+        })
+    }
+}
+
+/// Protocols of a TCP port: of clients and of backends. Annotations have precedence over the hint of the port.
 fn protocols(values: &AnnotationValues, port: &ServicePort) -> (FrontendSpec, BackendProtocol) {
+    let hint = ProtocolHint::of(port);
     let mut of_ports = values.protocols.ports.iter();
     let of_port = of_ports.find_map(|(_, of, protocol)| of.matches(port).then_some(*protocol));
     match of_port.or(values.protocols.all_ports.get().copied()) {
-        Some(client_protocol) => protocols_by_client(values, client_protocol),
-        None => protocols_by_backend(values, port),
+        Some(client_protocol) => protocols_by_client(values, client_protocol, hint),
+        None => protocols_by_backend(values, port, hint),
     }
 }
 
 /// Protocols of a port for which annotations select the protocol of clients. Backends use the same protocol
-/// without TLS, unless an annotation selects theirs.
+/// without TLS, unless an annotation or the hint selects theirs.
 fn protocols_by_client(
     values: &AnnotationValues,
     client_protocol: AppProtocol,
+    hint: Option<ProtocolHint>,
 ) -> (FrontendSpec, BackendProtocol) {
     let passes_through = values.tls.passes_through.get_or(false);
-    let backend_protocol = |default| values.protocols.backends.get_or(default);
+    let backends = values.protocols.backends.get().copied();
     match client_protocol {
         AppProtocol::Ssl | AppProtocol::Https if passes_through => (FrontendSpec::Tcp, BackendProtocol::Tcp),
         AppProtocol::Tcp => (FrontendSpec::Tcp, BackendProtocol::Tcp),
-        AppProtocol::Ssl => (FrontendSpec::Ssl, byte_stream(backend_protocol(AppProtocol::Tcp))),
-        AppProtocol::Http => (HTTP, http(backend_protocol(AppProtocol::Http))),
-        AppProtocol::Https => (FrontendSpec::Https, http(backend_protocol(AppProtocol::Http))),
+        AppProtocol::Ssl => (
+            FrontendSpec::Ssl,
+            byte_stream(backends.unwrap_or(AppProtocol::Tcp)),
+        ),
+        AppProtocol::Http => (HTTP, http(backends, hint)),
+        AppProtocol::Https => (FrontendSpec::Https, http(backends, hint)),
     }
 }
 
-/// Protocols of a port for which the protocol of backends and the certificate decide: the rules of AWS's provider.
-fn protocols_by_backend(values: &AnnotationValues, port: &ServicePort) -> (FrontendSpec, BackendProtocol) {
+/// Protocols of a port for which the protocol of backends and the certificate decide: the rules of AWS's provider. The
+/// hint of the port selects HTTP as an annotation does.
+fn protocols_by_backend(
+    values: &AnnotationValues,
+    port: &ServicePort,
+    hint: Option<ProtocolHint>,
+) -> (FrontendSpec, BackendProtocol) {
     let is_tls_port = values.tls.ports.get().unwrap_or(&PortSet::All).contains(port);
     let has_tls = has_certificate(values) && is_tls_port;
-    match (has_tls, values.protocols.backends.get()) {
-        (true, Some(AppProtocol::Http)) => (FrontendSpec::Https, BackendProtocol::Http),
-        (true, Some(AppProtocol::Https)) => (FrontendSpec::Https, BackendProtocol::Https),
-        (true, Some(AppProtocol::Ssl)) => (FrontendSpec::Ssl, BackendProtocol::Ssl),
-        (true, Some(AppProtocol::Tcp) | None) => (FrontendSpec::Ssl, BackendProtocol::Tcp),
-        (false, Some(AppProtocol::Http)) => (HTTP, BackendProtocol::Http),
-        (false, _) => (FrontendSpec::Tcp, BackendProtocol::Tcp),
+    let backends = values.protocols.backends.get().copied();
+    match (has_tls, backends, hint) {
+        (true, Some(AppProtocol::Http | AppProtocol::Https), _) => {
+            (FrontendSpec::Https, http(backends, hint))
+        }
+        (true, Some(AppProtocol::Ssl), _) => (FrontendSpec::Ssl, BackendProtocol::Ssl),
+        (true, None, Some(_)) => (FrontendSpec::Https, http(None, hint)),
+        (true, Some(AppProtocol::Tcp) | None, _) => (FrontendSpec::Ssl, BackendProtocol::Tcp),
+        (false, Some(AppProtocol::Http), _) => (HTTP, http(backends, hint)),
+        (false, None, Some(ProtocolHint::Http | ProtocolHint::Http2)) => (HTTP, http(None, hint)),
+        // Without a certificate, TLS passes through.
+        (false, _, _) => (FrontendSpec::Tcp, BackendProtocol::Tcp),
     }
 }
 
@@ -148,11 +186,15 @@ fn byte_stream(protocol: AppProtocol) -> BackendProtocol {
     }
 }
 
-/// Protocol of backends behind a listener that relays HTTP requests.
-fn http(protocol: AppProtocol) -> BackendProtocol {
-    match protocol {
-        AppProtocol::Https | AppProtocol::Ssl => BackendProtocol::Https,
-        AppProtocol::Http | AppProtocol::Tcp => BackendProtocol::Http,
+/// Protocol of backends behind a listener that relays HTTP requests. An annotation decides about TLS, and the hint about
+/// the version of HTTP.
+fn http(annotated: Option<AppProtocol>, hint: Option<ProtocolHint>) -> BackendProtocol {
+    match (annotated, hint) {
+        (Some(AppProtocol::Https | AppProtocol::Ssl), _) | (None, Some(ProtocolHint::Https)) => {
+            BackendProtocol::Https
+        }
+        (_, Some(ProtocolHint::Http2)) => BackendProtocol::Http2,
+        _ => BackendProtocol::Http,
     }
 }
 

@@ -27,7 +27,7 @@ const NETWORK: &str = "networks of the cloud";
 const ROWS: &[Row] = &[
     Row::scope(aws!("internal"), &["true", "0.0.0.0/0"], &["false"]),
     Row::scope(aws!("scheme"), &["internal"], &["internet-facing"]),
-    Row::tunes(
+    Row::direct(
         aws!("type"),
         "`nlb` and other values forward packets: timeouts, draining and health checks alone do not select the edge",
         |values, annotation| {
@@ -37,7 +37,7 @@ const ROWS: &[Row] = &[
             values.forwards_packets.set(annotation, forwards_packets)
         },
     ),
-    Row::tunes(
+    Row::direct(
         aws!("nlb-target-type"),
         "type of targets; endpoints are always contacted directly",
         |_, annotation| {
@@ -74,7 +74,7 @@ const ROWS: &[Row] = &[
     ),
     Row::tunes(
         aws!("ssl-negotiation-policy"),
-        "versions of TLS: policies with `TLS13` in their names include 1.3, all others are 1.2 only",
+        "versions of TLS: policies with `TLS13` in their names include 1.3, all others are 1.2 only; 1.2 only with ECDHE and AEAD",
         |values, annotation| values.tls.policy.set(annotation, policy(annotation.value)?),
     ),
     Row::tunes(
@@ -320,20 +320,51 @@ const ROWS: &[Row] = &[
 const SECURITY_GROUPS: &str = "ranges in the list are allowed clients, as in `load-balancer-source-ranges`; \
      a list of group identifiers alone withholds the address";
 
+/// Predefined policies of AWS without `ELBSecurityPolicy-`: those of Classic Load Balancers, and of Application and Network
+/// Load Balancers. The edge serves no version before TLS 1.2, and of TLS 1.2 only suites with ECDHE and AEAD.
+const POLICIES: [(&str, TlsPolicy); 31] = [
+    ("2011-08", TlsPolicy::Tls12),
+    ("2014-01", TlsPolicy::Tls12),
+    ("2014-10", TlsPolicy::Tls12),
+    ("2015-02", TlsPolicy::Tls12),
+    ("2015-03", TlsPolicy::Tls12),
+    ("2015-05", TlsPolicy::Tls12),
+    ("2016-08", TlsPolicy::Tls12),
+    ("TLS-1-0-2015-04", TlsPolicy::Tls12),
+    ("TLS-1-1-2017-01", TlsPolicy::Tls12),
+    ("TLS-1-2-2017-01", TlsPolicy::Tls12),
+    ("TLS-1-2-Ext-2018-06", TlsPolicy::Tls12),
+    ("FS-2018-06", TlsPolicy::Tls12),
+    ("FS-1-1-2019-08", TlsPolicy::Tls12),
+    ("FS-1-2-2019-08", TlsPolicy::Tls12),
+    ("FS-1-2-Res-2019-08", TlsPolicy::Tls12),
+    ("FS-1-2-Res-2020-10", TlsPolicy::Tls12),
+    ("TLS13-1-0-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-0-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-1-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-1-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Ext0-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Ext1-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Ext1-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Ext2-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Ext2-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Res-2021-06", TlsPolicy::Tls12And13),
+    ("TLS13-1-2-Res-FIPS-2023-04", TlsPolicy::Tls12And13),
+    ("TLS13-1-3-2021-06", TlsPolicy::Tls13),
+    ("TLS13-1-3-FIPS-2023-04", TlsPolicy::Tls13),
+];
+
 /// TLS policy by the name of a predefined policy of AWS.
 fn policy(text: &str) -> Result<TlsPolicy, InvalidValue> {
-    let name = text
-        .strip_prefix("ELBSecurityPolicy-")
-        .filter(|name| !name.is_empty());
-    let name = name.ok_or_else(|| {
+    let name = text.strip_prefix("ELBSecurityPolicy-");
+    let found = POLICIES.iter().find(|(known, _)| Some(*known) == name);
+    found.map(|(_, policy)| *policy).ok_or_else(|| {
         InvalidValue::expected(
-            "a predefined policy, such as ELBSecurityPolicy-TLS13-1-2-2021-06 or ELBSecurityPolicy-TLS-1-2-2017-01",
+            "the name of a predefined policy, such as ELBSecurityPolicy-TLS13-1-2-2021-06 or \
+             ELBSecurityPolicy-TLS-1-2-2017-01",
         )
-    })?;
-    Ok(match name.strip_prefix("TLS13-") {
-        Some(rest) if rest.starts_with("1-3") => TlsPolicy::Tls13,
-        Some(_) => TlsPolicy::Tls12And13,
-        None => TlsPolicy::Tls12,
     })
 }
 

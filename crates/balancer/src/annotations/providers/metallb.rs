@@ -34,7 +34,7 @@ const ROWS: &[Row] = &[
         "as `portolan.dev/load-balancer-ips`; `0.0.0.0` (DHCP) is refused",
         Meaning::Addresses,
     ),
-    Row::tunes(
+    Row::direct(
         "kube-vip.io/loadbalancerHostname",
         "as `portolan.dev/load-balancer-hostname`",
         super::hostname,

@@ -33,7 +33,7 @@ const ROWS: &[Row] = &[
         &["true"],
         &["false"],
     ),
-    Row::tunes(
+    Row::direct(
         "oci.oraclecloud.com/load-balancer-type",
         "`nlb` forwards packets: timeouts and health checks alone do not select the edge",
         |values, annotation| {
@@ -157,7 +157,7 @@ const ROWS: &[Row] = &[
         "bandwidth of both directions together, 10 to 8000 Mbit/s",
         |values, annotation| bandwidth(values, annotation, annotation.value),
     ),
-    Row::tunes(
+    Row::direct(
         "oci-network-load-balancer.oraclecloud.com/is-preserve-source",
         "client addresses are kept where the edge is not needed",
         |_, annotation| {

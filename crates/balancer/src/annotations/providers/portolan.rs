@@ -49,7 +49,7 @@ const ROWS: &[Row] = &[
     ),
     Row::scope("portolan.dev/load-balancer-scope", &["Internal"], &["External"]),
     shared_rows::hostname("portolan.dev/load-balancer-hostname"),
-    Row::tunes(
+    Row::direct(
         "portolan.dev/load-balancer-node-selector",
         "label selector of nodes that announce the address, in the syntax of `kubectl -l`",
         |values, annotation| super::nodes(values, value::node_selector(annotation.value)?),

@@ -127,12 +127,12 @@ pub(super) const fn check_host(name: &'static str) -> Row {
 
 /// Host name in the status (LBC-11).
 pub(super) const fn hostname(name: &'static str) -> Row {
-    Row::tunes(name, "hostname in the status", set_hostname)
+    Row::direct(name, "hostname in the status", set_hostname)
 }
 
 /// Nodes that announce the addresses, by labels as pairs (LBC-13).
 pub(super) const fn node_labels(name: &'static str) -> Row {
-    Row::tunes(
+    Row::direct(
         name,
         "labels of nodes that announce the address",
         |values, annotation| nodes(values, value::node_labels(annotation.value)?),
@@ -141,7 +141,7 @@ pub(super) const fn node_labels(name: &'static str) -> Row {
 
 /// Nodes that announce the addresses, by a selector (LBC-13).
 pub(super) const fn node_selector(name: &'static str) -> Row {
-    Row::tunes(
+    Row::direct(
         name,
         "label selector of nodes that announce the address",
         |values, annotation| nodes(values, value::node_selector(annotation.value)?),

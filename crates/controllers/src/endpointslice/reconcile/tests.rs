@@ -61,6 +61,7 @@ fn an_unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
     );
 }
 
+/// EPS-14.
 #[test]
 fn slices_of_an_earlier_service_of_the_name_are_replaced() {
     let service = plain();

@@ -22,7 +22,7 @@ fn parts(version: Version, target: &str, fields: &[(&str, &str)]) -> Parts {
 fn forwarded(version: Version, target: &str, fields: &[(&str, &str)]) -> (String, Vec<(String, String)>) {
     let mut parts = parts(version, target, fields);
     let head = ForwardedHead::new(&mut parts, Some(HeaderValue::from_static("a")), CLIENT);
-    head.apply_version(&mut parts, Version::HTTP_11);
+    head.apply_version(&mut parts, Version::HTTP_11, false);
     (
         parts.uri.to_string(),
         listing(
@@ -75,7 +75,7 @@ fn connection_header_cannot_remove_host_or_length() {
     ];
     let mut parts = parts(Version::HTTP_11, "/", &fields);
     let head = ForwardedHead::new(&mut parts, Some(HeaderValue::from_static("a")), CLIENT);
-    head.apply_version(&mut parts, Version::HTTP_11);
+    head.apply_version(&mut parts, Version::HTTP_11, false);
     assert_eq!(
         (&parts.headers["host"], &parts.headers["content-length"]),
         (&"a".parse().unwrap(), &"3".parse().unwrap())
@@ -168,12 +168,12 @@ fn http2_requests_become_http11() {
 fn version_can_be_applied_again() {
     let mut parts = parts(Version::HTTP_11, "/b", &[("te", "trailers"), ("host", "a")]);
     let head = ForwardedHead::new(&mut parts, Some(HeaderValue::from_static("a")), CLIENT);
-    head.apply_version(&mut parts, Version::HTTP_11);
+    head.apply_version(&mut parts, Version::HTTP_11, false);
     let first = (parts.uri.clone(), parts.headers.clone());
-    head.apply_version(&mut parts, Version::HTTP_2);
+    head.apply_version(&mut parts, Version::HTTP_2, true);
     assert_eq!(parts.uri, "https://a/b");
     assert!(!parts.headers.contains_key("host") && !parts.headers.contains_key("connection"));
-    head.apply_version(&mut parts, Version::HTTP_11);
+    head.apply_version(&mut parts, Version::HTTP_11, false);
     assert_eq!((parts.uri, parts.headers), first);
 }
 
@@ -219,7 +219,7 @@ proptest! {
             parts.headers.append(HeaderName::from_static(names[*name]), value);
         }
         let head = ForwardedHead::new(&mut parts, None, CLIENT);
-        head.apply_version(&mut parts, Version::HTTP_11);
+        head.apply_version(&mut parts, Version::HTTP_11, false);
         let last = parts.headers.get_all(X_FORWARDED_FOR).iter().collect::<Vec<_>>();
         prop_assert_eq!(last.len(), 1);
         prop_assert!(last[0].as_bytes().ends_with(b"192.0.2.7"));

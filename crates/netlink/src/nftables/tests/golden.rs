@@ -251,6 +251,7 @@ fn refusals() -> Vec<(&'static str, Rule, &'static str)> {
     ]
 }
 
+/// Among others EPT-18: masquerading with random ports.
 fn effects() -> Vec<(&'static str, Rule, &'static str)> {
     let keep = with_ipv4(vec![
         payload(PayloadBase::Network, 12, 4, r(0)),

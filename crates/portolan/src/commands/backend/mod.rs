@@ -26,6 +26,7 @@ pub enum Command {
     /// List backends with their readiness
     List(ListFlags),
     /// Remove a backend from a Service
+    #[command(alias = "delete")]
     Remove(RemoveFlags),
 }
 

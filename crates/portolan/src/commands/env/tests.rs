@@ -28,3 +28,31 @@ fn each_variable_has_its_source() {
     );
     assert!(text.contains("\nHOSTNAME=p\t# every container\n"), "{text}");
 }
+
+/// ENV-11.
+#[test]
+fn services_that_are_newer_than_the_container_are_named_and_omitted() {
+    let object = json!({"metadata": {"name": "p", "namespace": "shop"}, "spec": {}, "status": {"containerStatuses": [
+        {"name": "a", "state": {"running": {"startedAt": "2026-03-01T12:00:00Z"}}},
+        {"name": "b", "state": {"waiting": {}}},
+    ]}});
+    let pod: Pod = serde_json::from_value(object.clone()).expect("a Pod");
+    let services: Vec<Service> = [
+        ("old", "2026-03-01T11:59:00Z"),
+        ("same", "2026-03-01T12:00:00Z"),
+        ("new", "2026-03-01T12:00:01Z"),
+    ]
+    .into_iter()
+    .map(|(name, created)| {
+        let service = json!({"metadata": {"name": name, "namespace": "shop", "creationTimestamp": created},
+                             "spec": {"clusterIP": "10.0.0.3", "ports": [{"port": 80, "protocol": "TCP"}]}});
+        serde_json::from_value(service).expect("a Service")
+    })
+    .collect();
+    let (present, newer) = by_age(&services, started_at(&object, "a"));
+    assert_eq!((present.len(), newer.len()), (2, 1));
+    let line = "# not set, because the Service is newer than the container: shop/new\n";
+    assert_eq!(omitted(&pod, &newer), line);
+    assert_eq!(by_age(&services, started_at(&object, "b")).1.len(), 0);
+    assert_eq!(omitted(&pod, &[]), "");
+}

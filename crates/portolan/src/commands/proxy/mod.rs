@@ -10,11 +10,12 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
-use dataplane::Dataplane;
 use dataplane::iptables::{self, IptablesDataplane};
 use dataplane::nftables::{self, NftablesDataplane};
 use dataplane::userspace::{self, UserspaceDataplane};
+use dataplane::{Dataplane, DataplaneError};
 use proxy::configuration::{KubeProxyConfiguration, Mode, load, render, warnings, watch_file};
+use proxy::{InstanceGuard, LeftoverScope};
 use tokio::sync::watch;
 
 use crate::error::{CommandError, FileError, UsageError};
@@ -164,15 +165,42 @@ fn serve<D: Dataplane + Send + 'static>(
 
 /// Removes the rules of all modes, Portolan's and kube-proxy's.
 fn cleanup() -> Result<ExitCode, CommandError> {
-    // Only opening the data plane shows missing privileges.
-    NftablesDataplane::open(nftables::Options::default())?;
-    let removed = proxy::remove_leftovers(None);
-    if removed.is_empty() {
+    require_privileges()?;
+    let runtime = runtime::multi_thread(1)?;
+    let _guard = runtime.block_on(InstanceGuard::acquire())?;
+    let removal = proxy::remove_leftovers(None, LeftoverScope::KubeProxyToo);
+    if !removal.removed.is_empty() {
+        tracing::info!(removed = removal.removed.join(", "), "rules removed");
+    } else if removal.failures.is_empty() {
         tracing::info!("no rules to remove");
-    } else {
-        tracing::info!(removed = removed.join(", "), "rules removed");
+    }
+    if has_virtual_servers() {
+        tracing::warn!("virtual servers of ipvs not removed; use `ipvsadm --clear`");
+    }
+    if !removal.failures.is_empty() {
+        return Err(format!("not removed: {}", removal.failures.join("; ")).into());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Fails without CAP_NET_ADMIN. Only opening a data plane shows that; a kernel without nf_tables has no rules there.
+fn require_privileges() -> Result<(), DataplaneError> {
+    match NftablesDataplane::open(nftables::Options::default()) {
+        Err(DataplaneError::NotPermitted) => Err(DataplaneError::NotPermitted),
+        Err(error) => {
+            tracing::debug!(%error, "nftables not usable");
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Returns true if the kernel has virtual servers of ipvs.
+fn has_virtual_servers() -> bool {
+    // The first three lines are headers. Without ip_vs there is no such file.
+    const HEADER_LINES: usize = 3;
+    let table = std::fs::read_to_string("/proc/net/ip_vs").unwrap_or_default();
+    table.lines().count() > HEADER_LINES
 }
 
 fn read(path: &Path) -> Result<KubeProxyConfiguration, CommandError> {

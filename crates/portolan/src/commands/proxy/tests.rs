@@ -2,6 +2,8 @@ use clap::Parser;
 
 use std::time::Duration;
 
+use proxy::NodePortSelection;
+
 use super::*;
 use crate::cli::{self, Cli, Command};
 
@@ -160,13 +162,60 @@ fn disabled_gate_ignores_external_ips() {
     let gates = &disabled.node.feature_gates;
     assert_eq!(gates.without_effect(), [""; 0]);
     assert_eq!(gates.without_effect_on_machines(), ["ComponentFlagz"]);
-    assert!(
-        !disabled
-            .node
-            .config()
-            .expect("a configuration")
-            .allows_external_ips
-    );
+    let (_, config) = disabled.node.config().expect("a configuration");
+    assert!(!config.allows_external_ips);
+}
+
+/// The node of `up` and `join` runs the selected mode, which all its reports name.
+#[test]
+fn mode_of_a_node_selects_data_plane_and_defaults() {
+    for (name, mode, node_ports) in [
+        ("nftables", Mode::Nftables, NodePortSelection::Primary),
+        ("iptables", Mode::Iptables, NodePortSelection::All),
+        ("userspace", Mode::Userspace, NodePortSelection::Primary),
+    ] {
+        let node = flags(&["--proxy-mode", name]).node;
+        let (selected, config) = node.config().expect("a configuration");
+        assert_eq!((selected, node.mode()), (mode, mode));
+        assert_eq!(config.proxy_mode, name);
+        assert_eq!(config.configuration["mode"], name);
+        assert_eq!(config.node_port_addresses, node_ports);
+    }
+}
+
+/// KPF-04: no API server is needed. The flags keep all values of this host.
+#[test]
+fn init_only_exits_after_the_settings_of_the_host() {
+    let score = std::fs::read_to_string("/proc/self/oom_score_adj").expect("the score of this process");
+    let oom_score_adj = format!("--oom-score-adj={}", score.trim());
+    let init_only = flags(&[
+        "--init-only",
+        &oom_score_adj,
+        "--conntrack-max-per-core=0",
+        "--conntrack-min=0",
+        "--conntrack-tcp-timeout-established=0s",
+        "--conntrack-tcp-timeout-close-wait=0s",
+    ]);
+    run(init_only, cli::command()).expect("an exit without an error");
+}
+
+/// KPF-02.
+#[test]
+fn written_configuration_has_flags_and_defaults() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let path = directory.path().join("config.conf");
+    let written = flags(&[
+        "--write-config-to",
+        path.to_str().expect("a path"),
+        "--masquerade-all",
+        "--conntrack-min=7",
+    ]);
+    run(written, cli::command()).expect("a file");
+    let (configuration, warnings) = load(&path).expect("a valid file");
+    assert_eq!(warnings, Vec::<String>::new());
+    assert!(configuration.nftables.masquerade_all);
+    assert_eq!(configuration.conntrack.min, 7);
+    assert_eq!(configuration.oom_score_adj, -999);
 }
 
 #[test]

@@ -58,7 +58,10 @@ fn token_is_in_a_private_file_and_not_in_the_unit() {
     use std::os::unix::fs::PermissionsExt as _;
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("portolan.service");
-    for token in [&["--token", "abcdef.secret"][..], &["--token=abcdef.secret"]] {
+    for token in [
+        &["--token", "abcdef.0123456789abcdef"][..],
+        &["--token=abcdef.0123456789abcdef"],
+    ] {
         let mut up = vec!["--server=https://192.0.2.1:6443".to_owned()];
         up.extend(token.iter().map(|word| (*word).to_owned()));
         install(&InstallFlags {
@@ -74,11 +77,14 @@ fn token_is_in_a_private_file_and_not_in_the_unit() {
         .expect("an installed unit");
         let unit = fs::read_to_string(&path).expect("a unit");
         assert!(
-            !unit.contains("secret") && unit.contains("--token-file="),
+            !unit.contains("0123456789abcdef") && unit.contains("--token-file="),
             "{unit}"
         );
         let file = token_file(&path);
-        assert_eq!(fs::read_to_string(&file).expect("a token"), "abcdef.secret");
+        assert_eq!(
+            fs::read_to_string(&file).expect("a token"),
+            "abcdef.0123456789abcdef"
+        );
         let mode = fs::metadata(&file).expect("a file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -88,4 +94,20 @@ fn token_is_in_a_private_file_and_not_in_the_unit() {
     })
     .expect("a removed unit");
     assert!(!token_file(&path).exists());
+}
+
+#[test]
+fn flags_that_the_service_would_reject_are_rejected() {
+    let check = |subcommand, flags: &[&str]| {
+        let flags: Vec<String> = flags.iter().map(|flag| (*flag).to_owned()).collect();
+        check_flags(subcommand, &flags).map_err(|error| error.to_string())
+    };
+    assert_eq!(check("up", &["--proxy-mode=iptables"]), Ok(()));
+    assert_eq!(check("join", &["--server", "https://192.0.2.1:6443"]), Ok(()));
+    let error = check("up", &["--bogus"]).expect_err("no flag");
+    assert!(
+        error.starts_with("portolan up rejects the flags after --: unexpected argument '--bogus'"),
+        "{error}"
+    );
+    assert!(check("join", &["--server", "192.0.2.1"]).is_err());
 }

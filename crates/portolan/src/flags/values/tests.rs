@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use super::{PortRange, cidr, duration, label, one_per_family, port_range};
+use super::{PortRange, cidr, duration, label, node_name, one_per_family, port_range, server_url};
 
 #[test]
 fn port_range_has_two_ends_or_a_count() {
@@ -54,5 +54,36 @@ fn labels_need_a_key() {
     assert_eq!(label("zone="), Ok(("zone".to_owned(), String::new())));
     for invalid in ["zone", "=a", ""] {
         assert!(label(invalid).is_err(), "{invalid}");
+    }
+}
+
+#[test]
+fn node_names_are_subdomains() {
+    for valid in ["node-1", "Node-A.example.com"] {
+        assert_eq!(node_name(valid).as_deref(), Ok(valid));
+    }
+    for invalid in ["Bad_Name", "a b", "", "-a", "a..b"] {
+        assert!(node_name(invalid).is_err(), "{invalid:?}");
+    }
+}
+
+#[test]
+fn server_urls_have_the_scheme_https() {
+    for valid in [
+        "https://192.0.2.1:6443",
+        "https://[2001:db8::1]:6443",
+        "https://api.example.com/",
+    ] {
+        assert_eq!(server_url(valid).as_deref(), Ok(valid));
+    }
+    for invalid in [
+        "192.0.2.1:6443",
+        "http://192.0.2.1:6443",
+        "https://",
+        "https://a/b",
+        "api.example.com",
+    ] {
+        let error = server_url(invalid).expect_err("no URL of a server").to_string();
+        assert!(error.contains("https://192.0.2.1:6443"), "{error}");
     }
 }

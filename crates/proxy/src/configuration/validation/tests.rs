@@ -9,6 +9,35 @@ fn validated(change: impl FnOnce(&mut KubeProxyConfiguration)) -> Result<Config,
         .map_err(|error| error.to_string())
 }
 
+/// KPC-03, KPC-05, KPC-06.
+#[test]
+fn defaults_are_those_of_kube_proxy() {
+    let KubeProxyConfiguration {
+        iptables,
+        nftables,
+        conntrack,
+        ..
+    } = KubeProxyConfiguration::default();
+    assert_eq!((iptables.masquerade_bit, nftables.masquerade_bit), (14, 14));
+    assert!(!iptables.masquerade_all && !nftables.masquerade_all && iptables.localhost_node_ports);
+    for (period, min_period) in [
+        (iptables.sync_period, iptables.min_sync_period),
+        (nftables.sync_period, nftables.min_sync_period),
+    ] {
+        assert_eq!(
+            (period, min_period),
+            (GoDuration::from_secs(30), GoDuration::from_secs(1))
+        );
+    }
+    assert_eq!((conntrack.max_per_core, conntrack.min), (32_768, 131_072));
+    assert_eq!(
+        conntrack.tcp_established_timeout,
+        GoDuration::from_secs(24 * 3_600)
+    );
+    assert_eq!(conntrack.tcp_close_wait_timeout, GoDuration::from_secs(3_600));
+    assert!(!conntrack.tcp_be_liberal);
+}
+
 #[test]
 fn defaults_are_valid() {
     let config = validated(|_| {}).expect("a valid configuration");
@@ -16,7 +45,19 @@ fn defaults_are_valid() {
     assert_eq!(config.pods, PodSelection::default());
     assert_eq!(config.conntrack.max_per_core, Some(32_768));
     assert_eq!(config.conntrack.udp_timeout, None);
-    assert!(config.takes_over && config.localhost_node_ports);
+    assert_eq!(config.leftovers, Some(LeftoverScope::KubeProxyToo));
+    assert!(config.localhost_node_ports);
+}
+
+#[test]
+fn userspace_mode_selects_round_robin() {
+    let scheduler = |mode: &str| {
+        let config = validated(|configuration| mode.clone_into(&mut configuration.mode));
+        config.expect("a valid configuration").default_scheduler
+    };
+    assert_eq!(scheduler("userspace"), Scheduler::RoundRobin);
+    assert_eq!(scheduler("nftables"), Scheduler::Random);
+    assert_eq!(scheduler("iptables"), Scheduler::Random);
 }
 
 #[test]
@@ -107,13 +148,22 @@ fn warns_of_probably_unintended_settings() {
             .map(|warning| warning.split(' ').next().unwrap_or_default().to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(fields(Mode::Nftables, |_| {}), Vec::<String>::new());
+    let named = |configuration: &mut KubeProxyConfiguration| "nftables".clone_into(&mut configuration.mode);
+    assert_eq!(fields(Mode::Nftables, named), Vec::<String>::new());
+    // The default of kubeadm's file differs from kube-proxy's.
+    assert_eq!(fields(Mode::Nftables, |_| {}), ["nodePortAddresses"]);
     assert_eq!(fields(Mode::Iptables, |_| {}), ["nodePortAddresses"]);
     let one_family = |configuration: &mut KubeProxyConfiguration| {
         configuration.node_port_addresses = vec!["10.0.0.0/8".to_owned()];
     };
     assert_eq!(fields(Mode::Nftables, one_family), ["nodePortAddresses"]);
+    let nowhere = |configuration: &mut KubeProxyConfiguration| {
+        configuration.node_port_addresses = vec!["127.0.0.0/8".to_owned(), "::1/128".to_owned()];
+        configuration.iptables.localhost_node_ports = false;
+    };
+    assert_eq!(fields(Mode::Nftables, nowhere), ["nodePortAddresses"]);
     let other_family = |configuration: &mut KubeProxyConfiguration| {
+        "nftables".clone_into(&mut configuration.mode);
         configuration.bind_address = "fd00::1".to_owned();
         configuration.cluster_cidr = "10.244.0.0/16".to_owned();
     };

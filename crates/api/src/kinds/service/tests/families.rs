@@ -146,3 +146,55 @@ fn unchanged_preference_keeps_its_families() {
     single["ipFamilyPolicy"] = "SingleStack".into();
     assert_eq!(updated(single, old, DUAL).0, r#"PreferDualStack ["IPv4","IPv6"]"#);
 }
+
+/// VAL-62: families that the cluster lacks. VAL-63: SingleStack with two families or addresses.
+#[test]
+fn families_beyond_cluster_or_policy_are_rejected_with_their_field() {
+    let faults = |spec: Value, configured| {
+        let mut service = json!({"metadata": {"name": "s", "namespace": "n"}, "spec": spec});
+        let errors = initialize_families(&mut service, None, configured).expect_err("a rejection");
+        let errors = errors
+            .iter()
+            .map(|error| (error.path.as_str().to_owned(), error.message.clone()));
+        errors.collect::<Vec<_>>()
+    };
+    let of_type = |mut spec: Value| {
+        spec["type"] = "ClusterIP".into();
+        spec["ports"] = json!([{"port": 80}]);
+        spec
+    };
+    for (spec, configured, field, part) in [
+        (
+            json!({"ipFamilies": ["IPv6"]}),
+            SINGLE,
+            "spec.ipFamilies[0]",
+            "not configured on this cluster",
+        ),
+        (
+            json!({"clusterIP": "fd00::1", "clusterIPs": ["fd00::1"]}),
+            SINGLE,
+            "spec.clusterIPs[0]",
+            "IPv6 is not configured on this cluster",
+        ),
+        (
+            json!({"ipFamilyPolicy": "SingleStack", "ipFamilies": ["IPv4", "IPv6"]}),
+            DUAL,
+            "spec.ipFamilyPolicy",
+            "when multiple IP families are specified",
+        ),
+        (
+            json!({"ipFamilyPolicy": "SingleStack", "clusterIP": "10.96.0.1", "clusterIPs": ["10.96.0.1", "fd00::1"]}),
+            DUAL,
+            "spec.ipFamilyPolicy",
+            "when multiple cluster IPs are specified",
+        ),
+    ] {
+        let faults = faults(of_type(spec), configured);
+        assert!(
+            faults
+                .iter()
+                .any(|(path, message)| path == field && message.contains(part)),
+            "{field}: {part} is not in {faults:?}"
+        );
+    }
+}

@@ -247,6 +247,7 @@ fn missing_family_is_assigned_when_an_address_is_released() {
     assert_eq!(fixture.addresses("b"), ["192.0.2.1", "2001:db8::1"]);
 }
 
+/// LBM-06.
 #[test]
 fn serves_configured_classes_instead_of_the_default() {
     let mut fixture = Fixture::with_pool(&["192.0.2.0/24"]);

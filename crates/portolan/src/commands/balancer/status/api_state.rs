@@ -26,6 +26,8 @@ pub struct ApiState {
     pub assigner: Reading<Option<Lease>>,
     /// Last announcing node of each Service, from the Events of the last hour; empty if an announcer responds.
     pub announcing_nodes: BTreeMap<String, String>,
+    /// Reason why the API was not queried. The other fields have it, too.
+    pub not_queried: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -79,6 +81,7 @@ impl ApiState {
                 Err(error) => Err(error.to_string()),
             },
             announcing_nodes: announcing_nodes(events),
+            not_queried: None,
         }
     }
 
@@ -89,6 +92,15 @@ impl ApiState {
             pools: Err(reason.to_owned()),
             assigner: Err(reason.to_owned()),
             announcing_nodes: BTreeMap::new(),
+            not_queried: None,
+        }
+    }
+
+    /// Returns the state of an API for which there are no credentials.
+    pub fn not_queried(reason: &str) -> Self {
+        Self {
+            not_queried: Some(reason.to_owned()),
+            ..Self::unreachable(reason)
         }
     }
 

@@ -17,7 +17,7 @@ use self::api_state::ApiState;
 use self::report::Report;
 use crate::balancer_endpoints::{self, Status};
 use crate::error::CommandError;
-use crate::flags::administrator::AdministratorFlags;
+use crate::flags::administrator::{AdministratorError, AdministratorFlags};
 use crate::flags::values::{OptionalAddress, optional_address};
 use crate::output::Format;
 use crate::{runtime, status_client};
@@ -54,6 +54,10 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
         Ok(client) => {
             let needs_events = local.as_ref().is_none_or(Result::is_err);
             runtime::multi_thread(1)?.block_on(ApiState::read(&client, needs_events))
+        }
+        // On a joined host there is no kubeconfig of an administrator. That is no problem of load balancing.
+        Err(AdministratorError::NoKubeconfig) if local.as_ref().is_some_and(Result::is_ok) => {
+            ApiState::not_queried(&AdministratorError::NoKubeconfig.to_string())
         }
         Err(error) => ApiState::unreachable(&error.to_string()),
     };

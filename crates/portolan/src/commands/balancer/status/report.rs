@@ -30,6 +30,9 @@ pub struct Report {
     /// Problems, human-readable; empty if load balancing is healthy.
     #[serde(rename = "wrong")]
     pub problems: Vec<String>,
+    /// Reason why the API was not queried, so that only this node is reported.
+    #[serde(rename = "apiNotQueried", skip_serializing_if = "Option::is_none")]
+    pub api_not_queried: Option<String>,
     /// Name of this Node, if load balancing runs on it.
     pub node: Option<String>,
     /// Identity of the assigner.
@@ -96,7 +99,10 @@ pub struct PoolReport {
 impl Report {
     /// Combines the status of the local process, if it was read, and the state of the API.
     pub fn new(local: Option<Reading<Status>>, api: ApiState, now: Timestamp) -> Self {
-        let mut report = Self::default();
+        let mut report = Self {
+            api_not_queried: api.not_queried,
+            ..Self::default()
+        };
         let local = local.and_then(|local| local.map_err(|reason| report.problems.push(reason)).ok());
         let mut pools = report.available("AddressPools", api.pools).unwrap_or_default();
         pools.sort_by_key(|pool| (Reverse(pool.spec.priority), pool.metadata.name.clone()));
@@ -125,9 +131,11 @@ impl Report {
 
     /// Returns the value of a reading, or adds a problem.
     fn available<T>(&mut self, what: &str, reading: Reading<T>) -> Option<T> {
-        reading
-            .inspect_err(|reason| self.problems.push(format!("{what} not read: {reason}")))
-            .ok()
+        let report = |reason: &String| self.problems.push(format!("{what} not read: {reason}"));
+        match self.api_not_queried {
+            None => reading.inspect_err(report).ok(),
+            Some(_) => reading.ok(),
+        }
     }
 
     fn add_assigner(&mut self, local: Option<&Status>, lease: Option<&Lease>, now: Timestamp) {

@@ -68,6 +68,7 @@ fn api_state(services: &[Value]) -> ApiState {
         pools: Ok(serde_json::from_value(pools()).expect("pools")),
         assigner: Ok(None),
         announcing_nodes: BTreeMap::new(),
+        not_queried: None,
     }
 }
 
@@ -233,4 +234,11 @@ fn expired_lease_of_the_assigner_is_a_problem() {
     );
     let old = of("2026-03-01T11:59:30.000000Z");
     assert_eq!((old.assigner, old.problems.len()), (None, 1));
+}
+
+#[test]
+fn missing_kubeconfig_is_no_problem_where_load_balancing_responds() {
+    let report = report(local_status(), ApiState::not_queried("no kubeconfig found"));
+    assert_eq!(report.problems, Vec::<String>::new());
+    assert!(text::render(&report).contains("This node only    no kubeconfig found"));
 }

@@ -18,6 +18,9 @@ pub fn render(report: &Report) -> String {
     for (number, problem) in report.problems.iter().enumerate() {
         line(&mut text, if number == 0 { "Problems" } else { "" }, problem);
     }
+    if let Some(reason) = &report.api_not_queried {
+        line(&mut text, "This node only", reason);
+    }
     if let Some(node) = &report.node {
         line(&mut text, "Node", node);
     }

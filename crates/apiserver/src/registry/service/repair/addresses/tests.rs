@@ -107,11 +107,16 @@ fn reports_faults_without_repair() {
     assert_eq!(audit.repairs, []);
 }
 
+/// CIDR-19.
 #[test]
 fn frees_own_leaks_after_their_minimum_age() {
     let alone = |record, second| audited(vec![], vec![(IP, record)], second);
     assert_eq!(alone(record(Some("gone")), 60), Audit::default());
     assert!(is_freed(&alone(record(Some("gone")), 61), IP));
+    assert_eq!(
+        reasons(&alone(record(Some("gone")), 61)),
+        ["IPAddressNotAllocated"]
+    );
     assert!(is_freed(&alone(record(None), 0), IP));
     let foreign = AddressRecord {
         is_managed: false,

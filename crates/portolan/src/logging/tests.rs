@@ -1,0 +1,24 @@
+use super::*;
+
+#[test]
+fn rejects_words_that_are_no_level() {
+    for valid in ["info", "WARN", "off", "proxy=debug,info", "warn,dns[query]=trace"] {
+        assert_eq!(filter(valid).expect("a filter"), valid);
+    }
+    for invalid in [
+        "verbose",
+        "WARNING",
+        "",
+        "proxy",
+        "info,quiet",
+        "7",
+        "proxy=debgu",
+    ] {
+        assert!(filter(invalid).is_err(), "{invalid:?}");
+    }
+    let error = filter("verbose").expect_err("no level").to_string();
+    assert!(
+        error.starts_with("\"verbose\" is not a level; expected error, warn, info"),
+        "{error}"
+    );
+}

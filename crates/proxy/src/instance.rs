@@ -1,0 +1,88 @@
+//! At most one proxy in a network namespace: two would write the same rules in turn, without end.
+//!
+//! An abstract Unix socket is the lock. Its name belongs to the network namespace, as the rules do, and the kernel
+//! releases it with the process.
+
+use std::io;
+use std::time::Duration;
+
+use rustix::process::geteuid;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+
+/// Name of the socket.
+const NAME: &str = "\0portolan-proxy";
+/// Pause after a failure to accept a connection.
+const ACCEPT_RETRY_PERIOD: Duration = Duration::from_secs(1);
+/// User whose processes can write rules.
+const ROOT: u32 = 0;
+
+/// Another proxy runs in this network namespace. A retry helps when it has exited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "another Portolan proxy{} runs in this network namespace, and both would write the same rules; stop one of them",
+    .process.map(|id| format!(" (process {id})")).unwrap_or_default()
+)]
+pub struct AnotherProxy {
+    /// Process ID, if it is visible in this PID namespace.
+    pub process: Option<i32>,
+}
+
+/// Lock that a proxy holds until it exits.
+#[derive(Debug)]
+pub struct InstanceGuard {
+    /// Task that holds the socket; `None` if a process that cannot be a proxy holds the name.
+    _holding: Option<JoinSet<()>>,
+}
+
+impl InstanceGuard {
+    /// Takes the lock.
+    ///
+    /// # Errors
+    ///
+    /// [`AnotherProxy`] if a process of root, or of this user, holds it. Processes of other users cannot write rules,
+    /// and cannot prevent the start.
+    pub async fn acquire() -> Result<Self, AnotherProxy> {
+        let error = match UnixListener::bind(NAME) {
+            Ok(listener) => {
+                let mut holding = JoinSet::new();
+                holding.spawn(accept_all(listener));
+                return Ok(Self {
+                    _holding: Some(holding),
+                });
+            }
+            Err(error) => error,
+        };
+        if error.kind() == io::ErrorKind::AddrInUse
+            && let Some(holder) = holder().await
+        {
+            return Err(holder);
+        }
+        tracing::warn!(%error, "no lock against another proxy in this network namespace");
+        Ok(Self { _holding: None })
+    }
+}
+
+/// Accepts and closes connections, so that the queue of the socket does not fill up.
+async fn accept_all(listener: UnixListener) {
+    loop {
+        if let Err(error) = listener.accept().await {
+            tracing::debug!(%error, "connection to the lock not accepted");
+            tokio::time::sleep(ACCEPT_RETRY_PERIOD).await;
+        }
+    }
+}
+
+/// Returns the proxy that holds the lock.
+async fn holder() -> Option<AnotherProxy> {
+    // The queue of a proxy never fills up, because it accepts connections.
+    let stream = UnixStream::connect(NAME).await.ok()?;
+    let credentials = stream.peer_cred().ok()?;
+    let may_write_rules = [ROOT, geteuid().as_raw()].contains(&credentials.uid());
+    may_write_rules.then(|| AnotherProxy {
+        process: credentials.pid().filter(|id| *id > 0),
+    })
+}
+
+#[cfg(test)]
+mod tests;

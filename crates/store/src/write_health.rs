@@ -1,0 +1,53 @@
+//! Outcome of the last write of an engine.
+
+use std::sync::{Mutex, PoisonError};
+
+use crate::{CommitError, Revision};
+
+/// Outcome of the last write. A conflict is not a failure of the engine.
+#[derive(Debug, Default)]
+pub struct WriteHealth(Mutex<Option<String>>);
+
+impl WriteHealth {
+    /// Records the outcome of a write.
+    pub fn record(&self, result: &Result<Revision, CommitError>) {
+        let failure = match result {
+            Err(CommitError::Store(error)) => Some(error.to_string()),
+            Err(CommitError::Conflict { .. } | CommitError::Malformed { .. }) => return,
+            Ok(_) => None,
+        };
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = failure;
+    }
+
+    /// Returns the reason if the last write failed.
+    pub fn failure(&self) -> Option<String> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::StoreError;
+
+    #[test]
+    fn failure_lasts_until_a_write_succeeds() {
+        let health = WriteHealth::default();
+        assert_eq!(health.failure(), None);
+        let error = StoreError::Unavailable {
+            reason: "disk full".to_owned(),
+        };
+        health.record(&Err(error.into()));
+        let conflict = CommitError::Conflict {
+            key: "/a".into(),
+            current: None,
+        };
+        health.record(&Err(conflict));
+        assert_eq!(
+            health.failure().as_deref(),
+            Some("the store cannot write: disk full")
+        );
+        health.record(&Ok(Revision(7)));
+        assert_eq!(health.failure(), None);
+    }
+}
