@@ -107,7 +107,7 @@ impl SyncLoop {
         for pod in self.static_pods.startable() {
             let pods_max = self.context.settings.pods_max;
             if self.workers.len() >= pods_max {
-                tracing::warn!(pod = %pod.key(), pods_max, "static Pod not started, the node is full");
+                tracing::warn!(pod = %pod.key(), pods_max, "static Pod not started; the node is full");
                 continue;
             }
             self.static_pods.mark_started(pod.clone());
@@ -257,7 +257,7 @@ impl SyncLoop {
         };
         let all = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(grace + SHUTDOWN_TIMEOUT, all).await.is_err() {
-            tracing::warn!("some Pods did not end within the shutdown timeout");
+            tracing::warn!("Pods not terminated within the shutdown timeout");
         }
     }
 }

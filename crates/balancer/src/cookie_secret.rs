@@ -61,7 +61,7 @@ pub(crate) async fn ensure(client: Client) {
                 );
                 return;
             }
-            Err(error) => tracing::warn!(%error, "Secret {NAMESPACE}/{NAME} not created, retrying"),
+            Err(error) => tracing::warn!(%error, "Secret {NAMESPACE}/{NAME} not created; retrying"),
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }

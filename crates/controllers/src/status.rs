@@ -21,7 +21,7 @@ pub async fn serve_status(address: SocketAddr, metrics: Arc<Metrics>) {
         match listen(address) {
             Ok(listener) => return serve(listener, handler).await,
             Err(error) => {
-                tracing::warn!(%address, %error, "bind of the metrics and health address failed; retry follows")
+                tracing::warn!(%address, %error, "bind of the metrics and health address failed; retrying")
             }
         }
         tokio::time::sleep(BIND_RETRY_PERIOD).await;

@@ -177,7 +177,7 @@ fn apply<T: Resource>(
         }
         Event::Malformed { key, error } => {
             metrics.malformed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(kind = T::KIND, %key, error, "malformed object, DNS records kept");
+            tracing::warn!(kind = T::KIND, %key, error, "malformed object; its DNS records stay");
             false
         }
         Event::Synced => true,

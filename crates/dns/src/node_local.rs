@@ -55,7 +55,7 @@ pub fn set_up(addresses: &[IpAddr]) -> Result<(), NodeLocalError> {
     let added = match routes.add_dummy(&name) {
         Err(error) if !error.is_exists() => {
             // Some kernels have no dummy links; a bridge without ports holds addresses as well.
-            tracing::debug!(%error, "dummy link not available, using a bridge");
+            tracing::debug!(%error, "dummy link not available; using a bridge");
             routes.add_bridge(&name)
         }
         added => added,

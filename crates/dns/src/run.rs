@@ -269,7 +269,7 @@ async fn keep_snapshot(
             Ok((index, written)) => {
                 tracing::warn!(
                     age_seconds = unix_seconds().saturating_sub(written),
-                    "initial lists not complete, answering from the snapshot"
+                    "initial lists not complete; answering from the snapshot"
                 );
                 status.set_snapshot_time(written);
                 zone.set_snapshot(Some(Arc::new(index)));
@@ -304,7 +304,7 @@ fn save(settings: &SnapshotSettings, zone: &Zone) -> bool {
     }
     let written = snapshot::write(&settings.path, zone.live(), unix_seconds());
     if let Err(error) = &written {
-        tracing::warn!(%error, "writing the snapshot failed");
+        tracing::warn!(%error, "snapshot not written");
     }
     written.is_ok()
 }

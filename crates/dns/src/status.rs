@@ -164,7 +164,7 @@ pub(crate) fn start_servers(config: &Config, status: &Arc<Status>) -> JoinSet<()
                 match listen(address) {
                     Ok(listener) => return serve(listener, handler).await,
                     Err(error) => {
-                        tracing::warn!(%address, endpoint, %error, "bind failed, retrying");
+                        tracing::warn!(%address, endpoint, %error, "bind failed; retrying");
                     }
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;

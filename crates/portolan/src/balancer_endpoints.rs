@@ -85,7 +85,7 @@ impl Endpoints {
             match telemetry::listen(address) {
                 Ok(listener) => return telemetry::serve(listener, handler).await,
                 Err(error) if !is_logged => {
-                    tracing::warn!(%address, %error, "metrics server not started, retrying");
+                    tracing::warn!(%address, %error, "metrics server not started; retrying");
                     is_logged = true;
                 }
                 Err(_) => {}

@@ -276,7 +276,7 @@ impl Server {
                 });
             }
             Err(error) => {
-                tracing::warn!(%address, what, %error, "listen failed; it is retried");
+                tracing::warn!(%address, what, %error, "listen failed; retrying");
                 events.record_node_warning(failure, format!("cannot listen on {address}: {error}"));
                 let worker = worker.clone();
                 servers.spawn(async move {

@@ -128,7 +128,7 @@ async fn service_cidrs(client: Client, updates: Sender<Update>) {
     let mut failure_pause = FAILURE_PAUSE_MIN;
     while let Err(error) = client.get::<serde::de::IgnoredAny>(&probe).await {
         if !is_absence(&error) {
-            tracing::warn!(%error, pause = ?failure_pause, "ServiceCIDRs not read, retrying");
+            tracing::warn!(%error, pause = ?failure_pause, "ServiceCIDRs not read; retrying");
             tokio::time::sleep(failure_pause).await;
             failure_pause = (failure_pause * 2).min(FAILURE_PAUSE_MAX);
             continue;

@@ -105,7 +105,7 @@ impl Manifests {
         let pods = match parse(&content, &path, &self.node_name) {
             Ok(pods) => pods,
             Err(error) => {
-                tracing::error!(%error, "invalid manifest, Pods of its last valid content stay");
+                tracing::error!(%error, "invalid manifest; Pods of its last valid content stay");
                 previous.map(|previous| previous.pods).unwrap_or_default()
             }
         };
@@ -122,7 +122,7 @@ impl Manifests {
                 if let Some(first) = sources.get(&key) {
                     tracing::warn!(
                         pod = %key, first = %first.display(), second = %path.display(),
-                        "two manifests of the same Pod, the first is used"
+                        "second manifest of a Pod ignored"
                     );
                     continue;
                 }
@@ -135,7 +135,7 @@ impl Manifests {
 
     fn log_once(&mut self, error: &str) {
         if self.logged_error.as_deref() != Some(error) {
-            tracing::error!(error, "manifests of static Pods not read, running Pods stay");
+            tracing::error!(error, "manifests of static Pods not read; running Pods stay");
             self.logged_error = Some(error.to_owned());
         }
     }

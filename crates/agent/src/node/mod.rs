@@ -185,7 +185,7 @@ async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result
             patch["spec"] = json!({"podCIDR": spec["podCIDR"], "podCIDRs": spec["podCIDRs"]});
         }
     } else if !settings.pod_cidrs.is_empty() && present != settings.pod_cidrs {
-        tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "configured Pod ranges ignored, the Node keeps its podCIDRs");
+        tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "configured Pod ranges ignored; the Node keeps its podCIDRs");
     }
     client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))

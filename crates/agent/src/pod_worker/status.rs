@@ -55,7 +55,7 @@ impl PodStatus {
     /// marks the Pods of an unreachable node as not ready.
     pub fn repair(&mut self, pod: &Pod, key: &ObjectKey) {
         if self.writer.repair(pod) {
-            tracing::info!(pod = %key, "status overwritten by another client, written again");
+            tracing::info!(pod = %key, "status overwritten by another client; written again");
             // An overwritten condition gets a new transition time.
             self.conditions.clone_from(&pod.status.conditions);
         }

@@ -143,7 +143,7 @@ impl Server {
             };
             // Connections beyond the limit are closed at once and do not wait in the queue.
             let Some(permit) = unauthenticated.acquire(source.ip()) else {
-                tracing::debug!(%source, "too many connections to the agent's endpoint, connection closed");
+                tracing::debug!(%source, "connection closed; too many to the agent's endpoint");
                 continue;
             };
             let connection = Connection {

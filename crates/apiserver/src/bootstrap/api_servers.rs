@@ -54,7 +54,7 @@ impl ApiServers {
             match serde_json::from_slice::<ServerRecord>(&entry.value) {
                 Ok(record) => addresses.extend(record.addresses),
                 Err(error) => {
-                    tracing::warn!(key = %entry.key, %error, "record of an API server is not JSON")
+                    tracing::warn!(key = %entry.key, %error, "record of an API server not valid JSON")
                 }
             }
         }

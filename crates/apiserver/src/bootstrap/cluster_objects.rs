@@ -85,7 +85,7 @@ impl ClusterObjects {
             .filter(|address| !address.is_loopback())
             .collect();
         if addresses.is_empty() {
-            tracing::info!("server listens on loopback only: the Service kubernetes has no endpoints");
+            tracing::info!("Service kubernetes without endpoints; the server listens on loopback only");
         }
         ClusterObjects {
             ranges: config.service_cidrs.clone(),

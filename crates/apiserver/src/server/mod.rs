@@ -137,7 +137,7 @@ impl Server {
             Err(_) => tracing::warn!("endpoint not removed from the Service kubernetes: store timed out"),
         }
         if tokio::time::timeout(timeout, &mut self.accepting).await.is_err() {
-            tracing::warn!("open connections cancelled after the drain timeout");
+            tracing::warn!("drain timeout reached; open connections cancelled");
         }
         self.background.shutdown().await;
     }

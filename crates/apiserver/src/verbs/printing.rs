@@ -220,7 +220,7 @@ fn list_head(list_kind: &str, api_version: &str, metadata: &Value) -> Bytes {
 
 fn parse(bytes: &[u8]) -> Result<Value, Failure> {
     serde_json::from_slice(bytes).map_err(|error| {
-        tracing::error!(%error, "stored object is not valid JSON");
+        tracing::error!(%error, "stored object not valid JSON");
         Failure::internal("a stored object cannot be read")
     })
 }

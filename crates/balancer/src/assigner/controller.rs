@@ -454,7 +454,7 @@ impl Controller {
                     self.metrics.node_sync_failed();
                 }
                 let delay = self.queue.failed(&item, now());
-                tracing::warn!(?item, error, ?delay, "write failed, retrying");
+                tracing::warn!(?item, error, ?delay, "write failed; retrying");
             }
         }
     }

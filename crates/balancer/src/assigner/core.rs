@@ -309,13 +309,13 @@ impl Core {
                 let mut all = addresses;
                 all.extend(self.node_pool_addresses(pool));
                 if let Err(conflict) = self.node_ports.claim(key, pool, &all, &service_ports(service)) {
-                    tracing::warn!(service = %key, %conflict, "addresses of nodes are withdrawn");
+                    tracing::warn!(service = %key, %conflict, "addresses of nodes withdrawn");
                 }
                 continue;
             }
             let sharing = address_request::sharing(service).unwrap_or_default();
             if !self.allocations.restore(&holder_of(key), &addresses, &sharing) {
-                tracing::warn!(service = %key, ?addresses, "address is allocated to another Service and is withdrawn");
+                tracing::warn!(service = %key, ?addresses, "address withdrawn; another Service has it");
             }
         }
         self.node_changes.clear();

@@ -84,7 +84,7 @@ async fn run(client: &Client, namespace: &str, kinds: Kinds, sender: &Sender) {
                 tokio::time::sleep(CHECK_PERIOD).await;
             }
             Err(error) => {
-                tracing::debug!(%error, "failed to check for MetalLB's kinds, retrying");
+                tracing::debug!(%error, "kinds of MetalLB not checked; retrying");
                 tokio::time::sleep(RETRY_PERIOD).await;
             }
         }

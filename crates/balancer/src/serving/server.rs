@@ -70,7 +70,7 @@ async fn own_zone(client: &Client, node_name: &str) -> Option<Arc<str>> {
         match client.get::<Node>(&path).await {
             Ok(node) => return node.zone().map(Into::into),
             Err(error) if error.is_not_found() => return None,
-            Err(error) => tracing::warn!(node_name, %error, "Node not read, retrying"),
+            Err(error) => tracing::warn!(node_name, %error, "Node not read; retrying"),
         }
         tokio::time::sleep(RETRY_PERIOD).await;
     }

@@ -135,7 +135,7 @@ async fn create(
             if update.differs_from(deployment)
                 && let Err(error) = patch_status(client, deployment, &update.patch(deployment)).await
             {
-                tracing::debug!(%error, "status update failed; retry follows");
+                tracing::debug!(%error, "status update failed; retrying");
             }
             return Err(error);
         }

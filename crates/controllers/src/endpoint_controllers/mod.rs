@@ -182,7 +182,7 @@ impl Driver {
                 tracing::warn!(
                     ?notice,
                     max = CONCURRENT_EVENTS_MAX,
-                    "too many concurrent Events; Event dropped"
+                    "Event dropped; too many are in flight"
                 );
                 continue;
             }

@@ -117,7 +117,7 @@ impl EndpointReconciler {
         };
         self.needs_refresh.insert(work.clone());
         let delay = self.queues.failed(work, now);
-        tracing::warn!(?work, %error, ?delay, "sync failed; retry scheduled");
+        tracing::warn!(?work, %error, ?delay, "sync failed; retrying");
         // A conflict is part of optimistic concurrency: no Event.
         if !matches!(&error, SyncError::Request(error) if error.is_conflict()) {
             let (regarding, reason) = self.failure_event(work);

@@ -220,7 +220,7 @@ async fn finish(
     if status != set.status
         && let Err(error) = patch_status(&environment.client, set, &patch_of(set, &status)).await
     {
-        tracing::debug!(%error, "status update failed; retry follows");
+        tracing::debug!(%error, "status update failed; retrying");
     }
     Err(error)
 }

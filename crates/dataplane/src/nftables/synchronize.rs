@@ -50,7 +50,7 @@ impl NftablesDataplane {
             TableState::Foreign => {
                 tracing::warn!(
                     table = self.table,
-                    "the table is of another layout, or damaged: made anew"
+                    "table damaged or of another layout; written again"
                 );
                 self.load(plan, chains, true)
             }

@@ -172,7 +172,7 @@ impl Upstream {
         if self.is_probed.swap(true, Ordering::Relaxed) {
             return;
         }
-        tracing::warn!(upstream = %self.address, "upstream resolver down, probing");
+        tracing::warn!(upstream = %self.address, "upstream resolver down; probing");
         // A weak reference, so that the probe ends with its resolver.
         let probed = Arc::downgrade(self);
         tokio::spawn(async move {

@@ -108,7 +108,7 @@ fn file_descriptors_max() -> usize {
     };
     // SAFETY: the call writes to the structure that the pointer is of.
     if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) } != 0 {
-        tracing::debug!(error = %std::io::Error::last_os_error(), "reading the limit of open files failed");
+        tracing::debug!(error = %std::io::Error::last_os_error(), "limit of open files not read");
     }
     usize::try_from(limit.rlim_cur).unwrap_or(usize::MAX)
 }

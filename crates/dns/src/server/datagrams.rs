@@ -188,7 +188,7 @@ impl Batch {
             // SAFETY: as in `receive`; the kernel only reads what the headers point to.
             let sent = unsafe { libc::sendmmsg(socket.as_raw_fd(), rest.as_mut_ptr(), count, 0) };
             let done = usize::try_from(sent).unwrap_or_else(|_| {
-                tracing::debug!(error = %io::Error::last_os_error(), "sending a response failed");
+                tracing::debug!(error = %io::Error::last_os_error(), "response not sent");
                 1
             });
             rest = rest.get_mut(done.max(1)..).unwrap_or_default();

@@ -175,7 +175,7 @@ impl Worker {
         self.runtime.spawn(async move {
             let response = responder.complete(pending).await;
             if let Err(error) = datagrams::send(&socket, &route, &response) {
-                tracing::debug!(%error, "sending a response failed");
+                tracing::debug!(%error, "response not sent");
             }
         });
     }

@@ -306,7 +306,7 @@ pub async fn keep_renewed(client: Client, directory: JoinDirectory, requests: Ve
             match request.obtain(&client, &directory).await {
                 Ok(()) => tracing::info!(component = request.component, "certificate obtained"),
                 Err(error) => {
-                    tracing::warn!(component = request.component, %error, "certificate not obtained, retrying");
+                    tracing::warn!(component = request.component, %error, "certificate not obtained; retrying");
                     pause = RETRY_PERIOD;
                 }
             }

@@ -112,7 +112,7 @@ async fn supervise<F>(
             Some(Ok(Ok(()))) | None => "exited without an error".to_owned(),
         };
         let delay = delays.after(started.elapsed());
-        tracing::error!(component = name, reason, ?delay, "component failed, restarting");
+        tracing::error!(component = name, reason, ?delay, "component failed; restarting");
         status.set_failed(name, &reason);
         tokio::select! {
             () = tokio::time::sleep(delay) => {}

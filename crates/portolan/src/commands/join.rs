@@ -206,7 +206,7 @@ impl Flags {
         match ClusterInfo::read(&client).await {
             Ok(info) => membership.cluster = info.settings.unwrap_or(membership.cluster),
             Err(ClusterInfoError::Client(error)) if error.code() == Some(401) => return Ok(None),
-            Err(error) => tracing::warn!(%error, "settings of the cluster not read, using the stored ones"),
+            Err(error) => tracing::warn!(%error, "settings of the cluster not read; using the stored ones"),
         }
         directory.write_membership(&membership)?;
         Ok(Some(membership))

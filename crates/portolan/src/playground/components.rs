@@ -370,7 +370,7 @@ fn stop(component: &mut Component) {
             Ok(None) | Err(_) => break,
         }
     }
-    tracing::warn!(component = component.name, "component did not exit, killing it");
+    tracing::warn!(component = component.name, "component not exited; killing it");
     if let Err(error) = component.process.kill().and_then(|()| component.process.wait()) {
         tracing::warn!(component = component.name, %error, "component not killed");
     }

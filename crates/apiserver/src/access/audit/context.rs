@@ -288,7 +288,7 @@ impl AuditContext {
         let mut line = match serde_json::to_vec(&event) {
             Ok(line) => line,
             Err(error) => {
-                tracing::error!(%error, "audit event could not be encoded");
+                tracing::error!(%error, "audit event not encoded");
                 self.audit.counts.count_log_errors(1);
                 return true;
             }

@@ -80,7 +80,7 @@ impl Secrets {
         let namespaces: BTreeSet<String> = {
             let mut references = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if let Err(error) = references.refresh(index) {
-                tracing::error!(%error, "Services could not be read; edges may read no Secrets");
+                tracing::error!(%error, "Services not read; edges may read no Secrets");
                 return false;
             }
             let services = references.services.get(&key).into_iter().flatten();

@@ -202,7 +202,7 @@ impl Authorizer {
             Ok(true) => self.policy.store(Arc::new(source.policy())),
             Ok(false) => {}
             Err(error) => {
-                tracing::error!(%error, "changed roles could not be read; the previous policy applies")
+                tracing::error!(%error, "changed roles not read; the previous policy applies")
             }
         }
     }

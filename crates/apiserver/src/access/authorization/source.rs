@@ -129,7 +129,7 @@ impl Source {
             }),
         };
         if let Err(error) = read {
-            tracing::error!(key, %error, "stored role or binding is malformed; it grants nothing");
+            tracing::error!(key, %error, "malformed stored role or binding; it grants nothing");
             self.roles.remove(key);
             self.bindings.remove(key);
         }

@@ -189,7 +189,7 @@ impl EncryptionConfiguration {
             tracing::warn!(
                 path = %path.display(),
                 mode = format_args!("{:04o}", mode & 0o7777),
-                "encryption provider configuration file is readable by other users; set mode 0600"
+                "encryption provider configuration readable by other users; set mode 0600"
             );
         }
         let mut text = Zeroizing::new(Vec::new());

@@ -78,7 +78,7 @@ fn note_event(waiting: &mut HashMap<String, Due>, event: &Event) {
 
 fn note(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
     let Ok(namespace) = serde_json::from_slice::<Namespace>(bytes) else {
-        tracing::error!("stored Namespace is not readable");
+        tracing::error!("stored Namespace not readable");
         return;
     };
     if namespace.metadata.deletion_timestamp.is_some() {

@@ -79,7 +79,7 @@ impl Registry {
         for entry in index.list(NODE_PORTS_PREFIX, None, None, None)?.entries {
             let port = parse_key::<i64>(&entry.key, NODE_PORTS_PREFIX);
             if let Some(Err(error)) = port.map(|port| pools.take_port(port)) {
-                tracing::warn!(key = %entry.key, %error, "node port in use is outside of the range");
+                tracing::warn!(key = %entry.key, %error, "node port in use outside of the range");
             }
         }
         let registry = Self {
@@ -93,7 +93,7 @@ impl Registry {
         for entry in index.list(SERVICE_CIDRS_PREFIX, None, None, None)?.entries {
             match serde_json::from_slice::<Value>(&entry.value) {
                 Ok(cidr) => registry.apply_service_cidr(&cidr),
-                Err(error) => tracing::error!(key = %entry.key, %error, "stored ServiceCIDR is not readable"),
+                Err(error) => tracing::error!(key = %entry.key, %error, "stored ServiceCIDR not readable"),
             }
         }
         Ok(registry)
@@ -198,7 +198,7 @@ impl Registry {
         for net in &nets {
             let is_configured = owner == DEFAULT_SERVICE_CIDR && self.ranges.contains(net);
             if let Err(error) = pools.add_range(owner, *net, is_ready || is_configured) {
-                tracing::error!(%owner, %error, "range of a ServiceCIDR is not usable");
+                tracing::error!(%owner, %error, "range of a ServiceCIDR not usable");
             }
         }
         let kept = self.kept_ranges(owner, nets);
@@ -286,7 +286,7 @@ fn holder(service: View<'_>) -> Holder<'_> {
 fn parse_key<T: std::str::FromStr>(key: &str, prefix: &str) -> Option<T> {
     let parsed = key.strip_prefix(prefix).and_then(|rest| rest.parse().ok());
     if parsed.is_none() {
-        tracing::error!(%key, "key of an allocation record is not readable");
+        tracing::error!(%key, "key of an allocation record not readable");
     }
     parsed
 }

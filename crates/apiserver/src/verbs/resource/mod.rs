@@ -261,7 +261,7 @@ impl Stored {
     pub(crate) fn read(entry: Entry) -> Result<Stored, Failure> {
         check_readable(&entry)?;
         let object = serde_json::from_slice(&entry.value).map_err(|error| {
-            tracing::error!(key = %entry.key, %error, "stored object is not valid JSON");
+            tracing::error!(key = %entry.key, %error, "stored object not valid JSON");
             Failure::internal("a stored object cannot be read")
         })?;
         Ok(Stored { entry, object })

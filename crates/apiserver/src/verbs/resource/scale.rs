@@ -67,7 +67,7 @@ pub(crate) fn scale_response(object: Bytes, target: &Target) -> Result<Bytes, Fa
         return Ok(object);
     }
     let object: Value = serde_json::from_slice(&object).map_err(|error| {
-        tracing::error!(%error, "stored object is not valid JSON");
+        tracing::error!(%error, "stored object not valid JSON");
         Failure::internal("a stored object cannot be read")
     })?;
     Ok(render(&scale::scale_of(&object)))

@@ -203,7 +203,7 @@ impl EventLoop {
             // Another worker accepted the connection first.
             Ok(None) => {}
             Err(error) => {
-                tracing::debug!(%error, "accept failed; it is retried");
+                tracing::debug!(%error, "accept failed; retrying");
                 // File descriptors may be exhausted.
                 self.outbound_sockets.close_idle();
                 self.deregister_listener(listener);

@@ -80,7 +80,7 @@ impl ServiceAccounts {
             ),
         };
         let failed = |error: &dyn std::fmt::Display| {
-            tracing::error!(%error, "ServiceAccount token could not be signed");
+            tracing::error!(%error, "ServiceAccount token not signed");
             Failure::internal("the token could not be signed")
         };
         let value = serde_json::to_value(&claims).map_err(|error| failed(&error))?;
@@ -167,7 +167,7 @@ impl ServiceAccounts {
             .get(&kind.store_key(namespace, name))
             .ok_or_else(|| Failure::not_found(kind, name))?;
         serde_json::from_slice(&entry.value).map_err(|error| {
-            tracing::error!(key = %entry.key, %error, "stored object is malformed");
+            tracing::error!(key = %entry.key, %error, "malformed stored object");
             Failure::internal("a stored object cannot be read")
         })
     }

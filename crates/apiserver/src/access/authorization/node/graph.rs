@@ -82,7 +82,7 @@ impl Graph {
         };
         let prefix = pods.store_prefix(None);
         if let Err(error) = self.try_refresh(index, &prefix) {
-            tracing::error!(%error, "Pods could not be read; nodes have no rights through their Pods");
+            tracing::error!(%error, "Pods not read; nodes have no rights through their Pods");
             *self = Graph::default();
         }
     }
@@ -121,7 +121,7 @@ impl Graph {
         match serde_json::from_slice::<Value>(value) {
             Ok(pod) => self.add(key, &pod),
             Err(error) => {
-                tracing::error!(key, %error, "stored Pod is malformed; it grants its node no rights")
+                tracing::error!(key, %error, "malformed stored Pod; it grants its node no rights")
             }
         }
     }

@@ -106,7 +106,7 @@ fn stored(index: &Index, target: &Target) -> Result<Value, Refusal> {
     let not_found = || Refusal::Unreadable(Failure::not_found(target.kind, target.name()));
     let entry = index.get(&target.key()).ok_or_else(not_found)?;
     serde_json::from_slice(&entry.value).map_err(|error| {
-        tracing::error!(key = %entry.key, %error, "stored object is not valid JSON");
+        tracing::error!(key = %entry.key, %error, "stored object not valid JSON");
         Refusal::Unreadable(Failure::internal("a stored object cannot be read"))
     })
 }

@@ -80,7 +80,7 @@ impl AllocationRecords {
                     return Err(StoreError::Corrupt { reason });
                 }
                 if let Err(error) = records.add(&entry) {
-                    tracing::error!(key = %entry.key, %error, "stored object is not readable");
+                    tracing::error!(key = %entry.key, %error, "stored object not readable");
                 }
             }
         }
