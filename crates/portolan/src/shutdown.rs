@@ -14,9 +14,9 @@ pub async fn signal_received() {
         return std::future::pending().await;
     };
     tokio::select! {
-        _ = terminate.recv() => tracing::info!("SIGTERM received, shutting down"),
-        _ = hangup.recv() => tracing::info!("SIGHUP received, as when a terminal closes, shutting down"),
-        _ = interrupt.recv() => tracing::info!("SIGINT received, shutting down"),
+        _ = terminate.recv() => tracing::info!("SIGTERM received; shutting down"),
+        _ = hangup.recv() => tracing::info!("SIGHUP received, as when a terminal closes; shutting down"),
+        _ = interrupt.recv() => tracing::info!("SIGINT received; shutting down"),
     }
 }
 
