@@ -1,7 +1,5 @@
 //! PTL-0049.
 
-use std::net::IpAddr;
-
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::observation::{Listener, NodeObservation};
@@ -95,21 +93,14 @@ fn node_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, port.field("nodePort"), message, remedy))
 }
 
-/// An external IP or load balancer IP is the address of a node, and a process there listens on the port of the Service.
+/// An external IP is the address of a node, and a process there listens on the port of the Service.
 fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     let service = subject.service;
-    let external = service.external_ips().into_iter();
-    let external = external.map(|address| ("spec.externalIPs", address));
-    // Load balancers that are proxies listen themselves.
-    let entries = service.0.list("/status/loadBalancer/ingress").iter();
-    let translated = entries.filter(|entry| entry["ipMode"] != "Proxy");
-    let load_balancer = translated.filter_map(|entry| entry["ip"].as_str()?.parse::<IpAddr>().ok());
-    let load_balancer = load_balancer.map(|address| ("status.loadBalancer.ingress", address));
-    let nodes = external.chain(load_balancer).filter_map(|(field, address)| {
+    let nodes = service.external_ips().into_iter().filter_map(|address| {
         let node = probes::node_at(subject.world, address)?;
-        Some((field, address, node))
+        Some((address, node))
     });
-    for (field, address, node) in nodes {
+    for (address, node) in nodes {
         let takes = |listener: &Listener| listener.address == address || listener.address.is_unspecified();
         let mut on_node = listeners(subject, port.number, port.protocol)
             .filter(|(observation, listener)| observation.metadata.name == node.name && takes(listener));
@@ -117,7 +108,7 @@ fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
             continue;
         };
         let message = format!(
-            "{} on Node {} listens on port {}/{}, which Service {} uses at the node's address {address} ({field}). The process gets no connections from other hosts",
+            "{} on Node {} listens on port {}/{}, which Service {} uses at the node's address {address} (spec.externalIPs). The process gets no connections from other hosts",
             program(found),
             node.name,
             port.number,
@@ -128,7 +119,7 @@ fn external_ip(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
             "Change the port of the process or of the Service: {}",
             kubectl::command("edit", service.0)
         );
-        return Some(subject.finding(CODE, Severity::Warning, field, message, remedy));
+        return Some(subject.finding(CODE, Severity::Warning, "spec.externalIPs", message, remedy));
     }
     None
 }

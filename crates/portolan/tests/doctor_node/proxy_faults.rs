@@ -8,7 +8,7 @@ use netlink::nftables::TableFamily;
 use serde_json::json;
 use testbed::{in_namespace, skip_inside};
 
-use crate::faults::{expect, expect_none, listener};
+use crate::faults::{entry, expect, expect_none, listener};
 use crate::support::wait_for;
 use crate::world::{NODE, Report, World, objects, record_of};
 
@@ -35,8 +35,9 @@ fn faults_of_proxy_settings_are_found() {
             world.start_proxy_with(&flags);
             // Until the new proxy has written its rules, those of the former one differ from its plan.
             wait_for("the rules of the new proxy", || {
-                let report = world.doctor(&[]);
-                report.codes.iter().all(|found| found != "PTL-0040")
+                let observation = world.doctor(&[]).observation;
+                let table = entry(&observation, "tables", "name", "portolan");
+                table["missing"] == 0 && table["changed"] == 0
             });
             expect(&world.doctor(&[]), code);
         }
