@@ -240,6 +240,12 @@ impl Plan {
         &self.node
     }
 
+    /// Returns the UID of a Service, "" if it has none.
+    pub fn uid_of(&self, service: &ObjectKey) -> &str {
+        let record = self.services.get(service).and_then(|entry| entry.record.as_ref());
+        record.map_or("", |record| &record.uid)
+    }
+
     /// Returns the state of a Service's health check node port.
     pub fn health_check(&self, service: &ObjectKey) -> Option<HealthCheck> {
         self.services.get(service)?.decided.health_check

@@ -31,6 +31,8 @@ pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {
 pub(crate) struct ServiceRecord {
     /// Creation time as an ordered number. Of two Services that claim a frontend, the older one owns it.
     pub(crate) created: u64,
+    /// UID, for Events about the Service.
+    pub(crate) uid: Box<str>,
     pub(crate) ports: Box<[PortRecord]>,
     pub(crate) families: Box<[FamilyRecord]>,
     pub(crate) affinity_seconds: Option<u32>,
@@ -109,6 +111,7 @@ impl ServiceRecord {
             node_port: port.node_port,
         });
         Some(Self {
+            uid: service.metadata.uid.as_str().into(),
             created: creation_order(service.metadata.creation_timestamp.as_deref()),
             ports: ports.collect(),
             families,

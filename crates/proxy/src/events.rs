@@ -31,11 +31,17 @@ impl Events {
         }
     }
 
-    /// Records a warning about a Service.
-    pub(crate) fn record_service_warning(&self, service: &ObjectKey, reason: &str, message: String) {
+    /// Records a warning about the Service with the UID `uid`. `kubectl describe` finds Events by the UID.
+    pub(crate) fn record_service_warning(
+        &self,
+        service: &ObjectKey,
+        uid: &str,
+        reason: &str,
+        message: String,
+    ) {
         let involved = json!({
             "apiVersion": "v1", "kind": "Service",
-            "namespace": &*service.namespace, "name": &*service.name,
+            "namespace": &*service.namespace, "name": &*service.name, "uid": uid,
         });
         self.send(
             &service.namespace,

@@ -27,14 +27,14 @@ pub(crate) struct Faults {
 }
 
 impl Faults {
-    /// Replaces the faults of Services. New ones are logged and recorded as Events.
-    pub(crate) fn set(
+    /// Replaces the faults of Services, which have these UIDs. New ones are logged and recorded as Events.
+    pub(crate) fn set<'a>(
         &self,
-        services: impl IntoIterator<Item = (ObjectKey, BTreeSet<ServiceFault>)>,
+        services: impl IntoIterator<Item = (ObjectKey, &'a str, BTreeSet<ServiceFault>)>,
         events: &Events,
     ) {
         let mut sent = 0;
-        for (service, faults) in services {
+        for (service, uid, faults) in services {
             let mut known = self.services();
             let before = if faults.is_empty() {
                 known.remove(&service)
@@ -46,7 +46,7 @@ impl Faults {
             for ServiceFault { reason, message } in faults.difference(&before) {
                 tracing::warn!(%service, reason, "{message}");
                 if sent < EVENTS_PER_STEP_MAX {
-                    events.record_service_warning(&service, reason, message.clone());
+                    events.record_service_warning(&service, uid, reason, message.clone());
                     sent += 1;
                 }
             }

@@ -336,17 +336,23 @@ impl<D: Dataplane> Worker<D> {
             self.shared_status.localhost.set(service, node_ports.collect());
         }
         for service in &changes.health_checks {
-            self.shared_status
-                .checks
-                .set(service, self.plan.health_check(service));
+            self.shared_status.checks.set(
+                service,
+                self.plan.uid_of(service),
+                self.plan.health_check(service),
+            );
         }
     }
 
     /// Updates the faults of these Services.
     fn report_faults(&self, services: &[ObjectKey]) {
-        let all = services
-            .iter()
-            .map(|service| (service.clone(), self.faults_of(service)));
+        let all = services.iter().map(|service| {
+            (
+                service.clone(),
+                self.plan.uid_of(service),
+                self.faults_of(service),
+            )
+        });
         self.shared_status.faults.set(all, &self.events);
         let count = self.shared_status.faults.count();
         self.shared_status

@@ -29,18 +29,26 @@ pub(crate) struct ServiceChecks {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Desired {
     checks: BTreeMap<ObjectKey, HealthCheck>,
+    /// UIDs of the Services with a check.
+    uids: BTreeMap<ObjectKey, Box<str>>,
     /// Addresses to listen on; `None` for all addresses.
     addresses: Option<Vec<IpAddr>>,
 }
 
 impl ServiceChecks {
-    /// Sets or removes the check of a Service.
-    pub(crate) fn set(&self, service: &ObjectKey, check: Option<HealthCheck>) {
+    /// Sets or removes the check of the Service with the UID `uid`.
+    pub(crate) fn set(&self, service: &ObjectKey, uid: &str, check: Option<HealthCheck>) {
         let mut desired = self.desired();
         match check {
-            Some(check) => desired.checks.insert(service.clone(), check),
-            None => desired.checks.remove(service),
-        };
+            Some(check) => {
+                desired.checks.insert(service.clone(), check);
+                desired.uids.insert(service.clone(), uid.into());
+            }
+            None => {
+                desired.checks.remove(service);
+                desired.uids.remove(service);
+            }
+        }
         drop(desired);
         self.changed.notify_one();
     }
@@ -151,8 +159,19 @@ impl Servers {
             Err(error) => {
                 let message = format!("node cannot answer health checks of {service} on {address}: {error}");
                 tracing::warn!("{message}");
-                self.events
-                    .record_service_warning(&service, "FailedToStartServiceHealthcheck", message);
+                let uid = self
+                    .checks
+                    .desired()
+                    .uids
+                    .get(&service)
+                    .cloned()
+                    .unwrap_or_default();
+                self.events.record_service_warning(
+                    &service,
+                    &uid,
+                    "FailedToStartServiceHealthcheck",
+                    message,
+                );
                 return false;
             }
         };

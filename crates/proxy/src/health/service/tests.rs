@@ -45,6 +45,7 @@ async fn health_check_ports_follow_services() {
 
     checks.set(
         &service,
+        "uid-1",
         Some(HealthCheck {
             port,
             local_endpoints: 2,
@@ -64,6 +65,7 @@ async fn health_check_ports_follow_services() {
 
     checks.set(
         &service,
+        "uid-1",
         Some(HealthCheck {
             port,
             local_endpoints: 0,
@@ -76,6 +78,7 @@ async fn health_check_ports_follow_services() {
 
     checks.set(
         &service,
+        "uid-1",
         Some(HealthCheck {
             port,
             local_endpoints: 1,
@@ -92,7 +95,7 @@ async fn health_check_ports_follow_services() {
     })
     .await;
 
-    checks.set(&service, None);
+    checks.set(&service, "uid-1", None);
     eventually(port, |answer| answer.is_none()).await;
     server.abort();
 }
