@@ -1,4 +1,4 @@
-//! Reports of the flows of nodes, which become the traffic of Services. They are read while somebody looks at the map, and not otherwise.
+//! Reports of the flows of nodes, which become the traffic of Services. They are read while the caches exist.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

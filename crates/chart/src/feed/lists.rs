@@ -22,7 +22,7 @@ const PAGE_OBJECTS: usize = 500;
 const PAGES_MAX: usize = 200;
 
 /// Kinds that the map reads with the rights of a user, with the watched ones first. ConfigMaps, Secrets and Events are not among them: their
-/// texts are not made for all who may list Services.
+/// texts are not made for every user who may list Services.
 pub const KINDS_OF_USERS: [Kind; 20] = [
     WATCHED[0],
     WATCHED[1],

@@ -1,4 +1,4 @@
-//! Caches of the API while somebody looks at the map, repeated examinations, and the log of changes.
+//! Caches of the API while there are readers of the map, repeated examinations, and the log of changes.
 //!
 //! - `watched`, `lists`, `flows`: objects of the API, and reports of its nodes
 //! - `state`: model, trees and log behind one lock

@@ -39,7 +39,7 @@ pub type Announce = Box<dyn Fn(&str) + Send + Sync>;
 
 /// Decisions about logins.
 pub enum Access {
-    /// One-time secrets. Who reads the terminal of the command may log in.
+    /// One-time secrets. A reader of the terminal of the command may log in.
     Secret {
         /// User name of the kubeconfig.
         user: String,
@@ -136,7 +136,7 @@ impl Access {
     }
 }
 
-/// Asks the API who has a token, and if that user may list everything that the map shows.
+/// Asks the API for the user of a token, and if that user may list everything that the map shows.
 async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
     let is_token = |byte: u8| byte.is_ascii_graphic();
     if token.is_empty() || token.len() > TOKEN_BYTES_MAX || !token.bytes().all(is_token) {

@@ -1,6 +1,6 @@
 //! The web server. It only reads, and listens on the loopback interface: it has no TLS.
 //!
-//! - [`access`], `login`, [`sessions`], `secrets`: who may read
+//! - [`access`], `login`, [`sessions`], `secrets`: rights of readers
 //! - `origin`: no page of another site reads through the browser of a user
 //! - `router`, `query`, `response`: paths, parameters, and headers of all responses
 //! - `assets`, `events`: the page, and its stream of changes
@@ -75,7 +75,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Listens on a loopback address. `access` is called with the address.
+    /// Listens on a loopback address. Returns the listener with its address, which has the port that the kernel chose for port 0.
     ///
     /// # Errors
     ///

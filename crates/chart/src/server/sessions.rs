@@ -14,7 +14,7 @@ use super::secrets::{Digest, NoRandomness, new_secret};
 
 /// Lifetime of a session.
 const LIFETIME: Duration = Duration::from_secs(8 * 3_600);
-/// Time after which a token is checked again: a revoked one shows no more than a minute.
+/// Time after which a token is checked again: with a revoked one, the session ends within a minute.
 const CHECK_PERIOD: Duration = Duration::from_secs(60);
 /// Sessions, at most. With more, the one that began first ends.
 pub const SESSIONS_MAX: usize = 64;

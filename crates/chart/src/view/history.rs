@@ -53,7 +53,7 @@ pub struct Samples {
     pub samples: Vec<Sample>,
 }
 
-/// Earlier rows of what changed since a time.
+/// Earlier rows of the Services and nodes that changed since a time.
 #[derive(Debug)]
 struct Difference {
     /// Time of the state that the difference restores.

@@ -18,7 +18,7 @@ const ENDPOINTS_SHOWN: usize = 4;
 pub struct Live {
     /// Mode of the node proxy; absent if it is unknown.
     pub mode: Option<String>,
-    /// What was read of the kernel.
+    /// Facts that were read of the kernel.
     pub evidence: Evidence,
     /// Reasons for which something was not read.
     pub notes: Vec<String>,

@@ -58,7 +58,7 @@ pub enum Phase {
 }
 
 impl State {
-    /// Returns the name of the state, as in `/proc/net/nf_conntrack`.
+    /// Returns the name of the state. Those of TCP are as in `/proc/net/nf_conntrack`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Tcp(TcpState::SynSent) => "SYN_SENT",

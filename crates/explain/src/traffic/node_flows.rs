@@ -168,7 +168,8 @@ pub struct FlowRow {
     /// Endpoint; absent if a process of the node relays the connection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endpoint: Option<SocketAddr>,
-    /// State as in `/proc/net/nf_conntrack`, or `ENDED`, `REFUSED`, `EXPIRED` for flows that ended in the interval.
+    /// TCP state as in `/proc/net/nf_conntrack`, `UNREPLIED` or `REPLIED` for other protocols, or `ENDED`, `REFUSED`,
+    /// `EXPIRED` for flows that ended in the interval.
     pub state: String,
     /// Age of the flow.
     pub age_seconds: f64,

@@ -184,7 +184,7 @@ impl Tracker {
     }
 }
 
-/// Returns the order of sums: connections, then bytes, then failures; the largest first.
+/// Returns the order of sums: open connections, then new ones, bytes and failures; the largest first.
 fn activity(figures: &Figures) -> Reverse<(u64, u64, u64, u64)> {
     Reverse((figures.open, figures.opened, bytes(figures), figures.failed()))
 }

@@ -43,7 +43,7 @@ async fn serve(flags: &Flags, client: Client) -> Result<(), CommandError> {
     Ok(())
 }
 
-/// Checks that the watches of the map will not be refused.
+/// Checks that the user may list the watched kinds of the map.
 async fn check_rights(client: &Client) -> Result<(), CommandError> {
     for kind in WATCHED {
         let path = format!("{}?limit=1", kind.collection());

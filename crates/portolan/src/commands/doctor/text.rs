@@ -17,7 +17,7 @@ pub fn absent(source: &Source) -> String {
     line("Not allowed to read", &source.forbidden) + &line("Not served", &source.not_served)
 }
 
-/// Returns what was examined, for the summary.
+/// Returns the subject of the examination, for the summary.
 pub fn subject(world: &World, scope: &Scope) -> String {
     match scope {
         Scope::All => format!("{} objects", world.len()),
