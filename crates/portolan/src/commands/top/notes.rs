@@ -55,7 +55,7 @@ pub fn notes(traffic: &ClusterTraffic) -> Vec<String> {
     }
     if let Some(nodes) = named(|node| node.truncated.iter().any(|part| part != "flows")) {
         notes.push(format!(
-            "{nodes}: more rows than the report contains, the sums contain them"
+            "{nodes}: more rows than a report contains; totals count the reported Services only"
         ));
     }
     notes
