@@ -90,7 +90,7 @@ fn notes_name_what_is_missing() {
         "some short connections are not counted on node b",
         "endpoints are unknown on node b",
         "node b: more flows than are counted",
-        "node b: more rows than the report contains",
+        "node b: more rows than a report contains",
     ];
     assert_eq!(found.len(), starts.len(), "{found:#?}");
     for (note, start) in found.iter().zip(starts) {
