@@ -12,7 +12,8 @@ use api::object::ObjectKey;
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-/// Reports that are created at the same time. An observation reads every process and every Service of the node.
+/// Reports of one kind that are created at the same time: reports of flows, which take up to 20 s, do not delay
+/// observations. An observation reads every process and every Service of the node.
 const CONCURRENT_MAX: usize = 2;
 /// Wait of a request for one of them. Clients of the API server wait longer.
 const WAIT_MAX: Duration = Duration::from_secs(10);
@@ -79,11 +80,11 @@ pub enum ReportError {
 /// Creates a report as JSON. It runs on a thread for blocking work.
 pub type Provider = Arc<dyn Fn(&ReportRequest) -> Result<Vec<u8>, ReportError> + Send + Sync>;
 
-/// Providers of reports. Clones share their limit.
+/// Providers of reports. Clones share their limits.
 #[derive(Clone)]
 pub struct Reports {
     providers: BTreeMap<ReportKind, Provider>,
-    permits: Arc<Semaphore>,
+    permits: BTreeMap<ReportKind, Arc<Semaphore>>,
     wait_max: Duration,
 }
 
@@ -91,7 +92,7 @@ impl Default for Reports {
     fn default() -> Self {
         Self {
             providers: BTreeMap::new(),
-            permits: Arc::new(Semaphore::new(CONCURRENT_MAX)),
+            permits: BTreeMap::new(),
             wait_max: WAIT_MAX,
         }
     }
@@ -158,6 +159,8 @@ impl Reports {
     #[must_use]
     pub fn with(mut self, kind: ReportKind, provider: Provider) -> Self {
         self.providers.insert(kind, provider);
+        self.permits
+            .insert(kind, Arc::new(Semaphore::new(CONCURRENT_MAX)));
         self
     }
 
@@ -172,8 +175,9 @@ impl Reports {
         request: ReportRequest,
     ) -> Result<Vec<u8>, ReportError> {
         let provider = self.providers.get(&kind).cloned();
-        let provider = provider.ok_or(ReportError::NotProvided(kind.subresource()))?;
-        let permit = timeout(self.wait_max, Arc::clone(&self.permits).acquire_owned()).await;
+        let found = provider.zip(self.permits.get(&kind).cloned());
+        let (provider, permits) = found.ok_or(ReportError::NotProvided(kind.subresource()))?;
+        let permit = timeout(self.wait_max, permits.acquire_owned()).await;
         let Ok(Ok(permit)) = permit else {
             return Err(ReportError::Busy);
         };

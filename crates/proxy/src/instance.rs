@@ -16,6 +16,8 @@ const NAME: &str = "\0portolan-proxy";
 const ACCEPT_RETRY_PERIOD: Duration = Duration::from_secs(1);
 /// User whose processes can write rules.
 const ROOT: u32 = 0;
+/// Bit of `CAP_NET_ADMIN`, which the writer of rules needs.
+const NET_ADMIN: u64 = 1 << 12;
 
 /// Another proxy runs in this network namespace. A retry helps when it has exited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +43,8 @@ impl InstanceGuard {
     /// # Errors
     ///
     /// [`AnotherProxy`] if a process of root, or of this user, holds it. Processes of other users cannot write rules,
-    /// and cannot prevent the start.
+    /// and cannot prevent the start. The same is true of root without `CAP_NET_ADMIN`, as in a Pod with the network of the
+    /// node.
     pub async fn acquire() -> Result<Self, AnotherProxy> {
         let error = match UnixListener::bind(NAME) {
             Ok(listener) => {
@@ -78,10 +81,24 @@ async fn holder() -> Option<AnotherProxy> {
     // The queue of a proxy never fills up, because it accepts connections.
     let stream = UnixStream::connect(NAME).await.ok()?;
     let credentials = stream.peer_cred().ok()?;
-    let may_write_rules = [ROOT, geteuid().as_raw()].contains(&credentials.uid());
-    may_write_rules.then(|| AnotherProxy {
-        process: credentials.pid().filter(|id| *id > 0),
-    })
+    let process = credentials.pid().filter(|id| *id > 0);
+    let is_user = [ROOT, geteuid().as_raw()].contains(&credentials.uid());
+    let may_write_rules = is_user && !process.is_some_and(cannot_write_rules);
+    may_write_rules.then_some(AnotherProxy { process })
+}
+
+/// Returns true if this process has `CAP_NET_ADMIN` and the other one has not, or has exited and left its socket to another
+/// process.
+fn cannot_write_rules(process: i32) -> bool {
+    has_net_admin("self") == Some(true) && has_net_admin(&process.to_string()) != Some(true)
+}
+
+/// Returns true if a process has `CAP_NET_ADMIN`; `None` if it does not exist or is hidden.
+fn has_net_admin(process: &str) -> Option<bool> {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
+    let text = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
+    let effective = u64::from_str_radix(text.trim(), 16).ok()?;
+    Some(effective & NET_ADMIN != 0)
 }
 
 #[cfg(test)]

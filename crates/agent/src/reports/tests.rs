@@ -81,7 +81,7 @@ async fn number_of_concurrent_reports_is_bounded() {
         tokio::spawn(async move { reports.create(ReportKind::Flows, ReportRequest::default()).await })
     };
     let mut running: Vec<_> = (0..CONCURRENT_MAX).map(|_| create()).collect();
-    while reports.permits.available_permits() > 0 {
+    while reports.permits[&ReportKind::Flows].available_permits() > 0 {
         tokio::task::yield_now().await;
     }
     // A client that disconnects does not free its place: the provider still runs.

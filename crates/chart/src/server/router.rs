@@ -56,7 +56,7 @@ async fn of_api(site: &Arc<Site>, part: &str, request: Request<Incoming>) -> Res
         return match *request.method() {
             Method::GET => login::show(site, request.headers()).await,
             Method::POST => login::begin(site, request).await,
-            Method::DELETE => Ok(login::end(site, request.headers()).await),
+            Method::DELETE => Ok(login::end(site, request.headers())),
             _ => Ok(method_not_allowed("GET, POST, DELETE")),
         };
     }
@@ -64,7 +64,6 @@ async fn of_api(site: &Arc<Site>, part: &str, request: Request<Incoming>) -> Res
         return Ok(method_not_allowed("GET"));
     }
     let id = site.sessions.authorize(request.headers(), &site.access).await?;
-    site.sessions.permit_request(id)?;
     site.feed.touch();
     let query = request.uri().query().unwrap_or_default();
     match part {
@@ -129,15 +128,19 @@ async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Response<
         .map_err(|error| invalid(format!("{error}")))?;
     site.sessions.permit_trace(id)?;
     let busy = || Refusal::too_many("other traces are computed: retry in a second");
-    let permit = site.traces.try_acquire().map_err(|_| busy())?;
+    let permit = Arc::clone(&site.traces).try_acquire_owned().map_err(|_| busy())?;
     site.metrics.count_trace();
     let request = TraceRequest {
         cluster_domain: site.cluster_domain.clone(),
         ..TraceRequest::new(destination, client)
     };
     let feed = site.feed.clone();
-    let traced = tokio::task::spawn_blocking(move || feed.trace(&request)).await;
-    drop(permit);
+    // The computation goes on after the client has closed its connection, so it holds the permit itself.
+    let traced = tokio::task::spawn_blocking(move || {
+        let _permit = permit;
+        feed.trace(&request)
+    })
+    .await;
     match traced {
         Ok(Some(Ok(found))) => Ok(json_of(StatusCode::OK, &found)),
         Ok(Some(Err(error))) => Err(invalid(error.to_string())),

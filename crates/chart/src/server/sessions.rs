@@ -114,16 +114,27 @@ impl Sessions {
         self.with(|open| open.len())
     }
 
-    /// Returns the session of a request, and checks its token again if the last check is a minute old.
+    /// Returns the session of a request, and checks its token again if the last check is a minute old. It takes a permit
+    /// first: a check is a dozen requests to the API, and is repeated while the API does not decide.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] without a session, or if the token is no longer valid.
+    /// A [`Refusal`] without a session, if the token is no longer valid, or if the session sends too many requests.
     pub async fn authorize(&self, headers: &HeaderMap, access: &Access) -> Result<SessionId, Refusal> {
-        let secret = self.cookie_of(headers).ok_or_else(Refusal::no_session)?;
-        let id = SessionId(Digest::of(secret));
+        let id = self.id_of(headers)?;
+        self.permit_request(id)?;
         self.check(id, access).await?;
         Ok(id)
+    }
+
+    /// Returns the session that a request names, which may not exist.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] without the cookie.
+    pub fn id_of(&self, headers: &HeaderMap) -> Result<SessionId, Refusal> {
+        let secret = self.cookie_of(headers).ok_or_else(Refusal::no_session)?;
+        Ok(SessionId(Digest::of(secret)))
     }
 
     /// Checks a session as [`Sessions::authorize`] does.
@@ -166,7 +177,7 @@ impl Sessions {
     /// # Errors
     ///
     /// A [`Refusal`] if the session sends too many requests.
-    pub fn permit_request(&self, id: SessionId) -> Result<(), Refusal> {
+    fn permit_request(&self, id: SessionId) -> Result<(), Refusal> {
         self.permit(id, |session| session.requests.take(Instant::now()))
     }
 

@@ -1,6 +1,6 @@
 //! Everything that requests share.
 
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
@@ -31,7 +31,7 @@ pub struct Site {
     /// Permits for logins.
     pub logins: Mutex<Bucket>,
     /// Permits for traces.
-    pub traces: Semaphore,
+    pub traces: Arc<Semaphore>,
 }
 
 impl Site {
@@ -44,7 +44,7 @@ impl Site {
             metrics: Metrics::default(),
             cluster_domain: cluster_domain.to_owned(),
             logins: Mutex::new(Bucket::new(LOGINS.0, LOGINS.1, Instant::now())),
-            traces: Semaphore::new(TRACES_MAX),
+            traces: Arc::new(Semaphore::new(TRACES_MAX)),
         }
     }
 }

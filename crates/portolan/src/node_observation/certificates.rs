@@ -1,7 +1,7 @@
 //! Certificates that components of the node use: those of the kubelet, of node proxies, and of Portolan.
 
 use std::collections::BTreeSet;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use x509_parser::pem::Pem;
 
-use super::processes::Process;
+use super::processes::{Process, open_regular};
 use crate::flags::values::DATA_DIRECTORY;
 
 /// Bytes of a file that are read, at most.
@@ -41,12 +41,8 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
     let mut is_denied = false;
     let mut certificates = Vec::new();
     let mut seen = BTreeSet::new();
-    let paths = PATHS.iter().map(PathBuf::from).map(|path| (path.clone(), path));
-    let portolan = portolan_directories(processes)
-        .into_iter()
-        .map(|path| (path.clone(), path));
-    let all = paths.chain(portolan).chain(kubeconfigs(processes));
-    for (named, path) in all {
+    let paths = PATHS.iter().map(PathBuf::from);
+    for path in paths.chain(portolan_directories(processes)) {
         let files = match files(&path) {
             Ok(files) => files,
             Err(error) => {
@@ -55,17 +51,24 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
             }
         };
         for file in files {
-            // A file of a directory is named by its own path.
-            let name = if path.is_dir() {
-                file.clone()
-            } else {
-                named.clone()
-            };
             match read_bounded(&file) {
-                Ok(text) if seen.insert(name.clone()) => certificates.extend(of_text(&name, &text)),
+                Ok(text) if seen.insert(file.clone()) => {
+                    certificates.extend(of_text(&file, &text, &read_bounded));
+                }
                 Ok(_) => {}
                 Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
             }
+        }
+    }
+    for (process, path) in kubeconfigs(processes) {
+        let read = |path: &Path| -> io::Result<Vec<u8>> {
+            let text = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
+            bounded(process.open(text)?)
+        };
+        match read(&path) {
+            Ok(text) if seen.insert(path.clone()) => certificates.extend(of_text(&path, &text, &read)),
+            Ok(_) => {}
+            Err(error) => is_denied |= error.kind() == io::ErrorKind::PermissionDenied,
         }
     }
     certificates.truncate(CERTIFICATES_MAX);
@@ -84,14 +87,14 @@ fn portolan_directories(processes: &[Process]) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Returns the kubeconfigs of node components: their paths as the components name them, and as this process reads them.
-fn kubeconfigs(processes: &[Process]) -> Vec<(PathBuf, PathBuf)> {
+/// Returns the node components with the paths of their kubeconfigs, as the components name them.
+fn kubeconfigs(processes: &[Process]) -> Vec<(&Process, PathBuf)> {
     let components = processes
         .iter()
         .filter(|process| matches!(process.file_name(), "kubelet" | "kube-proxy" | "portolan"));
     let named = components.filter_map(|process| {
         let path = process.flag("kubeconfig").filter(|path| path.starts_with('/'))?;
-        Some((PathBuf::from(path), process.path(path)))
+        Some((process, PathBuf::from(path)))
     });
     named.collect()
 }
@@ -114,14 +117,18 @@ fn files(path: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    bounded(open_regular(path)?)
+}
+
+fn bounded(file: fs::File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    File::open(path)?.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Returns the first certificate of a PEM file, or the client certificates of a kubeconfig. The other certificates of a file
-/// are those of its authorities.
-fn of_text(path: &Path, text: &[u8]) -> Vec<Certificate> {
+/// are those of its authorities. `read` reads a file that a kubeconfig names.
+fn of_text(path: &Path, text: &[u8], read: &dyn Fn(&Path) -> io::Result<Vec<u8>>) -> Vec<Certificate> {
     if let Some(certificate) = first_certificate(path, text) {
         return vec![certificate];
     }
@@ -139,7 +146,7 @@ fn of_text(path: &Path, text: &[u8]) -> Vec<Certificate> {
             }
             let file = user["client-certificate"].as_str()?;
             let file = path.parent()?.join(file);
-            first_certificate(&file, &read_bounded(&file).ok()?)
+            first_certificate(&file, &read(&file).ok()?)
         })
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::pods::PodNamespace;
 use super::processes::Process;
-use super::sysctls::read_text;
+use super::sysctls::text_of;
 
 /// Domain by default.
 const DEFAULT: &str = "cluster.local";
@@ -14,7 +14,7 @@ pub fn find(processes: &[Process], pods: &[PodNamespace]) -> String {
     let positions = pods.iter().flat_map(|pod| &pod.processes).take(PROCESSES_MAX);
     let mut texts = positions.filter_map(|position| {
         let process = processes.get(*position)?;
-        read_text(&process.path("etc/resolv.conf"))
+        text_of(process.open("etc/resolv.conf").ok()?)
     });
     texts
         .find_map(|text| parse(&text))

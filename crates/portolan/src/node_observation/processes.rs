@@ -1,8 +1,11 @@
 //! Processes of this machine, from `/proc`.
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::fd::{AsFd, AsRawFd};
 use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, ResolveFlags, fstat, open, openat2};
 
 use super::gap::ReadFailure;
 
@@ -52,19 +55,49 @@ impl Process {
         found
     }
 
-    /// Returns a path of the process, seen from this one.
-    pub fn path(&self, inside: &str) -> PathBuf {
-        PathBuf::from(format!(
-            "/proc/{}/root/{}",
-            self.id,
-            inside.trim_start_matches('/')
-        ))
+    /// Opens a regular file of the process. Symbolic links are resolved below the root directory of the process: a Pod
+    /// must not choose a file of the node.
+    ///
+    /// # Errors
+    ///
+    /// The error of the system call, or of [`regular`].
+    pub fn open(&self, inside: &str) -> io::Result<File> {
+        let directory = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let root = open(self.directory("root"), directory, Mode::empty())?;
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
+        regular(openat2(&root, inside, flags, Mode::empty(), resolve)?)
     }
 
     /// Returns a path below the directory of the process in `/proc`.
     pub fn directory(&self, name: &str) -> PathBuf {
         PathBuf::from(format!("/proc/{}/{name}", self.id))
     }
+}
+
+/// Opens a regular file of the node.
+///
+/// # Errors
+///
+/// The error of the system call, or of [`regular`].
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    regular(open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?)
+}
+
+/// Opens a located file for reading if it is a regular one. The arguments of processes name files, and any process can
+/// have any arguments: the open of a FIFO never ends, and the open of a device can change the machine.
+///
+/// # Errors
+///
+/// `InvalidInput` for other files, or the error of the system call.
+fn regular(located: impl AsFd + AsRawFd) -> io::Result<File> {
+    let mode = fstat(&located)?.st_mode;
+    if FileType::from_raw_mode(mode) != FileType::RegularFile {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+    }
+    let path = format!("/proc/self/fd/{}", located.as_raw_fd());
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    Ok(rustix::fs::openat(CWD, path, flags, Mode::empty())?.into())
 }
 
 /// Returns all processes, without threads of the kernel.

@@ -12,7 +12,7 @@ use proxy::configuration::{self, KubeProxyConfiguration};
 use serde_json::Value;
 
 use super::processes::{self, Process};
-use super::sysctls::read_text;
+use super::sysctls::text_of;
 use crate::flags::node_proxy::NodeProxyFlags;
 use crate::flags::values::host_name;
 use crate::status_client::{self, StatusError};
@@ -264,7 +264,7 @@ fn parse_configz(text: &str) -> Option<KubeProxyConfiguration> {
 /// Reads the configuration file of a proxy, in the file system of its process.
 fn file_configuration(process: &Process) -> Option<KubeProxyConfiguration> {
     let path = process.flag("config").filter(|_| process.file_name() != "k3s")?;
-    let text = read_text(&process.path(path))?;
+    let text = text_of(process.open(path).ok()?)?;
     let (configuration, _) = configuration::parse(Path::new(path), &text).ok()?;
     Some(configuration)
 }
@@ -347,7 +347,7 @@ fn cilium_replaces(process: &Process) -> Option<bool> {
     let setting = process
         .flag(name)
         .map(str::to_owned)
-        .or_else(|| read_text(&process.path(directory).join(name)))?;
+        .or_else(|| text_of(process.open(&format!("{directory}/{name}")).ok()?))?;
     match setting.as_str() {
         "true" | "strict" => Some(true),
         "false" | "disabled" => Some(false),

@@ -126,8 +126,12 @@ fn parse_counters(text: &str) -> BTreeMap<String, u64> {
 
 /// Reads a text without the blank at its end; `None` if it is absent, unreadable or not UTF-8.
 pub fn read_text(path: &Path) -> Option<String> {
+    text_of(File::open(path).ok()?)
+}
+
+/// Reads an open file as [`read_text`] does.
+pub fn text_of(file: File) -> Option<String> {
     let mut text = String::new();
-    let file = File::open(path).ok()?;
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
     Some(text.trim_end().to_owned())
 }

@@ -15,7 +15,7 @@ use crate::machinery::decode::VALUES_MAX;
 /// Maximum size, as JSON, of all copied values: upstream's `JSONPatchMaxCopyBytes`.
 const COPIED_BYTES_MAX: usize = 3 << 20;
 
-/// Maximum number of values that a patch may measure or shift within lists: some tens of milliseconds of work.
+/// Maximum number of values that a patch may measure or shift: some tens of milliseconds of work.
 const STEPS_MAX: usize = 4_000_000;
 
 pub(super) fn apply(object: Value, patch: Value) -> Result<Value, PatchError> {
@@ -50,12 +50,12 @@ impl Work {
                 self.shift(object, path)
             }
             Action::Replace(value) => self.put(path, value).map(|_| ()),
-            Action::Remove => self.shift(object, path),
+            Action::Remove => self.remove(object, path),
             Action::Move(from) => {
                 if let Some(source) = from.find(object) {
                     self.put(path, source)?;
                 }
-                self.shift(object, from)?;
+                self.remove(object, from)?;
                 self.shift(object, path)
             }
             Action::Copy(from) => {
@@ -99,6 +99,16 @@ impl Work {
             )));
         }
         Ok(())
+    }
+
+    /// Counts the list items or fields that a removal at `path` shifts. Fields keep their order, so the removal of the
+    /// first one shifts all others.
+    fn remove(&mut self, object: &Value, path: &Pointer) -> Result<(), PatchError> {
+        self.steps += path.fields(object);
+        if self.steps > STEPS_MAX {
+            return Err(too_much_work());
+        }
+        self.shift(object, path)
     }
 
     /// Counts the list items that an insertion or removal at `path` shifts.

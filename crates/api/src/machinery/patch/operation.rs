@@ -214,11 +214,24 @@ impl Pointer {
 
     /// Returns the list that contains the value, and the last segment.
     pub(super) fn list<'d>(&self, document: &'d Value) -> Option<(&'d [Value], String)> {
+        let (parent, last) = self.container(document)?;
+        Some((parent.as_array()?.as_slice(), last))
+    }
+
+    /// Returns the number of fields of the object that contains the value; 0 if no object does.
+    pub(super) fn fields(&self, document: &Value) -> usize {
+        let parent = self.container(document);
+        parent
+            .and_then(|(parent, _)| parent.as_object())
+            .map_or(0, Map::len)
+    }
+
+    fn container<'d>(&self, document: &'d Value) -> Option<(&'d Value, String)> {
         let (parent, last) = self.split()?;
         let parent = parent
             .iter()
             .try_fold(document, |value, segment| member(value, segment))?;
-        Some((parent.as_array()?.as_slice(), last))
+        Some((parent, last))
     }
 
     /// Splits into the segments of the parent and the last one, both decoded.

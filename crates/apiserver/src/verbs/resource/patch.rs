@@ -42,7 +42,11 @@ impl Resources {
                     _ => Failure::bad_request(error.to_string()),
                 }
             })?;
-            let shown = || shown_in_failure(&patched.object, body, format);
+            // The audit log records the message at all levels, and must not contain the data of a Secret.
+            let shown = || match kind.kind {
+                "Secret" => "<omitted>".to_owned(),
+                _ => shown_in_failure(&patched.object, body, format),
+            };
             let decoded = conform(patched.object.clone(), kind).map(|mut decoded| {
                 decoded
                     .strict_errors

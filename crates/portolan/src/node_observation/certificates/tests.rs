@@ -26,7 +26,7 @@ fn certificates_of_files_and_kubeconfigs_are_read() {
     let found: Vec<Certificate> = files(directory.path())
         .expect("files")
         .iter()
-        .flat_map(|file| of_text(file, &fs::read(file).expect("a file")))
+        .flat_map(|file| of_text(file, &fs::read(file).expect("a file"), &read_bounded))
         .collect();
     let described: Vec<(String, &str, &str)> = found
         .iter()
@@ -62,7 +62,7 @@ fn damaged_files_have_no_certificates() {
         b"users: [{user: {client-certificate: /does/not/exist}}]",
         b"\xff\xfe",
     ] {
-        assert!(of_text(path, text).is_empty(), "{text:?}");
+        assert!(of_text(path, text, &read_bounded).is_empty(), "{text:?}");
     }
 }
 
@@ -83,6 +83,18 @@ fn directories_of_running_processes_are_searched() {
     assert!(directories.contains(&PathBuf::from("/var/lib/portolan/join")));
     let found = kubeconfigs(&processes);
     let expected = PathBuf::from("/etc/kubernetes/kubelet.conf");
-    let inside = PathBuf::from("/proc/7/root/etc/kubernetes/kubelet.conf");
-    assert_eq!(found, [(expected, inside)]);
+    assert_eq!(found, [(&processes[1], expected)]);
+}
+
+#[test]
+fn files_that_are_not_regular_are_not_opened() {
+    // The open of a terminal or of a FIFO would have an effect, or never end.
+    for path in ["/dev/null", "/dev", "/does/not/exist"] {
+        assert!(read_bounded(Path::new(path)).is_err(), "{path}");
+    }
+    let own = Process {
+        id: std::process::id(),
+        ..Process::default()
+    };
+    assert!(own.open("/dev/null").is_err() && own.open("/proc/self/exe").is_err());
 }

@@ -46,5 +46,5 @@ fn this_process_is_listed_in_its_namespace() {
     let own = processes.iter().find(|process| process.id == std::process::id());
     let own = own.expect("this process");
     assert_eq!(own.namespace, Some(own_namespace().expect("a namespace")));
-    assert!(!own.arguments.is_empty() && own.path("/etc").starts_with("/proc"));
+    assert!(!own.arguments.is_empty() && own.directory("exe").starts_with("/proc"));
 }
