@@ -31,6 +31,8 @@ struct Stream {
     session: SessionId,
     revision: u64,
     revisions: watch::Receiver<u64>,
+    /// Events up to the revision that are not sent yet. All streams share their bytes.
+    queued: std::vec::IntoIter<Bytes>,
     is_begun: bool,
     _reader: Reader,
 }
@@ -71,6 +73,7 @@ pub fn respond(
         session,
         revision,
         revisions: site.feed.revisions(),
+        queued: Vec::new().into_iter(),
         is_begun: false,
         _reader: site.feed.reader(),
     };
@@ -95,13 +98,18 @@ impl Stream {
                 .check(self.session, &self.site.access)
                 .await
                 .ok()?;
+            if let Some(event) = self.queued.next() {
+                return Some(event);
+            }
             self.revisions.borrow_and_update();
             // Without caches there are no changes; the reader has begun them again.
             let following = self.site.feed.changes_after(self.revision);
             match following.unwrap_or(Following::Nothing) {
                 Following::Changes(events, revision) => {
                     self.revision = revision;
-                    return Some(events.concat().into());
+                    // One by one: a copy of all of them would cost each slow reader the memory of the log.
+                    self.queued = events.into_iter();
+                    continue;
                 }
                 Following::Reload(revision) => {
                     self.revision = revision;

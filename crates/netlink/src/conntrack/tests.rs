@@ -2,8 +2,8 @@ use proptest::prelude::*;
 
 use super::wire::{
     ASSURED, COUNTERS_BYTES, COUNTERS_ORIGINAL, COUNTERS_PACKETS, COUNTERS_REPLY, NEW, ORIGINAL,
-    PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, begin, read, write_delete,
-    write_direction,
+    PROTOCOL_STATE, REPLY, SEEN_REPLY, STATE_OF_TCP, STATUS, TCP_STATE, TIMEOUT, TIMESTAMP, TIMESTAMP_START,
+    begin, read, write_delete, write_direction,
 };
 use super::*;
 use crate::message::messages;
