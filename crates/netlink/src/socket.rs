@@ -113,13 +113,14 @@ impl Socket {
     ///
     /// The error of the failed system call.
     pub fn join(&self, group: u32) -> io::Result<()> {
-        // A socket without a port ID receives no notifications.
-        let any = kernel();
+        // A socket without a port ID receives no notifications. 0 lets the kernel choose one; a second bind must name it.
+        let mut own = kernel();
+        own.nl_pid = self.port()?;
         // SAFETY: the pointer is valid for the length that is given.
         let result = unsafe {
             libc::bind(
                 self.descriptor.as_raw_fd(),
-                (&raw const any).cast(),
+                (&raw const own).cast(),
                 mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t,
             )
         };

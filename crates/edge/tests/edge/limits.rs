@@ -27,7 +27,10 @@ fn limits_connections_of_a_service() {
     for mut stream in many {
         greeting(&mut stream).expect("a greeting");
     }
-    assert!(fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1));
+    // The client may see the refusal before it is counted.
+    wait_until("the refusal is counted", || {
+        fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
+    });
 }
 
 #[test]
@@ -112,7 +115,10 @@ fn limits_connections_of_a_client() {
         greeting(stream).expect("a greeting");
     }
     assert!(fixture.chosen_backend().is_err());
-    assert!(fixture.metric("portolan_edge_refused_total", "client_connections") >= Some(1));
+    // The client may see the refusal before it is counted.
+    wait_until("the refusal is counted", || {
+        fixture.metric("portolan_edge_refused_total", "client_connections") >= Some(1)
+    });
     drop(held);
     wait_until("there is room again", || fixture.chosen_backend().is_ok());
 }
