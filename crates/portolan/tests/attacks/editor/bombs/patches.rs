@@ -51,9 +51,13 @@ async fn json_patch_with_nested_lists_is_rejected() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn json_patch_that_doubles_the_object_is_rejected() {
-    let copy = r#",{"op":"copy","from":"","path":"/l/-"}"#;
-    let patch = format!(r#"[{{"op":"add","path":"/l","value":[]}}{}]"#, copy.repeat(60));
-    expect_rejection(patch, 413).await;
+    let doubled = |from: &str| {
+        let copy = format!(r#",{{"op":"copy","from":"{from}","path":"/l/-"}}"#);
+        format!(r#"[{{"op":"add","path":"/l","value":[0]}}{}]"#, copy.repeat(60))
+    };
+    expect_rejection(doubled("/l"), 413).await;
+    // As upstream, the whole document is no source of a copy.
+    expect_rejection(doubled(""), 422).await;
 }
 
 /// The patch would copy a string of 1 MiB 9,000 times.
