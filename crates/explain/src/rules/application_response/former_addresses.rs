@@ -51,11 +51,12 @@ fn former_flow<'w>(
     port: &Port<'_>,
 ) -> Option<(&'w NodeObservation, &'w Flow)> {
     let sources = client.ips();
-    let number = match subject.service.is_headless() {
-        true => subject
+    let number = if subject.service.is_headless() {
+        subject
             .active()
-            .find_map(|pod| pod.resolve(port.target, port.protocol))?,
-        false => port.number,
+            .find_map(|pod| pod.resolve(port.target, port.protocol))?
+    } else {
+        port.number
     };
     let mut flows = subject.world.observations().flows_to_port(number);
     flows.find(|(_, flow)| {
