@@ -99,7 +99,7 @@ enum Step {
     PutNode(u8, bool),
     RemoveNode(u8),
     Traffic(Option<(u8, u64)>),
-    EndStep,
+    Finish,
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -113,7 +113,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (index.clone(), any::<bool>()).prop_map(|(index, ready)| Step::PutNode(index, ready)),
         1 => index.clone().prop_map(Step::RemoveNode),
         2 => proptest::option::of((index, 0u64..3)).prop_map(Step::Traffic),
-        2 => Just(Step::EndStep),
+        2 => Just(Step::Finish),
     ];
     proptest::collection::vec(step, 1..60)
 }
@@ -133,7 +133,7 @@ fn take(model: &mut Model, step: &Step, now: Timestamp) {
                 traffic.map(|(index, connections)| traffic_of(&format!("s{index}"), connections)),
             );
         }
-        Step::EndStep => model.end_step(now),
+        Step::Finish => model.end_step(now),
     }
 }
 
@@ -199,7 +199,7 @@ proptest! {
         for step in &steps {
             take(&mut model, step, now);
             changes(&mut model);
-            if matches!(step, Step::EndStep) {
+            if matches!(step, Step::Finish) {
                 kept.push((now, model.snapshot(now)));
             }
             now += STEP;
