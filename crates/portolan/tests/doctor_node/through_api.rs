@@ -47,6 +47,14 @@ fn start() -> Lab {
         let ready = &slices["items"][0]["endpoints"][0]["conditions"]["ready"];
         Ok(*ready == true)
     });
+    // An agent serves once its certificate is issued.
+    for node in [SERVER, OTHER] {
+        lab.wait_for("a report of the node", || {
+            let path = format!("/api/v1/nodes/{node}/observation");
+            lab.try_request(SERVER, Method::GET, &path, None)?;
+            Ok(true)
+        });
+    }
     lab
 }
 
