@@ -162,7 +162,18 @@ impl PacketTracer {
             batch.flush_chain(name, 0);
             batch.rule(name, &rule, 0);
         }
-        self.nftables.commit(batch)
+        self.nftables.commit(batch)?;
+        self.discard_events();
+        Ok(())
+    }
+
+    /// Discards queued events: later packets of the previous flow were traced, too.
+    fn discard_events(&mut self) {
+        for _ in 0..DATAGRAMS_MAX {
+            if matches!(self.events.receive_now(), Ok(None)) {
+                break;
+            }
+        }
     }
 
     /// Returns the events of the first packet of the flow, which arrive within `timeout`. Events of the own table, and of
