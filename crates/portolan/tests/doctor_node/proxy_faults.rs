@@ -34,10 +34,8 @@ fn faults_of_proxy_settings_are_found() {
             world.kill_proxy();
             world.start_proxy_with(&flags);
             // Until the new proxy has written its rules, those of the former one differ from its plan.
-            wait_for("the rules of the new proxy", || {
-                let observation = world.doctor(&[]).observation;
-                let table = entry(&observation, "tables", "name", "portolan");
-                table["missing"] == 0 && table["changed"] == 0
+            wait_for("the finding of the new proxy", || {
+                world.doctor(&[]).codes.first().is_some_and(|first| first == code)
             });
             expect(&world.doctor(&[]), code);
         }

@@ -139,7 +139,7 @@ impl Node {
 fn set_up_links() {
     let mut connection = Connection::open().expect("a socket");
     let name: LinkName = "eth0".parse().expect("a name");
-    connection.add_dummy(&name).expect("a link");
+    connection.add_bridge(&name).expect("a link");
     let link = connection.link_index(&name).expect("a link");
     connection.change_link(link, &LinkChange::up()).expect("a link");
     let addresses = [format!("{CLIENT}/24")];
