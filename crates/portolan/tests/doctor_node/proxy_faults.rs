@@ -8,7 +8,7 @@ use netlink::nftables::TableFamily;
 use serde_json::json;
 use testbed::{in_namespace, skip_inside};
 
-use crate::faults::{entry, expect, expect_none, listener};
+use crate::faults::{expect, expect_none, listener};
 use crate::support::wait_for;
 use crate::world::{NODE, Report, World, objects, record_of};
 
