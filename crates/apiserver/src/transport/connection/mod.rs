@@ -142,7 +142,8 @@ async fn serve_requests(
     let service = service_fn(move |mut request: Request<Incoming>| {
         request.extensions_mut().insert(peer);
         let in_flight = request_activity.begin();
-        let handling = handler.clone().handle(request, request_connection.clone());
+        // Boxed, since hyper keeps the memory of this future until the body ends, which a watch does after minutes.
+        let handling = Box::pin(handler.clone().handle(request, request_connection.clone()));
         async move {
             let response = handling.await;
             Ok::<_, Infallible>(response.map(|body| CountedBody::new(body, in_flight)))

@@ -42,7 +42,12 @@ async function withChart(
 }
 
 const row = (page: Page, id: string) => page.locator(`.row[data-id="${id}"]`);
-const scene = (page: Page) => page.locator(".canvas-upper").getAttribute("data-scene");
+/** Waits until the map shows a scene; the page draws after the event of a key or a click. */
+const waitForScene = (page: Page, scene: string) =>
+  page.locator(`.canvas-upper[data-scene="${scene}"]`).waitFor({ state: "attached" });
+const waitForHeading = (page: Page, text: string) => page.locator("h2", { hasText: text }).waitFor();
+const waitForTheme = (page: Page, theme: string) =>
+  page.waitForFunction((name) => document.documentElement.dataset.theme === name, theme);
 
 const STATES: [name: string, hash: string, prepare?: (page: Page) => Promise<unknown>][] = [
   ["overview", ""],
@@ -91,13 +96,13 @@ test("reaches search, list, Service, namespace and trace with keys", () =>
     await page.keyboard.press("ArrowRight");
     await page.keyboard.press("Enter");
     await page.locator('[data-service="shop/cart"]').waitFor();
-    assert.equal(await scene(page), "service:shop/cart");
+    await waitForScene(page, "service:shop/cart");
     assert.equal(new URL(page.url()).hash, "#service=shop/cart&q=cart");
     await page.keyboard.press("Escape");
-    assert.equal(await scene(page), "cluster");
-    assert.equal(await page.locator("h2").textContent(), "shop");
+    await waitForScene(page, "cluster");
+    await waitForHeading(page, "shop");
     await page.keyboard.press("Escape");
-    assert.equal(await page.locator("h2").textContent(), "harbour");
+    await waitForHeading(page, "harbour");
     await page.keyboard.press("t");
     // The panel moves the focus after it is drawn.
     await page.locator('[name="url"]:focus').waitFor();
@@ -106,7 +111,7 @@ test("reaches search, list, Service, namespace and trace with keys", () =>
     await page.keyboard.type("pod/pay/gateway-1");
     await page.keyboard.press("Enter");
     await page.locator('[data-trace="done"]').waitFor();
-    assert.equal(await scene(page), "trace:shop/web");
+    await waitForScene(page, "trace:shop/web");
   }));
 
 test("names each Service and node in the lists, in the order of the keys", () =>
@@ -192,7 +197,7 @@ test("injects nothing from hostile texts", () =>
 test("shows hidden characters as escapes", () =>
   withChart({ cluster: hostileCluster() }, async ({ page }) => {
     await page.locator("#tab-findings").click();
-    assert.ok(((await page.locator("#finding-tree").textContent()) ?? "").includes("\\u{202e}exe.fdp\\u{202c}"));
+    await page.locator("#finding-tree").getByText("\\u{202e}exe.fdp\\u{202c}").first().waitFor();
   }));
 
 test("follows changed, new and removed Services", () =>
@@ -374,10 +379,10 @@ test("remembers the chosen theme and nothing else", () =>
   withChart({}, async ({ page }) => {
     await page.getByRole("button", { name: "Theme: system" }).click();
     await page.getByRole("button", { name: "Theme: light" }).click();
-    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+    await waitForTheme(page, "dark");
     await page.reload();
     await waitForLive(page);
-    assert.equal(await page.evaluate(() => document.documentElement.dataset.theme), "dark");
+    await waitForTheme(page, "dark");
     assert.deepEqual(await page.evaluate(() => ({ ...localStorage })), { "portolan-chart-theme": "dark" });
   }));
 
