@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex};
 
-use client::Client;
+use client::events::{EventQueue, EventRecorder};
+use client::{Client, WallClock};
 use ipnet::IpNet;
 use rustix::thread::CapabilitySet;
 use tokio::sync::oneshot;
@@ -11,7 +12,6 @@ use tokio::task::JoinSet;
 
 use crate::cgroups::Cgroups;
 use crate::context::Context;
-use crate::events::EventRecorder;
 use crate::leftovers;
 use crate::network::addresses::{AddressError, AddressPool};
 use crate::registration::{known_pod_cidrs, register, register_in_background};
@@ -167,8 +167,9 @@ async fn prepare(
             tracing::error!(%error, "watch of Services ended");
         }
     });
-    let (events, writer) = EventRecorder::new(client.clone());
-    background.spawn(writer);
+    let recorder = EventRecorder::new(client.clone(), WallClock::system());
+    let (events, write_events) = EventQueue::new(recorder);
+    background.spawn(write_events);
     if let Some(server_settings) = &settings.server {
         let reports = settings.reports.clone();
         let server =

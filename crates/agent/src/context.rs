@@ -4,10 +4,10 @@ use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use client::Client;
+use client::events::EventQueue;
 
 use crate::cgroups::{CgroupError, Cgroups};
 use crate::environment::Capacity;
-use crate::events::EventRecorder;
 use crate::network::addresses::AddressPool;
 use crate::resolv_conf::ResolvConf;
 use crate::services::Services;
@@ -34,7 +34,7 @@ pub(crate) struct Context {
     /// State directory.
     pub state: StateDirectory,
     /// Recorder of Events.
-    pub events: EventRecorder,
+    pub events: EventQueue,
     /// Control groups of Pods. Without them, limits are not enforced.
     pub cgroups: Result<Cgroups, CgroupError>,
     /// Capacity of the node.

@@ -30,6 +30,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::object::{AddressPoolStatus, IngressPort, LoadBalancerIngress, Node};
+use client::events::Finding;
 
 use crate::metallb::objects::IpAddressPoolStatus;
 
@@ -142,35 +143,6 @@ impl IngressMode {
     }
 }
 
-/// Event about a Service that accompanies an update.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct PendingEvent {
-    /// True for type `Warning`.
-    is_warning: bool,
-    /// Machine-readable reason.
-    reason: &'static str,
-    /// Human-readable message.
-    message: String,
-}
-
-impl PendingEvent {
-    fn normal(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            is_warning: false,
-            reason,
-            message: message.into(),
-        }
-    }
-
-    fn warning(reason: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            is_warning: true,
-            reason,
-            message: message.into(),
-        }
-    }
-}
-
 /// Desired status of a Service with a load balancer.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Assignment {
@@ -201,13 +173,13 @@ struct Assignment {
 /// Changes of a Service, written in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ServiceUpdate {
-    events_before: Vec<PendingEvent>,
+    events_before: Vec<Finding>,
     adds_finalizer: bool,
     /// New value of the annotation with the pools (LBM-05); empty to remove it.
     pools: Option<String>,
     status: Option<StatusChange>,
     removes_finalizer: bool,
-    events_after: Vec<PendingEvent>,
+    events_after: Vec<Finding>,
 }
 
 /// Change of a pool's status.

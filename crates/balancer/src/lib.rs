@@ -35,9 +35,7 @@ pub mod assigner;
 pub mod cookie_secret;
 pub mod crd;
 pub mod edge_report;
-mod event_recorder;
 pub mod metallb;
 pub mod serving;
 
 pub use assigner::{Metrics, Options, run};
-pub use event_recorder::{EventRecorder, ServiceEvent};

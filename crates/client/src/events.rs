@@ -7,6 +7,5 @@ mod correlator;
 mod notice;
 mod recorder;
 
-pub use correlator::{Correlator, EventWrite, Occurrence};
 pub use notice::{Finding, Notice, ObjectReference, api_version};
-pub use recorder::{EventQueue, EventRecorder, post};
+pub use recorder::{EventQueue, EventRecorder};

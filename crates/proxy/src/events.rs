@@ -1,32 +1,39 @@
 //! Events about Services and the Node, as `kubectl describe` shows them (KPR-08).
 
 use api::object::ObjectKey;
-use client::Client;
-use http::Method;
-use jiff::Timestamp;
-use serde_json::json;
+use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
+use client::{Client, WallClock};
 
-/// Recorder of Events. Writing is best effort; nothing waits for it.
+/// Reporting component: upstream's name.
+const COMPONENT: &str = "kube-proxy";
+
+/// Recorder of Events of the proxy. Nothing waits for the writes.
 #[derive(Clone)]
 pub(crate) struct Events {
-    client: Option<Client>,
+    queue: EventQueue,
     node_name: String,
 }
 
 impl Events {
-    /// Creates a recorder for this node that writes through `client`.
-    pub(crate) fn new(client: Client, node_name: &str) -> Self {
-        Self {
-            client: Some(client),
+    /// Returns a recorder for this node, and the task that writes its Events through `client`.
+    pub(crate) fn new(
+        client: Client,
+        node_name: &str,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static + use<>) {
+        let recorder = EventRecorder::of_host(client, WallClock::system(), node_name);
+        let (queue, write_events) = EventQueue::new(recorder);
+        let events = Self {
+            queue,
             node_name: node_name.to_owned(),
-        }
+        };
+        (events, write_events)
     }
 
     /// Creates a recorder that discards Events.
     #[cfg(test)]
     pub(crate) fn discarding() -> Self {
         Self {
-            client: None,
+            queue: EventQueue::discarding(),
             node_name: String::new(),
         }
     }
@@ -36,69 +43,38 @@ impl Events {
         &self,
         service: &ObjectKey,
         uid: &str,
-        reason: &str,
+        reason: &'static str,
         message: String,
     ) {
-        let involved = json!({
-            "apiVersion": "v1", "kind": "Service",
-            "namespace": &*service.namespace, "name": &*service.name, "uid": uid,
-        });
-        self.send(
-            &service.namespace,
-            &service.name,
-            "Warning",
-            reason,
-            message,
-            involved,
-        );
+        let regarding = ObjectReference::service(service.clone(), uid.to_owned());
+        self.record(regarding, Finding::warning(reason, message));
     }
 
     /// Records a normal Event about this Node.
-    pub(crate) fn record_node_event(&self, reason: &str, message: String) {
-        let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
-        self.send("default", &self.node_name, "Normal", reason, message, involved);
+    pub(crate) fn record_node_event(&self, reason: &'static str, message: String) {
+        self.record(self.node(), Finding::normal(reason, message));
     }
 
     /// Records a warning about this Node.
-    pub(crate) fn record_node_warning(&self, reason: &str, message: String) {
-        let involved = json!({"kind": "Node", "name": self.node_name, "uid": self.node_name});
-        self.send("default", &self.node_name, "Warning", reason, message, involved);
+    pub(crate) fn record_node_warning(&self, reason: &'static str, message: String) {
+        self.record(self.node(), Finding::warning(reason, message));
     }
 
-    fn send(
-        &self,
-        namespace: &str,
-        name: &str,
-        kind: &str,
-        reason: &str,
-        message: String,
-        involved: serde_json::Value,
-    ) {
-        let Some(client) = self.client.clone() else { return };
-        let now = Timestamp::now();
-        let event = json!({
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"name": format!("{name}.{:x}", now.as_nanosecond()), "namespace": namespace},
-            "involvedObject": involved,
-            "type": kind,
-            "reason": reason,
-            "message": message,
-            "source": {"component": "kube-proxy", "host": self.node_name},
-            "reportingComponent": "kube-proxy",
-            "reportingInstance": self.node_name,
-            "firstTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            "lastTimestamp": now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string(),
-            "count": 1,
-        });
-        let path = format!("/api/v1/namespaces/{namespace}/events");
-        tokio::spawn(async move {
-            if let Err(error) = client
-                .request(Method::POST, &path, client::JSON, Some(&event))
-                .await
-            {
-                tracing::debug!(%error, "Event not written");
-            }
+    /// Refers to this Node. Its UID is its name, as in the Events of kube-proxy and kubelet.
+    fn node(&self) -> ObjectReference {
+        ObjectReference {
+            kind: "Node".to_owned(),
+            name: self.node_name.clone(),
+            uid: self.node_name.clone(),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn record(&self, regarding: ObjectReference, finding: Finding) {
+        self.queue.record(Notice {
+            component: COMPONENT,
+            regarding,
+            findings: vec![finding],
         });
     }
 }

@@ -132,8 +132,9 @@ async fn start<D: Dataplane + Send + 'static>(
     let own_addresses = node::own_addresses()?;
     let conntrack = Conntrack::open().map_err(ProxyError::Conntrack)?;
     let shared_status = Arc::new(SharedStatus::default());
-    let events = Events::new(client.clone(), &config.node_name);
+    let (events, write_events) = Events::new(client.clone(), &config.node_name);
     let mut servers = JoinSet::new();
+    servers.spawn(write_events);
     let (sender, receiver) = mpsc::channel(QUEUE_UPDATES_MAX);
     plan_reader.connect(sender.downgrade());
     start_servers(

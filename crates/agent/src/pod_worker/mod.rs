@@ -138,7 +138,7 @@ impl PodWorker {
             key: pod.metadata().key(),
             is_static: mirror.is_some(),
             directory: agent.state.pod(&pod.metadata.uid)?,
-            events: agent.events.for_pod(&pod),
+            events: PodEventRecorder::new(agent.events.clone(), &pod),
             agent,
             pod,
         };

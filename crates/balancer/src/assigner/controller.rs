@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use api::object::{AddressPool, EndpointSlice, Lease, Namespace, Node, ObjectKey, Resource, Service};
 use client::election::Ending;
+use client::events::EventRecorder;
 use client::{Client, ClientError, Event, Query, WallClock, watch};
 use reconcile::queue::{BackOff, Queue};
 use tokio::sync::mpsc::Receiver;
@@ -77,9 +78,9 @@ pub async fn run(client: Client, options: Options, shutdown: impl Future<Output 
         tasks: JoinSet::new(),
         in_flight: HashMap::new(),
         writer: StatusWriter {
+            events: EventRecorder::new(client.clone(), WallClock::system()),
             client,
             clock: WallClock::system(),
-            events: Arc::default(),
         },
     };
     tokio::pin!(shutdown);

@@ -13,13 +13,13 @@ use api::object::{
     AddressPool, AddressPoolStatus, AddressPoolUsage, Condition, EndpointSlice, Labels, Namespace, Node,
     ObjectKey, Service,
 };
+use client::events::Finding;
 use ipam::pools::{Holder, Pools};
 
 use super::node_pools::{self, EndpointNodes, NodeAddresses, NodePorts, ServicePort};
 use super::pools::{InvalidPool, ParsedPool, metallb_status, node_usage, usage};
 use super::{
-    ASSIGNED_CONDITION, CLASS, FINALIZER, Options, PendingEvent, PoolUpdate, address_request, spec_changes,
-    takes_traffic,
+    ASSIGNED_CONDITION, CLASS, FINALIZER, Options, PoolUpdate, address_request, spec_changes, takes_traffic,
 };
 use crate::annotations::EDGE_CLASS;
 use crate::edge_report::{Report, Reports};
@@ -63,7 +63,7 @@ pub(super) struct Core {
     /// Services that get an Event because nodes changed.
     pub(super) node_changes: BTreeSet<ObjectKey>,
     /// Events about changes of Services since their last reconciliation (CCM-08).
-    pub(super) spec_changes: HashMap<ObjectKey, Vec<PendingEvent>>,
+    pub(super) spec_changes: HashMap<ObjectKey, Vec<Finding>>,
     /// Reports of edges about ports.
     pub(super) reports: Reports,
     pub(super) is_initialized: bool,

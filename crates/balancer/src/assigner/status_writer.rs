@@ -1,9 +1,7 @@
 //! Writes of Services, AddressPools and Events.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use api::object::{AddressPool, IngressPort, ObjectKey, Resource, Service};
-use client::events::{Correlator, Occurrence};
+use api::object::{AddressPool, IngressPort, Resource, Service};
+use client::events::{EventRecorder, Finding, Notice, ObjectReference};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
 use jiff::Timestamp;
@@ -11,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{
     ANNOTATIONS_CONDITION, ANNOUNCED_CONDITION, ASSIGNED_CONDITION, Assignment, CONDITIONS, FINALIZER,
-    NODE_ADDRESSES_REASON, PendingEvent, PoolUpdate, ServiceUpdate, StatusChange,
+    NODE_ADDRESSES_REASON, PoolUpdate, ServiceUpdate, StatusChange,
 };
 use crate::metallb::objects::IpAddressPool;
 use crate::metallb::{BgpObject, POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
@@ -24,7 +22,7 @@ const COMPONENT: &str = "service-controller";
 pub(super) struct StatusWriter {
     pub(super) client: Client,
     pub(super) clock: WallClock,
-    pub(super) events: Arc<Mutex<Correlator>>,
+    pub(super) events: EventRecorder,
 }
 
 impl StatusWriter {
@@ -112,36 +110,23 @@ impl StatusWriter {
 
     /// Reports an object of BGP, which has no effect.
     pub(super) async fn report_bgp(&self, object: &BgpObject) {
-        let occurrence = Occurrence {
-            component: COMPONENT.to_owned(),
-            involved: json!({
-                "apiVersion": object.api_version, "kind": object.kind,
-                "namespace": object.namespace, "name": object.name, "uid": object.uid,
-            }),
-            namespace: object.namespace.clone(),
-            is_warning: true,
-            reason: "BGPNotSupported".to_owned(),
-            message: format!(
-                "{} {:?} has no effect: addresses are announced with ARP and NDP, as L2Advertisements select",
-                object.kind, object.name
-            ),
+        let message = format!(
+            "{} {:?} has no effect: addresses are announced with ARP and NDP, as L2Advertisements select",
+            object.kind, object.name
+        );
+        let notice = Notice {
+            component: COMPONENT,
+            regarding: ObjectReference {
+                api_version: object.api_version.clone(),
+                kind: object.kind.to_owned(),
+                namespace: object.namespace.clone(),
+                name: object.name.clone(),
+                uid: object.uid.clone(),
+                ..ObjectReference::default()
+            },
+            findings: vec![Finding::warning("BGPNotSupported", message)],
         };
-        if let Err(error) = self.post(&object.namespace, &occurrence).await {
-            tracing::warn!(kind = object.kind, name = object.name, %error, "Event not written");
-        }
-    }
-
-    /// Posts an Event, unless the rate limit drops it.
-    async fn post(&self, namespace: &str, occurrence: &Occurrence) -> Result<(), ClientError> {
-        let posting = {
-            let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
-            events.observe(occurrence, self.clock.now())
-        };
-        let Some(posting) = posting else {
-            tracing::debug!(reason = occurrence.reason, "Event dropped: rate limit");
-            return Ok(());
-        };
-        client::events::post(&self.client, namespace, posting).await
+        self.events.record_notice(notice).await;
     }
 
     async fn patch(
@@ -163,26 +148,9 @@ impl StatusWriter {
         })
     }
 
-    /// Records Events about a Service. Writes are best effort: a failure is logged and not retried.
-    async fn record(&self, service: &Service, pending: &[PendingEvent]) {
-        let meta = &service.metadata;
-        for event in pending {
-            let occurrence = Occurrence {
-                component: COMPONENT.to_owned(),
-                involved: json!({
-                    "apiVersion": "v1", "kind": "Service",
-                    "namespace": meta.namespace, "name": meta.name, "uid": meta.uid,
-                }),
-                namespace: meta.namespace.clone(),
-                is_warning: event.is_warning,
-                reason: event.reason.to_owned(),
-                message: event.message.clone(),
-            };
-            if let Err(error) = self.post(&meta.namespace, &occurrence).await {
-                let key = ObjectKey::new(&meta.namespace, &meta.name);
-                tracing::warn!(service = %key, reason = event.reason, %error, "Event not written");
-            }
-        }
+    /// Records Events about a Service.
+    async fn record(&self, service: &Service, findings: &[Finding]) {
+        self.events.record(COMPONENT, service, findings.to_vec()).await;
     }
 }
 

@@ -19,24 +19,24 @@ const REFILL_SECONDS: f64 = 300.0;
 
 /// An occurrence that is reported as an Event.
 #[derive(Clone, Debug)]
-pub struct Occurrence {
+pub(super) struct Occurrence {
     /// Reporting component.
-    pub component: String,
+    pub(super) component: String,
     /// Involved object: `apiVersion`, `kind`, `namespace`, `name`, `uid`.
-    pub involved: Value,
+    pub(super) involved: Value,
     /// Namespace of the Event: that of the object, or `default`.
-    pub namespace: String,
+    pub(super) namespace: String,
     /// True for type `Warning`.
-    pub is_warning: bool,
+    pub(super) is_warning: bool,
     /// Machine-readable reason.
-    pub reason: String,
+    pub(super) reason: String,
     /// Human-readable message.
-    pub message: String,
+    pub(super) message: String,
 }
 
 /// A write of an Event.
 #[derive(Clone, Debug, PartialEq)]
-pub enum EventWrite {
+pub(super) enum EventWrite {
     /// Creates this Event.
     Create(Value),
     /// Patches the Event of this name; creates it again if the server has deleted it.
@@ -51,26 +51,8 @@ pub enum EventWrite {
 }
 
 /// Counts, combines and limits Events, with the limits of client-go's `EventCorrelator`.
-///
-/// ```
-/// use client::events::{Correlator, Occurrence, EventWrite};
-/// use serde_json::json;
-///
-/// let occurrence = Occurrence {
-///     component: "endpoint-slice-controller".to_owned(),
-///     involved: json!({"kind": "Service", "namespace": "default", "name": "web"}),
-///     namespace: "default".to_owned(),
-///     is_warning: true,
-///     reason: "FailedToUpdateEndpointSlices".to_owned(),
-///     message: "timeout".to_owned(),
-/// };
-/// let mut correlator = Correlator::default();
-/// let now = jiff::Timestamp::UNIX_EPOCH;
-/// assert!(matches!(correlator.observe(&occurrence, now), Some(EventWrite::Create(_))));
-/// assert!(matches!(correlator.observe(&occurrence, now), Some(EventWrite::Patch { .. })));
-/// ```
 #[derive(Debug, Default)]
-pub struct Correlator {
+pub(super) struct Correlator {
     /// Host of the components, if Events name it.
     host: Option<String>,
     budgets: LruMap<Budget>,
@@ -102,7 +84,7 @@ struct WrittenEvent {
 
 impl Correlator {
     /// Creates a correlator for the components of `host` (`source.host` and `reportingInstance` of the Events).
-    pub fn of_host(host: &str) -> Self {
+    pub(super) fn of_host(host: &str) -> Self {
         Self {
             host: Some(host.to_owned()),
             ..Self::default()
@@ -110,7 +92,7 @@ impl Correlator {
     }
 
     /// Correlates an occurrence. Returns the write for it, or `None` if the rate limit of the object is exceeded.
-    pub fn observe(&mut self, occurrence: &Occurrence, now: Timestamp) -> Option<EventWrite> {
+    pub(super) fn observe(&mut self, occurrence: &Occurrence, now: Timestamp) -> Option<EventWrite> {
         let object = format!("{}|{}", occurrence.component, occurrence.involved);
         if !self.has_budget(&object, now) {
             return None;

@@ -141,11 +141,7 @@ impl EventQueue {
 }
 
 /// Creates or patches an Event.
-///
-/// # Errors
-///
-/// Returns [`ClientError`] if the server rejects the write.
-pub async fn post(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
+async fn post(client: &Client, namespace: &str, write: EventWrite) -> Result<(), ClientError> {
     let collection = format!("/api/v1/namespaces/{namespace}/events");
     let event = match write {
         EventWrite::Create(event) => event,

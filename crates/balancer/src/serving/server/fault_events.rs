@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::ObjectKey;
+use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
 use client::{Client, WallClock};
 use edge::Faults;
 
 use crate::edge_report::PortFault;
-use crate::event_recorder::{EventRecorder, ServiceEvent};
 use crate::serving::draining_addresses::DrainingAddresses;
 use crate::serving::faults::{RecordedMessages, messages, port_faults};
 use crate::serving::state::EdgeState;
@@ -17,7 +17,7 @@ const COMPONENT: &str = "portolan-edge";
 
 /// Events and port faults of Services.
 pub(super) struct FaultEvents {
-    events: EventRecorder,
+    events: EventQueue,
     recorded: RecordedMessages,
     /// Services whose faults may have changed.
     pending: BTreeSet<ObjectKey>,
@@ -29,8 +29,11 @@ pub(super) struct FaultEvents {
 
 impl FaultEvents {
     pub(super) fn new(client: Client) -> Self {
+        let recorder = EventRecorder::new(client, WallClock::system());
+        let (events, write_events) = EventQueue::new(recorder);
+        tokio::spawn(write_events);
         Self {
-            events: EventRecorder::new(client, WallClock::system(), COMPONENT),
+            events,
             recorded: RecordedMessages::default(),
             pending: BTreeSet::new(),
             faulty: BTreeSet::new(),
@@ -76,12 +79,10 @@ impl FaultEvents {
             let mut of_service = messages.remove(&key).unwrap_or_default();
             of_service.extend(state.problems(&key).iter().cloned());
             for message in self.recorded.replace(&key, of_service) {
-                self.events.record(ServiceEvent {
-                    service: &key,
-                    uid: &served.service.metadata.uid,
-                    is_warning: true,
-                    reason: "EdgeDegraded",
-                    message,
+                self.events.record(Notice {
+                    component: COMPONENT,
+                    regarding: ObjectReference::of(&served.service),
+                    findings: vec![Finding::warning("EdgeDegraded", message)],
                 });
             }
             let port_faults = port_faults(served, &addresses, faults);
