@@ -19,7 +19,7 @@ pub(crate) struct Group<'index> {
 }
 
 impl<'index> Group<'index> {
-    /// Creates an empty group on top of the index. Nobody else may publish to the index meanwhile.
+    /// Creates an empty group on top of the index. No other writer may publish to the index meanwhile.
     pub(crate) fn new(index: &'index Index) -> Group<'index> {
         Group {
             index,

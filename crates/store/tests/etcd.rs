@@ -12,7 +12,7 @@ use testbed::EtcdServer;
 use tokio::runtime::Handle;
 use tokio::task::block_in_place;
 
-/// An etcd of its own, with keys of another program beside the store's.
+/// An etcd of its own, with keys of another program alongside the store's.
 struct Etcd {
     server: EtcdServer,
     _directory: TempDir,

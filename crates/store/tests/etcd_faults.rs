@@ -356,7 +356,7 @@ async fn rejects_prefix_of_another_program_or_newer_version() {
     );
     assert!(refusal().await.contains("copy"));
 
-    // A key written by hand beside the store's is reported and skipped.
+    // A key written by hand alongside the store's is reported and skipped.
     let mut others = settings(etcd.url());
     others.address.prefix = "/elsewhere".to_owned();
     let store = EtcdStore::open(others).await.expect("a store of its own");

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::connection::store_error;
 use super::layout::COMMIT;
-use super::shared::Shared;
+use super::state::EtcdState;
 use super::wire::RangeRequest;
 use crate::{Revision, StoreError};
 
@@ -23,11 +23,11 @@ pub(super) struct Barrier(mpsc::Sender<oneshot::Sender<BarrierResult>>);
 
 /// Task that reads the newest commit from etcd.
 pub(super) struct BarrierTask {
-    shared: Arc<Shared>,
+    shared: Arc<EtcdState>,
     waiting: mpsc::Receiver<oneshot::Sender<BarrierResult>>,
 }
 
-pub(super) fn new(shared: Arc<Shared>) -> (Barrier, BarrierTask) {
+pub(super) fn new(shared: Arc<EtcdState>) -> (Barrier, BarrierTask) {
     let (sender, waiting) = mpsc::channel(WAITING_READERS_MAX);
     (Barrier(sender), BarrierTask { shared, waiting })
 }

@@ -9,12 +9,12 @@ use tonic::{Code, Status};
 
 use super::connection::{Connection, store_error};
 use super::layout::COMPACTION;
-use super::shared::Shared;
+use super::state::EtcdState;
 use super::transaction::{get, has_revision, key_values, put};
 use super::wire::{CompactionRequest, TxnRequest};
 
 /// Compacts periodically until the engine is closed.
-pub(super) async fn run(shared: Arc<Shared>, interval: Duration) {
+pub(super) async fn run(shared: Arc<EtcdState>, interval: Duration) {
     let mut compactor = Compactor::default();
     loop {
         tokio::time::sleep(interval).await;
@@ -40,7 +40,7 @@ impl Compactor {
     /// Compacts if no other server has done so in this interval.
     pub(super) async fn compact_if_due(
         &mut self,
-        shared: &Shared,
+        shared: &EtcdState,
         connection: &Connection,
     ) -> Result<(), Status> {
         let key = shared.prefix.key(COMPACTION);

@@ -11,7 +11,7 @@ use super::connection::{Connection, store_error};
 use super::events;
 use super::layout::{LAYOUT, Layout};
 use super::load::{self, HistoryCheck, HistoryMark, check_history_mark};
-use super::shared::Shared;
+use super::state::EtcdState;
 use super::transaction::{has_revision, put};
 use super::wire::{TxnRequest, WatchCreateRequest, WatchResponse};
 use crate::index::{Change, Commit};
@@ -23,7 +23,7 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(5);
 
 /// State of the task.
 pub(super) struct Follower {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<EtcdState>,
     pub(super) endpoints: Vec<Endpoint>,
     /// Number of the next endpoint.
     pub(super) next: usize,

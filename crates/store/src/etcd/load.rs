@@ -23,7 +23,7 @@ pub(super) struct HistoryMark {
     pub(super) mark: u64,
 }
 
-/// Result of loading all data, beside the objects.
+/// Result of loading all data, alongside the objects.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Loaded {
     /// etcd's revision of the loaded data.

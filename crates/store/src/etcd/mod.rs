@@ -19,7 +19,7 @@ mod follow;
 mod import;
 mod layout;
 mod load;
-mod shared;
+mod state;
 mod transaction;
 mod wire;
 
@@ -36,7 +36,7 @@ use self::connection::{Connection, store_error};
 use self::follow::Follower;
 pub(crate) use self::import::{Import, read_etcd};
 use self::layout::{Offset, Prefix};
-use self::shared::Shared;
+use self::state::EtcdState;
 use self::transaction::{Outcome, prepare};
 use crate::write_health::WriteHealth;
 use crate::{
@@ -65,7 +65,7 @@ pub struct EtcdSettings {
 
 /// The etcd engine. Dropping it ends its tasks.
 pub struct EtcdStore {
-    shared: Arc<Shared>,
+    shared: Arc<EtcdState>,
     barrier: Barrier,
     write_health: WriteHealth,
     _tasks: JoinSet<()>,
@@ -91,7 +91,7 @@ impl EtcdStore {
         })
         .await?;
         let index = Index::restore(settings.history, offset.revision(loaded.newest), entries);
-        let shared = Arc::new(Shared::new(index, prefix, offset, settings.transformation));
+        let shared = Arc::new(EtcdState::new(index, prefix, offset, settings.transformation));
         let (barrier, barrier_task) = barrier::new(shared.clone());
         let follower = Follower {
             shared: shared.clone(),

@@ -23,7 +23,7 @@ pub(super) enum Link {
     Lost(String),
 }
 
-pub(super) struct Shared {
+pub(super) struct EtcdState {
     pub(super) index: Index,
     pub(super) prefix: Prefix,
     pub(super) offset: Offset,
@@ -32,15 +32,15 @@ pub(super) struct Shared {
     published: watch::Sender<Revision>,
 }
 
-impl Shared {
+impl EtcdState {
     pub(super) fn new(
         index: Index,
         prefix: Prefix,
         offset: Offset,
         transformation: Transformation,
-    ) -> Shared {
+    ) -> EtcdState {
         let published = watch::Sender::new(index.revision());
-        Shared {
+        EtcdState {
             index,
             prefix,
             offset,

@@ -1,6 +1,6 @@
 //! The database file: the present state with one row per key, and the newest revision.
 //!
-//! Values are stored without their revision, beside the offset at which it is inserted; the column `modified` is
+//! Values are stored without their revision, alongside the offset at which it is inserted; the column `modified` is
 //! that revision. History is not stored: a restart begins a new one.
 
 use std::path::Path;
