@@ -7,7 +7,7 @@ use http::HeaderMap;
 
 use crate::access::audit::{AuditContext, attempted_authentication};
 use crate::access::authentication::{Authenticator, Identity, impersonate};
-use crate::access::authorization::{Attributes, Authorizer, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::access::flow_control::{Flow, FlowControl, Subject};
 use crate::failure::Failure;
 use crate::request::request_info::RequestInfo;
@@ -103,13 +103,13 @@ impl AccessFilter {
 
     fn authorize(&self, request: &AccessRequest<'_>, requester: &Identity) -> Result<(), Failure> {
         with_attributes(request.info, requester, |attributes| {
-            let verdict = self.authorizer.decide(attributes);
+            let decision = self.authorizer.decide(attributes);
             if let Some(audit_context) = request.audit_context {
-                audit_context.record_authorization(&verdict);
+                audit_context.record_authorization(&decision);
             }
-            match verdict {
-                Verdict::Allowed(_) => Ok(()),
-                Verdict::Denied(reason) => Err(attributes.refusal(&reason)),
+            match decision {
+                AuthorizationDecision::Allowed(_) => Ok(()),
+                AuthorizationDecision::Denied(reason) => Err(attributes.refusal(&reason)),
             }
         })
     }

@@ -54,7 +54,7 @@ impl Failure {
         }
     }
 
-    /// Converts an unavailable store into 503. The store logs the begin and end of an outage, so requests log at
+    /// Converts an unavailable store into 503. The store logs the start and end of an outage, so requests log at
     /// debug level only.
     fn of_store(error: &StoreError) -> Failure {
         tracing::debug!(%error, "store request failed");

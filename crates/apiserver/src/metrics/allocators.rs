@@ -2,9 +2,9 @@
 
 use telemetry::{MetricType, MetricsText};
 
-use crate::registry::service::{AllocationCounts, DURATION_BOUNDS_US, Registry, RepairCounts, Usage};
+use crate::registry::service::{AllocationCounts, Allocators, DURATION_BOUNDS_US, RepairCounts, Usage};
 
-pub(super) fn render(services: &Registry, out: &mut MetricsText) {
+pub(super) fn render(services: &Allocators, out: &mut MetricsText) {
     let usage = services.usage();
     render_addresses(&usage, out);
     render_ports(&usage, out);

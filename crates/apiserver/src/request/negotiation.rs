@@ -14,7 +14,7 @@ use crate::failure::Failure;
 pub(crate) enum Representation {
     /// Whole objects.
     Objects,
-    /// Rows and columns for people (API-15).
+    /// Rows and columns for terminals (API-15).
     Table,
     /// Metadata only.
     Metadata,
@@ -25,7 +25,7 @@ pub(crate) enum Representation {
 pub(crate) enum Encoding {
     /// As stored.
     Json,
-    /// With line breaks, for people.
+    /// Indented JSON (`pretty`).
     PrettyJson,
     Yaml,
     Protobuf,
@@ -195,7 +195,7 @@ fn form_of(clause: &str) -> Option<Form> {
     })
 }
 
-/// Returns true if JSON is for people: by the parameter `pretty`, or by the user agent.
+/// Returns true if JSON is indented: by the parameter `pretty`, or by the user agent.
 fn wants_line_breaks(headers: &HeaderMap, query: &Query) -> bool {
     if let Some(pretty) = query.flag("pretty") {
         return pretty;

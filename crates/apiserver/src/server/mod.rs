@@ -27,10 +27,10 @@ use crate::registry::encryption;
 use crate::registry::event_expiry;
 use crate::registry::namespace;
 use crate::registry::repair::Repair;
-use crate::registry::service::{self, Registry, RegistryError, ServiceConfig};
+use crate::registry::service::{self, AllocatorError, AllocatorSettings, Allocators};
 use crate::shutdown::{Shutdown, ShutdownTrigger};
 use crate::transport::connection::open_connections::Connections;
-use crate::transport::connection::{Shared, node_connections};
+use crate::transport::connection::{ListenerState, node_connections};
 use crate::transport::listener::{accept, listen};
 use crate::transport::request_body::BodyMemory;
 use crate::transport::tls::{self, ServingCertificate, TlsError};
@@ -93,7 +93,7 @@ impl Server {
         }
         let authenticator = access_control.authenticator;
         background.spawn(renew(certificates, serving, authenticator, shutdown.clone()));
-        let shared = Shared {
+        let shared = ListenerState {
             acceptor,
             connections: handler.connections.clone(),
             handler,
@@ -184,7 +184,7 @@ fn open_resources(
 ) -> Result<Arc<Resources>, StartError> {
     let encryption = config.encryption.as_ref();
     Ok(Arc::new(Resources {
-        services: open_registry(config, &*store)?,
+        services: open_allocators(config, &*store)?,
         store,
         admission: Admission::new(
             config.access.admission_plugins.clone(),
@@ -201,10 +201,10 @@ fn open_resources(
 }
 
 /// Allocators of Services, read from the store. Other servers of a shared store write them, too.
-fn open_registry(config: &Config, store: &dyn Store) -> Result<Registry, RegistryError> {
-    let services = Registry::new(
+fn open_allocators(config: &Config, store: &dyn Store) -> Result<Allocators, AllocatorError> {
+    let services = Allocators::new(
         store.index(),
-        ServiceConfig {
+        AllocatorSettings {
             cluster_ip_ranges: config.service_cidrs.clone(),
             node_port_range: config.node_ports.clone(),
         },

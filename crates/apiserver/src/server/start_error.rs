@@ -8,7 +8,7 @@ use crate::access::audit::AuditLogError;
 use crate::access::authentication::{KeyError, TokenFileError};
 use crate::bootstrap::cluster_objects::BootstrapError;
 use crate::bootstrap::pki::PkiError;
-use crate::registry::service::RegistryError;
+use crate::registry::service::AllocatorError;
 use crate::transport::tls::TlsError;
 
 /// Failure to start a server. A retry helps only after a change of configuration, files or store.
@@ -39,7 +39,7 @@ pub enum StartError {
     Audit(#[from] AuditLogError),
     /// The allocators of cluster IPs and node ports cannot be read.
     #[error(transparent)]
-    Services(#[from] RegistryError),
+    Services(#[from] AllocatorError),
     /// An object that every cluster has cannot be created.
     #[error(transparent)]
     Bootstrap(#[from] BootstrapError),

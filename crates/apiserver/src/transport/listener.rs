@@ -7,7 +7,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinError, JoinSet};
 
 use super::connection::limits::{ACCEPT_RETRY_DELAY, BACKLOG};
-use super::connection::{Shared, serve};
+use super::connection::{ListenerState, serve};
 
 /// Listens on an address; port 0 selects a free one.
 ///
@@ -25,7 +25,7 @@ pub(crate) fn listen(address: SocketAddr) -> io::Result<TcpListener> {
 }
 
 /// Accepts connections until the server shuts down, then waits for those that are open.
-pub(crate) async fn accept(listener: TcpListener, shared: Shared) {
+pub(crate) async fn accept(listener: TcpListener, shared: ListenerState) {
     let mut shutdown = shared.shutdown.clone();
     let mut connections = JoinSet::new();
     loop {

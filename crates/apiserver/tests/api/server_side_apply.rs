@@ -105,7 +105,7 @@ async fn fields_of_other_managers_conflict_unless_forced() {
 }
 
 #[tokio::test]
-async fn every_write_records_its_field_manager() {
+async fn writes_record_their_field_manager() {
     let api = Api::start().await;
     let path = format!("{SERVICES}/s");
     let agent = [

@@ -19,7 +19,7 @@ use super::event::{Event, ObjectReference, User, micro_time};
 use super::headers::{source_ips, user_agent};
 use super::policy::{Decision, Level, Stage, Subject};
 use crate::access::authentication::Identity;
-use crate::access::authorization::{Attributes, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision};
 use crate::failure::Failure;
 use crate::request::route::Target;
 use crate::transport::response::{ApiResponse, StatusTree};
@@ -136,10 +136,10 @@ impl AuditContext {
     }
 
     /// Records the authorization decision.
-    pub(crate) fn record_authorization(&self, verdict: &Verdict) {
-        let (decision, reason) = match verdict {
-            Verdict::Allowed(reason) => ("allow", &**reason),
-            Verdict::Denied(reason) => ("forbid", reason.as_str()),
+    pub(crate) fn record_authorization(&self, decision: &AuthorizationDecision) {
+        let (decision, reason) = match decision {
+            AuthorizationDecision::Allowed(reason) => ("allow", &**reason),
+            AuthorizationDecision::Denied(reason) => ("forbid", reason.as_str()),
         };
         self.annotate("authorization.k8s.io/decision", decision);
         self.annotate("authorization.k8s.io/reason", reason);

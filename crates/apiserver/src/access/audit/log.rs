@@ -1,5 +1,5 @@
 //! The audit log file, rotated by size. Rotated files are deleted by number and age. Their names are those of
-//! upstream's library (lumberjack): `audit-2026-01-31T10-20-30.123.log` beside `audit.log`, with `.gz` if compressed.
+//! upstream's library (lumberjack): `audit-2026-01-31T10-20-30.123.log` alongside `audit.log`, with `.gz` if compressed.
 
 mod backups;
 

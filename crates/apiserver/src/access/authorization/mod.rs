@@ -33,7 +33,7 @@ use store::Store;
 
 use crate::failure::Failure;
 use node::NodeAuthorizer;
-use policy::Decision;
+use policy::RbacDecision;
 use source::Source;
 
 /// Authorization mode. A request is allowed if any configured mode allows it.
@@ -90,9 +90,9 @@ impl FromStr for AuthorizationMode {
     }
 }
 
-/// Decision about a request.
+/// RbacDecision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Verdict {
+pub(crate) enum AuthorizationDecision {
     /// The request is allowed; the reason for reviews.
     Allowed(Arc<str>),
     /// No mode allows the request; the reason, or "".
@@ -133,35 +133,35 @@ impl Authorizer {
     /// Returns the 403 response unless the request is allowed.
     pub(crate) fn check(&self, attributes: &Attributes<'_>) -> Result<(), Failure> {
         match self.decide(attributes) {
-            Verdict::Allowed(_) => Ok(()),
-            Verdict::Denied(reason) => Err(attributes.refusal(&reason)),
+            AuthorizationDecision::Allowed(_) => Ok(()),
+            AuthorizationDecision::Denied(reason) => Err(attributes.refusal(&reason)),
         }
     }
 
     /// Decides about a request.
-    pub(crate) fn decide(&self, attributes: &Attributes<'_>) -> Verdict {
+    pub(crate) fn decide(&self, attributes: &Attributes<'_>) -> AuthorizationDecision {
         if attributes.user.is_privileged() {
-            return Verdict::Allowed(Arc::from(""));
+            return AuthorizationDecision::Allowed(Arc::from(""));
         }
         let (mut missing_roles, mut reasons) = (Vec::new(), Vec::new());
         for mode in &self.modes {
             match mode {
-                AuthorizationMode::AlwaysAllow => return Verdict::Allowed(Arc::from("")),
+                AuthorizationMode::AlwaysAllow => return AuthorizationDecision::Allowed(Arc::from("")),
                 AuthorizationMode::AlwaysDeny => {}
                 AuthorizationMode::Node if edge_report::is_allowed(attributes) => {
-                    return Verdict::Allowed(Arc::from(""));
+                    return AuthorizationDecision::Allowed(Arc::from(""));
                 }
                 AuthorizationMode::Node => {
                     let index = self.store.index();
                     match self.nodes.decide(attributes, index) {
-                        node::Verdict::Allowed => return Verdict::Allowed(Arc::from("")),
-                        node::Verdict::Denied(reason) => reasons.push(reason),
-                        node::Verdict::NoOpinion
+                        node::NodeDecision::Allowed => return AuthorizationDecision::Allowed(Arc::from("")),
+                        node::NodeDecision::Denied(reason) => reasons.push(reason),
+                        node::NodeDecision::NoOpinion
                             if edge::is_allowed(attributes, index, &self.edge_secrets) =>
                         {
-                            return Verdict::Allowed(Arc::from(""));
+                            return AuthorizationDecision::Allowed(Arc::from(""));
                         }
-                        node::Verdict::NoOpinion => {}
+                        node::NodeDecision::NoOpinion => {}
                     }
                 }
                 AuthorizationMode::Rbac => {
@@ -170,8 +170,8 @@ impl Authorizer {
                         .load()
                         .decide(attributes.user, attributes.namespace, &attributes.action)
                     {
-                        Decision::Allowed(reason) => return Verdict::Allowed(reason),
-                        Decision::Undecided(missing) => missing_roles.extend(missing),
+                        RbacDecision::Allowed(reason) => return AuthorizationDecision::Allowed(reason),
+                        RbacDecision::Undecided(missing) => missing_roles.extend(missing),
                     }
                 }
             }
@@ -181,7 +181,7 @@ impl Authorizer {
             [one] => Some(format!("RBAC: {one}")),
             several => Some(format!("RBAC: [{}]", several.join(", "))),
         });
-        Verdict::Denied(reasons.join("\n"))
+        AuthorizationDecision::Denied(reasons.join("\n"))
     }
 
     /// Applies Pod changes to the node authorizer, so that the next request of a node has few to apply.

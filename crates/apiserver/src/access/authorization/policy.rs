@@ -46,9 +46,9 @@ pub(super) enum Subject {
     ServiceAccount { namespace: String, name: String },
 }
 
-/// Decision of RBAC.
+/// RbacDecision of RBAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Decision {
+pub(super) enum RbacDecision {
     /// A grant allows the action; the reason.
     Allowed(Arc<str>),
     /// No grant allows the action; messages about bound roles that do not exist.
@@ -77,19 +77,19 @@ impl Policy {
     }
 
     /// Decides about an action in a namespace, or in the cluster for "".
-    pub(super) fn decide(&self, user: &Identity, namespace: &str, action: &Action<'_>) -> Decision {
+    pub(super) fn decide(&self, user: &Identity, namespace: &str, action: &Action<'_>) -> RbacDecision {
         let mut missing = Vec::new();
         for grant in self.grants_to(user, namespace) {
             match &grant.rules {
                 Rules::Found(rules) => {
                     if rules.iter().any(|rule| rule.allows(action)) {
-                        return Decision::Allowed(grant.reason.clone());
+                        return RbacDecision::Allowed(grant.reason.clone());
                     }
                 }
                 Rules::Missing(role) => missing.push(role.clone()),
             }
         }
-        Decision::Undecided(missing)
+        RbacDecision::Undecided(missing)
     }
 
     /// Returns all rules of a user in a namespace, or in the cluster for "", and messages about bound roles that do

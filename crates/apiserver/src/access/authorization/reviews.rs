@@ -7,7 +7,7 @@ use api::tree::{child, is_set, set, text, texts};
 use serde_json::{Map, Value};
 
 pub(crate) use super::rules_review::review_rules;
-use super::{Attributes, Authorizer, Verdict};
+use super::{Attributes, AuthorizationDecision, Authorizer};
 use crate::access::authentication::Identity;
 use crate::failure::Failure;
 use crate::request::route::Target;
@@ -141,13 +141,13 @@ fn status_of(spec: &Value, user: &Identity, authorizer: &Authorizer) -> Value {
     };
     let mut status = Map::new();
     match authorizer.decide(&Attributes::new(user, namespace, action)) {
-        Verdict::Allowed(reason) => {
+        AuthorizationDecision::Allowed(reason) => {
             status.insert("allowed".to_owned(), true.into());
             if !reason.is_empty() {
                 status.insert("reason".to_owned(), (*reason).into());
             }
         }
-        Verdict::Denied(reason) => {
+        AuthorizationDecision::Denied(reason) => {
             status.insert("allowed".to_owned(), false.into());
             if !reason.is_empty() {
                 status.insert("reason".to_owned(), reason.into());

@@ -2,7 +2,7 @@ use api::rbac::{Action, PolicyRule};
 use serde_json::{Value, json};
 
 use super::default_roles;
-use super::policy::{Decision, Policy, Rules, Subject};
+use super::policy::{Policy, RbacDecision, Rules, Subject};
 use super::reconcile::completed;
 use crate::access::authentication::Identity;
 
@@ -30,7 +30,7 @@ fn on(verb: &'static str, resource: &'static str) -> Action<'static> {
 }
 
 fn is_allowed(policy: &Policy, user: &Identity, namespace: &str, action: &Action<'_>) -> bool {
-    matches!(policy.decide(user, namespace, action), Decision::Allowed(_))
+    matches!(policy.decide(user, namespace, action), RbacDecision::Allowed(_))
 }
 
 #[test]
@@ -66,7 +66,7 @@ fn bindings_grant_rights_in_their_namespace_to_their_subjects() {
     assert!(!is_allowed(&policy, &robot, "n", &list));
     assert_eq!(
         policy.decide(&robot, "b", &list),
-        Decision::Allowed(r#"RBAC: allowed by RoleBinding "s/b" to ServiceAccount "s/n""#.into())
+        RbacDecision::Allowed(r#"RBAC: allowed by RoleBinding "s/b" to ServiceAccount "s/n""#.into())
     );
 }
 
@@ -76,7 +76,7 @@ fn reports_bound_roles_that_do_not_exist() {
     let missing = Rules::Missing("role.rbac.authorization.k8s.io \"r\" not found".into());
     policy.grant("a", &Subject::User("ann".into()), missing, "RoleBinding");
     let decision = policy.decide(&user("ann", &[]), "a", &on("get", "pods"));
-    assert!(matches!(decision, Decision::Undecided(roles) if roles.len() == 1));
+    assert!(matches!(decision, RbacDecision::Undecided(roles) if roles.len() == 1));
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn long_running_requests_are_limited_by_user() {
 }
 
 #[test]
-fn each_user_has_its_own_rate() {
+fn users_have_separate_rates() {
     let control = FlowControl::new(RequestLimits {
         per_user_per_second: 10,
         ..RequestLimits::default()

@@ -8,7 +8,7 @@ use api::tree::{child, clear, items, text};
 use serde_json::Value;
 
 use super::{Admission, Attempt};
-use crate::access::authorization::{Attributes, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision};
 use crate::failure::Failure;
 
 /// Condition of a Service whose addresses are assigned.
@@ -32,7 +32,10 @@ pub(super) fn admit(admission: &Admission, attempt: &Attempt<'_>, service: &Valu
             name: "",
         };
         let attributes = Attributes::new(requester, "", action);
-        matches!(admission.authorizer.decide(&attributes), Verdict::Allowed(_))
+        matches!(
+            admission.authorizer.decide(&attributes),
+            AuthorizationDecision::Allowed(_)
+        )
     });
     if is_assigner {
         return Ok(());

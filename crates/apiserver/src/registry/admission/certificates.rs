@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 
 use super::{Admission, AdmissionPlugin, Attempt};
 use crate::access::authentication::Identity;
-use crate::access::authorization::{Attributes, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision};
 use crate::failure::Failure;
 
 /// The group with all rights.
@@ -63,10 +63,10 @@ fn may(admission: &Admission, requester: &Identity, verb: &str, signer: &str) ->
             subresource: "",
             name,
         };
-        let verdict = admission
+        let decision = admission
             .authorizer
             .decide(&Attributes::new(requester, "", action));
-        matches!(verdict, Verdict::Allowed(_))
+        matches!(decision, AuthorizationDecision::Allowed(_))
     })
 }
 

@@ -9,7 +9,7 @@ use store::Index;
 
 use super::Attempt;
 use crate::access::authentication::Identity;
-use crate::access::authorization::{Attributes, Authorizer, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::failure::Failure;
 
 /// Refuses a role or binding that grants more than the requester holds.
@@ -37,8 +37,8 @@ pub(super) fn admit(
             subresource: "",
             name,
         };
-        let verdict = authorizer.decide(&Attributes::new(requester, namespace, action));
-        matches!(verdict, Verdict::Allowed(_))
+        let decision = authorizer.decide(&Attributes::new(requester, namespace, action));
+        matches!(decision, AuthorizationDecision::Allowed(_))
     };
     let rules = match kind.kind {
         "Role" | "ClusterRole" => {

@@ -14,7 +14,7 @@ use super::records::{self, Holder};
 /// called, dropping it releases what it reserved (FAM-13).
 #[must_use = "dropping an allocation releases its reservations"]
 pub struct Allocation {
-    /// Expectations of the transaction: nobody else holds what is reserved.
+    /// Expectations of the transaction: no other holder has the reserved addresses and ports.
     pub expectations: Vec<(Key, Expectation)>,
     /// Records of the reserved and released addresses and ports.
     pub writes: Vec<Write>,

@@ -1,4 +1,4 @@
-//! The allocators, as the verbs use them.
+//! Allocators of cluster IPs and node ports: the reservations of a write, and the ServiceCIDRs.
 
 use std::net::IpAddr;
 use std::ops::RangeInclusive;
@@ -23,9 +23,9 @@ use super::records::{Holder, IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CID
 use super::repair::{Counts, RepairAction};
 use super::{cluster_ips, node_ports};
 
-/// Configuration of the allocators.
+/// Settings of the allocators.
 #[derive(Clone, Debug)]
-pub struct ServiceConfig {
+pub struct AllocatorSettings {
     /// The default ServiceCIDR: one range, or two of different families. The first one is the primary range
     /// (FAM-29).
     pub cluster_ip_ranges: Vec<IpNet>,
@@ -35,7 +35,7 @@ pub struct ServiceConfig {
 
 /// A failed start of the allocators, because of the configuration or the store.
 #[derive(Debug, thiserror::Error)]
-pub enum RegistryError {
+pub enum AllocatorError {
     /// The ranges are not one range, or two of different families.
     #[error("expected one cluster IP range, or two of different families, got {0:?}")]
     Ranges(Vec<IpNet>),
@@ -48,7 +48,7 @@ pub enum RegistryError {
 }
 
 /// Allocators of all cluster IPs and node ports.
-pub struct Registry {
+pub struct Allocators {
     pools: Arc<Mutex<Pools>>,
     families: ConfiguredFamilies,
     ranges: Vec<IpNet>,
@@ -60,12 +60,12 @@ pub struct Registry {
     pub(crate) port_faults: Counts,
 }
 
-impl Registry {
+impl Allocators {
     /// Loads the allocations from the store.
     ///
     /// # Errors
     /// Fails if the ranges are invalid or the store is not readable.
-    pub fn new(index: &Index, config: ServiceConfig) -> Result<Self, RegistryError> {
+    pub fn new(index: &Index, config: AllocatorSettings) -> Result<Self, AllocatorError> {
         let families = families_of(&config.cluster_ip_ranges)?;
         let mut pools = Pools::new(config.node_port_range, fastrand::Rng::new());
         for net in &config.cluster_ip_ranges {
@@ -82,7 +82,7 @@ impl Registry {
                 tracing::warn!(key = %entry.key, %error, "node port in use outside of the range");
             }
         }
-        let registry = Self {
+        let allocators = Self {
             pools: Arc::new(Mutex::new(pools)),
             families,
             ranges: config.cluster_ip_ranges,
@@ -92,14 +92,14 @@ impl Registry {
         };
         for entry in index.list(SERVICE_CIDRS_PREFIX, None, None, None)?.entries {
             match serde_json::from_slice::<Value>(&entry.value) {
-                Ok(cidr) => registry.apply_service_cidr(&cidr),
+                Ok(cidr) => allocators.apply_service_cidr(&cidr),
                 Err(error) => tracing::error!(key = %entry.key, %error, "stored ServiceCIDR not readable"),
             }
         }
-        Ok(registry)
+        Ok(allocators)
     }
 
-    /// Starts to follow the allocations of other servers, which [`Registry::catch_up`] applies.
+    /// Starts to follow the allocations of other servers, which [`Allocators::catch_up`] applies.
     ///
     /// # Errors
     /// Fails if the store is not readable.
@@ -253,7 +253,7 @@ impl Registry {
     }
 }
 
-fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, RegistryError> {
+fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, AllocatorError> {
     let families: Vec<Family> = ranges.iter().map(|net| Family::of(net.addr())).collect();
     match families.as_slice() {
         [primary] => Ok(ConfiguredFamilies {
@@ -264,7 +264,7 @@ fn families_of(ranges: &[IpNet]) -> Result<ConfiguredFamilies, RegistryError> {
             primary: *primary,
             is_dual_stack: true,
         }),
-        _ => Err(RegistryError::Ranges(ranges.to_vec())),
+        _ => Err(AllocatorError::Ranges(ranges.to_vec())),
     }
 }
 

@@ -1,12 +1,13 @@
 //! Allocation of cluster IPs and node ports to Services.
 //!
-//! The [`Registry`] holds the taken addresses and ports in memory. In the store, each address has an IPAddress
+//! [`Allocators`] holds the taken addresses and ports in memory. In the store, each address has an IPAddress
 //! object (FAM-14), and each port a key under [`NODE_PORTS_PREFIX`]. A write of a Service first reserves in memory
 //! and gets an [`Allocation`]: writes and expectations for the transaction that writes the Service. After the
 //! commit, the reservations are permanent, and what the Service released is free. Without a commit, dropping the
 //! allocation releases the reservations.
 
 mod allocation;
+mod allocators;
 mod audit;
 mod bootstrap;
 mod cluster_ips;
@@ -14,10 +15,10 @@ mod node_ports;
 mod peer_allocations;
 mod pools;
 mod records;
-mod registry;
 pub(crate) mod repair;
 
 pub use allocation::Allocation;
+pub use allocators::{AllocatorError, AllocatorSettings, Allocators};
 pub use audit::{Allocated, Inconsistency, audit};
 pub use bootstrap::{
     DEFAULT_SERVICE_CIDR, default_service_cidr, kubernetes_endpoint_slice, kubernetes_endpoints,
@@ -26,7 +27,6 @@ pub use bootstrap::{
 pub(crate) use peer_allocations::follow_peers;
 pub use pools::{AllocationCounts, DURATION_BOUNDS_US, Durations, RangeUsage, RepairCounts, Usage};
 pub use records::{IP_ADDRESSES_PREFIX, NODE_PORTS_PREFIX, SERVICE_CIDRS_PREFIX};
-pub use registry::{Registry, RegistryError, ServiceConfig};
 
 use api::field::FieldErrors;
 

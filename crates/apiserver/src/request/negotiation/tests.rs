@@ -84,7 +84,7 @@ fn kind_without_protobuf_is_served_in_the_next_accepted_form() {
 }
 
 #[test]
-fn indents_json_for_people() {
+fn indents_json_on_request() {
     let curl = with(USER_AGENT, "curl/8.5.0");
     let encoding = |query| form(&curl, &Query::parse(query)).unwrap().encoding;
     assert_eq!(encoding(""), Encoding::PrettyJson);

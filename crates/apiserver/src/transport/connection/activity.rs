@@ -57,7 +57,7 @@ impl Activity {
     /// Time until the connection may be idle for too long.
     ///
     /// # Errors
-    /// Reason for which it is idle for too long already.
+    /// Reason why it is idle for too long already.
     fn time_left(&self, now: Instant) -> Result<Duration, IdleReason> {
         if self.in_flight.load(Ordering::Relaxed) > 0 {
             return Ok(IDLE_TIMEOUT);

@@ -42,7 +42,7 @@ use write_buffer::{WriteBuffer, buffered};
 
 /// State that is shared by all connections.
 #[derive(Clone)]
-pub(crate) struct Shared {
+pub(crate) struct ListenerState {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) handler: Arc<Handler>,
     pub(crate) connections: Arc<Connections>,
@@ -52,7 +52,12 @@ pub(crate) struct Shared {
 }
 
 /// Serves one connection until it closes, or until the server shuts down and its requests are complete.
-pub(crate) async fn serve(stream: TcpStream, peer: SocketAddr, handshaking: Handshaking, shared: Shared) {
+pub(crate) async fn serve(
+    stream: TcpStream,
+    peer: SocketAddr,
+    handshaking: Handshaking,
+    shared: ListenerState,
+) {
     if let Err(error) = set_socket_options(&stream) {
         tracing::debug!(%peer, %error, "socket options not set");
     }
@@ -134,7 +139,7 @@ async fn serve_requests(
     peer: SocketAddr,
     connection: Arc<Connection>,
     activity: Arc<Activity>,
-    shared: Shared,
+    shared: ListenerState,
 ) -> hyper::Result<()> {
     let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let (request_activity, request_connection) = (activity.clone(), connection.clone());
@@ -183,7 +188,7 @@ async fn serve_requests(
 struct ConnectionEnd {
     connection: Arc<Connection>,
     activity: Arc<Activity>,
-    shared: Shared,
+    shared: ListenerState,
 }
 
 impl ConnectionEnd {

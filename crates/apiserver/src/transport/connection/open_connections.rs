@@ -31,7 +31,7 @@ struct OpenConnections {
     unauthenticated: DisplacementQueue,
 }
 
-/// Reason for which the server refused or closed a connection.
+/// Reason why the server refused or closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refusal {
     /// Too many connections are open, in the stage or in total.

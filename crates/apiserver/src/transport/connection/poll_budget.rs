@@ -19,19 +19,19 @@ const WOKEN: u8 = 2;
 
 /// Wake state of a task.
 pub(super) struct PollBudget {
-    shared: Arc<Shared>,
+    shared: Arc<BudgetState>,
     waker: Waker,
 }
 
 #[derive(Default)]
-struct Shared {
+struct BudgetState {
     state: AtomicU8,
     task: AtomicWaker,
 }
 
 impl PollBudget {
     pub(super) fn new() -> PollBudget {
-        let shared = Arc::<Shared>::default();
+        let shared = Arc::<BudgetState>::default();
         PollBudget {
             waker: shared.clone().into(),
             shared,
@@ -44,7 +44,7 @@ impl PollBudget {
         context: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let Shared { state, task } = &*self.shared;
+        let BudgetState { state, task } = &*self.shared;
         task.register(context.waker());
         for _ in 0..POLLS_MAX {
             state.store(RUNNING, Ordering::SeqCst);
@@ -59,7 +59,7 @@ impl PollBudget {
     }
 }
 
-impl Wake for Shared {
+impl Wake for BudgetState {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();
     }

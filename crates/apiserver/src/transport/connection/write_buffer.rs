@@ -27,15 +27,15 @@ const LARGE_WRITE_BYTES: usize = 32 << 10;
 
 /// Stream that hyper reads and writes.
 pub(super) struct BufferedStream<S> {
-    shared: Arc<Mutex<Shared<S>>>,
+    shared: Arc<Mutex<BufferState<S>>>,
 }
 
 /// Buffer of a [`BufferedStream`], sent by [`WriteBuffer::drive`].
 pub(super) struct WriteBuffer<S> {
-    shared: Arc<Mutex<Shared<S>>>,
+    shared: Arc<Mutex<BufferState<S>>>,
 }
 
-struct Shared<S> {
+struct BufferState<S> {
     stream: S,
     buffer: BytesMut,
     /// Size of the buffer when the connection was last idle.
@@ -48,7 +48,7 @@ struct Shared<S> {
 
 /// Adds a write buffer to a stream.
 pub(super) fn buffered<S: AsyncRead + AsyncWrite + Unpin>(stream: S) -> (BufferedStream<S>, WriteBuffer<S>) {
-    let shared = Arc::new(Mutex::new(Shared {
+    let shared = Arc::new(Mutex::new(BufferState {
         stream,
         buffer: BytesMut::new(),
         seen_bytes: 0,
@@ -116,7 +116,7 @@ impl<S: AsyncWrite + Unpin> WriteBuffer<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Shared<S> {
+impl<S: AsyncWrite + Unpin> BufferState<S> {
     /// Sends the buffer.
     fn poll_send(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         if self.buffer.is_empty() {
@@ -212,7 +212,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for BufferedStream<S> {
     }
 }
 
-fn lock<S>(shared: &Mutex<Shared<S>>) -> MutexGuard<'_, Shared<S>> {
+fn lock<S>(shared: &Mutex<BufferState<S>>) -> MutexGuard<'_, BufferState<S>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

@@ -63,7 +63,7 @@ const OBJECT_BYTES_MAX: usize = 3 << 19;
 /// The store and everything that verbs need to read and write objects.
 pub(crate) struct Resources {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) services: service::Registry,
+    pub(crate) services: service::Allocators,
     pub(crate) admission: Admission,
     /// The cluster CA certificate in PEM, which every namespace has a copy of.
     pub(crate) ca_certificate: String,

@@ -19,7 +19,7 @@ use api::tree::set_or_clear;
 use serde_json::Value;
 
 use crate::registry::namespace;
-use crate::registry::service::Registry;
+use crate::registry::service::Allocators;
 
 /// The rules of one kind, in the order in which a write applies them.
 pub(crate) struct Strategy {
@@ -50,7 +50,7 @@ pub(crate) struct Strategy {
     /// Returns the warnings about an update of the status.
     pub(crate) status_warnings: fn(&Value) -> Vec<String>,
     /// Updates the Service registry after a commit; takes the name and the object, or `None` if it was deleted.
-    pub(crate) after_commit: fn(&Registry, &str, Option<&Value>),
+    pub(crate) after_commit: fn(&Allocators, &str, Option<&Value>),
 }
 
 impl Strategy {

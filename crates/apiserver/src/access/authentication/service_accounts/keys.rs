@@ -2,7 +2,7 @@
 //!
 //! `sa.key` holds the private key. `sa.pub` holds its public key and those of earlier keys, newest first. A key is
 //! replaced after [`KEY_LIFE`]. No token outlives its key's period, so tokens stay valid until their own expiration.
-//! Servers that share a store share these files, as they share the cluster CA beside them.
+//! Servers that share a store share these files, as they share the cluster CA alongside them.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};

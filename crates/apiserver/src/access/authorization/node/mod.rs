@@ -20,7 +20,7 @@ const LEASE_NAMESPACE: &str = "kube-node-lease";
 
 /// Decision of the mode `Node`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum NodeDecision {
     Allowed,
     /// The request is denied, with upstream's reason.
     Denied(String),
@@ -46,7 +46,7 @@ struct Request<'a> {
 
 impl NodeAuthorizer {
     /// Decides about a request with the current Pods of the index.
-    pub(super) fn decide(&self, attributes: &Attributes<'_>, index: &Index) -> Verdict {
+    pub(super) fn decide(&self, attributes: &Attributes<'_>, index: &Index) -> NodeDecision {
         let (
             Some(node),
             Action::Resource {
@@ -58,7 +58,7 @@ impl NodeAuthorizer {
             },
         ) = (attributes.user.node_name(), attributes.action)
         else {
-            return Verdict::NoOpinion;
+            return NodeDecision::NoOpinion;
         };
         if node.is_empty() {
             return denied(format!("unknown node for user {:?}", attributes.user.user));
@@ -78,8 +78,8 @@ impl NodeAuthorizer {
             ("", "pods") => self.decide_pod(&request, index),
             ("", "nodes") => decide_node(&request),
             ("coordination.k8s.io", "leases") => decide_lease(&request),
-            _ if rules().iter().any(|rule| rule.allows(&attributes.action)) => Verdict::Allowed,
-            _ => Verdict::NoOpinion,
+            _ if rules().iter().any(|rule| rule.allows(&attributes.action)) => NodeDecision::Allowed,
+            _ => NodeDecision::NoOpinion,
         }
     }
 
@@ -91,7 +91,7 @@ impl NodeAuthorizer {
         }
     }
 
-    fn decide_read(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> Verdict {
+    fn decide_read(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> NodeDecision {
         if !matches!(request.verb, "get" | "list" | "watch") {
             return denied("can only read resources of this type");
         }
@@ -104,7 +104,7 @@ impl NodeAuthorizer {
         self.decide_related(request, object_type, index)
     }
 
-    fn decide_token(&self, request: &Request<'_>, index: &Index) -> Verdict {
+    fn decide_token(&self, request: &Request<'_>, index: &Index) -> NodeDecision {
         if request.verb != "create" || request.name.is_empty() {
             return denied("can only create tokens for individual service accounts");
         }
@@ -115,23 +115,23 @@ impl NodeAuthorizer {
     }
 
     /// Decides about Pods. Creations name the node in the object; admission (NodeRestriction) checks them.
-    fn decide_pod(&self, request: &Request<'_>, index: &Index) -> Verdict {
+    fn decide_pod(&self, request: &Request<'_>, index: &Index) -> NodeDecision {
         match (request.subresource, request.verb) {
             ("", "get") => self.decide_related(request, ObjectType::Pod, index),
-            ("", "list" | "watch") if request.selected_node == request.node => Verdict::Allowed,
+            ("", "list" | "watch") if request.selected_node == request.node => NodeDecision::Allowed,
             ("", "list" | "watch") if !request.name.is_empty() => {
                 self.decide_related(request, ObjectType::Pod, index)
             }
             ("", "list" | "watch") => denied("can only list/watch pods with spec.nodeName field selector"),
             ("", "create" | "delete") | ("status", "update" | "patch") | ("eviction", "create") => {
-                Verdict::Allowed
+                NodeDecision::Allowed
             }
-            _ => Verdict::NoOpinion,
+            _ => NodeDecision::NoOpinion,
         }
     }
 
     /// Allows the request if its object is a Pod of the node, or if a Pod of the node references it.
-    fn decide_related(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> Verdict {
+    fn decide_related(&self, request: &Request<'_>, object_type: ObjectType, index: &Index) -> NodeDecision {
         let (node, namespace, name) = (request.node, request.namespace, request.name);
         if name.is_empty() {
             return denied("No Object name found");
@@ -139,7 +139,7 @@ impl NodeAuthorizer {
         let mut graph = self.lock();
         graph.refresh(index);
         if graph.is_related(node, object_type, namespace, name) {
-            Verdict::Allowed
+            NodeDecision::Allowed
         } else {
             denied(format!(
                 "no relationship found between node '{node}' and this object"
@@ -153,12 +153,12 @@ impl NodeAuthorizer {
 }
 
 /// Decides about Nodes by name, so that an agent may read its Node before it has created it.
-fn decide_node(request: &Request<'_>) -> Verdict {
+fn decide_node(request: &Request<'_>) -> NodeDecision {
     let (node, name) = (request.node, request.name);
     match (request.subresource, request.verb) {
-        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => Verdict::Allowed,
+        ("", "create" | "update" | "patch") | ("status", "update" | "patch") => NodeDecision::Allowed,
         ("", "get" | "list" | "watch") => match name {
-            _ if name == node => Verdict::Allowed,
+            _ if name == node => NodeDecision::Allowed,
             "" => denied(format!(
                 "node '{node}' cannot read all nodes, only its own Node object"
             )),
@@ -166,12 +166,12 @@ fn decide_node(request: &Request<'_>) -> Verdict {
                 "node '{node}' cannot read '{name}', only its own Node object"
             )),
         },
-        _ => Verdict::NoOpinion,
+        _ => NodeDecision::NoOpinion,
     }
 }
 
 /// Decides about Leases. The name of a new Lease is in the body, where admission checks it.
-fn decide_lease(request: &Request<'_>) -> Verdict {
+fn decide_lease(request: &Request<'_>) -> NodeDecision {
     if !matches!(request.verb, "get" | "create" | "update" | "patch" | "delete") {
         return denied("can only get, create, update, patch, or delete a node lease");
     }
@@ -183,7 +183,7 @@ fn decide_lease(request: &Request<'_>) -> Verdict {
     if request.verb != "create" && request.name != request.node {
         return denied("can only access node lease with the same name as the requesting node");
     }
-    Verdict::Allowed
+    NodeDecision::Allowed
 }
 
 /// Returns the rules that are the same for all nodes: those of the role `system:node`, without the resources that are
@@ -212,6 +212,6 @@ pub(super) fn rules() -> &'static [PolicyRule] {
     })
 }
 
-fn denied(reason: impl Into<String>) -> Verdict {
-    Verdict::Denied(reason.into())
+fn denied(reason: impl Into<String>) -> NodeDecision {
+    NodeDecision::Denied(reason.into())
 }

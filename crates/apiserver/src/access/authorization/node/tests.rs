@@ -103,7 +103,7 @@ fn references_of_one_pod_are_bounded() {
 }
 
 /// Decides about a request without Pods: verb, namespace, resource and subresource, name, selected node.
-fn decide(verb: &str, namespace: &str, resource: &str, name: &str, selected_node: &str) -> Verdict {
+fn decide(verb: &str, namespace: &str, resource: &str, name: &str, selected_node: &str) -> NodeDecision {
     let node = Identity {
         user: "system:node:n1".to_owned(),
         groups: vec!["system:nodes".to_owned()],
@@ -148,7 +148,7 @@ fn node_may_access_its_pods_and_node() {
     ] {
         assert_eq!(
             decide(verb, "", resource, name, selected),
-            Verdict::Allowed,
+            NodeDecision::Allowed,
             "{verb} {resource}"
         );
     }
@@ -160,7 +160,7 @@ fn node_may_not_read_reports_of_nodes() {
         for name in ["n1", "n2"] {
             assert_eq!(
                 decide("get", "", resource, name, ""),
-                Verdict::NoOpinion,
+                NodeDecision::NoOpinion,
                 "{resource} {name}"
             );
         }
@@ -172,7 +172,7 @@ const PODS_OF_OTHERS: &str = "can only list/watch pods with spec.nodeName field 
 
 fn assert_denied(cases: &[(&str, &str, &str, &str, &str)]) {
     for (verb, namespace, resource, name, reason) in cases {
-        let expected = Verdict::Denied((*reason).to_owned());
+        let expected = NodeDecision::Denied((*reason).to_owned());
         assert_eq!(
             decide(verb, namespace, resource, name, ""),
             expected,
@@ -203,9 +203,9 @@ fn node_may_not_access_other_pods_and_nodes() {
         ),
     ]);
     let others = decide("watch", "a", "pods", "", "n2");
-    assert_eq!(others, Verdict::Denied(PODS_OF_OTHERS.to_owned()));
-    assert_eq!(decide("update", "a", "pods", "p", ""), Verdict::NoOpinion);
-    assert_eq!(decide("delete", "", "nodes", "n1", ""), Verdict::NoOpinion);
+    assert_eq!(others, NodeDecision::Denied(PODS_OF_OTHERS.to_owned()));
+    assert_eq!(decide("update", "a", "pods", "p", ""), NodeDecision::NoOpinion);
+    assert_eq!(decide("delete", "", "nodes", "n1", ""), NodeDecision::NoOpinion);
 }
 
 #[test]

@@ -3,7 +3,7 @@ use std::time::Duration;
 use super::*;
 
 #[test]
-fn each_holder_has_its_own_rate() {
+fn holders_have_separate_rates() {
     let mut rates = Rates::new(10);
     let (ann, bob) = (1, 2);
     let begin = Instant::now();

@@ -9,7 +9,7 @@ use store::Index;
 
 use super::{Refusal, stored, unknown_node};
 use crate::access::authentication::Identity;
-use crate::access::authorization::{Attributes, Authorizer, Verdict};
+use crate::access::authorization::{Attributes, AuthorizationDecision, Authorizer};
 use crate::failure::Failure;
 use crate::request::route::Target;
 
@@ -47,8 +47,8 @@ pub(in crate::registry::admission) fn admit_token_request(
             name: target.name(),
         };
         match authorizer.decide(&Attributes::new(requester, target.namespace(), action)) {
-            Verdict::Allowed(_) => Ok(()),
-            Verdict::Denied(_) => Err(format!(
+            AuthorizationDecision::Allowed(_) => Ok(()),
+            AuthorizationDecision::Denied(_) => Err(format!(
                 "audience {audience:?} not found in pod spec volume, {} is not authorized to request tokens for \
                  this audience",
                 requester.user

@@ -33,7 +33,7 @@ fn allocation_records_its_address_and_port() {
         json!({"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_007}]}),
     );
     let allocation = server
-        .registry
+        .allocators
         .create(server.store.index(), &mut new, false)
         .expect("an allocation");
     let address = cluster_ip(&new);
@@ -68,12 +68,12 @@ fn dropped_allocations_release_their_addresses() {
     for _ in 0..5 {
         for name in ["a", "b"] {
             let allocation = server
-                .registry
+                .allocators
                 .create(server.store.index(), &mut minimal(name), false);
             assert_eq!(allocation.expect("an allocation").writes.len(), 1);
         }
     }
-    assert_eq!(server.registry.usage().ranges[0].allocated, 0);
+    assert_eq!(server.allocators.usage().ranges[0].allocated, 0);
 }
 
 #[test]
@@ -85,7 +85,7 @@ fn exhausted_range_is_an_internal_error() {
             .expect("a created Service");
     }
     let failure = server
-        .registry
+        .allocators
         .create(server.store.index(), &mut minimal("c"), false)
         .err();
     let expected = "failed to allocate a serviceIP for Service \"c\": range is full";
@@ -111,7 +111,7 @@ fn services_get_distinct_addresses_that_survive_a_restart() {
         }
         assert!(seen.insert(created["spec"]["ports"][0]["nodePort"].to_string()));
     }
-    let usage = server.registry.usage();
+    let usage = server.allocators.usage();
     assert_eq!(
         usage
             .ranges
@@ -146,7 +146,7 @@ fn dry_run_reserves_nothing() {
         .expect("an accepted Service");
     assert_eq!(shown["spec"]["clusterIP"], "10.0.0.0");
     assert!(shown["spec"]["healthCheckNodePort"].is_number());
-    let usage = server.registry.usage();
+    let usage = server.allocators.usage();
     assert_eq!((usage.ranges[0].allocated, usage.allocated_ports), (0, 0));
     server
         .create(
@@ -178,7 +178,7 @@ fn refusals_have_upstreams_messages() {
     let message = |address: &str| {
         let mut new = service("t", json!({"clusterIP": address, "ports": [{"port": 80}]}));
         match server
-            .registry
+            .allocators
             .create(server.store.index(), &mut new, false)
             .err()
         {
@@ -226,7 +226,7 @@ fn updates_keep_move_and_release_ports() {
         .update("n", "s", without_ports)
         .expect("an updated Service");
     assert!(server.keys("/nodeports/").is_empty());
-    assert_eq!(server.registry.usage().allocated_ports, 0);
+    assert_eq!(server.allocators.usage().allocated_ports, 0);
 }
 
 #[test]
@@ -234,7 +234,7 @@ fn conflicting_address_stays_reserved() {
     let server = Server::new(&["10.0.0.0/30"]);
     let mut new = minimal("a");
     let allocation = server
-        .registry
+        .allocators
         .create(server.store.index(), &mut new, false)
         .expect("an allocation");
     let taken_elsewhere = expected_keys(&allocation).remove(0);
@@ -246,7 +246,7 @@ fn conflicting_address_stays_reserved() {
             .resolve_conflict("/services/n/x")
     );
     assert!(allocation.resolve_conflict(&taken_elsewhere));
-    assert_eq!(server.registry.usage().ranges[0].allocated, 1);
+    assert_eq!(server.allocators.usage().ranges[0].allocated, 1);
     let (created, _) = server
         .create("n", minimal("a"), false)
         .expect("a created Service");
@@ -263,17 +263,17 @@ fn ranges_follow_their_service_cidrs() {
     let can_request = |address: &str| {
         let mut new = service("r", json!({"clusterIP": address, "ports": [{"port": 80}]}));
         server
-            .registry
+            .allocators
             .create(server.store.index(), &mut new, false)
             .is_ok()
     };
     assert!(!can_request("10.1.0.5"));
     server
-        .registry
+        .allocators
         .apply_service_cidr(&cidr("more", "10.1.0.0/24", "False"));
     assert!(!can_request("10.1.0.5"));
     server
-        .registry
+        .allocators
         .apply_service_cidr(&cidr("more", "10.1.0.0/24", "True"));
     assert!(can_request("10.1.0.5"));
     for name in ["a", "b", "c"] {
@@ -282,19 +282,19 @@ fn ranges_follow_their_service_cidrs() {
             .expect("a created Service");
     }
     server
-        .registry
+        .allocators
         .apply_service_cidr(&cidr("wide", "10.0.0.0/8", "True"));
-    let wide = server.registry.usage().ranges.pop().expect("a range");
+    let wide = server.allocators.usage().ranges.pop().expect("a range");
     assert_eq!(
         wide.allocated, 3,
         "addresses of a narrower range are taken in a wider one"
     );
-    server.registry.remove_service_cidr("wide");
-    server.registry.remove_service_cidr("more");
-    server.registry.remove_service_cidr(DEFAULT_SERVICE_CIDR);
+    server.allocators.remove_service_cidr("wide");
+    server.allocators.remove_service_cidr("more");
+    server.allocators.remove_service_cidr(DEFAULT_SERVICE_CIDR);
     assert!(!can_request("10.1.0.5"));
     assert_eq!(
-        server.registry.usage().ranges.len(),
+        server.allocators.usage().ranges.len(),
         1,
         "the configured range stays"
     );
@@ -327,14 +327,14 @@ fn deletion_removes_the_endpoints() {
 fn addresses_of_other_writers_are_not_allocated() {
     let server = Server::new(&["10.0.0.0/30"]);
     server
-        .registry
+        .allocators
         .mark_address_taken("10.0.0.1".parse().expect("an IP address"));
     let (created, _) = server
         .create("n", minimal("s"), false)
         .expect("a created Service");
     assert_eq!(cluster_ip(&created), "10.0.0.2");
     server
-        .registry
+        .allocators
         .mark_address_free("10.0.0.1".parse().expect("an IP address"));
     server
         .create("n", minimal("t"), false)
@@ -346,7 +346,7 @@ fn rejects_invalid_combinations_of_ranges() {
     let server = Server::new(&["10.0.0.0/30"]);
     for ranges in [&[][..], &["10.0.0.0/24", "10.1.0.0/24"], &["fd00::/56"]] {
         assert!(
-            Registry::new(server.store.index(), config(ranges)).is_err(),
+            Allocators::new(server.store.index(), config(ranges)).is_err(),
             "{ranges:?}"
         );
     }

@@ -34,7 +34,7 @@ fn replay(file: &str) -> usize {
     let server = Server::new(&RANGES);
     // In the recorded cluster, the `kubernetes` Service holds this address.
     server
-        .registry
+        .allocators
         .mark_address_taken("10.96.0.1".parse().expect("an IP address"));
     let (mut compared, mut faults) = (0, Vec::new());
     for (number, case) in cases["cases"].as_array().expect("a JSON list").iter().enumerate() {

@@ -6,14 +6,14 @@ use serde_json::{Value, json};
 use store::{Expectation, SqliteOptions, SqliteStore, Store, Transaction, Write};
 use tempfile::TempDir;
 
-use crate::registry::service::{Allocation, Failure, Registry, ServiceConfig};
+use crate::registry::service::{Allocation, AllocatorSettings, Allocators, Failure};
 
 /// A response: the object and the number of warnings, or the status code and the causes.
 pub(super) type Response = Result<(Value, usize), (u16, Vec<(String, String)>)>;
 
 pub(super) struct Server {
     pub(super) store: SqliteStore,
-    pub(super) registry: Registry,
+    pub(super) allocators: Allocators,
     runtime: tokio::runtime::Runtime,
     _directory: TempDir,
 }
@@ -22,21 +22,21 @@ impl Server {
     pub(super) fn new(ranges: &[&str]) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let store = SqliteStore::open(directory.path(), SqliteOptions::default()).expect("a store");
-        let registry = Registry::new(store.index(), config(ranges)).expect("a registry");
+        let allocators = Allocators::new(store.index(), config(ranges)).expect("allocators");
         let runtime = tokio::runtime::Builder::new_current_thread()
             .build()
             .expect("a runtime");
         Self {
             store,
-            registry,
+            allocators,
             runtime,
             _directory: directory,
         }
     }
 
     /// Returns the allocators as a restarted server would load them.
-    pub(super) fn restarted(&self, ranges: &[&str]) -> Registry {
-        Registry::new(self.store.index(), config(ranges)).expect("a registry")
+    pub(super) fn restarted(&self, ranges: &[&str]) -> Allocators {
+        Allocators::new(self.store.index(), config(ranges)).expect("allocators")
     }
 
     pub(super) fn get(&self, namespace: &str, name: &str) -> Option<Value> {
@@ -55,7 +55,7 @@ impl Server {
         }
         service::default_on_write(&mut object);
         let allocation = self
-            .registry
+            .allocators
             .create(self.store.index(), &mut object, is_dry_run)
             .map_err(refused)?;
         service::prepare_create(&mut object);
@@ -74,7 +74,7 @@ impl Server {
         self.keep_identity(&mut new, &old);
         service::default_on_write(&mut new);
         let allocation = self
-            .registry
+            .allocators
             .update(self.store.index(), &old, &mut new, false)
             .map_err(refused)?;
         service::prepare_update(&mut new, &old);
@@ -94,7 +94,7 @@ impl Server {
 
     pub(super) fn delete(&self, namespace: &str, name: &str) -> Response {
         let old = self.get(namespace, name).ok_or((404, Vec::new()))?;
-        let mut allocation = self.registry.delete(self.store.index(), &old, false);
+        let mut allocation = self.allocators.delete(self.store.index(), &old, false);
         let mut writes = std::mem::take(&mut allocation.writes);
         writes.push(Write::Delete {
             key: key(namespace, name).into(),
@@ -140,7 +140,7 @@ impl Server {
         mut allocation: Allocation,
         is_dry_run: bool,
     ) -> (Value, usize) {
-        service::default_on_read(&mut object, self.registry.families().primary);
+        service::default_on_read(&mut object, self.allocators.families().primary);
         let warnings = service::warnings(&object).len();
         if !is_dry_run {
             let transaction = Transaction {
@@ -175,8 +175,8 @@ impl Server {
     }
 }
 
-pub(super) fn config(ranges: &[&str]) -> ServiceConfig {
-    ServiceConfig {
+pub(super) fn config(ranges: &[&str]) -> AllocatorSettings {
+    AllocatorSettings {
         cluster_ip_ranges: ranges
             .iter()
             .map(|range| range.parse().expect("a CIDR"))
