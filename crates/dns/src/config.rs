@@ -63,7 +63,7 @@ pub struct Config {
     pub node_name: Option<String>,
     /// Networks that may transfer the zone (DNS-23).
     pub transfer_to: Vec<IpNet>,
-    /// Allowed clients beside this host; `None` allows all.
+    /// Allowed clients in addition to this host; `None` allows all.
     pub allow_from: Option<AllowFrom>,
     /// Limit of UDP responses per second for each network of clients; 0 for no limit.
     pub responses_per_second_max: u32,

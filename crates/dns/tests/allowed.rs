@@ -52,7 +52,7 @@ fn serve(allowed: &[&str], refusals_per_second_max: u32, udp_octets_max: usize) 
 }
 
 /// Queries over UDP; returns the response with its octets, or `None` without a response.
-async fn ask(server: SocketAddr, message: &[u8]) -> Option<(Decoded, usize)> {
+async fn query(server: SocketAddr, message: &[u8]) -> Option<(Decoded, usize)> {
     let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))
         .await
         .expect("a socket");
@@ -64,7 +64,7 @@ async fn ask(server: SocketAddr, message: &[u8]) -> Option<(Decoded, usize)> {
     Some((decode(&buffer[..octets]), octets))
 }
 
-async fn ask_tcp(server: SocketAddr, message: &[u8]) -> Decoded {
+async fn query_tcp(server: SocketAddr, message: &[u8]) -> Decoded {
     let mut stream = TcpStream::connect(server).await.expect("a connection");
     let length = u16::try_from(message.len()).expect("short").to_be_bytes();
     stream
@@ -82,7 +82,7 @@ fn clients_of_other_networks_get_few_refusals() {
         let cluster =
             testbed::Cluster::start(Topology::with_nodes(2).expect("a topology")).expect("namespaces");
         let names = ["node-1", "node-2"];
-        let [server, client] = names.map(|name| cluster.member(name).expect("a machine"));
+        let [server, client] = names.map(|name| cluster.member(name).expect("a host"));
         let runtime = || tokio::runtime::Runtime::new().expect("a runtime");
         let served = runtime();
         let address = |member: &testbed::Member, port| SocketAddr::from((member.plan.address.ipv4, port));
@@ -97,14 +97,17 @@ fn clients_of_other_networks_get_few_refusals() {
         client
             .enter(|| {
                 runtime().block_on(async {
-                    let query = question(7, WEB, "A", None);
-                    let (answer, octets) = ask(strict_at, &query).await.expect("a refusal");
+                    let message = question(7, WEB, "A", None);
+                    let (answer, octets) = query(strict_at, &message).await.expect("a refusal");
                     assert_eq!((answer.code, answer.answer.len()), (REFUSED, 0));
-                    assert!(octets <= query.len(), "a refusal is no longer than its question");
-                    assert_eq!(ask_tcp(strict_at, &query).await.code, REFUSED);
+                    assert!(
+                        octets <= message.len(),
+                        "a refusal is no longer than its question"
+                    );
+                    assert_eq!(query_tcp(strict_at, &message).await.code, REFUSED);
                     let transfer = question(8, "cluster.local.", "AXFR", None);
-                    assert_eq!(ask_tcp(strict_at, &transfer).await.code, REFUSED);
-                    let (answer, _) = ask(open_at, &query).await.expect("an answer");
+                    assert_eq!(query_tcp(strict_at, &transfer).await.code, REFUSED);
+                    let (answer, _) = query(open_at, &message).await.expect("an answer");
                     assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
                     let refusals = flood(strict_at).await;
                     assert!(
@@ -121,7 +124,7 @@ fn clients_of_other_networks_get_few_refusals() {
             .expect("a namespace");
         let own = SocketAddr::from((Ipv4Addr::LOCALHOST, strict_at.port()));
         let (answer, _) = server
-            .enter(|| runtime().block_on(ask(own, &question(9, WEB, "A", None))))
+            .enter(|| runtime().block_on(query(own, &question(9, WEB, "A", None))))
             .expect("a namespace")
             .expect("an answer");
         assert_eq!(answer.code, 0, "loopback is always answered");
@@ -157,12 +160,12 @@ async fn udp_responses_stay_below_1232_octets_and_advertise_it() {
     let server = serve(&["127.0.0.0/8"], 0, 1_232);
     let at = SocketAddr::from((Ipv4Addr::LOCALHOST, server.addresses()[0].port()));
     for edns in [None, Some(512), Some(1_400), Some(4_096), Some(65_535)] {
-        let (answer, octets) = ask(at, &question(1, BIG, "A", edns)).await.expect("an answer");
+        let (answer, octets) = query(at, &question(1, BIG, "A", edns)).await.expect("an answer");
         let limit = edns.unwrap_or(512).min(1_232);
         assert!(answer.truncated, "200 endpoints do not fit");
         assert!(octets <= usize::from(limit), "{octets} octets for {edns:?}");
         assert_eq!(answer.edns, edns.map(|_| limit));
     }
-    let whole = ask_tcp(at, &question(2, BIG, "A", Some(4_096))).await;
+    let whole = query_tcp(at, &question(2, BIG, "A", Some(4_096))).await;
     assert!(!whole.truncated && whole.answer.len() == 200);
 }

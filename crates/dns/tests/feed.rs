@@ -107,7 +107,7 @@ async fn awaited(server: SocketAddr, code: u16, addresses: &[&str]) {
         .iter()
         .map(|address| format!("peers.ns.svc.cluster.local. A {address}"))
         .collect();
-    let ask = async {
+    let query = async {
         let mut buffer = [0; 512];
         loop {
             // The server may not listen yet, which the kernel reports on send or on receive.
@@ -124,7 +124,7 @@ async fn awaited(server: SocketAddr, code: u16, addresses: &[&str]) {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    let in_time = tokio::time::timeout(Duration::from_secs(20), ask).await;
+    let in_time = tokio::time::timeout(Duration::from_secs(20), query).await;
     assert!(
         in_time.is_ok(),
         "code {code} with {expected:?} is awaited in vain"

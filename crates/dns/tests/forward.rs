@@ -118,7 +118,7 @@ fn serve(settings: ForwardSettings) -> Server {
 }
 
 /// Queries an address from `client`; returns the response and the TTL of its last record.
-async fn ask_from(client: IpAddr, server: &Server, name: &str) -> (Decoded, u32) {
+async fn query_from(client: IpAddr, server: &Server, name: &str) -> (Decoded, u32) {
     let socket = UdpSocket::bind((client, 0)).await.expect("a socket");
     socket.connect(server.addresses()[0]).await.expect("a route");
     socket.send(&question(5, name, "A", None)).await.expect("sent");
@@ -131,8 +131,8 @@ async fn ask_from(client: IpAddr, server: &Server, name: &str) -> (Decoded, u32)
     (decode(&buffer[..length]), ttl)
 }
 
-async fn ask(server: &Server, name: &str) -> Decoded {
-    ask_from(Ipv4Addr::LOCALHOST.into(), server, name).await.0
+async fn query(server: &Server, name: &str) -> Decoded {
+    query_from(Ipv4Addr::LOCALHOST.into(), server, name).await.0
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,14 +140,14 @@ async fn cached_answers_are_not_queried_again() {
     let resolver = Resolver::start(Behaviour::Answers(200, 0)).await;
     let server = serve(settings(&[&resolver]));
     for spelled in ["a.example.", "A.Example.", "a.EXAMPLE."] {
-        let answer = ask(&server, spelled).await;
+        let answer = query(&server, spelled).await;
         assert_eq!((answer.code, answer.name.as_str()), (0, spelled));
         assert_eq!(answer.answer, ["a.example. A 192.0.2.1"]);
     }
     assert_eq!(resolver.queries(), 1);
     resolver.becomes(Behaviour::Denies);
     for _ in 0..3 {
-        let answer = ask(&server, "nope.example.").await;
+        let answer = query(&server, "nope.example.").await;
         assert_eq!((answer.code, answer.authority.len()), (3, 1));
     }
     assert_eq!(
@@ -164,7 +164,7 @@ async fn equal_queries_share_one_upstream_query() {
     let mut clients = tokio::task::JoinSet::new();
     for _ in 0..50 {
         let server = server.clone();
-        clients.spawn(async move { ask(&server, "a.example.").await });
+        clients.spawn(async move { query(&server, "a.example.").await });
     }
     let answers = clients.join_all().await;
     assert!(
@@ -188,9 +188,9 @@ async fn zone_may_have_resolvers_of_its_own() {
         upstreams: vec![own.address],
     }];
     let server = serve(settings);
-    assert_eq!(ask(&server, "db.corp.example.").await.code, 0);
-    assert_eq!(ask(&server, "corp.example.").await.code, 0);
-    assert_eq!(ask(&server, "notcorp.example.").await.code, 3);
+    assert_eq!(query(&server, "db.corp.example.").await.code, 0);
+    assert_eq!(query(&server, "corp.example.").await.code, 0);
+    assert_eq!(query(&server, "notcorp.example.").await.code, 3);
     assert_eq!((own.queries(), all.queries()), (2, 1));
 }
 
@@ -200,14 +200,14 @@ async fn failing_or_silent_resolver_is_skipped() {
     for bad in [Behaviour::Fails, Behaviour::Silent] {
         let bad = Resolver::start(bad).await;
         let server = serve(settings(&[&bad, &good]));
-        assert_eq!(ask(&server, "a.example.").await.code, 0);
+        assert_eq!(query(&server, "a.example.").await.code, 0);
         assert_eq!(bad.queries(), 1);
     }
     let failing = Resolver::start(Behaviour::Fails).await;
     let server = serve(settings(&[&failing]));
-    assert_eq!(ask(&server, "a.example.").await.code, 2);
+    assert_eq!(query(&server, "a.example.").await.code, 2);
     let before = failing.queries();
-    assert_eq!(ask(&server, "a.example.").await.code, 2);
+    assert_eq!(query(&server, "a.example.").await.code, 2);
     assert_eq!(failing.queries(), before, "a failure is not retried at once");
 }
 
@@ -215,16 +215,16 @@ async fn failing_or_silent_resolver_is_skipped() {
 async fn serves_stale_answer_if_upstream_fails() {
     let resolver = Resolver::start(Behaviour::Answers(1, 0)).await;
     let server = serve(settings(&[&resolver]));
-    assert_eq!(ask(&server, "a.example.").await.code, 0);
+    assert_eq!(query(&server, "a.example.").await.code, 0);
     resolver.becomes(Behaviour::Silent);
     tokio::time::sleep(Duration::from_millis(2_100)).await;
     for _ in 0..2 {
-        let (answer, ttl) = ask_from(Ipv4Addr::LOCALHOST.into(), &server, "a.example.").await;
+        let (answer, ttl) = query_from(Ipv4Addr::LOCALHOST.into(), &server, "a.example.").await;
         assert_eq!((answer.code, ttl), (0, 30));
         assert_eq!(answer.answer, ["a.example. A 192.0.2.1"]);
     }
     assert_eq!(
-        ask(&server, "b.example.").await.code,
+        query(&server, "b.example.").await.code,
         2,
         "what was never known fails"
     );
@@ -243,7 +243,7 @@ async fn limits_open_upstream_queries() {
     let mut clients = tokio::task::JoinSet::new();
     for number in 0..10 {
         let server = server.clone();
-        clients.spawn(async move { ask(&server, &format!("{number}.example.")).await.code });
+        clients.spawn(async move { query(&server, &format!("{number}.example.")).await.code });
     }
     let mut codes = clients.join_all().await;
     codes.sort_unstable();
@@ -279,7 +279,7 @@ async fn server_walks_the_search_list_of_a_pod() {
 
     let first = "www.example.ns.svc.cluster.local.";
     for _ in 0..2 {
-        let (answer, _) = ask_from(pod_address, &server, first).await;
+        let (answer, _) = query_from(pod_address, &server, first).await;
         let expected = [
             "www.example.ns.svc.cluster.local. CNAME www.example.",
             "www.example. A 192.0.2.1",
@@ -290,21 +290,21 @@ async fn server_walks_the_search_list_of_a_pod() {
         );
     }
     assert_eq!(resolver.queries(), 1);
-    let (answer, _) = ask_from(pod_address, &server, "web.other.ns.svc.cluster.local.").await;
+    let (answer, _) = query_from(pod_address, &server, "web.other.ns.svc.cluster.local.").await;
     let expected = [
         "web.other.ns.svc.cluster.local. CNAME web.other.svc.cluster.local.",
         "web.other.svc.cluster.local. A 10.96.0.1",
     ];
     assert_eq!(answer.answer, expected, "the zone is looked into first");
-    assert_eq!(ask(&server, first).await.code, 3, "not for others");
+    assert_eq!(query(&server, first).await.code, 3, "not for others");
     resolver.becomes(Behaviour::Denies);
-    let (answer, _) = ask_from(pod_address, &server, "nope.example.ns.svc.cluster.local.").await;
+    let (answer, _) = query_from(pod_address, &server, "nope.example.ns.svc.cluster.local.").await;
     assert_eq!(
         (answer.code, answer.authority),
         (3, vec!["cluster.local. SOA soa".to_owned()])
     );
     resolver.becomes(Behaviour::Fails);
-    let (answer, _) = ask_from(pod_address, &server, "other.example.ns.svc.cluster.local.").await;
+    let (answer, _) = query_from(pod_address, &server, "other.example.ns.svc.cluster.local.").await;
     assert_eq!(answer.code, 2, "what is not known is not denied");
 }
 
@@ -334,7 +334,7 @@ async fn forwarding_loop_ends() {
     let server = serve(settings);
     let queries = Arc::new(AtomicUsize::new(0));
     tokio::spawn(start_circle(socket, server.addresses()[0], queries.clone()));
-    assert_eq!(ask(&server, "a.example.").await.code, 2);
+    assert_eq!(query(&server, "a.example.").await.code, 2);
     // A single upstream is queried twice; each returning query joins the open one.
     assert!((1..=2).contains(&queries.load(Ordering::SeqCst)), "{queries:?}");
 }

@@ -152,18 +152,18 @@ fn check_library(at_least: usize, print: impl Fn(&str) -> String) {
 /// Checks the output of `program` for addresses, PTR records, NXDOMAIN and long responses; `over_tcp` are its options
 /// for TCP.
 fn check_tool(program: &str, over_tcp: &[&str]) {
-    let ask = |arguments: &[&str]| output_of(program, &[&["@127.0.0.1"], arguments].concat());
-    let text = ask(&["web.ns.svc.cluster.local", "A"]);
+    let query = |arguments: &[&str]| output_of(program, &[&["@127.0.0.1"], arguments].concat());
+    let text = query(&["web.ns.svc.cluster.local", "A"]);
     assert!(text.contains("NOERROR") && text.contains("10.96.0.1"), "{text}");
-    let text = ask(&["web.ns.svc.cluster.local", "AAAA"]);
+    let text = query(&["web.ns.svc.cluster.local", "AAAA"]);
     assert!(text.contains("fd00:96::1"), "{text}");
-    let text = ask(&["1.0.96.10.in-addr.arpa", "PTR"]);
+    let text = query(&["1.0.96.10.in-addr.arpa", "PTR"]);
     assert!(text.contains("web.ns.svc.cluster.local."), "{text}");
-    let text = ask(&["absent.ns.svc.cluster.local", "A"]);
+    let text = query(&["absent.ns.svc.cluster.local", "A"]);
     assert!(text.contains("NXDOMAIN") && text.contains("SOA"), "{text}");
-    let text = ask(&["dns-version.cluster.local", "TXT"]);
+    let text = query(&["dns-version.cluster.local", "TXT"]);
     assert!(text.contains("\"1.1.0\""), "{text}");
-    let text = ask(&[over_tcp, &["big.ns.svc.cluster.local", "A"]].concat());
+    let text = query(&[over_tcp, &["big.ns.svc.cluster.local", "A"]].concat());
     let found = addresses(&text);
     assert!(
         big().iter().all(|address| found.contains(address)),

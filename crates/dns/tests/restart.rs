@@ -59,7 +59,7 @@ struct Asking {
 }
 
 impl Asking {
-    async fn ask(&self, name: &str) -> Option<Decoded> {
+    async fn query(&self, name: &str) -> Option<Decoded> {
         let message = question(1, &format!("{name}.ns.svc.cluster.local."), "A", None);
         self.socket.send_to(&message, self.server).await.ok()?;
         let mut buffer = [0; 512];
@@ -68,7 +68,7 @@ impl Asking {
     }
 
     async fn outcome(&self, name: &str) -> Outcome {
-        let answer = self.ask(name).await.expect("an answer");
+        let answer = self.query(name).await.expect("an answer");
         let addresses = answer.answer.iter().filter_map(|row| row.rsplit(' ').next());
         (answer.code, addresses.map(str::to_owned).collect())
     }
@@ -77,7 +77,7 @@ impl Asking {
     async fn wait_until_synced(&self) {
         let wait = async {
             loop {
-                match self.ask("kept").await {
+                match self.query("kept").await {
                     Some(answer) if answer.code == 0 => return,
                     Some(answer) => assert_eq!(answer.code, 2, "not known is not denied"),
                     None => {}

@@ -52,12 +52,12 @@ impl Member {
 }
 
 /// Slices as the controller has written them.
-struct World {
+struct Fixture {
     index: Arc<Index>,
     slices: Vec<Vec<Member>>,
 }
 
-impl World {
+impl Fixture {
     fn new() -> Self {
         let index = Index::new(Settings::of(Name::from_text("cluster.local").expect("a name")));
         let mut service = Service::default();
@@ -73,15 +73,15 @@ impl World {
             })
             .collect();
         let slices: Vec<Vec<Member>> = members.chunks(SLICE_ENDPOINTS_MAX).map(<[_]>::to_vec).collect();
-        let world = Self {
+        let fixture = Self {
             index: Arc::new(index),
             slices,
         };
-        for number in 0..world.slices.len() {
-            world.write(number);
+        for number in 0..fixture.slices.len() {
+            fixture.write(number);
         }
-        world.index.set_synced();
-        world
+        fixture.index.set_synced();
+        fixture
     }
 
     fn write(&self, number: usize) {
@@ -186,11 +186,11 @@ impl Asking {
     }
 
     /// Checks that the member has its name exactly while it is ready.
-    async fn check_member(&mut self, world: &World, number: u16) {
+    async fn check_member(&mut self, fixture: &Fixture, number: u16) {
         let answer = self
             .over_udp(&format!("db-{number}.db.ns.svc.cluster.local."))
             .await;
-        let expected = match world.ready_address(number) {
+        let expected = match fixture.ready_address(number) {
             Some(address) => (0, BTreeSet::from([address])),
             None => (3, BTreeSet::new()),
         };
@@ -198,9 +198,9 @@ impl Asking {
     }
 
     /// Checks that the Service has its ready members, as many as fit, and no others.
-    async fn check_service(&mut self, world: &World) {
+    async fn check_service(&mut self, fixture: &Fixture) {
         const NAME: &str = "db.ns.svc.cluster.local.";
-        let ready = world.ready();
+        let ready = fixture.ready();
         for (answer, at_least) in [
             (self.over_udp(NAME).await, 200),
             (self.over_tcp(NAME).await, WHOLE_ANSWER_MIN),
@@ -221,27 +221,27 @@ fn addresses(answer: &Decoded) -> BTreeSet<Ipv4Addr> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_lookup_of_a_ready_member_succeeds() {
-    let mut world = World::new();
-    let responder = Arc::new(Responder::new(world.index.clone(), Forwarder::to(Vec::new())));
+async fn lookups_of_ready_members_succeed() {
+    let mut fixture = Fixture::new();
+    let responder = Arc::new(Responder::new(fixture.index.clone(), Forwarder::to(Vec::new())));
     let listen = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
     let server = Server::start(&[listen], responder).expect("a free port");
     let mut asking = Asking::connect(server.addresses()[0]).await;
     for replaced in (0..MEMBERS).step_by(REPLACED_EVERY) {
-        world
-            .replace(replaced, async |world| {
-                asking.check_service(world).await;
+        fixture
+            .replace(replaced, async |fixture| {
+                asking.check_service(fixture).await;
                 // The replaced member, its neighbours, and some far away.
                 let others = (0..MEMBERS).skip(usize::from(replaced) % 700).step_by(700);
                 for number in [replaced, (replaced + 1) % MEMBERS].into_iter().chain(others) {
-                    asking.check_member(world, number).await;
+                    asking.check_member(fixture, number).await;
                 }
             })
             .await;
     }
     // The members that a full response omits change, so no member is always omitted.
     let mut seen = BTreeSet::new();
-    let ready = world.ready();
+    let ready = fixture.ready();
     for _ in 0..usize::from(MEMBERS) {
         seen.extend(addresses(&asking.over_tcp("db.ns.svc.cluster.local.").await));
         if seen == ready {
@@ -250,7 +250,7 @@ async fn every_lookup_of_a_ready_member_succeeds() {
     }
     assert_eq!(seen, ready);
     for number in 0..MEMBERS {
-        asking.check_member(&world, number).await;
+        asking.check_member(&fixture, number).await;
     }
     assert!(asking.lookups > usize::from(MEMBERS) + 4 * 50 * 11);
 }

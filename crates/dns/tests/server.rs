@@ -40,7 +40,7 @@ fn serve(listen: &str, upstreams: Vec<SocketAddr>) -> Server {
 }
 
 /// Queries over UDP; `None` without a response.
-async fn ask(server: SocketAddr, message: Vec<u8>) -> Option<Decoded> {
+async fn query(server: SocketAddr, message: Vec<u8>) -> Option<Decoded> {
     let local: IpAddr = match server {
         SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
         SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
@@ -73,7 +73,7 @@ async fn responses_come_from_the_queried_address() {
     let port = server.addresses()[0].port();
     for host in [1, 2, 77] {
         let address = SocketAddr::from(([127, 0, 0, host], port));
-        let answer = ask(address, question(9, "Web.ns.svc.cluster.local.", "A", None))
+        let answer = query(address, question(9, "Web.ns.svc.cluster.local.", "A", None))
             .await
             .expect("an answer");
         assert_eq!(
@@ -93,7 +93,7 @@ async fn ipv6_clients_are_answered() {
     }
     let server = serve("[::]:0", Vec::new());
     let address = SocketAddr::new(Ipv6Addr::LOCALHOST.into(), server.addresses()[0].port());
-    let answer = ask(address, question(9, "web.ns.svc.cluster.local.", "A", None))
+    let answer = query(address, question(9, "web.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(answer.answer, ["web.ns.svc.cluster.local. A 10.96.0.1"]);
@@ -103,11 +103,11 @@ async fn ipv6_clients_are_answered() {
 async fn oversized_responses_are_truncated() {
     let server = serve("127.0.0.1:0", Vec::new());
     let address = server.addresses()[0];
-    let cut = ask(address, question(1, "big.ns.svc.cluster.local.", "A", None))
+    let cut = query(address, question(1, "big.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert!(cut.truncated && cut.answer.len() < usize::from(ENDPOINTS));
-    let whole = ask(
+    let whole = query(
         address,
         question(1, "big.ns.svc.cluster.local.", "A", Some(4_096)),
     )
@@ -159,16 +159,16 @@ async fn malformed_messages_do_not_stop_the_server() {
     let mut chaos = question(3, "web.ns.svc.cluster.local.", "A", None);
     let class = chaos.len() - 1;
     chaos[class] = 3;
-    assert_eq!(ask(address, chaos).await.expect("an answer").code, 5);
+    assert_eq!(query(address, chaos).await.expect("an answer").code, 5);
     let mut version = question(4, "web.ns.svc.cluster.local.", "A", Some(512));
     let at = version.len() - 5;
     version[at] = 1;
-    let refused = ask(address, version).await.expect("an answer");
+    let refused = query(address, version).await.expect("an answer");
     assert!(
         refused.answer.is_empty() && refused.edns.is_some(),
         "EDNS version 1 is not known"
     );
-    assert_eq!(ask(address, good).await.expect("an answer").answer.len(), 1);
+    assert_eq!(query(address, good).await.expect("an answer").answer.len(), 1);
 }
 
 /// A resolver that responds first with another identifier, then with another question, then correctly. It sets TC in
@@ -228,7 +228,7 @@ fn answer_to(query: &[u8], addresses: &[Ipv4Addr], truncated: bool) -> Vec<u8> {
 async fn other_names_are_forwarded() {
     let server = serve("127.0.0.1:0", vec![devious_resolver().await]);
     let address = server.addresses()[0];
-    let answer = ask(address, question(77, "example.com.", "A", None))
+    let answer = query(address, question(77, "example.com.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(
@@ -251,7 +251,7 @@ async fn other_names_are_forwarded() {
         ["example.com. A 192.0.2.1", "example.com. A 192.0.2.2"]
     );
 
-    let alias = ask(address, question(79, "out.ns.svc.cluster.local.", "A", None))
+    let alias = query(address, question(79, "out.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert!(alias.authoritative && alias.code == 0);
@@ -262,7 +262,7 @@ async fn other_names_are_forwarded() {
     ];
     assert_eq!(alias.answer, expected);
     // Names of the cluster are never forwarded; a response of upstream would show it.
-    let own = ask(address, question(80, "nope.ns.svc.cluster.local.", "A", None))
+    let own = query(address, question(80, "nope.ns.svc.cluster.local.", "A", None))
         .await
         .expect("an answer");
     assert_eq!((own.code, own.answer.len()), (3, 0));
@@ -275,17 +275,17 @@ async fn falls_back_to_next_resolver() {
         .and_then(|socket| socket.local_addr())
         .expect("a port");
     let server = serve("127.0.0.1:0", vec![dead, devious_resolver().await]);
-    let answer = ask(server.addresses()[0], question(5, "example.com.", "A", None))
+    let answer = query(server.addresses()[0], question(5, "example.com.", "A", None))
         .await
         .expect("an answer");
     assert_eq!(answer.answer.len(), 2);
 
     let alone = serve("127.0.0.1:0", vec![dead]);
-    let failed = ask(alone.addresses()[0], question(6, "example.com.", "A", None))
+    let failed = query(alone.addresses()[0], question(6, "example.com.", "A", None))
         .await
         .expect("an answer");
     assert_eq!((failed.id, failed.code), (6, 2));
-    let alias = ask(
+    let alias = query(
         alone.addresses()[0],
         question(7, "out.ns.svc.cluster.local.", "A", None),
     )

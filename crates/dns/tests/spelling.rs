@@ -120,7 +120,7 @@ fn serve(resolver: &Resolver, query_case: QueryCase) -> Server {
     Server::start(&[SocketAddr::from((Ipv4Addr::LOCALHOST, 0))], Arc::new(responder)).expect("a free port")
 }
 
-async fn ask(server: &Server, name: &str) -> Decoded {
+async fn query(server: &Server, name: &str) -> Decoded {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await.expect("a socket");
     socket.connect(server.addresses()[0]).await.expect("a route");
     socket.send(&question(7, name, "A", None)).await.expect("sent");
@@ -136,7 +136,7 @@ async fn upstream_queries_are_unpredictable() {
     let server = serve(&resolver, QueryCase::Random);
     for at in 0..QUESTIONS {
         let name = format!("Host-{at}.Example.COM.");
-        let answer = ask(&server, &name).await;
+        let answer = query(&server, &name).await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
         assert_eq!(answer.name, name, "the client's own spelling comes back");
     }
@@ -162,7 +162,7 @@ async fn rejects_udp_response_in_other_case() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
     // Nothing listens there over TCP, so the query fails.
     let server = serve(&resolver, QueryCase::Random);
-    let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
+    let answer = query(&server, "www.a-long-name-with-letters.example.").await;
     assert_eq!((answer.code, answer.answer.len()), (SERVER_FAILURE, 0));
 }
 
@@ -171,7 +171,7 @@ async fn response_in_other_case_is_retried_over_tcp() {
     let resolver = Resolver::start(Case::Loses, Case::Repeats).await;
     let server = serve(&resolver, QueryCase::Random);
     for _ in 0..2 {
-        let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
+        let answer = query(&server, "www.a-long-name-with-letters.example.").await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
     }
     // Over TCP the case was preserved, so datagrams in another case still count as forged.
@@ -184,7 +184,7 @@ async fn resolver_without_case_gets_clients_case() {
     let resolver = Resolver::start(Case::Loses, Case::Loses).await;
     let server = serve(&resolver, QueryCase::Random);
     for _ in 0..3 {
-        let answer = ask(&server, "www.a-long-name-with-letters.example.").await;
+        let answer = query(&server, "www.a-long-name-with-letters.example.").await;
         assert_eq!((answer.code, answer.answer.len()), (0, 1));
     }
     let seen = resolver.seen();
@@ -200,6 +200,6 @@ async fn resolver_without_case_gets_clients_case() {
 async fn keeps_client_case_if_configured() {
     let resolver = Resolver::start(Case::Loses, Case::Absent).await;
     let server = serve(&resolver, QueryCase::Client);
-    let answer = ask(&server, "www.Example.com.").await;
+    let answer = query(&server, "www.Example.com.").await;
     assert_eq!((answer.code, answer.answer.len()), (0, 1));
 }

@@ -70,7 +70,7 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Reason for which an edge did not start.
+/// Reason why an edge did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The system provides no thread or no descriptor. A later attempt may succeed.

@@ -45,7 +45,7 @@ const BACKLOG: i32 = 4;
 /// Pause after a failed exchange.
 const RETRY_PAUSE: Duration = Duration::from_millis(100);
 
-/// Reason for which sockets were not handed over. A later attempt may succeed.
+/// Reason why sockets were not handed over. A later attempt may succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
     /// The socket in the file system cannot be used.
@@ -102,7 +102,7 @@ pub(crate) async fn request_sockets(
 }
 
 impl Predecessor {
-    /// Tells the predecessor that its sockets are served, and waits until it accepts no more connections.
+    /// Reports to the predecessor that its sockets are served, and waits until it accepts no more connections.
     pub async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {

@@ -58,7 +58,7 @@ impl BackendStream {
     }
 }
 
-/// Reason for which there is no connection to a backend. Another backend, or a later attempt, may take it.
+/// Reason why there is no connection to a backend. Another backend, or a later attempt, may take it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConnectError {
     /// The TCP connection failed.

@@ -1,6 +1,6 @@
-//! Reasons for which connections and datagrams are refused.
+//! Reasons why connections and datagrams are refused.
 
-/// Reason for which a connection, a flow or a datagram is refused.
+/// Reason why a connection, a flow or a datagram is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionRefusal {
     /// The Service has reached its own limit of connections.

@@ -73,7 +73,7 @@ pub struct BackendStatus {
 pub struct LastFailure {
     /// Seconds since the failure.
     pub seconds_ago: u64,
-    /// Description for people.
+    /// Human-readable description.
     #[serde(rename = "why")]
     pub reason: String,
 }

@@ -155,7 +155,7 @@ impl Topology {
             .chain(std::iter::once(&self.outside))
     }
 
-    /// Returns the routes of a member beside its default route: destination and next hop. Members inside have
+    /// Returns the routes of a member alongside its default route: destination and next hop. Members inside have
     /// routes to the Pods of all nodes; the outside client sends `routed` networks to the first node.
     pub fn routes_of(&self, name: &str) -> Vec<(IpNet, IpAddr)> {
         if name == self.outside.name {

@@ -38,7 +38,7 @@ fn explanation_of(name: &str, from: Option<&str>) -> String {
 }
 
 #[test]
-fn an_answer_is_explained_from_its_source() {
+fn explains_the_source_of_an_answer() {
     let found = explanation_of("web.ns.svc.cluster.local", None);
     for part in [
         "Service ns/web has the cluster IPs [10.96.0.1]",

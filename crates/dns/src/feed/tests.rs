@@ -28,7 +28,7 @@ fn effect(event: Event<Service>) -> (bool, Option<String>, Option<String>) {
 }
 
 #[test]
-fn every_event_has_its_effect() {
+fn events_change_the_index() {
     let key = ObjectKey::new("ns", "a");
     assert_eq!(
         effect(Event::Applied(service("a"))),

@@ -14,7 +14,7 @@ use crate::wire::{CachePolicy, RelayedMessage};
 
 /// Number of shards, each with a lock.
 const SHARDS: usize = 64;
-/// Memory of an entry in bytes beside its key and its message: map slots, counters, allocations.
+/// Memory of an entry in bytes in addition to its key and its message: map slots, counters, allocations.
 const ENTRY_OVERHEAD_BYTES: usize = 192;
 /// Number of random entries of which the one unused for longest is evicted.
 const EVICTION_CANDIDATES: usize = 8;

@@ -61,7 +61,7 @@ fn slice(name: &str, service: &str, endpoints: &[(u8, bool)]) -> EndpointSlice {
 }
 
 /// The outcome of a query, and the addresses of its answer.
-fn ask(index: &Index, name: &str, kind: u16) -> (Option<ResponseCode>, BTreeSet<IpAddr>) {
+fn query(index: &Index, name: &str, kind: u16) -> (Option<ResponseCode>, BTreeSet<IpAddr>) {
     let name = Name::from_text(name).expect("a name");
     let query = Query {
         id: 1,
@@ -116,15 +116,15 @@ fn queries_fail_before_the_first_sync() {
         "1.0.0.10.in-addr.arpa",
     ] {
         assert_eq!(
-            ask(&index, name, kind::A).0,
+            query(&index, name, kind::A).0,
             Some(ResponseCode::ServerFailure),
             "{name}"
         );
     }
-    assert_eq!(ask(&index, "example.com", kind::A).0, None, "others may know");
+    assert_eq!(query(&index, "example.com", kind::A).0, None, "others may know");
     index.set_synced();
-    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).0, NO_ERROR);
-    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
+    assert_eq!(query(&index, "a.ns.svc.cluster.local", kind::A).0, NO_ERROR);
+    assert_eq!(query(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
 }
 
 #[test]
@@ -132,50 +132,50 @@ fn service_is_added_changed_and_removed() {
     let (index, name) = (index(), "a.ns.svc.cluster.local");
     index.apply_service(&service("a", "10.96.0.1")).expect("applied");
     assert_eq!(
-        ask(&index, name, kind::A).1,
+        query(&index, name, kind::A).1,
         BTreeSet::from([IpAddr::from([10, 96, 0, 1])])
     );
     index.apply_service(&service("a", "10.96.0.2")).expect("applied");
     assert_eq!(
-        ask(&index, name, kind::A).1,
+        query(&index, name, kind::A).1,
         BTreeSet::from([IpAddr::from([10, 96, 0, 2])])
     );
     assert_eq!(
-        ask(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0,
+        query(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0,
         None,
         "the old address is nobody's"
     );
-    assert_eq!(ask(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
+    assert_eq!(query(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
     index.remove_service(&ObjectKey::new("ns", "a"));
-    assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
-    assert_eq!(ask(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, None);
+    assert_eq!(query(&index, name, kind::A).0, NO_NAME);
+    assert_eq!(query(&index, "2.0.96.10.in-addr.arpa", kind::PTR).0, None);
 }
 
 #[test]
-fn slices_may_come_before_their_service_and_overlap() {
+fn slices_may_precede_their_service_and_overlap() {
     let (index, name) = (index(), "a.ns.svc.cluster.local");
     index
         .apply_slice(&slice("s1", "a", &[(1, true), (2, true)]))
         .expect("applied");
-    assert_eq!(ask(&index, name, kind::A).0, NO_NAME, "no Service yet");
+    assert_eq!(query(&index, name, kind::A).0, NO_NAME, "no Service yet");
     index.apply_service(&service("a", "None")).expect("applied");
-    assert_eq!(ask(&index, name, kind::A).1, addresses([1, 2]));
+    assert_eq!(query(&index, name, kind::A).1, addresses([1, 2]));
     index
         .apply_slice(&slice("s2", "a", &[(2, true), (3, true)]))
         .expect("applied");
-    assert_eq!(ask(&index, name, kind::A).1, addresses([1, 2, 3]));
+    assert_eq!(query(&index, name, kind::A).1, addresses([1, 2, 3]));
     index.remove_slice(&ObjectKey::new("ns", "s1"));
-    assert_eq!(ask(&index, name, kind::A).1, addresses([2, 3]));
-    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    assert_eq!(query(&index, name, kind::A).1, addresses([2, 3]));
+    assert_eq!(query(&index, &reverse(1), kind::PTR).0, None);
     assert_eq!(
-        ask(&index, &reverse(2), kind::PTR).0,
+        query(&index, &reverse(2), kind::PTR).0,
         NO_ERROR,
         "the other slice has it still"
     );
 }
 
 #[test]
-fn a_slice_can_change_its_service() {
+fn slice_can_change_its_service() {
     let index = index();
     for name in ["a", "b"] {
         index.apply_service(&service(name, "None")).expect("applied");
@@ -186,13 +186,13 @@ fn a_slice_can_change_its_service() {
     index
         .apply_slice(&slice("s", "b", &[(1, true)]))
         .expect("applied");
-    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).0, NO_NAME);
-    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).1, addresses([1]));
+    assert_eq!(query(&index, "a.ns.svc.cluster.local", kind::A).0, NO_NAME);
+    assert_eq!(query(&index, "b.ns.svc.cluster.local", kind::A).1, addresses([1]));
     let mut nobodys = slice("s", "b", &[(1, true)]);
     nobodys.metadata.labels.clear();
     index.apply_slice(&nobodys).expect("applied");
-    assert_eq!(ask(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
-    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    assert_eq!(query(&index, "b.ns.svc.cluster.local", kind::A).0, NO_NAME);
+    assert_eq!(query(&index, &reverse(1), kind::PTR).0, None);
 }
 
 #[test]
@@ -203,18 +203,18 @@ fn publish_not_ready_addresses_is_respected() {
     index
         .apply_slice(&slice("s", "a", &[(1, false)]))
         .expect("applied");
-    assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
-    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    assert_eq!(query(&index, name, kind::A).0, NO_NAME);
+    assert_eq!(query(&index, &reverse(1), kind::PTR).0, None);
     headless.spec.publish_not_ready_addresses = true;
     index.apply_service(&headless).expect("applied");
-    assert_eq!(ask(&index, name, kind::A).1, addresses([1]));
+    assert_eq!(query(&index, name, kind::A).1, addresses([1]));
     assert_eq!(
-        ask(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
+        query(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
         addresses([1])
     );
-    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, NO_ERROR);
+    assert_eq!(query(&index, &reverse(1), kind::PTR).0, NO_ERROR);
     index.remove_service(&ObjectKey::new("ns", "a"));
-    assert_eq!(ask(&index, &reverse(1), kind::PTR).0, None);
+    assert_eq!(query(&index, &reverse(1), kind::PTR).0, None);
 }
 
 /// An index whose settings are changed by `choose`.
@@ -227,32 +227,32 @@ fn index_with(choose: impl FnOnce(&mut Settings)) -> Index {
 }
 
 #[test]
-fn an_empty_service_can_be_denied() {
+fn service_without_endpoints_can_be_denied() {
     let index = index_with(|settings| settings.ignore_empty_services = true);
     index
         .apply_service(&service("web", "10.96.0.1"))
         .expect("applied");
     let name = "web.ns.svc.cluster.local";
     let denied = (Some(ResponseCode::NameError), addresses([]));
-    assert_eq!(ask(&index, name, kind::A), denied);
+    assert_eq!(query(&index, name, kind::A), denied);
     assert_eq!(
-        ask(&index, "_http._tcp.web.ns.svc.cluster.local", kind::SRV),
+        query(&index, "_http._tcp.web.ns.svc.cluster.local", kind::SRV),
         denied
     );
     index
         .apply_slice(&slice("web-1", "web", &[(1, false)]))
         .expect("applied");
-    assert_eq!(ask(&index, name, kind::A), denied, "nobody is ready");
+    assert_eq!(query(&index, name, kind::A), denied, "nobody is ready");
     index
         .apply_slice(&slice("web-1", "web", &[(1, true)]))
         .expect("applied");
     let cluster_ip = BTreeSet::from([IpAddr::from([10, 96, 0, 1])]);
     assert_eq!(
-        ask(&index, name, kind::A),
+        query(&index, name, kind::A),
         (Some(ResponseCode::NoError), cluster_ip)
     );
     index.apply_service(&service("peers", "None")).expect("applied");
-    assert_eq!(ask(&index, "peers.ns.svc.cluster.local", kind::A), denied);
+    assert_eq!(query(&index, "peers.ns.svc.cluster.local", kind::A), denied);
 }
 
 #[test]
@@ -282,7 +282,7 @@ fn namespaces_that_are_not_served_have_no_names() {
             ("_http._tcp.web.ns.svc.cluster.local", kind::SRV),
             (&reverse(7), kind::PTR),
         ]
-        .map(|(name, kind)| ask(&index, name, kind).0)
+        .map(|(name, kind)| query(&index, name, kind).0)
     };
     let denied = Some(ResponseCode::NameError);
     assert_eq!(outcomes(), [denied, denied, denied, denied, denied, None]);
@@ -308,8 +308,8 @@ fn pod_names_follow_the_mode() {
             pod.status.pod_ip = "10.1.0.7".to_owned();
             index.apply_pod(&pod).expect("applied");
         }
-        let branch = ask(&index, "ns.pod.cluster.local", kind::A).0;
-        (branch, ask(&index, name, kind::A))
+        let branch = query(&index, "ns.pod.cluster.local", kind::A).0;
+        (branch, query(&index, name, kind::A))
     };
     let (exists, denied) = (Some(ResponseCode::NoError), Some(ResponseCode::NameError));
     let answered = (exists, (exists, addresses([7])));
@@ -340,11 +340,11 @@ fn external_names_leave_the_zone_and_never_form_circles() {
         alias.spec.external_name = target.to_owned();
         index.apply_service(&alias).expect("applied");
     }
-    assert_eq!(ask(&index, "out.ns.svc.cluster.local", kind::A).0, None);
-    assert_eq!(ask(&index, "in.ns.svc.cluster.local", kind::A).0, None);
+    assert_eq!(query(&index, "out.ns.svc.cluster.local", kind::A).0, None);
+    assert_eq!(query(&index, "in.ns.svc.cluster.local", kind::A).0, None);
     for name in ["a", "b", "self"] {
         assert_eq!(
-            ask(&index, &format!("{name}.ns.svc.cluster.local"), kind::A).0,
+            query(&index, &format!("{name}.ns.svc.cluster.local"), kind::A).0,
             NO_ERROR,
             "{name} ends with no data"
         );
@@ -352,10 +352,10 @@ fn external_names_leave_the_zone_and_never_form_circles() {
 }
 
 #[test]
-fn the_zone_names_its_servers() {
+fn zone_names_its_servers() {
     let index = index();
     assert_eq!(
-        ask(&index, "ns.dns.cluster.local", kind::A).1,
+        query(&index, "ns.dns.cluster.local", kind::A).1,
         BTreeSet::from([IpAddr::from([10, 0, 0, 53])])
     );
     // Once the server's address is an endpoint of a Service, that Service is the name server.
@@ -366,20 +366,20 @@ fn the_zone_names_its_servers() {
     dns.endpoints[0].addresses = vec!["10.0.0.53".into()];
     index.apply_slice(&dns).expect("applied");
     assert_eq!(
-        ask(&index, "ns.dns.cluster.local", kind::A).1,
+        query(&index, "ns.dns.cluster.local", kind::A).1,
         BTreeSet::from([IpAddr::from([10, 96, 0, 10])])
     );
-    assert_eq!(ask(&index, "cluster.local", kind::NS).0, NO_ERROR);
+    assert_eq!(query(&index, "cluster.local", kind::NS).0, NO_ERROR);
 }
 
 #[test]
 fn zone_transfers_are_refused() {
     assert_eq!(
-        ask(&index(), "cluster.local", kind::AXFR).0,
+        query(&index(), "cluster.local", kind::AXFR).0,
         Some(ResponseCode::Refused)
     );
     assert_eq!(
-        ask(&index(), "in-addr.arpa", kind::IXFR).0,
+        query(&index(), "in-addr.arpa", kind::IXFR).0,
         Some(ResponseCode::Refused)
     );
 }
@@ -388,14 +388,14 @@ fn zone_transfers_are_refused() {
 fn reverse_names_are_spelled_in_one_way() {
     let index = index();
     index.apply_service(&service("a", "10.96.0.1")).expect("applied");
-    assert_eq!(ask(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
+    assert_eq!(query(&index, "1.0.96.10.in-addr.arpa", kind::PTR).0, NO_ERROR);
     for name in [
         "01.0.96.10.in-addr.arpa",
         "1.0.96.10.x.in-addr.arpa",
         "0.96.10.in-addr.arpa",
         "256.0.96.10.in-addr.arpa",
     ] {
-        assert_eq!(ask(&index, name, kind::PTR).0, None, "{name}");
+        assert_eq!(query(&index, name, kind::PTR).0, None, "{name}");
     }
 }
 
@@ -414,14 +414,14 @@ fn oversized_names_have_no_records() {
     index.apply_service(&service("a", "None")).expect("applied");
     index.apply_slice(&odd).expect("applied");
     assert_eq!(
-        ask(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
+        query(&index, "10-1-0-1.a.ns.svc.cluster.local", kind::A).1,
         addresses([1]),
         "named by its address"
     );
-    assert_eq!(ask(&index, "a.ns.svc.cluster.local", kind::A).1, addresses([1]));
+    assert_eq!(query(&index, "a.ns.svc.cluster.local", kind::A).1, addresses([1]));
 }
 
-/// One change to a small world of two Services with two slices each.
+/// One change to two Services with two slices each.
 #[derive(Clone, Debug)]
 enum Change {
     Service(usize, bool),
@@ -446,12 +446,12 @@ fn change() -> impl Strategy<Value = Change> {
 
 /// A model of the zone, without an index.
 #[derive(Default)]
-struct World {
+struct Fixture {
     publish: BTreeMap<usize, bool>,
     slices: BTreeMap<usize, (usize, Vec<(u8, bool)>)>,
 }
 
-impl World {
+impl Fixture {
     fn apply(&mut self, change: &Change, index: &Index) {
         match change {
             Change::Service(number, publish) => {
@@ -490,21 +490,21 @@ impl World {
 
 proptest! {
     #[test]
-    fn after_any_changes_the_index_says_what_the_objects_say(changes in proptest::collection::vec(change(), 1..40)) {
-        let (index, mut world) = (index(), World::default());
+    fn index_equals_the_objects_after_any_changes(changes in proptest::collection::vec(change(), 1..40)) {
+        let (index, mut fixture) = (index(), Fixture::default());
         for change in &changes {
-            world.apply(change, &index);
+            fixture.apply(change, &index);
             for (number, name) in SERVICES.iter().enumerate() {
-                let published = world.published(number);
-                let expected = match (world.publish.contains_key(&number), published.is_empty()) {
+                let published = fixture.published(number);
+                let expected = match (fixture.publish.contains_key(&number), published.is_empty()) {
                     (true, false) => (NO_ERROR, published.iter().map(|last| IpAddr::V4(Ipv4Addr::new(10, 1, 0, *last))).collect()),
                     _ => (NO_NAME, BTreeSet::new()),
                 };
-                prop_assert_eq!(ask(&index, &format!("{name}.ns.svc.cluster.local"), kind::A), expected);
+                prop_assert_eq!(query(&index, &format!("{name}.ns.svc.cluster.local"), kind::A), expected);
             }
             for last in 0..6 {
-                let named = (0..SERVICES.len()).any(|service| world.published(service).contains(&last));
-                prop_assert_eq!(ask(&index, &reverse(last), kind::PTR).0.is_some(), named);
+                let named = (0..SERVICES.len()).any(|service| fixture.published(service).contains(&last));
+                prop_assert_eq!(query(&index, &reverse(last), kind::PTR).0.is_some(), named);
             }
         }
     }
@@ -526,14 +526,14 @@ fn readers_never_see_partial_changes() {
             }
         });
         while !writer.is_finished() {
-            let (code, seen) = ask(&index, "a.ns.svc.cluster.local", kind::A);
+            let (code, seen) = query(&index, "a.ns.svc.cluster.local", kind::A);
             assert_eq!(code, NO_ERROR);
             assert!(
                 seen == addresses([1, 2]) || seen == addresses([1, 3, 4]),
                 "{seen:?}"
             );
             assert_eq!(
-                ask(&index, &reverse(1), kind::PTR).0,
+                query(&index, &reverse(1), kind::PTR).0,
                 NO_ERROR,
                 "it was always an endpoint"
             );

@@ -7,7 +7,7 @@ fn config(choose: impl FnOnce(&mut Config)) -> Config {
 }
 
 #[test]
-fn only_what_is_needed_is_watched() {
+fn watches_needed_kinds_only() {
     let plain = feed(&config(|_| {}));
     assert!(plain.slices.is_some() && plain.pods.is_none());
     let chosen = feed(&config(|config| {

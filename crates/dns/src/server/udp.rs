@@ -197,7 +197,7 @@ fn bind_one(address: SocketAddr) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
     socket.set_reuse_port(true)?;
     if address.is_ipv6() {
-        // Allows a second socket on `0.0.0.0` beside `[::]`.
+        // Allows a second socket on `0.0.0.0` in addition to `[::]`.
         socket.set_only_v6(true)?;
     }
     if let Err(error) = socket.set_recv_buffer_size(RECEIVE_BUFFER_OCTETS) {

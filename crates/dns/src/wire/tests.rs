@@ -120,7 +120,7 @@ fn rejects_messages_that_are_no_queries() {
 }
 
 #[test]
-fn a_record_that_does_not_fit_leaves_no_trace() {
+fn oversized_record_leaves_the_reply_unchanged() {
     let query = parse_query(&query("a.b", kind::A)).expect("a query");
     let mut buffer = [0; 512];
     // Header and question take 21 octets, OPT 11, so that two records of 16 fit.

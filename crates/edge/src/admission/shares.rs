@@ -58,7 +58,7 @@ impl Shares {
 #[derive(Debug)]
 pub(crate) struct ClientConnections {
     slots: Box<[AtomicU64]>,
-    /// Seeded at random, so that nobody can choose addresses of one set.
+    /// Seeded at random, so that clients cannot choose addresses of one set.
     hasher: RandomState,
 }
 

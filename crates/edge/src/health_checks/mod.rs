@@ -20,7 +20,7 @@ use state::HealthState;
 /// Checks of one port at the same time: more would be a burst that looks like an attack.
 const CHECKS_MAX: usize = 64;
 
-/// Reason for which a health check failed.
+/// Reason why a health check failed.
 #[derive(Debug, thiserror::Error)]
 enum CheckError {
     #[error("no response within {0:?}")]

@@ -9,7 +9,7 @@ use super::refusal::RequestRefusal;
 #[cfg(test)]
 mod tests;
 
-/// A chunk's size line with its extensions, which nobody uses (RFC 9112, section 7.1.1).
+/// A chunk's size line with its extensions, which are not used in practice (RFC 9112, section 7.1.1).
 const CHUNK_LINE_BYTES_MAX: usize = 256;
 /// Hexadecimal digits of a chunk's size: one more could exceed 64 bits.
 const CHUNK_DIGITS_MAX: usize = 15;

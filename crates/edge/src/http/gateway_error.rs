@@ -10,7 +10,7 @@ use super::response_body::ResponseBody;
 use super::wire::WireError;
 use crate::outbound::ConnectError;
 
-/// Reason for which no backend responds.
+/// Reason why no backend responds.
 #[derive(Debug, thiserror::Error)]
 pub enum GatewayError {
     /// The request is refused.

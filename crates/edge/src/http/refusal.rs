@@ -1,8 +1,8 @@
-//! Reasons for which requests are refused, and the statuses of the responses.
+//! Reasons why requests are refused, and the statuses of the responses.
 
 use http::StatusCode;
 
-/// Reason for which a request is not forwarded. The same request fails again, except for
+/// Reason why a request is not forwarded. The same request fails again, except for
 /// [`RequestRefusal::Slow`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestRefusal {

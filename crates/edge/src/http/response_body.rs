@@ -54,7 +54,7 @@ impl fmt::Debug for Cancellation {
     }
 }
 
-/// Reason for which a response is truncated. Its client sees that from the end of the connection.
+/// Reason why a response is truncated. Its client sees that from the end of the connection.
 #[derive(Debug, thiserror::Error)]
 pub enum ResponseError {
     /// The backend did not send all of it.

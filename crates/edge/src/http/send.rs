@@ -60,7 +60,7 @@ pub(super) struct OutgoingRequest {
     pub exchange: Arc<Exchange>,
 }
 
-/// Reason for which a request has no response.
+/// Reason why a request has no response.
 enum SendError {
     /// No part of it was sent.
     Unsent(Box<Request<RequestBody>>, WireError),

@@ -20,7 +20,7 @@ pub enum WireBody {
     Http2(StreamBody),
 }
 
-/// Reason for which a body ends early: the other side, or the guard of its connection, has failed it.
+/// Reason why a body ends early: the other side, or the guard of its connection, has failed it.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// HTTP/1.

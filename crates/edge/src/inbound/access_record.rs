@@ -25,7 +25,7 @@ pub(super) struct AccessRecord<'a> {
     pub end: Option<ConnectionEnd>,
 }
 
-/// Reason for which a connection ended by itself.
+/// Reason why a connection ended by itself.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ConnectionEnd {
     /// No backend took it.

@@ -55,7 +55,7 @@ impl fmt::Debug for S3 {
     }
 }
 
-/// Reason for which a destination cannot be used. Only other settings help.
+/// Reason why a destination cannot be used. Only other settings help.
 #[derive(Debug, thiserror::Error)]
 pub enum DestinationError {
     /// The process was given no directory.

@@ -101,7 +101,7 @@ impl Counts {
         self.unwritten_lines.fetch_add(lines, Ordering::Relaxed);
     }
 
-    /// Sets or clears the reason for which nothing is written. Returns true if it changes.
+    /// Sets or clears the reason why nothing is written. Returns true if it changes.
     fn set_pause_reason(&self, reason: Option<String>) -> bool {
         let mut former = self.pause_reason.lock().unwrap_or_else(PoisonError::into_inner);
         let has_changed = *former != reason;
@@ -333,7 +333,7 @@ impl Logs {
 }
 
 impl Log {
-    /// Returns the reason for which all lines are lost, if they are.
+    /// Returns the reason why all lines are lost, if they are.
     pub fn fault(&self) -> Option<String> {
         let pause_reason = || {
             let reason = self

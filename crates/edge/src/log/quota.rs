@@ -41,7 +41,7 @@ impl Default for DirectoryLimits {
     }
 }
 
-/// Reason for which a file is not written.
+/// Reason why a file is not written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum ReserveError {
     /// The file system is too full.

@@ -63,7 +63,7 @@ fn lose_one(bound: impl Fn(&mut Limits) -> &mut u64) {
     *bound(&mut settings.policy.limits) = 1_000;
     let fixture = Fixture::new(settings);
     let client = udp::client(&fixture);
-    assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
+    assert_eq!(udp::request(&client, "x").expect("a response"), "a x");
     wait_until("one is lost", || {
         client.send(&[0; 1_000]).expect("the data is sent");
         fixture.metric("portolan_edge_refused_total", "bandwidth") >= Some(1)

@@ -123,10 +123,10 @@ fn handover_keeps_udp_served() {
     let settings = service(Frontend::Udp, &[udp::named("a")]);
     let former = Fixture::with(options(), settings.clone());
     let client = udp::client(&former);
-    assert_eq!(udp::ask(&client, "x").expect("a response"), "a x");
+    assert_eq!(udp::request(&client, "x").expect("a response"), "a x");
     crate::fixture::wait_until("it can be taken over", || path.exists());
     let next = Fixture::with(options(), settings);
     drain(&former.edge);
-    assert_eq!(udp::ask(&client, "y").expect("a response"), "a y");
+    assert_eq!(udp::request(&client, "y").expect("a response"), "a y");
     assert_eq!(next.metric("portolan_edge_connections_total", ""), Some(1));
 }

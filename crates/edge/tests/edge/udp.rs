@@ -13,10 +13,10 @@ pub fn named(name: &'static str) -> SocketAddr {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).expect("a socket");
     let address = socket.local_addr().expect("an address");
     std::thread::spawn(move || -> io::Result<()> {
-        let mut words = [0; 2_048];
+        let mut buffer = [0; 2_048];
         loop {
-            let (count, client) = socket.recv_from(&mut words)?;
-            let answer = [name.as_bytes(), b" ", &words[..count]].concat();
+            let (count, client) = socket.recv_from(&mut buffer)?;
+            let answer = [name.as_bytes(), b" ", &buffer[..count]].concat();
             socket.send_to(&answer, client)?;
         }
     });
@@ -32,8 +32,8 @@ pub fn client(fixture: &Fixture) -> UdpSocket {
 }
 
 /// Sends a datagram and returns the response.
-pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
-    client.send(words.as_bytes())?;
+pub fn request(client: &UdpSocket, text: &str) -> io::Result<String> {
+    client.send(text.as_bytes())?;
     let mut answer = [0; 2_048];
     let count = client.recv(&mut answer)?;
     Ok(String::from_utf8_lossy(&answer[..count]).into_owned())
@@ -43,10 +43,10 @@ pub fn ask(client: &UdpSocket, words: &str) -> io::Result<String> {
 fn flows_keep_their_backends() {
     let fixture = Fixture::new(service(Frontend::Udp, &[named("a"), named("b")]));
     let (first, second) = (client(&fixture), client(&fixture));
-    let home = ask(&first, "1").expect("a response");
-    assert_ne!(home, ask(&second, "1").expect("a response"));
+    let home = request(&first, "1").expect("a response");
+    assert_ne!(home, request(&second, "1").expect("a response"));
     for _ in 0..5 {
-        assert_eq!(ask(&first, "1").expect("a response"), home);
+        assert_eq!(request(&first, "1").expect("a response"), home);
     }
     assert_eq!(fixture.metric("portolan_edge_connections", ""), Some(2));
 }
@@ -56,9 +56,9 @@ fn flows_move_off_removed_backends() {
     let (a, b) = (named("a"), named("b"));
     let mut fixture = Fixture::new(service(Frontend::Udp, &[a]));
     let client = client(&fixture);
-    assert_eq!(ask(&client, "x").expect("a response"), "a x");
+    assert_eq!(request(&client, "x").expect("a response"), "a x");
     fixture.set_backends(&[b]);
-    assert_eq!(ask(&client, "x").expect("a response"), "b x");
+    assert_eq!(request(&client, "x").expect("a response"), "b x");
 }
 
 #[test]
@@ -67,11 +67,11 @@ fn removes_idle_flows() {
     settings.policy.idle_timeout = Duration::from_millis(50);
     let fixture = Fixture::new(settings);
     let client = client(&fixture);
-    ask(&client, "x").expect("a response");
+    request(&client, "x").expect("a response");
     wait_until("the flow is gone", || {
         fixture.metric("portolan_edge_connections", "") == Some(0)
     });
-    assert_eq!(ask(&client, "x").expect("a response"), "a x");
+    assert_eq!(request(&client, "x").expect("a response"), "a x");
 }
 
 #[test]
@@ -80,12 +80,12 @@ fn limits_and_source_ranges_apply_to_flows() {
     settings.policy.limits.connections_max = 1;
     let mut fixture = Fixture::new(settings);
     let (first, second) = (client(&fixture), client(&fixture));
-    ask(&first, "x").expect("a response");
+    request(&first, "x").expect("a response");
     second.send(b"x").expect("the data is sent");
     wait_until("it is refused", || {
         fixture.metric("portolan_edge_refused_total", "service_connections") >= Some(1)
     });
-    assert_eq!(ask(&first, "y").expect("a response"), "a y");
+    assert_eq!(request(&first, "y").expect("a response"), "a y");
     fixture.service.policy.limits.connections_max = 0;
     fixture.service.policy.source_ranges = vec!["192.0.2.0/24".parse().expect("a range")];
     fixture.apply();
@@ -102,8 +102,8 @@ fn client_affinity_spans_flows() {
         timeout: Duration::from_secs(600),
     };
     let fixture = Fixture::new(settings);
-    let home = ask(&client(&fixture), "x").expect("a response");
+    let home = request(&client(&fixture), "x").expect("a response");
     for _ in 0..5 {
-        assert_eq!(ask(&client(&fixture), "x").expect("a response"), home);
+        assert_eq!(request(&client(&fixture), "x").expect("a response"), home);
     }
 }

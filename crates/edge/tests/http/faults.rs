@@ -11,7 +11,7 @@ use crate::served::{Served, served, service};
 const REFUSING: SocketAddr = SocketAddr::V4(SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, 99), 9));
 
 #[test]
-fn no_backend_is_503() {
+fn service_without_backends_responds_503() {
     let mut service = service(&[]);
     let served = Served::new(service.clone());
     assert_status(&get(served.address, "/"), 503);

@@ -81,7 +81,7 @@ fn unsupported_requests_get_their_statuses() {
 }
 
 #[test]
-fn no_request_hides_behind_a_served_one() {
+fn smuggled_requests_are_refused() {
     let backend = Backend::echoing();
     let served = served(&[backend.address]);
     let good = "POST /good HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab";

@@ -28,7 +28,7 @@ fn serve(member: &Member, at: SocketAddr) {
 }
 
 #[test]
-fn every_member_reaches_every_other_in_both_families() {
+fn members_reach_each_other_in_both_families() {
     in_namespace(|| {
         let cluster = cluster(2);
         let members: Vec<&Member> = cluster.members.values().collect();

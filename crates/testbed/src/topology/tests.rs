@@ -10,7 +10,7 @@ fn number_of_nodes_is_bounded() {
 }
 
 #[test]
-fn no_two_members_share_a_name_or_an_address() {
+fn members_have_distinct_names_and_addresses() {
     let topology = Topology::with_nodes(NODES_MAX).unwrap();
     let names: BTreeSet<&str> = topology.members().map(|m| m.name.as_str()).collect();
     let addresses: BTreeSet<IpAddr> = topology
@@ -50,7 +50,7 @@ fn addresses_are_those_of_the_recorded_cases() {
 }
 
 #[test]
-fn nodes_know_each_others_pods_and_the_outside_the_first_node() {
+fn nodes_have_routes_to_pods_and_outside_to_the_first_node() {
     let topology = Topology::with_nodes(2).unwrap();
     let routes = topology.routes_of("node-1");
     let expected: [(IpNet, IpAddr); 2] = [

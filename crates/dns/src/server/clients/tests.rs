@@ -49,7 +49,7 @@ fn follows_the_addresses_of_nodes() {
 }
 
 #[test]
-fn follows_the_addresses_of_this_machine() {
+fn follows_the_addresses_of_this_host() {
     let clients = Clients::default();
     clients.set_own([address("192.0.2.9")]);
     assert!(clients.allows(address("192.0.2.9")));

@@ -104,7 +104,7 @@ fn modest_sender_waits_for_one_chunk_of_each_other() {
 }
 
 #[test]
-fn changing_senders_stay_within_the_rate() {
+fn changing_senders_share_the_rate() {
     let bucket = Arc::<TokenBucket>::default();
     let mut last = Duration::ZERO;
     let mut bytes = 0;

@@ -85,7 +85,7 @@ fn counts_ipv6_clients_by_their_network() {
 }
 
 #[test]
-fn counts_no_more_clients_than_there_is_room_for() {
+fn bounds_the_number_of_counted_clients() {
     let clients = ClientConnections::default();
     let all = (0..200_000_u32).map(|number| clients.acquire(1, IpAddr::V4(number.into()), 1));
     let slots: Vec<ClientSlot> = all

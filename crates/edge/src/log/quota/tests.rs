@@ -86,7 +86,7 @@ async fn removes_files_of_the_largest_service_beyond_the_total_quota() {
 }
 
 #[tokio::test]
-async fn counts_the_files_of_earlier_processes_and_leaves_others_alone() {
+async fn counts_files_of_earlier_processes_and_keeps_others() {
     let store = Arc::new(InMemory::new());
     let web = service("web");
     for second in 1..=5 {

@@ -73,7 +73,7 @@ fn invalid_certificate_is_a_fault_and_keeps_the_former_one() {
 }
 
 #[test]
-fn each_defect_has_its_message() {
+fn certificate_defects_have_distinct_messages() {
     let good = certificate("c", &["a.test"]);
     let with = |chain: &[u8], key: &[u8]| Certificate {
         source: "c".into(),
