@@ -96,7 +96,7 @@ pub struct Skipped {
     pub reason: String,
 }
 
-/// Reasons for which a plan is not applied.
+/// Reasons why a plan is not applied.
 #[derive(Debug, thiserror::Error)]
 pub enum DataplaneError {
     /// CAP_NET_ADMIN is missing. A retry does not help.

@@ -98,7 +98,7 @@ impl fmt::Display for ObjectName {
     }
 }
 
-/// A cause for which a Service does not answer, or does not answer all clients.
+/// A cause of failures of a Service, for all or some of its clients.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// Code of the rule.

@@ -1,16 +1,16 @@
-//! Findings: causes for which a Service does not answer, derived from API objects and observations of nodes. The crate performs no
+//! Findings: causes of Services that do not answer, derived from API objects and observations of nodes. The crate performs no
 //! I/O.
 //!
 //! A [`World`] holds the objects of a cluster, or a part of them. [`examine`] applies the rules and returns the
 //! [`Finding`]s, the most likely cause first. Each rule has a stable [`Code`], a file in `rules`, and its documentation
-//! beside it as Markdown. A rule reports nothing if it depends on a kind of object that is absent from the world.
+//! alongside it as Markdown. A rule reports nothing if it depends on a kind of object that is absent from the world.
 //!
 //! - `views`: objects as the rules read them; invalid fields read as absent
-//! - [`observation`]: the state of nodes, beside the objects
+//! - [`observation`]: the state of nodes, alongside the objects
 //! - [`World`]: the objects with their indexes
 //! - `rule`, `rules`: one file for each finding
 //! - `examination`: order of the findings, and suppression of consequences
-//! - [`trace`]: the way of a connection to its endpoints
+//! - [`trace`]: the path of a connection to its endpoints
 //! - [`traffic`]: connections, rates, bytes and failures of Services
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! A node under examination: its observation beside the objects.
+//! A node under examination: its observation alongside the objects.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! Reasons for which a Pod does not run.
+//! Reasons why a Pod does not run.
 
 use serde_json::Value;
 
@@ -28,7 +28,7 @@ const START_FAILURES: [&str; 5] = [
     "NetworkNotReady",
 ];
 
-/// Reason for which a Pod does not run.
+/// Reason why a Pod does not run.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Path of the reason in the Pod.
@@ -41,7 +41,7 @@ pub struct Failure {
     pub is_waiting: bool,
 }
 
-/// Returns the reason for which an active Pod does not run; `None` if it runs, ready or not.
+/// Returns the reason why an active Pod does not run; `None` if it runs, ready or not.
 pub fn failure(world: &World, pod: Pod<'_>) -> Option<Failure> {
     if let Some(failure) = container_failure(pod) {
         return Some(failure);

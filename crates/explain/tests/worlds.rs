@@ -74,7 +74,7 @@ fn is_deleted(object: &Value, deletion: &Value) -> bool {
         && matches("name", &object["metadata"]["name"])
 }
 
-/// Objects of the base of a fault, changed as the fault says.
+/// Objects of the base of a fault, changed by the patch of the fault.
 fn planted(fault: &Value) -> Vec<Value> {
     let mut objects = fault["base"].as_str().map(base).unwrap_or_default();
     for deletion in fault["delete"].as_array().into_iter().flatten() {
@@ -138,7 +138,7 @@ fn planted_faults_are_the_first_finding() {
 }
 
 #[test]
-fn one_pass_has_the_findings_of_the_cluster_and_of_its_services() {
+fn examination_of_a_cluster_includes_its_services() {
     let mut services = 0;
     for fault in files("faults").iter().flat_map(|path| documents(path)) {
         let world = world_of(planted(&fault));

@@ -18,7 +18,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Sends a request with the number of a command, flags beside `NLM_F_REQUEST`, and the attributes that `write`
+    /// Sends a request with the number of a command, flags in addition to `NLM_F_REQUEST`, and the attributes that `write`
     /// adds. Passes each message of the response to `each`. The error is the errno of the kernel.
     pub(crate) fn request(
         self,

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 
-/// Reasons for which a part of a Service is skipped. A retry does not help; a change of the object does.
+/// Reasons why a part of a Service is skipped. A retry does not help; a change of the object does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
     /// The cluster IP is invalid: the Service is not served in that family.

@@ -11,7 +11,7 @@
 //! - `claims`: ownership of frontends that several Services claim
 //! - `ports`: conversion of records to [`ServicePortPlan`]s
 //! - `decide`: decision about a packet
-//! - `outline`: endpoint choice of each Service port, for people
+//! - `outline`: endpoint choice of each Service port, for terminals and comparisons
 //!
 //! ```
 //! use plan::{Plan, Settings};

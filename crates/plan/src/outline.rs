@@ -1,4 +1,4 @@
-//! Outlines: the endpoint choice of each Service port, for people and for comparisons with other implementations.
+//! Outlines: the endpoint choice of each Service port, for terminals and for comparisons with other implementations.
 
 use std::net::{IpAddr, SocketAddr};
 

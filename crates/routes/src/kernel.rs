@@ -17,7 +17,7 @@ const ENCAPSULATION_BYTES_IPV4: u32 = 50;
 /// Overhead of encapsulation over IPv6 in bytes.
 const ENCAPSULATION_BYTES_IPV6: u32 = 70;
 
-/// Reasons for which the kernel does not match the plan.
+/// Reasons why the kernel does not match the plan.
 #[derive(Debug, thiserror::Error)]
 pub enum KernelError {
     /// The kernel refused a request. `EPERM` means that CAP_NET_ADMIN is missing.

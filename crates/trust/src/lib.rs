@@ -3,7 +3,7 @@
 //!
 //! ```
 //! # fn main() -> Result<(), rustls::Error> {
-//! // A probe connects to a Pod, whose certificate nobody has issued for it.
+//! // A probe connects to a Pod, whose certificate is not issued for its address.
 //! let tls = trust::client_config_without_verification()?;
 //! assert!(tls.alpn_protocols.is_empty());
 //! # Ok(())

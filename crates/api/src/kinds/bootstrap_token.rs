@@ -100,11 +100,11 @@ impl Token {
 /// Properties of a new token.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Description for people.
+    /// Human-readable description.
     pub text: String,
     /// Expiration as an RFC 3339 time; `None` for never.
     pub expiration: Option<String>,
-    /// Groups beside [`GROUP`], each with its prefix.
+    /// Groups in addition to [`GROUP`], each with its prefix.
     pub groups: Vec<String>,
     /// Node that the token may replace once: name and incarnation.
     pub replaces: Option<(String, Incarnation)>,
@@ -164,7 +164,7 @@ impl<'s> Stored<'s> {
         String::from_utf8(bytes).unwrap_or_default()
     }
 
-    /// Groups beside [`GROUP`]; `None` if the Secret names a group that a token cannot have.
+    /// Groups in addition to [`GROUP`]; `None` if the Secret names a group that a token cannot have.
     pub fn groups(&self) -> Option<Vec<String>> {
         let text = self.get("auth-extra-groups");
         let groups = text.split(',').map(str::trim).filter(|group| !group.is_empty());

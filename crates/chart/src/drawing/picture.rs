@@ -67,7 +67,7 @@ pub struct Section {
 /// Clients of a Service.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Origin {
-    /// Name for people.
+    /// Human-readable name.
     pub title: String,
     /// Open connections, if flows are known.
     pub connections: Option<u64>,
@@ -116,7 +116,7 @@ pub fn symbol(health: Health) -> &'static str {
     }
 }
 
-/// Name of a place for people.
+/// Human-readable name of a place.
 pub fn place_title(place: &Place) -> String {
     let node = if place.node.is_empty() {
         "outside of the nodes"

@@ -14,7 +14,7 @@ use super::state::Shared;
 use crate::view::objects::Objects;
 use crate::view::traffic::{CLIENTS_MAX, ClientKind, ClientRow, ClusterTraffic, ServiceTraffic, Traffic};
 
-/// Time between the begin of two reports.
+/// Time between the starts of two reports.
 const PERIOD: Duration = Duration::from_secs(2);
 /// Time until the next attempt if no node reports: a server without reports does not change often.
 const RETRY_PERIOD: Duration = Duration::from_secs(30);

@@ -143,7 +143,7 @@ impl Shared {
             if !state.has_objects() {
                 return (false, None);
             }
-            // Before the first snapshot nobody needs the changes one by one.
+            // Before the first snapshot, readers do not need single changes.
             if !std::mem::replace(&mut state.has_rows, true) {
                 while state.model.change(now).is_some() || state.model.is_marked() {}
                 state.log = ChangeLog::new(state.model.revision());

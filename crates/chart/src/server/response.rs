@@ -49,7 +49,7 @@ const HEADERS: [(HeaderName, &str); 8] = [
 pub struct Refusal {
     /// Status code.
     pub status: StatusCode,
-    /// Reason for people.
+    /// Human-readable reason.
     pub message: String,
 }
 

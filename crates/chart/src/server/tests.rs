@@ -210,7 +210,7 @@ fn json_of(response: &str) -> Value {
 }
 
 #[tokio::test]
-async fn every_response_has_the_headers_of_security() {
+async fn responses_have_security_headers() {
     let chart = Chart::start(Vec::new()).await;
     let cookie = chart.log_in().await;
     for (method, path) in [
@@ -266,7 +266,7 @@ async fn every_response_has_the_headers_of_security() {
 }
 
 #[tokio::test]
-async fn nothing_of_the_cluster_is_readable_without_a_session() {
+async fn cluster_is_unreadable_without_a_session() {
     let chart = Chart::start(vec![service("web", 1)]).await;
     for path in [
         "/api/session",

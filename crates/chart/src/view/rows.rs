@@ -86,7 +86,7 @@ pub enum FrontendKind {
 }
 
 impl FrontendKind {
-    /// Name for people.
+    /// Human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClusterIp => "cluster IP",

@@ -1,4 +1,4 @@
-//! Drift between the table and a plan, without a repair: for a process beside the proxy.
+//! Drift between the table and a plan, without a repair: for a process alongside the proxy.
 
 use std::collections::BTreeMap;
 

@@ -264,7 +264,7 @@ fn external_transaction_schedules_verification_of_all_maps() {
 fn first_key(map_id: map_element::MapId) -> Option<Vec<u8>> {
     let is_of_ranges = matches!(map_id, map_element::MapId::Map(Map::Pods | Map::ServiceCidrs, _));
     if is_of_ranges || map_id.is_dynamic() {
-        return None; // half a range cannot be taken away, and what packets fill is nobody's to compare
+        return None; // half a range cannot be deleted, and sets that packets fill are not compared
     }
     let mut nftables = Nftables::open().unwrap();
     let keys = nftables.elements(TABLE, map_id.name(), |element| element.key.to_vec());

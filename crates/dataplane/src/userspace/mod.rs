@@ -54,7 +54,7 @@ impl Default for Options {
     }
 }
 
-/// Reasons for which a Service port has no listener.
+/// Reasons why a Service port has no listener.
 #[derive(Debug, thiserror::Error)]
 enum ListenError {
     /// No address of the node is usable in the IP family of the Service port.

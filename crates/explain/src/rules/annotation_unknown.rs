@@ -93,7 +93,7 @@ const SYNONYMS: [&[&str]; 4] = [
     ],
 ];
 
-/// Annotations with requested addresses that are read beside the field of the Service.
+/// Annotations with requested addresses that are read in addition to the field of the Service.
 const ADDRESSES: [&str; 3] = [
     "portolan.dev/load-balancer-ips",
     "metallb.io/loadBalancerIPs",

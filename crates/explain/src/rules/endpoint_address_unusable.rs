@@ -66,7 +66,7 @@ fn finding(
     Some(about(object, CODE, Severity::Error, field, message, remedy))
 }
 
-/// Returns the reason for which an address cannot be an endpoint (EPV-04).
+/// Returns the reason why an address cannot be an endpoint (EPV-04).
 fn fault(world: &World, address: IpAddr, of_pod: bool) -> Option<String> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),

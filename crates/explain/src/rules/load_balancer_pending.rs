@@ -44,7 +44,7 @@ const EVENT_REASONS: [&str; 4] = [
     "UnAvailableLoadBalancer",
 ];
 
-/// Reason for which no address is assigned.
+/// Reason why no address is assigned.
 struct Reason {
     field: String,
     text: String,
@@ -164,7 +164,7 @@ fn requested_address(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason
     None
 }
 
-/// Returns the reason for which two Services cannot share an address.
+/// Returns the reason why two Services cannot share an address.
 fn conflict(service: Service<'_>, holder: Service<'_>) -> Option<String> {
     let name = format!("{}/{}", holder.0.namespace, holder.0.name);
     let key = |service| annotation(service, &SHARING).map(|(_, key)| key);
@@ -268,7 +268,7 @@ fn full(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Option<Reason> {
     Some(Reason::new("spec.type", text, remedy))
 }
 
-/// The objects do not show the reason, or show that there is nobody to assign an address.
+/// The objects do not show the reason, or show that no controller assigns addresses.
 fn unknown(subject: &Subject<'_>, pools: &[Pool<'_>]) -> Reason {
     let service = subject.service;
     let world = subject.world;

@@ -148,7 +148,7 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
     ))
 }
 
-/// Returns the reason for which load balancers leave out a node, with the field.
+/// Returns the reason why load balancers leave out a node, with the field.
 fn exclusion(node: Node<'_>) -> Option<(&'static str, String)> {
     let mut taints = node.0.list("/spec/taints").iter();
     if node.0.label(EXCLUDE_LABEL).is_some() {

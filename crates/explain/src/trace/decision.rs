@@ -36,7 +36,7 @@ pub struct Connection<'a> {
 pub struct Deciders {
     /// Nodes; never empty.
     pub nodes: Vec<PlanNode>,
-    /// Reason for which these nodes decide.
+    /// Reason why these nodes decide.
     pub reason: Step,
 }
 

@@ -1,4 +1,4 @@
-//! Endpoints of a Service port: those that the plan chose, and the reasons for which it did not choose the others.
+//! Endpoints of a Service port: those that the plan chose, and the reasons why it did not choose the others.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -256,7 +256,7 @@ pub fn excluded(
         .collect()
 }
 
-/// Returns the reason for which the plan did not choose an endpoint, with object and field.
+/// Returns the reason why the plan did not choose an endpoint, with object and field.
 fn exclusion(candidate: &Candidate<'_>, restriction: &Restriction<'_>) -> (String, ObjectName, String) {
     let in_slice = |reason: String, field: String| (reason, candidate.slice_name(), field);
     if candidate.port.is_none() {

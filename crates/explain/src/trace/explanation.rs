@@ -184,7 +184,7 @@ impl AtFrontend<'_> {
         Step::new(StepKind::TrafficPolicy, text).by(service.0, format!("spec.{policy}"))
     }
 
-    /// Returns the kind of hints that restricts the endpoints, or the reason for which hints have no effect (EPT-04).
+    /// Returns the kind of hints that restricts the endpoints, or the reason why hints have no effect (EPT-04).
     fn topology(&self, service: Service<'_>, found: &[Candidate<'_>], choices: usize) -> Option<Step> {
         let ready: Vec<&Candidate<'_>> = counting(found)
             .into_values()

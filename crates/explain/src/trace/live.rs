@@ -20,7 +20,7 @@ pub struct Live {
     pub mode: Option<String>,
     /// Facts that were read of the kernel.
     pub evidence: Evidence,
-    /// Reasons for which something was not read.
+    /// Reasons why something was not read.
     pub notes: Vec<String>,
     /// Connections, in the order in which they were sent.
     pub connections: Vec<Connection>,
@@ -78,7 +78,7 @@ pub enum Response {
 }
 
 impl Response {
-    /// Text for people.
+    /// Human-readable text.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Answered => "answered",

@@ -109,7 +109,7 @@ impl Request {
     }
 }
 
-/// Reasons for which a connection cannot be traced. A retry with other objects can help.
+/// Reasons why a connection cannot be traced. A retry with other objects can help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TraceError {
     /// The objects do not describe the client.

@@ -171,7 +171,7 @@ fn outcome(
     }
 }
 
-/// Returns the reason for which a name of the cluster does not exist, with object and field.
+/// Returns the reason why a name of the cluster does not exist, with object and field.
 fn absence(
     world: &World,
     meant: &Option<(String, String)>,

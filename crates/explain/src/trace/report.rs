@@ -118,7 +118,7 @@ pub enum StepKind {
 }
 
 impl StepKind {
-    /// Name for people.
+    /// Human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::Node => "node",

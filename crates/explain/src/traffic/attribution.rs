@@ -27,7 +27,7 @@ pub enum FrontendKind {
 }
 
 impl FrontendKind {
-    /// Returns the name for people.
+    /// Returns the human-readable name.
     pub fn title(self) -> &'static str {
         match self {
             Self::ClusterIp => "cluster IP",

@@ -55,7 +55,7 @@ pub struct NodeFlow {
 pub struct NodeState {
     /// Name of the Node.
     pub name: String,
-    /// Reason for which there is no report.
+    /// Reason why there is no report.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Mode of the node proxy, or "".
@@ -166,7 +166,7 @@ struct Sums {
 }
 
 impl ClusterTraffic {
-    /// Merges the results of the nodes: the report, or the reason for which there is none. A connection counts once, because
+    /// Merges the results of the nodes: the report, or the reason why there is none. A connection counts once, because
     /// only the node that translates it has an entry with the frontend.
     pub fn merge(results: Vec<(String, Result<NodeFlows, String>)>, names: &Names) -> Self {
         let mut merged = Self::default();

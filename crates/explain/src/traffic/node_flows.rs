@@ -173,16 +173,16 @@ pub struct FlowRow {
     pub state: String,
     /// Age of the flow.
     pub age_seconds: f64,
-    /// True if the flow may be older, because its begin was not observed.
+    /// True if the flow may be older, because its start was not observed.
     #[serde(default)]
     pub may_be_older: bool,
     /// Time until the entry expires without packets.
     #[serde(default)]
     pub expires_in_seconds: u64,
-    /// Bytes from the client since the begin; absent if the kernel does not count them.
+    /// Bytes from the client since the start; absent if the kernel does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_to_endpoint: Option<u64>,
-    /// Bytes of replies since the begin; absent if the kernel does not count them.
+    /// Bytes of replies since the start; absent if the kernel does not count them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes_to_client: Option<u64>,
     /// Numbers of the interval.

@@ -288,7 +288,7 @@ fn closed_connections_are_not_open() {
 }
 
 #[test]
-fn limits_keep_the_busiest_rows_and_say_so() {
+fn limits_keep_the_busiest_rows_with_a_note() {
     let mut tracker = Tracker::default();
     let entries: Vec<Entry> = (0..30_u16)
         .map(|number| {
@@ -530,7 +530,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
-    fn each_connection_counts_once(
+    fn connections_count_once(
         intervals in prop::collection::vec(
             (prop::collection::vec(action(), 0..40), prop::collection::vec(action(), 0..20)), 1..5)
     ) {

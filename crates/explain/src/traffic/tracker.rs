@@ -44,7 +44,7 @@ impl Key {
     }
 }
 
-/// Reason for which an entry is gone.
+/// Reason why an entry is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     /// The connection had replies.
@@ -67,7 +67,7 @@ pub(super) struct Flow {
     is_replied: bool,
     /// Bytes of both directions, if the kernel counts them.
     pub(super) bytes: Option<[u64; 2]>,
-    /// Bytes at the begin of the interval.
+    /// Bytes at the start of the interval.
     bytes_before: [u64; 2],
     /// Time of the first sample or event with the flow.
     seen_at: Duration,

@@ -316,7 +316,7 @@ proptest! {
     /// In every sequence, also over restarts: only holders that agreed share an address, each holder gets what
     /// the pools have, and the counts are right.
     #[test]
-    fn no_address_is_assigned_twice(steps in steps()) {
+    fn addresses_are_assigned_once(steps in steps()) {
         let mut pools = Pools::default();
         let mut ranges: BTreeMap<&str, (u8, u8)> = BTreeMap::new();
         let mut model: BTreeMap<u8, (IpAddr, Sharing)> = BTreeMap::new();

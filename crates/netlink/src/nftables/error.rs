@@ -37,7 +37,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Reasons for which a batch is not committed.
+/// Reasons why a batch is not committed.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
     /// The socket failed. `ENOBUFS` and `ENOMEM` are temporary.
@@ -61,7 +61,7 @@ pub enum CommitError {
     },
 }
 
-/// Reasons for which the ruleset could not be read.
+/// Reasons why the ruleset could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The socket failed, or the kernel refused. `ENOENT` means that the table or set does not exist.

@@ -36,7 +36,7 @@ pub struct TracedFlow {
     pub destination: SocketAddr,
 }
 
-/// Reason for which packets cannot be traced.
+/// Reason why packets cannot be traced.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The socket of the events cannot be opened.

@@ -137,7 +137,7 @@ fn links_move_and_join_bridges() {
 }
 
 #[test]
-fn addresses_come_and_go_in_both_families() {
+fn addresses_are_added_and_removed_in_both_families() {
     testbed::in_namespace(|| {
         let mut here = Connection::open().unwrap();
         here.add_veth(&name("a"), &name("b"), None).unwrap();

@@ -285,7 +285,7 @@ proptest! {
 
     /// Invariants of every plan.
     #[test]
-    fn every_decision_holds_the_invariants(changes in prop::collection::vec(change(), 1..25)) {
+    fn decisions_hold_the_invariants(changes in prop::collection::vec(change(), 1..25)) {
         let mut world = World::default();
         changes.iter().for_each(|change| world.apply(change));
         let plan = world.plan();

@@ -67,7 +67,7 @@ impl From<&Node> for ClusterNode {
     }
 }
 
-/// Reasons for which a node's Pods have no route.
+/// Reasons why a node's Pods have no route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RouteProblem {
     /// The range is outside of the cluster CIDRs.

@@ -13,7 +13,7 @@ use crate::machinery::names;
 /// Length of an incarnation's digest. The input is not chosen by clients, so only chance collisions matter.
 const DIGEST_BYTES: usize = 16;
 
-/// Component of a node, beside the agent, that is a client of the API.
+/// Component of a node, in addition to the agent, that is a client of the API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NodePart {
     /// Node proxy.

@@ -80,7 +80,7 @@ impl Request {
         (self.organizations == [super::NODES] && !name.is_empty()).then_some(name)
     }
 
-    /// Returns true if the request contains no names beside the subject.
+    /// Returns true if the request contains no names in addition to the subject.
     pub fn has_no_names(&self) -> bool {
         self.dns_names.is_empty() && self.ip_addresses.is_empty() && !self.has_other_names
     }

@@ -34,7 +34,7 @@ fn store_keys_follow_group_and_scope() {
 }
 
 #[test]
-fn every_row_is_complete() {
+fn rows_are_complete() {
     for kind in all() {
         if kind.is_stored() {
             assert_eq!(kind.list_kind, format!("{}List", kind.kind));

@@ -159,7 +159,7 @@ pub struct ProgressCondition {
     /// Reason, one word in CamelCase.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

@@ -82,7 +82,7 @@ pub struct CertificateSigningRequestCondition {
     pub status: String,
     /// Reason, one word in CamelCase.
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     pub message: String,
     /// RFC 3339 time of the last change.
     #[serde(skip_serializing_if = "Option::is_none")]

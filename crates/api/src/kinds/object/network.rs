@@ -62,7 +62,7 @@ pub struct Condition {
     pub status: String,
     /// Reason, one word in CamelCase.
     pub reason: String,
-    /// Message for people.
+    /// Human-readable message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }

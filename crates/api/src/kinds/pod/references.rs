@@ -10,7 +10,7 @@ use crate::machinery::tree::{child, is_set, items, text};
 /// Annotation of mirror Pods: the agent runs such a Pod itself, and the API shows a copy.
 pub const MIRROR_ANNOTATION: &str = "kubernetes.io/config.mirror";
 
-/// List of debug containers, beside [`CONTAINER_LISTS`].
+/// List of debug containers, in addition to [`CONTAINER_LISTS`].
 const EPHEMERAL_CONTAINERS: &str = "ephemeralContainers";
 
 /// Volume sources that name a Secret in an object: the source, and the field with that object.

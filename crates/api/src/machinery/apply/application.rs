@@ -51,7 +51,7 @@ impl Application<'_> {
         Ok((object, managers))
     }
 
-    /// Removes the fields that the manager applied before, does not apply now, and nobody else owns.
+    /// Removes the fields that the manager applied before, does not apply now, and no other manager owns.
     fn prune(&self, merged: &Value, previous: &FieldSet, own: &FieldSet, others: &[Manager]) -> Value {
         let previous = with_parents(previous, self.layout);
         let pruned = merge::without(merged, &previous, self.layout);

@@ -306,7 +306,7 @@ fn oldest_updaters_are_merged() {
 }
 
 #[test]
-fn each_path_applies_its_fields() {
+fn apply_paths_write_their_fields() {
     let mut configuration = service(json!({}), json!({"type": "NodePort"}));
     configuration["status"] = json!({"conditions": [{"type": "Ready", "status": "True"}]});
     let object = apply_body(None, &configuration, "me").expect("applied object");

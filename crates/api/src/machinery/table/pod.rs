@@ -173,7 +173,7 @@ impl State {
     }
 }
 
-/// Returns true for sidecars: init containers that keep running beside the other containers.
+/// Returns true for sidecars: init containers that keep running alongside the other containers.
 fn is_sidecar(container: &Value) -> bool {
     text(container, "restartPolicy") == "Always"
 }

@@ -167,7 +167,7 @@ fn rule_that_drops_is_named() {
 }
 
 #[test]
-fn nothing_is_concluded_from_what_was_not_read() {
+fn unread_parts_give_no_conclusions() {
     let plan = path(Verdict::Reaches, &["10.244.1.2:8080"], false);
     let sent = connection(Response::Answered, "", "");
     for evidence in [

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn every_part_of_every_node_has_its_own_user() {
+fn node_parts_have_distinct_users() {
     for part in NodePart::ALL {
         let user = part.user("n1");
         let identity = NodeIdentity::of(&user, &[part.group()]);

@@ -50,7 +50,7 @@ fn update_keeps_allocated_values() {
 }
 
 #[test]
-fn without_allocation_an_omitted_node_port_is_removed() {
+fn omitted_node_port_is_removed_without_allocation() {
     let old = json!({"spec": {"type": "LoadBalancer", "ports": [{"port": 80, "nodePort": 30001}]}});
     let mut new = json!({"spec": {"type": "LoadBalancer", "allocateLoadBalancerNodePorts": false,
         "ports": [{"port": 80}]}});

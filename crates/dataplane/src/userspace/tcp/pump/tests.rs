@@ -176,7 +176,7 @@ fn closed_receiver_is_an_error() {
 proptest! {
     /// Reads and writes of any size: no data is lost, added or reordered, through buffers and pipes.
     #[test]
-    fn no_data_is_lost_at_any_pace(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
+    fn pump_loses_no_data_at_any_rate(turns in proptest::collection::vec((0usize..300_000, 0usize..300_000), 1..60)) {
         let mut line = Line::new();
         let word = |at: usize| (at % 251) as u8;
         let (mut said, mut heard) = (0, 0);
