@@ -27,7 +27,7 @@ use crate::{network, node, server};
 /// Mount path of ServiceAccount tokens in containers.
 const TOKEN_DIRECTORY: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Reason for which an agent does not run.
+/// Reason why an agent does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     /// The process lacks a capability that network namespaces and links need. Retries do not help.
@@ -52,7 +52,7 @@ pub enum AgentError {
     #[error("TLS for probes: {0}")]
     Tls(#[from] rustls::Error),
     /// The endpoint for the API server cannot be served.
-    #[error("serving the API server: {0}")]
+    #[error("cannot serve the API server: {0}")]
     Server(#[from] server::ServerError),
     /// The Node has other Pod ranges than the agent assumed without the API. A restart uses the new ones.
     #[error(

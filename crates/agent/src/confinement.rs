@@ -19,7 +19,7 @@ use crate::volumes::payload::projections;
 #[cfg(test)]
 mod tests;
 
-/// Reason for which a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
+/// Reason why a container is not started: it waits with reason `CreateContainerConfigError`. Only another Pod
 /// helps.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfinementError {
@@ -62,7 +62,7 @@ pub enum ConfinementError {
     },
 }
 
-/// Reason for which a seccomp filter cannot be built.
+/// Reason why a seccomp filter cannot be built.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SeccompError {
     /// The type is unknown.

@@ -1,6 +1,6 @@
 //! Events about Pods, with the reasons and messages of the kubelet.
 
-use client::events::{EventQueue, Finding, Notice, ObjectReference};
+use client::events::{EventQueue, EventText, Notice, ObjectReference};
 
 use crate::object::Pod;
 
@@ -32,19 +32,19 @@ impl PodEventRecorder {
 
     /// Records an Event of type Normal.
     pub fn normal(&self, reason: &'static str, message: String) {
-        self.record(Finding::normal(reason, message));
+        self.record(EventText::normal(reason, message));
     }
 
     /// Records an Event of type Warning.
     pub fn warning(&self, reason: &'static str, message: String) {
-        self.record(Finding::warning(reason, message));
+        self.record(EventText::warning(reason, message));
     }
 
-    fn record(&self, finding: Finding) {
+    fn record(&self, event: EventText) {
         self.queue.record(Notice {
             component: COMPONENT,
             regarding: self.regarding.clone(),
-            findings: vec![finding],
+            events: vec![event],
         });
     }
 }

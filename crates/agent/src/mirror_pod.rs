@@ -27,7 +27,7 @@ pub(crate) const CONFIG_SOURCE: &str = "kubernetes.io/config.source";
 /// Annotation with the time at which the agent first read the static Pod.
 const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 
-/// Reason for which a mirror Pod is not up to date. Retries succeed once the cause is gone.
+/// Reason why a mirror Pod is not up to date. Retries succeed once the cause is gone.
 #[derive(Debug, thiserror::Error)]
 enum MirrorError {
     #[error(transparent)]

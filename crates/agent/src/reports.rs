@@ -52,7 +52,7 @@ impl ReportKind {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ReportRequest(BTreeMap<String, String>);
 
-/// Reason for which a request has no report.
+/// Reason why a request has no report.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReportError {
     /// A parameter is invalid. A retry does not help.

@@ -111,7 +111,7 @@ impl AnnotationError {
 pub struct Reading {
     /// Configuration of the edge; `None` if forwarding packets suffices.
     pub edge: Option<EdgeSpec>,
-    /// Name in the status beside the address (LBC-11).
+    /// Name in the status alongside the address (LBC-11).
     pub hostname: Option<String>,
     /// Nodes that may announce the addresses (LBC-13); a node has to match all selectors.
     pub nodes: Vec<LabelSelector>,

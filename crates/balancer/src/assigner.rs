@@ -30,7 +30,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::object::{AddressPoolStatus, IngressPort, LoadBalancerIngress, Node};
-use client::events::Finding;
+use client::events::EventText;
 
 use crate::metallb::objects::IpAddressPoolStatus;
 
@@ -158,13 +158,13 @@ struct Assignment {
     /// Families that the Service prefers and has no address of, with the reason.
     missing_family: String,
     mode: IngressMode,
-    /// Host name beside the addresses.
+    /// Host name alongside the addresses.
     hostname: Option<String>,
-    /// Reason for which there are no addresses; empty if there are.
+    /// Reason why there are no addresses; empty if there are.
     failure: String,
     /// Annotations without effect or with an error; empty if there are none.
     findings: String,
-    /// Reason for which no node may announce the addresses; empty if one may.
+    /// Reason why no node may announce the addresses; empty if one may.
     announcement_failure: String,
     /// States of all ports, for each address at which the edge cannot serve one of them.
     port_states: BTreeMap<IpAddr, Vec<IngressPort>>,
@@ -173,13 +173,13 @@ struct Assignment {
 /// Changes of a Service, written in the order of the fields.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct ServiceUpdate {
-    events_before: Vec<Finding>,
+    events_before: Vec<EventText>,
     adds_finalizer: bool,
     /// New value of the annotation with the pools (LBM-05); empty to remove it.
     pools: Option<String>,
     status: Option<StatusChange>,
     removes_finalizer: bool,
-    events_after: Vec<Finding>,
+    events_after: Vec<EventText>,
 }
 
 /// Change of a pool's status.

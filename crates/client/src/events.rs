@@ -7,5 +7,5 @@ mod correlator;
 mod notice;
 mod recorder;
 
-pub use notice::{Finding, Notice, ObjectReference, api_version};
+pub use notice::{EventText, Notice, ObjectReference, api_version};
 pub use recorder::{EventQueue, EventRecorder};

@@ -103,13 +103,13 @@ pub enum Command {
     Store(commands::store::Flags),
     /// Print the kubeconfig of a component or user, or edit the kubeconfig of kubectl
     Kubeconfig(commands::kubeconfig::Flags),
-    /// Find the causes for which Services do not answer, in a cluster or in files
+    /// Diagnose Services that do not answer, in a cluster or in files
     Doctor(commands::doctor::Flags),
     /// Serve a map of the Services, endpoints and nodes of a cluster as a web page, or draw it
     Chart(Box<commands::chart::Flags>),
     /// Print the documentation of a finding of `portolan doctor`
     Explain(commands::explain::Flags),
-    /// Show the way of a connection from its client to the endpoints, in a cluster or in files
+    /// Show the path of a connection from its client to the endpoints, in a cluster or in files
     Trace(Box<commands::trace::Flags>),
     /// Show connections, rates, bytes and failures of Services, endpoints and clients, now or with --watch
     #[command(subcommand)]

@@ -24,7 +24,7 @@ pub struct Reports<T> {
     pub found: Vec<(String, T)>,
     /// True if the user must not read a report.
     pub is_forbidden: bool,
-    /// Reasons for which other nodes have no report, by the name of the node.
+    /// Reasons why other nodes have no report, by the name of the node.
     pub problems: Vec<(String, String)>,
 }
 

@@ -8,11 +8,11 @@
 //! ```
 //! use std::time::Duration;
 //! use probe::definition::Probe;
-//! use probe::{ProbeKind, Answer, Probes, Probing};
+//! use probe::{ProbeKind, ProbeResult, Probes, Probing};
 //! let readiness = Probe::default();
 //! let mut probing = Probing::new(Probes { readiness: Some(&readiness), ..Probes::default() });
 //! assert_eq!(probing.begin(Duration::ZERO), [ProbeKind::Readiness]);
-//! probing.count(ProbeKind::Readiness, Answer::Success, Duration::ZERO);
+//! probing.count(ProbeKind::Readiness, ProbeResult::Success, Duration::ZERO);
 //! assert!(probing.is_ready());
 //! ```
 
@@ -47,7 +47,7 @@ impl ProbeKind {
     const ALL: [Self; 3] = [Self::Startup, Self::Liveness, Self::Readiness];
 
     /// Returns the name of the kind, as Events contain it.
-    pub fn word(self) -> &'static str {
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Startup => "Startup",
             Self::Liveness => "Liveness",
@@ -58,7 +58,7 @@ impl ProbeKind {
 
 /// Result of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub enum ProbeResult {
     /// The container is healthy.
     Success,
     /// The container is unhealthy or did not respond in time.
@@ -67,13 +67,13 @@ pub enum Answer {
     Unknown,
 }
 
-/// Verdict of a result.
+/// Effect of a probe result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ProbeEffect {
     /// The container became started, ready or unready.
     Changed,
     /// The container is to be restarted because of this probe.
-    End(ProbeKind),
+    Restart(ProbeKind),
 }
 
 /// Probes of a container, by kind.
@@ -184,7 +184,7 @@ impl Probing {
     }
 
     /// Counts a result and returns its effect.
-    pub fn count(&mut self, kind: ProbeKind, result: Answer, now: Duration) -> Option<Verdict> {
+    pub fn count(&mut self, kind: ProbeKind, result: ProbeResult, now: Duration) -> Option<ProbeEffect> {
         let (was_started, was_ready) = (self.is_started(), self.is_ready());
         let state = self.states.iter_mut().find(|state| state.kind == kind)?;
         state.is_running = false;
@@ -196,7 +196,7 @@ impl Probing {
         match (kind, state.is_successful) {
             (ProbeKind::Startup | ProbeKind::Liveness, false) => {
                 self.states.iter_mut().for_each(|state| state.is_stopped = true);
-                return Some(Verdict::End(kind));
+                return Some(ProbeEffect::Restart(kind));
             }
             (ProbeKind::Startup, true) => {
                 state.is_stopped = true;
@@ -209,7 +209,7 @@ impl Probing {
             _ => {}
         }
         let has_changed = (was_started, was_ready) != (self.is_started(), self.is_ready());
-        has_changed.then_some(Verdict::Changed)
+        has_changed.then_some(ProbeEffect::Changed)
     }
 
     /// Stops all probes except readiness, because the Pod is terminating.
@@ -243,11 +243,11 @@ impl ProbeState {
     }
 
     /// Counts a result; returns true if a threshold is reached.
-    fn reaches_threshold(&mut self, result: Answer) -> bool {
+    fn reaches_threshold(&mut self, result: ProbeResult) -> bool {
         let succeeded = match result {
-            Answer::Success => true,
-            Answer::Failure => false,
-            Answer::Unknown => return false,
+            ProbeResult::Success => true,
+            ProbeResult::Failure => false,
+            ProbeResult::Unknown => return false,
         };
         if self.last != Some(succeeded) {
             self.last = Some(succeeded);

@@ -10,7 +10,7 @@ use tokio::time;
 
 use crate::definition::{HttpGet, Probe};
 use crate::http::{HttpFailure, HttpSuccess};
-use crate::{Answer, Host, grpc, http, tcp, timeout};
+use crate::{Host, ProbeResult, grpc, http, tcp, timeout};
 
 /// Target of probes without a host.
 #[derive(Clone, Copy, Debug)]
@@ -25,27 +25,27 @@ pub struct Target<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeReport {
     /// Result of the probe.
-    pub answer: Answer,
+    pub result: ProbeResult,
     /// Human-readable message, or "".
     pub message: String,
     /// True if the probe succeeded with a warning.
-    pub is_odd: bool,
+    pub has_warning: bool,
 }
 
 impl ProbeReport {
     /// Creates a report from a result and a message.
-    pub fn new(result: Answer, message: impl ToString) -> Self {
+    pub fn new(result: ProbeResult, message: impl ToString) -> Self {
         Self {
-            answer: result,
+            result,
             message: message.to_string(),
-            is_odd: false,
+            has_warning: false,
         }
     }
 
     fn of(result: Result<(), impl ToString>) -> Self {
         match result {
-            Ok(()) => Self::new(Answer::Success, ""),
-            Err(failure) => Self::new(Answer::Failure, failure),
+            Ok(()) => Self::new(ProbeResult::Success, ""),
+            Err(failure) => Self::new(ProbeResult::Failure, failure),
         }
     }
 }
@@ -56,7 +56,7 @@ impl ProbeReport {
 /// use std::sync::Arc;
 ///
 /// use probe::definition::{HttpGet, Probe};
-/// use probe::{Answer, Target};
+/// use probe::{ProbeResult, Target};
 ///
 /// # async fn example(tls: Arc<rustls::ClientConfig>) -> Result<(), std::net::AddrParseError> {
 /// let probe = Probe {
@@ -65,7 +65,7 @@ impl ProbeReport {
 /// };
 /// let target = Target { address: Some("10.244.1.2".parse()?), ports: &[] };
 /// let report = probe::execute(&probe, target, &tls).await;
-/// if report.answer != Answer::Success {
+/// if report.result != ProbeResult::Success {
 ///     eprintln!("unhealthy: {}", report.message);
 /// }
 /// # Ok(())
@@ -83,37 +83,40 @@ pub async fn execute(probe: &Probe, target: Target<'_>, tls: &Arc<ClientConfig>)
     };
     let (host, port) = match endpoint {
         Ok(endpoint) => endpoint,
-        Err(reason) => return ProbeReport::new(Answer::Unknown, reason),
+        Err(reason) => return ProbeReport::new(ProbeResult::Unknown, reason),
     };
     if let Some(grpc) = &probe.grpc {
         let report = time::timeout(limit, grpc::probe(&host, port, &grpc.service)).await;
         return report.map_or_else(
             |_| {
                 let message = format!("timeout: health rpc did not complete within {limit:?}");
-                ProbeReport::new(Answer::Failure, message)
+                ProbeReport::new(ProbeResult::Failure, message)
             },
             ProbeReport::of,
         );
     }
     let report = time::timeout(limit, tcp::probe(&host, port)).await;
     let slow = || format!("dial tcp {}: i/o timeout", host.with_port(port));
-    report.map_or_else(|_| ProbeReport::new(Answer::Failure, slow()), ProbeReport::of)
+    report.map_or_else(
+        |_| ProbeReport::new(ProbeResult::Failure, slow()),
+        ProbeReport::of,
+    )
 }
 
 /// Runs an HTTP request of a probe or of a lifecycle handler.
 pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, limit: Duration) -> ProbeReport {
     let (host, port) = match target.endpoint(&get.host, &get.port) {
         Ok(endpoint) => endpoint,
-        Err(reason) => return ProbeReport::new(Answer::Unknown, reason),
+        Err(reason) => return ProbeReport::new(ProbeResult::Unknown, reason),
     };
     match time::timeout(limit, http::probe(get, &host, port, tls)).await {
-        Ok(Ok(HttpSuccess::Plain)) => ProbeReport::new(Answer::Success, ""),
+        Ok(Ok(HttpSuccess::Plain)) => ProbeReport::new(ProbeResult::Success, ""),
         Ok(Ok(HttpSuccess::RedirectedAway)) => ProbeReport {
-            is_odd: true,
-            ..ProbeReport::new(Answer::Success, "Probe terminated redirects")
+            has_warning: true,
+            ..ProbeReport::new(ProbeResult::Success, "Probe terminated redirects")
         },
-        Ok(Err(HttpFailure::Request { why: reason })) => ProbeReport::new(Answer::Unknown, reason),
-        Ok(Err(failure)) => ProbeReport::new(Answer::Failure, failure),
+        Ok(Err(HttpFailure::Request { why: reason })) => ProbeReport::new(ProbeResult::Unknown, reason),
+        Ok(Err(failure)) => ProbeReport::new(ProbeResult::Failure, failure),
         Err(_) => {
             let scheme = if get.scheme.is_empty() {
                 "http"
@@ -127,7 +130,7 @@ pub async fn get(get: &HttpGet, target: Target<'_>, tls: &Arc<ClientConfig>, lim
                 get.path
             );
             let reason = "context deadline exceeded (Client.Timeout exceeded while awaiting headers)";
-            ProbeReport::new(Answer::Failure, format!("Get {url:?}: {reason}"))
+            ProbeReport::new(ProbeResult::Failure, format!("Get {url:?}: {reason}"))
         }
     }
 }

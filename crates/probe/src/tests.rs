@@ -28,22 +28,22 @@ fn seconds(number: u64) -> Duration {
     Duration::from_secs(number)
 }
 
-/// Executes every due probe with an instant result, until `until`. Returns the executions and verdicts with their
+/// Executes every due probe with an instant result, until `until`. Returns the executions and effects with their
 /// times.
 fn drive(
     probing: &mut Probing,
     until: u64,
-    mut answer: impl FnMut(ProbeKind, u64) -> Answer,
-) -> (Vec<(u64, ProbeKind)>, Vec<(u64, Verdict)>) {
-    let (mut executed, mut verdicts) = (Vec::new(), Vec::new());
+    mut result: impl FnMut(ProbeKind, u64) -> ProbeResult,
+) -> (Vec<(u64, ProbeKind)>, Vec<(u64, ProbeEffect)>) {
+    let (mut executed, mut effects) = (Vec::new(), Vec::new());
     while let Some(due) = probing.next_due().filter(|due| due.as_secs() <= until) {
         for kind in probing.begin(due) {
             executed.push((due.as_secs(), kind));
-            let verdict = probing.count(kind, answer(kind, due.as_secs()), due);
-            verdicts.extend(verdict.map(|verdict| (due.as_secs(), verdict)));
+            let effect = probing.count(kind, result(kind, due.as_secs()), due);
+            effects.extend(effect.map(|effect| (due.as_secs(), effect)));
         }
     }
-    (executed, verdicts)
+    (executed, effects)
 }
 
 #[test]
@@ -52,17 +52,21 @@ fn first_probe_after_delay_then_by_period() {
         json!({"readinessProbe": {"tcpSocket": {"port": 1}, "initialDelaySeconds": 3, "periodSeconds": 5}});
     let mut probing = probing_of(spec);
     assert!(probing.is_started() && !probing.is_ready());
-    let (executed, verdicts) = drive(&mut probing, 20, |_, at| {
-        if at < 10 { Answer::Failure } else { Answer::Success }
+    let (executed, effects) = drive(&mut probing, 20, |_, at| {
+        if at < 10 {
+            ProbeResult::Failure
+        } else {
+            ProbeResult::Success
+        }
     });
     let times: Vec<u64> = executed.iter().map(|(at, _)| *at).collect();
     assert_eq!(times, [3, 8, 13, 18]);
-    assert_eq!(verdicts, [(13, Verdict::Changed)]);
+    assert_eq!(effects, [(13, ProbeEffect::Changed)]);
     assert!(probing.is_ready());
 }
 
 #[test]
-fn thresholds_count_answers_in_a_row() {
+fn thresholds_count_results_in_a_row() {
     let spec = json!({"readinessProbe": {"periodSeconds": 1, "successThreshold": 2, "failureThreshold": 3}});
     let mut probing = probing_of(spec);
     let results = [1, 0, 1, 1, 0, 0, 1, 0, 0, 0, 1, 1];
@@ -71,9 +75,9 @@ fn thresholds_count_answers_in_a_row() {
         let now = seconds(at);
         assert_eq!(probing.begin(now), [ProbeKind::Readiness]);
         let answer = if result == 1 {
-            Answer::Success
+            ProbeResult::Success
         } else {
-            Answer::Failure
+            ProbeResult::Failure
         };
         probing.count(ProbeKind::Readiness, answer, now);
         states.push(probing.is_ready());
@@ -89,9 +93,9 @@ fn startup_probe_delays_other_probes() {
         "readinessProbe": {"periodSeconds": 10, "initialDelaySeconds": 2},
     });
     let mut probing = probing_of(spec);
-    let (executed, verdicts) = drive(&mut probing, 25, |kind, at| match kind {
-        ProbeKind::Startup if at < 8 => Answer::Failure,
-        _ => Answer::Success,
+    let (executed, effects) = drive(&mut probing, 25, |kind, at| match kind {
+        ProbeKind::Startup if at < 8 => ProbeResult::Failure,
+        _ => ProbeResult::Success,
     });
     use ProbeKind::{Liveness, Readiness, Startup};
     assert_eq!(
@@ -106,7 +110,7 @@ fn startup_probe_delays_other_probes() {
         ]
     );
     // The first readiness result starts the traffic, so its probe is due at once.
-    assert_eq!(verdicts, [(8, Verdict::Changed), (8, Verdict::Changed)]);
+    assert_eq!(effects, [(8, ProbeEffect::Changed), (8, ProbeEffect::Changed)]);
 }
 
 #[test]
@@ -116,14 +120,14 @@ fn failed_liveness_or_startup_restarts_container() {
         ("startupProbe", ProbeKind::Startup, 20),
     ] {
         let mut probing = probing_of(json!({probe: {}, "readinessProbe": {}}));
-        let (_, verdicts) = drive(&mut probing, 1000, |executed, _| {
+        let (_, effects) = drive(&mut probing, 1000, |executed, _| {
             if executed == kind {
-                Answer::Failure
+                ProbeResult::Failure
             } else {
-                Answer::Success
+                ProbeResult::Success
             }
         });
-        assert_eq!(verdicts.last(), Some(&(end, Verdict::End(kind))));
+        assert_eq!(effects.last(), Some(&(end, ProbeEffect::Restart(kind))));
         assert_eq!((probing.next_due(), probing.is_idle()), (None, true));
     }
 }
@@ -131,9 +135,14 @@ fn failed_liveness_or_startup_restarts_container() {
 #[test]
 fn unknown_result_does_not_count() {
     let mut probing = probing_of(json!({"livenessProbe": {"failureThreshold": 2}}));
-    let answers = [Answer::Failure, Answer::Unknown, Answer::Unknown, Answer::Failure];
-    let (_, verdicts) = drive(&mut probing, 30, |_, at| answers[at as usize / 10]);
-    assert_eq!(verdicts, [(30, Verdict::End(ProbeKind::Liveness))]);
+    let results = [
+        ProbeResult::Failure,
+        ProbeResult::Unknown,
+        ProbeResult::Unknown,
+        ProbeResult::Failure,
+    ];
+    let (_, effects) = drive(&mut probing, 30, |_, at| results[at as usize / 10]);
+    assert_eq!(effects, [(30, ProbeEffect::Restart(ProbeKind::Liveness))]);
 }
 
 #[test]
@@ -142,7 +151,7 @@ fn slow_probe_makes_up_for_one_tick() {
     assert_eq!(probing.begin(seconds(0)), [ProbeKind::Readiness]);
     assert!(probing.begin(seconds(4)).is_empty(), "still being executed");
     assert_eq!(probing.next_due(), None);
-    probing.count(ProbeKind::Readiness, Answer::Failure, seconds(7));
+    probing.count(ProbeKind::Readiness, ProbeResult::Failure, seconds(7));
     assert_eq!(probing.next_due(), Some(seconds(7)));
 }
 
@@ -150,7 +159,7 @@ fn slow_probe_makes_up_for_one_tick() {
 fn terminating_pod_runs_readiness_probe_only() {
     let mut probing = probing_of(json!({"livenessProbe": {}, "readinessProbe": {}}));
     probing.end_begins();
-    let (executed, _) = drive(&mut probing, 10, |_, _| Answer::Failure);
+    let (executed, _) = drive(&mut probing, 10, |_, _| ProbeResult::Failure);
     assert_eq!(executed, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
 }
 
@@ -161,13 +170,13 @@ proptest! {
     fn probes_respect_their_period(
         delays in proptest::array::uniform3(0u32..20),
         periods in proptest::array::uniform3(1u32..20),
-        answers in proptest::collection::vec(0usize..4, 1..50),
+        results in proptest::collection::vec(0usize..4, 1..50),
     ) {
         let probe = |i: usize| json!({"initialDelaySeconds": delays[i], "periodSeconds": periods[i], "failureThreshold": 9});
         let spec = json!({"startupProbe": probe(0), "livenessProbe": probe(1), "readinessProbe": probe(2)});
         let mut probing = probing_of(spec);
         let mut last = [None; 3];
-        for answer in answers {
+        for result in results {
             let Some(due) = probing.next_due() else { break };
             let was_started = probing.is_started();
             for kind in probing.begin(due) {
@@ -177,8 +186,8 @@ proptest! {
                 if let Some(before) = last[index].replace(due) {
                     prop_assert!(due >= before + seconds(periods[index].into()));
                 }
-                let answer = [Answer::Failure, Answer::Success, Answer::Success, Answer::Unknown][answer];
-                probing.count(kind, answer, due);
+                let result = [ProbeResult::Failure, ProbeResult::Success, ProbeResult::Success, ProbeResult::Unknown][result];
+                probing.count(kind, result, due);
             }
         }
     }

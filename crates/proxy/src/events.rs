@@ -1,7 +1,7 @@
 //! Events about Services and the Node, as `kubectl describe` shows them (KPR-08).
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
+use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
 use client::{Client, WallClock};
 
 /// Reporting component: upstream's name.
@@ -47,17 +47,17 @@ impl Events {
         message: String,
     ) {
         let regarding = ObjectReference::service(service.clone(), uid.to_owned());
-        self.record(regarding, Finding::warning(reason, message));
+        self.record(regarding, EventText::warning(reason, message));
     }
 
     /// Records a normal Event about this Node.
     pub(crate) fn record_node_event(&self, reason: &'static str, message: String) {
-        self.record(self.node(), Finding::normal(reason, message));
+        self.record(self.node(), EventText::normal(reason, message));
     }
 
     /// Records a warning about this Node.
     pub(crate) fn record_node_warning(&self, reason: &'static str, message: String) {
-        self.record(self.node(), Finding::warning(reason, message));
+        self.record(self.node(), EventText::warning(reason, message));
     }
 
     /// Refers to this Node. Its UID is its name, as in the Events of kube-proxy and kubelet.
@@ -70,11 +70,11 @@ impl Events {
         }
     }
 
-    fn record(&self, regarding: ObjectReference, finding: Finding) {
+    fn record(&self, regarding: ObjectReference, event: EventText) {
         self.queue.record(Notice {
             component: COMPONENT,
             regarding,
-            findings: vec![finding],
+            events: vec![event],
         });
     }
 }

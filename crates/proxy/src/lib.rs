@@ -67,4 +67,4 @@ pub use node_plan::{NodeObjects, plan_of_node};
 pub use pages::Pages;
 pub use plan_reader::{PlanReadError, PlanReader};
 pub use run::{ProxyError, run, run_readable, run_reloading};
-pub use sysctl::{ConntrackSettings, set_up_machine};
+pub use sysctl::{ConntrackSettings, set_up_host};

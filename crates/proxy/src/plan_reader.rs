@@ -14,7 +14,7 @@ use crate::worker::Update;
 #[derive(Clone, Default)]
 pub struct PlanReader(Arc<Mutex<Option<WeakSender<Update>>>>);
 
-/// Reasons for which the plan is not read. A retry helps.
+/// Reasons why the plan is not read. A retry helps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanReadError {
     /// The proxy does not run, or its queue is full.

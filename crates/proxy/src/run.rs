@@ -35,7 +35,7 @@ const TRAFFIC_SERVICES_MAX: usize = 10_000;
 /// Pause between attempts to bind the address of a health or metrics server.
 const BIND_RETRY_PERIOD: Duration = Duration::from_secs(1);
 
-/// Reasons for which the proxy exits.
+/// Reasons why the proxy exits.
 #[derive(Debug, thiserror::Error)]
 pub enum ProxyError {
     /// No node name is set, so local endpoints cannot be recognized. A retry does not help.

@@ -67,7 +67,7 @@ impl ConntrackSettings {
 
 /// Applies the settings to this node. Failures are logged: `/proc` is read-only in most containers, and the owner
 /// of the node sets the values then.
-pub fn set_up_machine(config: &Config) {
+pub fn set_up_host(config: &Config) {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let failures = write_all(
         &config.conntrack,

@@ -391,7 +391,7 @@ impl<D: Dataplane> Worker<D> {
         }
     }
 
-    /// Removes kube-proxy's rules again after its exit: it restores them while it runs beside this process. Before the
+    /// Removes kube-proxy's rules again after its exit: it restores them while it runs alongside this process. Before the
     /// first sync they carry the traffic.
     fn remove_leftovers_of_exited(&self) {
         if self.has_taken_over {

@@ -1,35 +1,35 @@
-//! Events about the objects that a controller reconciles: the recorder of `client`, and the findings of each topic.
+//! Events about the objects that a controller reconciles: the recorder of `client`, and the current Events of each topic.
 
 use std::collections::HashMap;
 use std::hash::Hash;
 
-pub use client::events::{EventRecorder, Finding, Notice, ObjectReference, api_version};
+pub use client::events::{EventRecorder, EventText, Notice, ObjectReference, api_version};
 
-/// The current findings of each topic, so that a lasting finding is reported once.
+/// The current Events of each topic, so that an Event about a lasting state is written once.
 ///
-/// Its size is bounded by the topics with findings: a topic without findings is removed.
+/// Its size is bounded by the topics with Events: a topic without Events is removed.
 #[derive(Debug)]
-pub struct CurrentFindings<T>(HashMap<T, Vec<Finding>>);
+pub struct CurrentEvents<T>(HashMap<T, Vec<EventText>>);
 
-impl<T> Default for CurrentFindings<T> {
+impl<T> Default for CurrentEvents<T> {
     fn default() -> Self {
         Self(HashMap::new())
     }
 }
 
-impl<T: Eq + Hash> CurrentFindings<T> {
-    /// Replaces the findings of a topic; returns those that it did not have before.
-    pub fn replace(&mut self, topic: T, findings: Vec<Finding>) -> Vec<Finding> {
-        if findings.is_empty() {
+impl<T: Eq + Hash> CurrentEvents<T> {
+    /// Replaces the Events of a topic; returns those that it did not have before.
+    pub fn replace(&mut self, topic: T, events: Vec<EventText>) -> Vec<EventText> {
+        if events.is_empty() {
             self.0.remove(&topic);
-            return findings;
+            return events;
         }
-        let added = |before: &Vec<Finding>| {
-            let added = findings.iter().filter(|finding| !before.contains(finding));
+        let added = |before: &Vec<EventText>| {
+            let added = events.iter().filter(|event| !before.contains(event));
             added.cloned().collect()
         };
-        let added = self.0.get(&topic).map_or_else(|| findings.clone(), added);
-        self.0.insert(topic, findings);
+        let added = self.0.get(&topic).map_or_else(|| events.clone(), added);
+        self.0.insert(topic, events);
         added
     }
 }

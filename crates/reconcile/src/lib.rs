@@ -3,7 +3,7 @@
 //! - [`queue`]: a work queue of keys with deduplication and back-off, as client-go's `workqueue`.
 //! - [`Reconciler`] and [`run`]: the frame of a controller with private caches. The reconciler is a state machine
 //!   without clock or I/O; the driver waits for changes and runs the jobs as tasks.
-//! - [`events`]: the Event recorder of `client`, and the findings that are reported already.
+//! - [`events`]: the Event recorder of `client`, and the Events that are written already.
 //! - [`metrics`]: the `workqueue_*` metrics of client-go.
 //! - [`watches`]: watches that send their events to a reconciler.
 //!

@@ -30,7 +30,7 @@ const REMOVAL_PAUSE: Duration = Duration::from_millis(5);
 /// Name of the group of all Pods, below the group of the agent.
 const PODS: &str = "portolan-pods";
 
-/// Reason for which control groups cannot be used. An administrator must change the host.
+/// Reason why control groups cannot be used. An administrator must change the host.
 #[derive(Debug, thiserror::Error)]
 pub enum CgroupError {
     /// No mounted hierarchy has the controllers.

@@ -53,7 +53,7 @@ impl SourceKind {
     }
 }
 
-/// Reason for which a container has no environment: it waits with reason `CreateContainerConfigError`.
+/// Reason why a container has no environment: it waits with reason `CreateContainerConfigError`.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EnvironmentError {
     /// A variable refers to a field that variables do not support. Only another Pod helps.

@@ -34,7 +34,7 @@ pub struct Options {
     pub limit_bytes: Option<u64>,
 }
 
-/// Reason for which there is no log. Users see the messages.
+/// Reason why there is no log. Users see the messages.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The value of a parameter is invalid.

@@ -40,7 +40,7 @@ pub struct Container {
 }
 
 impl Container {
-    /// Returns true for an init container that keeps running beside the main containers (sidecar).
+    /// Returns true for an init container that keeps running alongside the main containers (sidecar).
     pub fn is_restartable(&self) -> bool {
         self.restart_policy == Some(RestartPolicy::Always)
     }

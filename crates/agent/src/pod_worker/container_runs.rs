@@ -1,4 +1,4 @@
-//! Runs of a Pod's containers: the tasks beside each run, their messages, and the exit of the container.
+//! Runs of a Pod's containers: the tasks alongside each run, their messages, and the exit of the container.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ use crate::sandbox::protocol::Exit;
 /// Messages of tasks that wait for the worker: one for each container is usual.
 const MESSAGES_MAX: usize = 16;
 
-/// Tasks beside the running containers of a Pod.
+/// Tasks alongside the running containers of a Pod.
 pub(super) struct ContainerRuns {
     by_container: BTreeMap<String, Run>,
     /// Number of runs so far.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use probe::definition::{Exec, Probe};
-use probe::{Answer, ProbeReport, Target};
+use probe::{ProbeReport, ProbeResult, Target};
 use rustls::ClientConfig;
 
 use crate::object::{Container, LifecycleHandler};
@@ -56,14 +56,14 @@ impl HandlerRunner {
             tokio::time::sleep(Duration::from_secs(sleep.seconds).min(timeout)).await;
             return Ok(());
         }
-        let result = match (&handler.exec, &handler.http_get) {
+        let report = match (&handler.exec, &handler.http_get) {
             (Some(exec), _) => self.execute(exec, timeout).await,
             (_, Some(get)) => probe::get(get, self.target(), &self.tls, timeout).await,
             (None, None) => return Err(HandlerError::NoAction),
         };
-        match result.answer {
-            Answer::Success => Ok(()),
-            _ => Err(HandlerError::Failed(result.message)),
+        match report.result {
+            ProbeResult::Success => Ok(()),
+            _ => Err(HandlerError::Failed(report.message)),
         }
     }
 
@@ -71,14 +71,14 @@ impl HandlerRunner {
         let name = &self.container.name;
         let executed = self.executor.execute(name, exec.command.clone(), timeout).await;
         match executed {
-            Err(error) => ProbeReport::new(Answer::Unknown, error),
+            Err(error) => ProbeReport::new(ProbeResult::Unknown, error),
             Ok(execution) => match execution.exit {
-                Some(exit) if exit.code == 0 => ProbeReport::new(Answer::Success, ""),
-                Some(_) => ProbeReport::new(Answer::Failure, execution.output),
+                Some(exit) if exit.code == 0 => ProbeReport::new(ProbeResult::Success, ""),
+                Some(_) => ProbeReport::new(ProbeResult::Failure, execution.output),
                 None => {
                     let command = exec.command.join(" ");
                     let message = format!("command timed out: {command:?} timed out after {timeout:?}");
-                    ProbeReport::new(Answer::Failure, message)
+                    ProbeReport::new(ProbeResult::Failure, message)
                 }
             },
         }

@@ -70,12 +70,12 @@ struct PodWorker {
     written_checkpoint: Checkpoint,
 }
 
-/// Reason for which a Pod cannot have a worker.
+/// Reason why a Pod cannot have a worker.
 #[derive(Debug, thiserror::Error)]
 enum PodWorkerError {
     #[error(transparent)]
     State(#[from] StateError),
-    #[error("name of the Pod's link: {0}")]
+    #[error("cannot name the Pod's link: {0}")]
     Link(#[from] RouteError),
 }
 
@@ -105,7 +105,7 @@ pub(crate) async fn run(
     worker.end(reason, &mut desired).await;
 }
 
-/// Reason for which a worker ends its Pod.
+/// Reason why a worker ends its Pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum EndReason {
     /// The Pod has a deletion timestamp: its containers have their grace period, then it is deleted from the API.

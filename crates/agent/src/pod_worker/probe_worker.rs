@@ -1,8 +1,8 @@
-//! Task beside one run of a container (kubelet's `prober/worker.go`): the `postStart` handler, then the probes.
+//! Task alongside one run of a container (kubelet's `prober/worker.go`): the `postStart` handler, then the probes.
 
 use std::time::Duration;
 
-use probe::{Answer, ProbeKind, ProbeReport, Probing, Verdict};
+use probe::{ProbeEffect, ProbeKind, ProbeReport, ProbeResult, Probing};
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -14,7 +14,7 @@ use crate::object::Container;
 /// Longest duration of a `postStart` handler. Upstream has no limit, but every task here has one.
 const POST_START_TIMEOUT: Duration = Duration::from_secs(3600);
 
-/// Message of a task beside a run.
+/// Message of a task alongside a run.
 pub(super) struct RunMessage {
     pub container: String,
     /// Number of the run.
@@ -82,12 +82,12 @@ impl ProbeWorker {
             }
             let delay = probing.next_due().map(|due| due.saturating_sub(now));
             tokio::select! {
-                Some(Ok((kind, result))) = running.join_next() => {
-                    self.record_event(kind, &result);
-                    match probing.count(kind, result.answer, self.age + begun.elapsed()) {
+                Some(Ok((kind, report))) = running.join_next() => {
+                    self.record_event(kind, &report);
+                    match probing.count(kind, report.result, self.age + begun.elapsed()) {
                         None => {}
-                        Some(Verdict::Changed) => self.send_results(&probing).await,
-                        Some(Verdict::End(kind)) => return self.request_restart(kind).await,
+                        Some(ProbeEffect::Changed) => self.send_results(&probing).await,
+                        Some(ProbeEffect::Restart(kind)) => return self.request_restart(kind).await,
                     }
                 }
                 () = sleep(delay.unwrap_or_default()), if delay.is_some() => {}
@@ -115,17 +115,17 @@ impl ProbeWorker {
         false
     }
 
-    fn record_event(&self, kind: ProbeKind, result: &ProbeReport) {
-        let (probe, message) = (kind.word(), &result.message);
-        match result.answer {
-            Answer::Success if result.is_odd => self
+    fn record_event(&self, kind: ProbeKind, report: &ProbeReport) {
+        let (probe, message) = (kind.as_str(), &report.message);
+        match report.result {
+            ProbeResult::Success if report.has_warning => self
                 .events
                 .warning("ProbeWarning", format!("{probe} probe warning: {message}")),
-            Answer::Success => {}
-            Answer::Failure => self
+            ProbeResult::Success => {}
+            ProbeResult::Failure => self
                 .events
                 .warning("Unhealthy", format!("{probe} probe failed: {message}")),
-            Answer::Unknown => self.events.warning(
+            ProbeResult::Unknown => self.events.warning(
                 "Unhealthy",
                 format!("{probe} probe errored and resulted in unknown state: {message}"),
             ),
@@ -145,7 +145,7 @@ impl ProbeWorker {
         let container = &self.runner.container;
         let probe = container.probes().of(kind);
         let grace = probe.and_then(|probe| probe.termination_grace_period_seconds);
-        let (name, kind) = (&container.name, kind.word().to_lowercase());
+        let (name, kind) = (&container.name, kind.as_str().to_lowercase());
         self.send(RunEvent::Stop {
             grace: grace.map(Duration::from_secs),
             message: format!("Container {name} failed {kind} probe, will be restarted"),
@@ -168,7 +168,7 @@ impl ProbeWorker {
 async fn run_probe(runner: HandlerRunner, kind: ProbeKind) -> (ProbeKind, ProbeReport) {
     let result = match runner.container.probes().of(kind) {
         Some(probe) => runner.run_probe(probe).await,
-        None => ProbeReport::new(Answer::Unknown, "the container has no such probe"),
+        None => ProbeReport::new(ProbeResult::Unknown, "the container has no such probe"),
     };
     (kind, result)
 }

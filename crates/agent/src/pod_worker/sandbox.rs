@@ -14,7 +14,7 @@ use crate::state_directory::{Record, StateError};
 use crate::user_namespaces::owners::PodUsers;
 use crate::user_namespaces::{Holder, UserNamespaceError};
 
-/// Reason for which a Pod has no sandbox. The worker retries.
+/// Reason why a Pod has no sandbox. The worker retries.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SandboxError {
     /// All addresses are in use.

@@ -10,7 +10,7 @@ use crate::volumes::{VolumeSetUpError, set_up_tmpfs};
 /// Delay until the next attempt to start a sandbox or to set volumes up.
 const RETRY_DELAY: SignedDuration = SignedDuration::from_secs(2);
 
-/// Reason for which no container of a Pod can start yet.
+/// Reason why no container of a Pod can start yet.
 #[derive(Debug, thiserror::Error)]
 enum PodStartError {
     #[error("Failed to create pod sandbox: {0}")]

@@ -21,7 +21,7 @@ use crate::state_directory::StateError;
 use crate::user_namespaces::owners::PodUsers;
 use crate::volumes::read_object;
 
-/// Reason for which a container does not start. The message goes into its status; the worker retries with back-off.
+/// Reason why a container does not start. The message goes into its status; the worker retries with back-off.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ContainerStartError {
     #[error("the Pod has no container {name} any more")]

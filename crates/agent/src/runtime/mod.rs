@@ -37,7 +37,7 @@ const READY_BYTES_MAX: u64 = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// The sandbox did not start. A retry may succeed.
-    #[error("starting a sandbox: {source}{log}")]
+    #[error("cannot start a sandbox: {source}{log}")]
     Start {
         /// I/O error.
         source: io::Error,

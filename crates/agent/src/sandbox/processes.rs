@@ -25,12 +25,12 @@ const EXECUTIONS_MAX: usize = 64;
 /// Processes of the sandbox. Clones share them.
 #[derive(Clone)]
 pub(super) struct Processes {
-    shared: Arc<Mutex<Shared>>,
+    shared: Arc<Mutex<ProcessTable>>,
     directory: Arc<OpenPodDirectory>,
 }
 
 #[derive(Default)]
-struct Shared {
+struct ProcessTable {
     /// Containers by name.
     containers: BTreeMap<String, ContainerState>,
     /// Programs of the containers. Commands that are executed in them have the same environment and confinement.
@@ -209,12 +209,12 @@ impl Processes {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Shared> {
+    fn lock(&self) -> MutexGuard<'_, ProcessTable> {
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Shared {
+impl ProcessTable {
     /// PID of the first process of a running container.
     fn pid_of(&self, container: &str) -> Option<i32> {
         let is_first =

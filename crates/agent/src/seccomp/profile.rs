@@ -14,7 +14,7 @@ use super::syscall_numbers::number;
 /// Largest value that is compared as 32 bits, for arguments of 32 bits.
 const DWORD_MAX: u64 = u32::MAX as u64;
 
-/// Reason for which a profile has no filter.
+/// Reason why a profile has no filter.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
     /// The file is no valid profile.

@@ -47,7 +47,7 @@ const LINES_WAITING_MAX: usize = 64;
 /// Delay after a failed accept, usually for lack of file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Reason for which the endpoint cannot be served. The settings must be corrected.
+/// Reason why the endpoint cannot be served. The settings must be corrected.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
     /// The address cannot be bound.
@@ -69,7 +69,7 @@ pub enum ServerError {
     Verifier(#[from] rustls::server::VerifierBuilderError),
 }
 
-/// Reason for which a connection ends early.
+/// Reason why a connection ends early.
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
     #[error("no TLS handshake within {HEAD_TIMEOUT:?}")]

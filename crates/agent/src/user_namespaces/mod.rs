@@ -20,7 +20,7 @@ pub use holder::{Holder, SUBCOMMAND, hold};
 pub use id_map::{IdMap, IdMaps};
 use ranges::RangeError;
 
-/// Reason for which a user namespace cannot be created. The Pod waits, because it must not start without one.
+/// Reason why a user namespace cannot be created. The Pod waits, because it must not start without one.
 #[derive(Debug, thiserror::Error)]
 pub enum UserNamespaceError {
     /// API validation rejects such Pods, but manifests of static Pods bypass it.
@@ -30,19 +30,19 @@ pub enum UserNamespaceError {
     #[error("can't allocate user namespace: {0}")]
     Range(#[from] RangeError),
     /// The holder process did not start, or ended.
-    #[error("creating a user namespace: {source}")]
+    #[error("cannot create a user namespace: {source}")]
     Holder {
         /// I/O error.
         source: io::Error,
     },
     /// The kernel refused a step; a limit in `/proc/sys/user` or a security module is the usual cause.
-    #[error("creating a user namespace: {message}")]
+    #[error("cannot create a user namespace: {message}")]
     Refused {
         /// The step and the cause.
         message: String,
     },
     /// The kernel refused the ID map.
-    #[error("mapping host IDs from {first} on: {source}")]
+    #[error("cannot map host IDs from {first} on: {source}")]
     Map {
         /// First host ID.
         first: u32,

@@ -7,7 +7,7 @@ use client::ClientError;
 
 use crate::environment::SourceKind;
 
-/// Reason for which a volume is not set up: the containers of its Pod wait. Retries may succeed, except for
+/// Reason why a volume is not set up: the containers of its Pod wait. Retries may succeed, except for
 /// the first three.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {

@@ -2,7 +2,7 @@
 //!
 //! Each change is one conditional write on the version that was read. A joining node becomes a member when a
 //! majority of the members reports that it grants no votes to candidates with an older list, and all votes
-//! granted before have expired. From then on nobody can reach a majority by the older list alone.
+//! granted before have expired. From then on no candidate can reach a majority by the older list alone.
 //!
 //! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent*
 //! the write that confirmed it. Another node takes it after it observed no confirmation for a longer time;

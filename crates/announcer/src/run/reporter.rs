@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
+use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
 use client::{Client, WallClock};
 
 use crate::desired_announcements::DesiredAnnouncements;
@@ -48,7 +48,7 @@ impl Reporter {
                 "announcing from node {:?} with protocol \"layer2\"",
                 self.node_name
             );
-            self.record(service, uid, Finding::normal("nodeAssigned", message));
+            self.record(service, uid, EventText::normal("nodeAssigned", message));
         }
     }
 
@@ -92,16 +92,16 @@ impl Reporter {
                 "{address} is not announced from node {:?}: {reason}",
                 self.node_name
             );
-            self.record(service, uid, Finding::warning("AddressWithheld", message));
+            self.record(service, uid, EventText::warning("AddressWithheld", message));
         }
     }
 
     /// Records an Event about a Service.
-    fn record(&self, service: &ObjectKey, uid: &str, finding: Finding) {
+    fn record(&self, service: &ObjectKey, uid: &str, event: EventText) {
         self.events.record(Notice {
             component: COMPONENT,
             regarding: ObjectReference::service(service.clone(), uid.to_owned()),
-            findings: vec![finding],
+            events: vec![event],
         });
     }
 }

@@ -164,7 +164,7 @@ fn unattributed_packets_are_dropped_or_forwarded_from_the_start() {
 
 #[test]
 fn returning_owner_flushes_connections_that_ended_elsewhere() {
-    /// Event that takes the address from its owner for a while.
+    /// Event that takes the address from its owner temporarily.
     type Disturbance = fn(&mut Cluster, usize);
     let disturbances: [(&str, Disturbance, fn(ConntrackFlush) -> bool); 6] = [
         (
@@ -332,7 +332,7 @@ fn forwarding_ends_with_the_node_and_the_address() {
 }
 
 #[test]
-fn every_cluster_settles_and_then_does_not_need_the_api() {
+fn clusters_settle_and_then_do_not_need_the_api() {
     for nodes in 1..=6 {
         let mut cluster = settled(nodes as u64, nodes, 6);
         let (writes, gains) = (cluster.writes, cluster.gains);
@@ -342,7 +342,7 @@ fn every_cluster_settles_and_then_does_not_need_the_api() {
 }
 
 #[test]
-fn every_member_reports_owners_and_silent_members() {
+fn members_report_owners_and_unreachable_members() {
     let mut cluster = settled(1, 4, 5);
     for address in cluster.addresses() {
         let owner = cluster.winner(address).map(|node| cluster.name(node));
@@ -397,7 +397,7 @@ fn dead_owner_is_replaced_with_and_without_the_api() {
 }
 
 #[test]
-fn one_of_two_separated_nodes_serves() {
+fn partitioned_pair_has_one_serving_node() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 2, 4);
         cluster.split(|node| node == 0);
@@ -492,7 +492,7 @@ fn cluster_grows_and_shrinks_with_its_nodes() {
 
 /// A node that lacks the requirements must not own the address, even if it would win otherwise.
 #[test]
-fn only_nodes_that_satisfy_the_requirements_announce() {
+fn announcing_nodes_satisfy_the_requirements() {
     for seed in 0..20 {
         let mut cluster = settled(seed, 4, 4);
         let all: Vec<usize> = (0..4).collect();
@@ -534,7 +534,7 @@ fn only_nodes_that_satisfy_the_requirements_announce() {
         assert_owned(&cluster);
         assert_eq!(cluster.owners(address(1)), [second]);
 
-        // Nobody has it: nobody answers.
+        // No node owns the address, so no node responds.
         for node in 0..4 {
             cluster.set_capabilities(node, NodeCapabilities::default());
         }

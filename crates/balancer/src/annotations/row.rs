@@ -10,7 +10,7 @@ use super::values::AnnotationValues;
 pub struct Row {
     /// Name of the annotation.
     pub name: &'static str,
-    /// Description for the documentation: the effect, or the reason for which there is none.
+    /// Description for the documentation: the effect, or the reason why there is none.
     pub description: &'static str,
     /// Meaning of the annotation.
     pub meaning: Meaning,

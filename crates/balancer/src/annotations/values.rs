@@ -66,7 +66,7 @@ pub struct AnnotationValues {
     pub timeouts: TimeoutValues,
     pub limits: LimitValues,
     pub access_log: AccessLogValues,
-    /// Name in the status beside the address.
+    /// Name in the status alongside the address.
     pub hostname: Setting<String>,
     /// Nodes that may announce the addresses; a node has to match all selectors.
     pub node_selectors: Vec<LabelSelector>,

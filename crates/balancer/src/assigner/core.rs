@@ -13,7 +13,7 @@ use api::object::{
     AddressPool, AddressPoolStatus, AddressPoolUsage, Condition, EndpointSlice, Labels, Namespace, Node,
     ObjectKey, Service,
 };
-use client::events::Finding;
+use client::events::EventText;
 use ipam::pools::{Holder, Pools};
 
 use super::node_pools::{self, EndpointNodes, NodeAddresses, NodePorts, ServicePort};
@@ -63,7 +63,7 @@ pub(super) struct Core {
     /// Services that get an Event because nodes changed.
     pub(super) node_changes: BTreeSet<ObjectKey>,
     /// Events about changes of Services since their last reconciliation (CCM-08).
-    pub(super) spec_changes: HashMap<ObjectKey, Vec<Finding>>,
+    pub(super) spec_changes: HashMap<ObjectKey, Vec<EventText>>,
     /// Reports of edges about ports.
     pub(super) reports: Reports,
     pub(super) is_initialized: bool,

@@ -1,7 +1,7 @@
 //! Annotations of a Service that have an error or no effect, for its condition and its Events.
 
 use crate::annotations::{AnnotationError, EDGE_CLASS, Reading};
-use client::events::Finding;
+use client::events::EventText;
 
 /// Maximum number of errors with an Event each; the condition contains all.
 const EVENTS_MAX: usize = 8;
@@ -58,11 +58,11 @@ impl Findings {
     }
 
     /// Events about the findings.
-    pub(super) fn events(&self) -> Vec<Finding> {
+    pub(super) fn events(&self) -> Vec<EventText> {
         let errors = self.errors.iter().take(EVENTS_MAX);
-        let errors = errors.map(|error| Finding::warning("InvalidAnnotation", error.to_string()));
+        let errors = errors.map(|error| EventText::warning("InvalidAnnotation", error.to_string()));
         let without_effect = (!self.without_effect.is_empty())
-            .then(|| Finding::normal("AnnotationsWithoutEffect", self.without_effect.as_str()));
+            .then(|| EventText::normal("AnnotationsWithoutEffect", self.without_effect.as_str()));
         errors.chain(without_effect).collect()
     }
 }

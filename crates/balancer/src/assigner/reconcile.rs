@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use api::object::{IngressPort, Labels, ObjectKey, Service};
 use api::selector::LabelSelector;
-use client::events::Finding;
+use client::events::EventText;
 
 use super::allocation::{Allocation, AssignmentError};
 use super::core::{Core, WorkItem, addresses_of, has_finalizer, holder_of};
@@ -269,7 +269,7 @@ impl Core {
             let message = "There are no available nodes for LoadBalancer";
             update
                 .events_after
-                .push(Finding::warning("UnAvailableLoadBalancer", message));
+                .push(EventText::warning("UnAvailableLoadBalancer", message));
             return Some(update);
         }
         // Other Events of the update include the change of nodes.
@@ -280,13 +280,13 @@ impl Core {
             let message = "Updated load balancer with new hosts";
             update
                 .events_after
-                .push(Finding::normal("UpdatedLoadBalancer", message));
+                .push(EventText::normal("UpdatedLoadBalancer", message));
             return Some(update);
         }
         update
     }
 
-    /// Reason for which no node may announce one of the addresses; `None` if there is a node for each.
+    /// Reason why no node may announce one of the addresses; `None` if there is a node for each.
     /// Annotations restrict the nodes by `node_selectors` (LBC-13).
     fn announcement_failure(
         &self,
@@ -398,7 +398,7 @@ fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) ->
         let message = assignment.announcement_failure.as_str();
         update
             .events_after
-            .push(Finding::warning("UnAvailableLoadBalancer", message));
+            .push(EventText::warning("UnAvailableLoadBalancer", message));
     }
     if !is_assigned {
         if assignment.failure.is_empty() {
@@ -415,10 +415,12 @@ fn assign(service: &Service, mut assignment: Assignment, findings: &Findings) ->
 impl ServiceUpdate {
     /// Adds upstream's Events around the configuration of a load balancer (CCM-02).
     fn add_ensured_events(&mut self) {
-        self.events_before
-            .push(Finding::normal("EnsuringLoadBalancer", "Ensuring load balancer"));
+        self.events_before.push(EventText::normal(
+            "EnsuringLoadBalancer",
+            "Ensuring load balancer",
+        ));
         self.events_after
-            .push(Finding::normal("EnsuredLoadBalancer", "Ensured load balancer"));
+            .push(EventText::normal("EnsuredLoadBalancer", "Ensured load balancer"));
     }
 
     /// Adds MetalLB's Events about addresses.
@@ -435,7 +437,7 @@ impl ServiceUpdate {
         let new: Vec<String> = new.map(|address| format!("{:?}", address.to_string())).collect();
         if !new.is_empty() {
             let message = format!("Assigned IP [{}]", new.join(" "));
-            self.events_after.push(Finding::normal("IPAllocated", message));
+            self.events_after.push(EventText::normal("IPAllocated", message));
         }
         if !assignment.missing_family.is_empty() {
             let message = format!(
@@ -443,7 +445,7 @@ impl ServiceUpdate {
                 assignment.missing_family
             );
             self.events_after
-                .push(Finding::normal("AdditionalAssignFailed", message));
+                .push(EventText::normal("AdditionalAssignFailed", message));
         }
     }
 
@@ -457,7 +459,7 @@ impl ServiceUpdate {
             let (before, after) = (list(before), list(after));
             let message = format!("Updated LoadBalancer with new IPs: {before} -> {after}");
             self.events_after
-                .push(Finding::normal("UpdatedLoadBalancer", message));
+                .push(EventText::normal("UpdatedLoadBalancer", message));
         }
     }
 
@@ -465,11 +467,11 @@ impl ServiceUpdate {
     fn add_failure_events(&mut self, service: &Service, failure: &str) {
         let message = format!("Error syncing load balancer: failed to ensure load balancer: {failure}");
         self.events_after
-            .push(Finding::warning("SyncLoadBalancerFailed", message));
+            .push(EventText::warning("SyncLoadBalancerFailed", message));
         let key = service.metadata.key().to_string();
         let message = format!("Failed to allocate IP for {key:?}: {failure}");
         self.events_after
-            .push(Finding::warning("AllocationFailed", message));
+            .push(EventText::warning("AllocationFailed", message));
     }
 }
 
@@ -495,13 +497,16 @@ fn clean_up(service: &Service) -> Option<ServiceUpdate> {
         return None;
     }
     Some(ServiceUpdate {
-        events_before: vec![Finding::normal("DeletingLoadBalancer", "Deleting load balancer")],
+        events_before: vec![EventText::normal(
+            "DeletingLoadBalancer",
+            "Deleting load balancer",
+        )],
         adds_finalizer: false,
         pools: (has_pools && !is_deleted).then(String::new),
         // The status of a Service that is being deleted does not matter.
         status: (has_status && !is_deleted).then_some(StatusChange::Clear),
         removes_finalizer: has_finalizer,
-        events_after: vec![Finding::normal("DeletedLoadBalancer", "Deleted load balancer")],
+        events_after: vec![EventText::normal("DeletedLoadBalancer", "Deleted load balancer")],
     })
 }
 
@@ -556,11 +561,11 @@ fn has_addresses(service: &Service, assignment: &Assignment) -> bool {
 fn with_spec_changes(
     service: &Service,
     update: Option<ServiceUpdate>,
-    events: Option<Vec<Finding>>,
+    events: Option<Vec<EventText>>,
 ) -> Option<ServiceUpdate> {
     let Some(events) = events else { return update };
     let mut update = update.unwrap_or_default();
-    let has_reason = |events: &[Finding], reason| events.iter().any(|event| event.reason == reason);
+    let has_reason = |events: &[EventText], reason| events.iter().any(|event| event.reason == reason);
     let is_failure = has_reason(&update.events_after, "SyncLoadBalancerFailed");
     let is_ensured = has_reason(&update.events_before, "EnsuringLoadBalancer");
     if has_finalizer(service) && !is_failure && !is_ensured {

@@ -3,15 +3,15 @@
 use api::object::{Protocol, Service};
 
 use crate::metallb::{POOL_ANNOTATION, POOL_ANNOTATION_BEFORE};
-use client::events::Finding;
+use client::events::EventText;
 
 /// Events about the change from `old` to `new`; `None` if it does not concern the load balancer. Upstream
 /// reports the first difference only.
-pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<Finding>> {
+pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<EventText>> {
     let is_load_balancer = |service: &Service| service.spec.kind == "LoadBalancer";
     let mut events = Vec::new();
     if is_load_balancer(old) != is_load_balancer(new) {
-        events.push(Finding::normal(
+        events.push(EventText::normal(
             "Type",
             format!("{} -> {}", old.spec.kind, new.spec.kind),
         ));
@@ -32,14 +32,14 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<Finding>> {
             list(&before.load_balancer_source_ranges),
             list(&after.load_balancer_source_ranges),
         ];
-        events.push(Finding::normal("LoadBalancerSourceRanges", ranges.join(" -> ")));
+        events.push(EventText::normal("LoadBalancerSourceRanges", ranges.join(" -> ")));
     }
     differs(ports(old) != ports(new));
     differs(before.session_affinity != after.session_affinity);
     differs(before.affinity_timeout_seconds() != after.affinity_timeout_seconds());
     if differs(before.load_balancer_ip != after.load_balancer_ip) {
         let text = format!("{} -> {}", before.load_balancer_ip, after.load_balancer_ip);
-        events.push(Finding::normal("LoadbalancerIP", text));
+        events.push(EventText::normal("LoadbalancerIP", text));
     }
     if differs(before.external_ips.len() != after.external_ips.len()) {
         let text = format!(
@@ -47,11 +47,11 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<Finding>> {
             before.external_ips.len(),
             after.external_ips.len()
         );
-        events.push(Finding::normal("ExternalIP", text));
+        events.push(EventText::normal("ExternalIP", text));
     }
     for address in &after.external_ips {
         if differs(!before.external_ips.contains(address)) {
-            events.push(Finding::normal("ExternalIP", format!("Added: {address}")));
+            events.push(EventText::normal("ExternalIP", format!("Added: {address}")));
         }
     }
     differs(!annotations(old).eq(annotations(new)));
@@ -60,14 +60,14 @@ pub(super) fn events(old: &Service, new: &Service) -> Option<Vec<Finding>> {
             "{} -> {}",
             before.external_traffic_policy, after.external_traffic_policy
         );
-        events.push(Finding::normal("ExternalTrafficPolicy", text));
+        events.push(EventText::normal("ExternalTrafficPolicy", text));
     }
     if differs(before.health_check_node_port != after.health_check_node_port) {
         let text = format!(
             "{} -> {}",
             before.health_check_node_port, after.health_check_node_port
         );
-        events.push(Finding::normal("HealthCheckNodePort", text));
+        events.push(EventText::normal("HealthCheckNodePort", text));
     }
     differs(before.ip_families.len() != after.ip_families.len());
     has_changed.then_some(events)

@@ -1,7 +1,7 @@
 //! Writes of Services, AddressPools and Events.
 
 use api::object::{AddressPool, IngressPort, Resource, Service};
-use client::events::{EventRecorder, Finding, Notice, ObjectReference};
+use client::events::{EventRecorder, EventText, Notice, ObjectReference};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH, WallClock};
 use http::Method;
 use jiff::Timestamp;
@@ -124,7 +124,7 @@ impl StatusWriter {
                 uid: object.uid.clone(),
                 ..ObjectReference::default()
             },
-            findings: vec![Finding::warning("BGPNotSupported", message)],
+            events: vec![EventText::warning("BGPNotSupported", message)],
         };
         self.events.record_notice(notice).await;
     }
@@ -149,8 +149,8 @@ impl StatusWriter {
     }
 
     /// Records Events about a Service.
-    async fn record(&self, service: &Service, findings: &[Finding]) {
-        self.events.record(COMPONENT, service, findings.to_vec()).await;
+    async fn record(&self, service: &Service, events: &[EventText]) {
+        self.events.record(COMPONENT, service, events.to_vec()).await;
     }
 }
 

@@ -1,11 +1,11 @@
-//! Contents of Events: findings of a component about an object.
+//! Contents of Events, and the objects that they regard.
 
 use api::object::{ObjectKey, Resource, Service};
 use serde_json::{Value, json};
 
 /// The reason and message of an Event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
+pub struct EventText {
     /// True for Events of type `Warning`, false for `Normal`.
     pub is_warning: bool,
     /// The machine-readable reason, for example `TooManyAddressesToMirror`.
@@ -14,8 +14,8 @@ pub struct Finding {
     pub message: String,
 }
 
-impl Finding {
-    /// Creates a finding for an Event of type `Normal`.
+impl EventText {
+    /// Creates the text of an Event of type `Normal`.
     pub fn normal(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             is_warning: false,
@@ -24,7 +24,7 @@ impl Finding {
         }
     }
 
-    /// Creates a finding for an Event of type `Warning`.
+    /// Creates the text of an Event of type `Warning`.
     pub fn warning(reason: &'static str, message: impl Into<String>) -> Self {
         Self {
             is_warning: true,
@@ -34,15 +34,15 @@ impl Finding {
     }
 }
 
-/// Findings of one component about one object.
+/// Events of one component about one object.
 #[derive(Clone, Debug)]
 pub struct Notice {
-    /// The component that reports the findings (`source.component` of the Event).
+    /// The component that reports the Events (`source.component` of the Event).
     pub component: &'static str,
     /// Object that the Events regard.
     pub regarding: ObjectReference,
-    /// The findings; each becomes one Event.
-    pub findings: Vec<Finding>,
+    /// One text for each Event.
+    pub events: Vec<EventText>,
 }
 
 /// The object that an Event regards (`involvedObject`). Empty attributes are absent from the Event.

@@ -7,7 +7,7 @@ use http::Method;
 use tokio::sync::mpsc;
 
 use super::correlator::{Correlator, EventWrite, Occurrence};
-use super::notice::{Finding, Notice, ObjectReference};
+use super::notice::{EventText, Notice, ObjectReference};
 use crate::clock::WallClock;
 use crate::error::ClientError;
 use crate::request::{Client, JSON, MERGE_PATCH};
@@ -44,26 +44,26 @@ impl EventRecorder {
         }
     }
 
-    /// Writes one Event for each finding about `object`.
-    pub async fn record<T: Resource>(&self, component: &'static str, object: &T, findings: Vec<Finding>) {
+    /// Writes Events about `object`.
+    pub async fn record<T: Resource>(&self, component: &'static str, object: &T, events: Vec<EventText>) {
         let notice = Notice {
             component,
             regarding: ObjectReference::of(object),
-            findings,
+            events,
         };
         self.record_notice(notice).await;
     }
 
-    /// Writes one Event for each finding of a notice.
+    /// Writes the Events of a notice.
     pub async fn record_notice(&self, notice: Notice) {
         let Notice {
             component,
             regarding,
-            findings,
+            events,
         } = notice;
-        for finding in findings {
-            let reason = finding.reason;
-            if let Err(error) = self.write(component, &regarding, finding).await {
+        for event in events {
+            let reason = event.reason;
+            if let Err(error) = self.write(component, &regarding, event).await {
                 let ObjectReference {
                     kind,
                     namespace,
@@ -79,23 +79,23 @@ impl EventRecorder {
         &self,
         component: &'static str,
         regarding: &ObjectReference,
-        finding: Finding,
+        event: EventText,
     ) -> Result<(), ClientError> {
         let namespace = regarding.event_namespace();
         let occurrence = Occurrence {
             component: component.to_owned(),
             involved: regarding.to_json(),
             namespace: namespace.to_owned(),
-            is_warning: finding.is_warning,
-            reason: finding.reason.to_owned(),
-            message: finding.message,
+            is_warning: event.is_warning,
+            reason: event.reason.to_owned(),
+            message: event.message,
         };
         let write = {
             let mut correlator = self.correlator.lock().unwrap_or_else(PoisonError::into_inner);
             correlator.observe(&occurrence, self.clock.now())
         };
         let Some(write) = write else {
-            let (name, reason) = (&regarding.name, finding.reason);
+            let (name, reason) = (&regarding.name, event.reason);
             tracing::debug!(namespace, name, reason, "Event dropped; rate limit of its object");
             return Ok(());
         };
@@ -127,7 +127,7 @@ impl EventQueue {
         Self { notices }
     }
 
-    /// Records one Event for each finding of a notice, or drops the notice if the queue is full.
+    /// Records the Events of a notice, or drops the notice if the queue is full.
     pub fn record(&self, notice: Notice) {
         if let Err(error) = self.notices.try_send(notice) {
             let regarding = error.into_inner().regarding;

@@ -23,7 +23,7 @@ async fn server() -> String {
     format!("http://{address}")
 }
 
-/// The URL of a port where nobody listens.
+/// The URL of a port without a listener.
 async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}", listener.local_addr().unwrap())
@@ -63,7 +63,7 @@ async fn single_server_is_kept() {
 }
 
 #[test]
-fn each_component_has_a_name_of_its_own() {
+fn components_have_distinct_user_agents() {
     let client = Client::new(Config::default()).unwrap();
     let agent_of = |client: &Client| {
         let request = client

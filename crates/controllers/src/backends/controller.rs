@@ -9,7 +9,7 @@ use api::object::{EndpointConditions, EndpointSlice, ObjectKey};
 use client::Event;
 use probe::definition::Probe;
 use probe::{ProbeKind, ProbeReport, Probes, Probing};
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
@@ -38,7 +38,7 @@ pub(super) enum Job {
     /// Writes the endpoints of a slice.
     Write {
         slice: Box<EndpointSlice>,
-        findings: Vec<Finding>,
+        events: Vec<EventText>,
     },
 }
 
@@ -168,16 +168,16 @@ fn checks(
     checks
 }
 
-/// Returns the slice with current conditions and the findings; `None` if its conditions are current.
-fn pending_update(cached: &CachedSlice) -> Option<(EndpointSlice, Vec<Finding>)> {
+/// Returns the slice with current conditions and the Events; `None` if its conditions are current.
+fn pending_update(cached: &CachedSlice) -> Option<(EndpointSlice, Vec<EventText>)> {
     let mut slice = cached.slice.clone();
-    let mut findings = Vec::new();
+    let mut events = Vec::new();
     for endpoint in &mut slice.endpoints {
         let check = address_of(endpoint).and_then(|address| cached.checks.get(address));
         let Some(check) = check else { continue };
         let is_ready = check.probing.is_ready();
         if endpoint.conditions.ready != Some(is_ready) {
-            findings.extend(finding(check, endpoint.conditions.ready, is_ready));
+            events.extend(event(check, endpoint.conditions.ready, is_ready));
         }
         endpoint.conditions = EndpointConditions {
             ready: Some(is_ready),
@@ -185,14 +185,14 @@ fn pending_update(cached: &CachedSlice) -> Option<(EndpointSlice, Vec<Finding>)>
             terminating: Some(false),
         };
     }
-    (slice != cached.slice).then_some((slice, findings))
+    (slice != cached.slice).then_some((slice, events))
 }
 
-/// Returns the finding for a change of readiness. The first result "not ready" is no change.
-fn finding(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<Finding> {
+/// Returns the Event for a change of readiness. The first result "not ready" is no change.
+fn event(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Option<EventText> {
     let address = check.address;
     if is_ready {
-        return Some(Finding {
+        return Some(EventText {
             is_warning: false,
             reason: "BackendReady",
             message: format!("Backend {address} answers its check"),
@@ -200,7 +200,7 @@ fn finding(check: &EndpointCheck, before: Option<bool>, is_ready: bool) -> Optio
     }
     (before == Some(true)).then(|| {
         let message = format!("Backend {address} failed its check: {}", check.message);
-        Finding::warning("BackendNotReady", message)
+        EventText::warning("BackendNotReady", message)
     })
 }
 
@@ -230,9 +230,9 @@ impl Reconciler for BackendHealthController {
             Subject::Endpoint(key, address) => (key, address),
             Subject::Slice(key) => {
                 return match self.slices.get(key).and_then(pending_update) {
-                    Some((slice, findings)) => Action::Run(Job::Write {
+                    Some((slice, events)) => Action::Run(Job::Write {
                         slice: Box::new(slice),
-                        findings,
+                        events,
                     }),
                     None => Action::Done,
                 };
@@ -267,7 +267,7 @@ impl Reconciler for BackendHealthController {
                 let elapsed = finished_at.saturating_duration_since(check.started);
                 if check
                     .probing
-                    .count(ProbeKind::Readiness, probed.answer, elapsed)
+                    .count(ProbeKind::Readiness, probed.result, elapsed)
                     .is_some()
                 {
                     queue.add(Subject::Slice(key.clone()), now);

@@ -48,7 +48,7 @@ pub async fn run(environment: Environment, shutdown: impl Future<Output = ()>) {
                         finished_at: now(),
                     })
                 }
-                Job::Write { slice, findings } => write::execute(&environment, &slice, findings)
+                Job::Write { slice, events } => write::execute(&environment, &slice, events)
                     .await
                     .map(JobOutput::Written),
             }

@@ -3,19 +3,19 @@
 use api::object::{EndpointSlice, ObjectKey, Resource, Service};
 use client::{ClientError, MERGE_PATCH};
 use http::Method;
-use reconcile::events::{Finding, Notice, ObjectReference};
+use reconcile::events::{EventText, Notice, ObjectReference};
 use serde_json::json;
 
 use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::decode;
 
-/// Writes the endpoints of `slice` and records `findings` as Events on its Service; returns the slice after
+/// Writes the endpoints of `slice` and records `events` as Events on its Service; returns the slice after
 /// the write, `None` if it is deleted. A write by another client since the read is a conflict.
 pub(super) async fn execute(
     environment: &Environment,
     slice: &EndpointSlice,
-    findings: Vec<Finding>,
+    events: Vec<EventText>,
 ) -> Result<Option<Box<EndpointSlice>>, ClientError> {
     let meta = &slice.metadata;
     let path = format!(
@@ -36,8 +36,8 @@ pub(super) async fn execute(
         Err(error) if error.is_not_found() => return Ok(None),
         Err(error) => return Err(error),
     };
-    for finding in &findings {
-        tracing::info!(slice = %meta.key(), reason = finding.reason, "{}", finding.message);
+    for event in &events {
+        tracing::info!(slice = %meta.key(), reason = event.reason, "{}", event.message);
     }
     let is_service = |owner: &&api::object::OwnerReference| owner.kind == Service::KIND;
     if let Some(owner) = meta.owner_references.iter().find(is_service) {
@@ -45,7 +45,7 @@ pub(super) async fn execute(
         let notice = Notice {
             component: Controller::BackendHealth.name(),
             regarding: ObjectReference::service(service, owner.uid.clone()),
-            findings,
+            events,
         };
         environment.events.record_notice(notice).await;
     }

@@ -23,7 +23,7 @@ fn names(keys: Vec<ObjectKey>) -> Vec<String> {
 }
 
 #[test]
-fn a_pod_affects_the_services_that_select_it_before_and_after() {
+fn pod_change_affects_the_services_that_select_it_before_and_after() {
     let mut caches = Caches::default();
     caches.apply_service(service("a", json!({"app": "x"})));
     caches.apply_service(service("b", json!({"app": "x", "tier": "web"})));
@@ -68,7 +68,7 @@ fn changes_without_effect_on_endpoints_affect_nothing() {
 }
 
 #[test]
-fn a_zone_change_affects_the_services_of_the_nodes_pods() {
+fn zone_change_affects_the_services_of_the_nodes_pods() {
     let node = |zone: &str| -> Node {
         of(json!({"metadata": {"name": "node", "labels": {"topology.kubernetes.io/zone": zone}}}))
     };
@@ -147,7 +147,7 @@ fn late_deletion_events_do_not_remove_successors() {
 }
 
 #[test]
-fn an_absence_applies_to_the_object_known_at_the_request() {
+fn absence_applies_to_the_object_known_at_the_request() {
     let endpoints = |uid: &str, version: &str| -> api::object::Endpoints {
         of(json!({"metadata": {"name": "e", "namespace": "n", "uid": uid, "resourceVersion": version}}))
     };
@@ -165,7 +165,7 @@ fn an_absence_applies_to_the_object_known_at_the_request() {
 }
 
 #[test]
-fn a_complete_list_removes_objects_without_events() {
+fn complete_list_removes_objects_without_events() {
     let mut caches = Caches::default();
     caches.slices.apply_response(named_slice("a", "10"));
     assert!(caches.slices.list_completed(9).is_empty(), "the list is older");

@@ -12,7 +12,7 @@ use http::Method;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::decide::APPROVED_REASON;
+use super::approval::APPROVED_REASON;
 use super::objection::{Objection, check_joining};
 use super::recognize::{joining_node, requester};
 use super::request_of;

@@ -8,10 +8,10 @@
 //! only the user of its own node. Kubelet serving certificates are limited to the node's own addresses and
 //! signed by a separate CA.
 
+mod approval;
 mod authority;
 mod claim;
 mod controller;
-mod decide;
 mod objection;
 mod recognize;
 mod retention;

@@ -7,8 +7,8 @@ use client::Query;
 use reconcile::watches;
 
 use super::Settings;
+use super::approval::{approve, sign};
 use super::controller::{CertificateController, Job, JobOutput};
-use super::decide::{decide, sign};
 use crate::environment::Environment;
 use crate::selection::Controller;
 use crate::write::delete;
@@ -31,7 +31,7 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
         async move {
             match job {
                 Job::Decide(request, recognized) => {
-                    return decide(&environment, *request, recognized, &settings.reserved).await;
+                    return approve(&environment, *request, recognized, &settings.reserved).await;
                 }
                 Job::Sign(request) => {
                     if let Some(authority) = &settings.authority {

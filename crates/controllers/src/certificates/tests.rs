@@ -231,7 +231,7 @@ fn rejects_the_name_of_an_existing_node() {
 }
 
 #[test]
-fn a_node_name_is_reserved_for_one_request() {
+fn reserves_a_node_name_for_one_request() {
     let mut first = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     first.metadata.uid = "request-1".to_owned();
     let mut second = first.clone();

@@ -3,7 +3,7 @@
 use api::object::{Deployment, ObjectKey, ReplicaSet, Resource};
 use client::{Client, ClientError, JSON, MERGE_PATCH};
 use http::Method;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use serde_json::json;
 
 use super::HASH_LABEL;
@@ -126,7 +126,7 @@ async fn create(
                 "Failed to create new replica set \"{name}\": {}",
                 status_message(&error)
             );
-            let finding = Finding::warning("ReplicaSetCreateError", message.clone());
+            let finding = EventText::warning("ReplicaSetCreateError", message.clone());
             environment
                 .events
                 .record(Controller::Deployment.name(), deployment, vec![finding])
@@ -143,7 +143,7 @@ async fn create(
     output.server_state.objects.push(set);
     if new.replicas > 0 {
         let message = format!("Scaled up replica set {name} from 0 to {}", new.replicas);
-        let finding = Finding::normal("ScalingReplicaSet", message);
+        let finding = EventText::normal("ScalingReplicaSet", message);
         environment
             .events
             .record(Controller::Deployment.name(), deployment, vec![finding])
@@ -222,7 +222,7 @@ async fn patch_replica_set(
             "Scaled {direction} replica set {} from {before} to {after}",
             meta.name
         );
-        let finding = Finding::normal("ScalingReplicaSet", message);
+        let finding = EventText::normal("ScalingReplicaSet", message);
         environment
             .events
             .record(Controller::Deployment.name(), deployment, vec![finding])

@@ -1,6 +1,6 @@
 //! The state machine of the endpoint controllers: changes, results and time in; jobs and Events out.
 
-use reconcile::events::{CurrentFindings, Notice};
+use reconcile::events::{CurrentEvents, Notice};
 
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,7 +26,7 @@ pub(super) struct EndpointReconciler {
     pub(super) needs_refresh: HashSet<Work>,
     pub(super) slice_triggers: TriggerTimes,
     pub(super) endpoints_triggers: TriggerTimes,
-    pub(super) findings: CurrentFindings<Topic>,
+    pub(super) events: CurrentEvents<Topic>,
     pub(super) notices: Vec<Notice>,
     pub(super) initial_lists: InitialLists,
     /// Jobs that follow from the results of others.
@@ -51,7 +51,7 @@ impl EndpointReconciler {
             needs_refresh: HashSet::new(),
             slice_triggers: TriggerTimes::default(),
             endpoints_triggers: TriggerTimes::default(),
-            findings: CurrentFindings::default(),
+            events: CurrentEvents::default(),
             notices: Vec::new(),
             initial_lists: InitialLists::default(),
             jobs: Vec::new(),
@@ -72,7 +72,7 @@ impl EndpointReconciler {
         self.queues.next_wake()
     }
 
-    /// Takes the findings to record as Events.
+    /// Takes the notices whose Events are to be written.
     pub(super) fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }

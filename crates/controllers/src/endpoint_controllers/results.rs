@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use client::ClientError;
-use reconcile::events::{Finding, ObjectReference};
+use reconcile::events::{EventText, ObjectReference};
 
 use super::job::{FinishedJob, JobResult};
 use super::reconciler::EndpointReconciler;
@@ -98,7 +98,7 @@ impl EndpointReconciler {
             self.metrics.update(|values| values.slices.count_sync(result));
         }
         let Some(error) = error else {
-            self.findings.replace(topic, Vec::new());
+            self.events.replace(topic, Vec::new());
             match work {
                 Work::Slices(key) => self.slice_triggers.written(key),
                 Work::Endpoints(key) => self.endpoints_triggers.written(key),
@@ -121,8 +121,8 @@ impl EndpointReconciler {
         // A conflict is part of optimistic concurrency: no Event.
         if !matches!(&error, SyncError::Request(error) if error.is_conflict()) {
             let (regarding, reason) = self.failure_event(work);
-            let findings = reason.map(|reason| Finding::warning(reason, error.to_string()));
-            self.report(topic, regarding, findings.into_iter().collect());
+            let events = reason.map(|reason| EventText::warning(reason, error.to_string()));
+            self.report(topic, regarding, events.into_iter().collect());
         }
     }
 

@@ -2,7 +2,7 @@
 
 use api::object::ObjectKey;
 use jiff::Timestamp;
-use reconcile::events::{Finding, Notice, ObjectReference};
+use reconcile::events::{EventText, Notice, ObjectReference};
 
 use super::job::JobKind;
 use super::reconciler::EndpointReconciler;
@@ -61,7 +61,7 @@ impl EndpointReconciler {
         self.report(
             Topic::Findings(Work::Slices(key.clone())),
             regarding,
-            changes.findings,
+            changes.events,
         );
         writes(changes.writes, trigger_time)
     }
@@ -100,28 +100,28 @@ impl EndpointReconciler {
         self.report(
             Topic::Findings(Work::Mirroring(key.clone())),
             regarding,
-            changes.findings,
+            changes.events,
         );
         self.metrics
             .update(|values| values.mirroring.observe_changes(key, changes.counts));
         writes(changes.writes, None)
     }
 
-    /// Queues Events for the findings that are new.
+    /// Queues the Events that are new.
     pub(super) fn report(
         &mut self,
         topic: Topic,
         regarding: Option<ObjectReference>,
-        findings: Vec<Finding>,
+        events: Vec<EventText>,
     ) {
         let (Topic::Findings(work) | Topic::Failure(work)) = &topic;
         let component = work.controller().name();
-        let findings = self.findings.replace(topic, findings);
-        if let Some(regarding) = regarding.filter(|_| !findings.is_empty()) {
+        let events = self.events.replace(topic, events);
+        if let Some(regarding) = regarding.filter(|_| !events.is_empty()) {
             self.notices.push(Notice {
                 component,
                 regarding,
-                findings,
+                events,
             });
         }
     }

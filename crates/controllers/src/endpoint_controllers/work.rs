@@ -33,7 +33,7 @@ impl Work {
     }
 }
 
-/// The topic of Events: the findings of a sync, or the failure of its writes.
+/// The topic of Events: those of a sync, or the failure of its writes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Topic {
     Findings(Work),

@@ -1,7 +1,7 @@
-//! The result of a reconciliation of slices: writes, findings and counts.
+//! The result of a reconciliation of slices: writes, Events and counts.
 
 use api::object::{EndpointSlice, ObjectMeta};
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 
 /// A write of a slice.
 #[derive(Clone, Debug, PartialEq)]
@@ -53,7 +53,7 @@ pub struct SliceChanges {
     /// Pods that are omitted because their Node is unknown (EPS-08).
     pub pods_without_node: Vec<String>,
     /// Findings for Events on the Service (EPS-19).
-    pub findings: Vec<Finding>,
+    pub events: Vec<EventText>,
     /// Counts for metrics.
     pub counts: Counts,
 }

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use api::object::{AddressType, Endpoint, EndpointHints, EndpointSlice, HintName};
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 
 use super::slice::identity;
 use crate::topology_mode::ZoneCpus;
@@ -29,21 +29,21 @@ enum DistributionError {
     EndpointWithoutZone,
 }
 
-/// Sets the hint of every ready endpoint of a family, or of none; returns the finding (EPS-19).
+/// Sets the hint of every ready endpoint of a family, or of none; returns the event (EPS-19).
 pub(super) fn assign<'a>(
     endpoints: impl Iterator<Item = &'a mut Endpoint>,
     slices: &[&EndpointSlice],
     family: AddressType,
     cpus: &ZoneCpus,
-) -> Finding {
+) -> EventText {
     let ready = endpoints.filter(|endpoint| endpoint.conditions.ready == Some(true));
     match distribute(ready.collect(), slices, cpus) {
-        Ok(()) => Finding {
+        Ok(()) => EventText {
             is_warning: false,
             reason: "TopologyAwareHintsEnabled",
             message: format!("Topology Aware Hints has been enabled, addressType: {family:?}"),
         },
-        Err(reason) => Finding::warning(
+        Err(reason) => EventText::warning(
             "TopologyAwareHintsDisabled",
             format!("{reason}, addressType: {family:?}"),
         ),

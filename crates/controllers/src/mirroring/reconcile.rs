@@ -7,7 +7,7 @@ use api::object::{
     AddressType, Endpoint, EndpointAddress, EndpointConditions, EndpointPort, EndpointSlice, Endpoints,
     Labels, ObjectMeta, OwnerReference, SERVICE_NAME_LABEL, Service, SubsetPort,
 };
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 
 use super::{MANAGED_BY, SKIP_MIRROR_LABEL};
 use crate::endpoints::LEADER_ANNOTATION;
@@ -79,7 +79,7 @@ pub struct SliceChanges {
     /// The writes, in an order that keeps every lasting endpoint visible.
     pub writes: Vec<SliceWrite>,
     /// Findings for Events on the Endpoints (EPM-08).
-    pub findings: Vec<Finding>,
+    pub events: Vec<EventText>,
     /// Counts for metrics.
     pub counts: Counts,
 }
@@ -159,10 +159,10 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
         }
     }
     changes.counts.skipped = skipped + invalid.len();
-    let findings = &mut changes.findings;
+    let events = &mut changes.events;
     // One Event covers all invalid addresses.
     if let Some(first) = invalid.first() {
-        findings.push(Finding::warning(
+        events.push(EventText::warning(
             "InvalidIPAddress",
             format!(
                 "addresses that are no IP addresses are not mirrored to EndpointSlices: {first:?}, {} in all",
@@ -171,7 +171,7 @@ fn desired_slices(endpoints: &Endpoints, max: usize, changes: &mut SliceChanges)
         ));
     }
     if skipped > 0 {
-        findings.push(Finding::warning(
+        events.push(EventText::warning(
             "TooManyAddressesToMirror",
             format!(
                 "at most {max} addresses of a subset are mirrored to EndpointSlices; {skipped} were skipped"

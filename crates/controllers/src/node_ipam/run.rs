@@ -6,7 +6,7 @@ use api::object::{Node, Resource};
 use client::{ClientError, MERGE_PATCH, Query};
 use http::Method;
 use ipnet::IpNet;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use reconcile::watches;
 use serde_json::json;
 
@@ -38,7 +38,7 @@ pub async fn run(environment: Environment, settings: Settings, shutdown: impl Fu
                 Job::ReportExhausted(node) => {
                     tracing::error!(node = name, "cluster CIDR exhausted");
                     let message = format!("Node {name} status is now: CIDRNotAvailable");
-                    let finding = Finding::normal("CIDRNotAvailable", message);
+                    let finding = EventText::normal("CIDRNotAvailable", message);
                     environment
                         .events
                         .record(Controller::NodeIpam.name(), &*node, vec![finding])

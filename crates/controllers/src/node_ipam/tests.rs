@@ -18,7 +18,7 @@ fn settings(cidrs: &[&str]) -> Settings {
 }
 
 #[test]
-fn each_node_gets_a_pod_cidr_of_each_family() {
+fn nodes_get_a_pod_cidr_of_each_family() {
     let mut ranges = Ranges::new(&settings(&["10.244.0.0/16", "fd00:244::/48"])).unwrap();
     assert_eq!(
         ranges.allocate("a").unwrap(),
@@ -51,7 +51,7 @@ fn held_pod_cidrs_are_not_allocated_until_released() {
 }
 
 #[test]
-fn a_shared_pod_cidr_is_free_after_both_holders_are_gone() {
+fn shared_pod_cidr_is_free_after_both_holders_are_gone() {
     let mut ranges = Ranges::new(&settings(&["10.0.0.0/24"])).unwrap();
     ranges.hold("a", &[net("10.0.0.0/24")]);
     ranges.hold("b", &[net("10.0.0.0/24")]);

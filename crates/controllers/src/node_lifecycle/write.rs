@@ -3,7 +3,7 @@
 use api::object::{Lease, Node, Pod, Resource};
 use client::{Client, ClientError, MERGE_PATCH, STRATEGIC_PATCH};
 use http::Method;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use serde_json::{Value, json};
 
 use super::{ConditionChange, LEASE_NAMESPACE, NodeState, Step};
@@ -51,7 +51,7 @@ pub(super) async fn execute(
     };
     if node.is_ready() && !written.is_ready() {
         let message = format!("Node {name} status is now: NodeNotReady");
-        record(environment, &written, Finding::normal(NODE_NOT_READY, message)).await;
+        record(environment, &written, EventText::normal(NODE_NOT_READY, message)).await;
     }
     Ok(Some(written))
 }
@@ -77,8 +77,8 @@ pub(super) async fn withdraw_pods(environment: &Environment, node: &str) -> Resu
             .await
         {
             Ok(_) => {
-                let finding = Finding::warning(NODE_NOT_READY, "Node is not ready".to_owned());
-                record(environment, pod, finding).await;
+                let event = EventText::warning(NODE_NOT_READY, "Node is not ready".to_owned());
+                record(environment, pod, event).await;
             }
             Err(error) if error.is_not_found() => {}
             Err(error) => return Err(error),
@@ -96,9 +96,9 @@ fn condition(change: &ConditionChange, time: &str) -> Value {
     condition
 }
 
-async fn record<T: Resource>(environment: &Environment, object: &T, finding: Finding) {
+async fn record<T: Resource>(environment: &Environment, object: &T, event: EventText) {
     let component = Controller::NodeLifecycle.name();
-    environment.events.record(component, object, vec![finding]).await;
+    environment.events.record(component, object, vec![event]).await;
 }
 
 /// Returns true if the Node has renewed its Lease and the watch has not reported it yet.

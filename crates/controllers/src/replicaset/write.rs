@@ -6,7 +6,7 @@ use api::object::{ObjectMeta, ReplicaSet, Resource};
 use api::tree::child;
 use client::{Client, ClientError, JSON};
 use http::Method;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -96,7 +96,7 @@ async fn create(
 ) -> Result<(), ClientError> {
     let pod = pod_of(set);
     let (mut left, mut batch) = (count, 1);
-    let mut findings = Vec::new();
+    let mut events = Vec::new();
     let mut failed = None;
     while left > 0 && failed.is_none() {
         let mut tasks = JoinSet::new();
@@ -112,7 +112,7 @@ async fn create(
             match outcome {
                 Ok(pod) => {
                     let message = format!("Created pod: {}", pod.metadata.name);
-                    findings.push(Finding::normal("SuccessfulCreate", message));
+                    events.push(EventText::normal("SuccessfulCreate", message));
                     output.objects.push(pod);
                 }
                 // A terminating namespace accepts no new objects and needs none.
@@ -125,7 +125,7 @@ async fn create(
     }
     let failure = failed.as_ref().map(|error| {
         let message = format!("Error creating: {}", status_message(error));
-        findings.push(Finding::warning("FailedCreate", message));
+        events.push(EventText::warning("FailedCreate", message));
         Failure {
             reason: "FailedCreate",
             message: status_message(error),
@@ -133,7 +133,7 @@ async fn create(
     });
     let mut now: Vec<&ReplicaPod> = pods.iter().collect();
     now.extend(&output.objects);
-    finish(environment, set, &now, findings, failed.zip(failure)).await
+    finish(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes Pods. One that changed after the ranking is a conflict and is ranked again.
@@ -149,13 +149,13 @@ async fn delete(
         let client = environment.client.clone();
         tasks.spawn(async move { (delete_pod(&client, &meta).await, meta) });
     }
-    let mut findings = Vec::new();
+    let mut events = Vec::new();
     let mut failed = None;
     for (outcome, meta) in tasks.join_all().await {
         match outcome {
             Ok(ending) => {
                 let message = format!("Deleted pod: {}", meta.name);
-                findings.push(Finding::normal("SuccessfulDelete", message));
+                events.push(EventText::normal("SuccessfulDelete", message));
                 match ending {
                     Some(pod) => output.objects.push(pod),
                     None => output.deleted.push(meta),
@@ -167,7 +167,7 @@ async fn delete(
     }
     let failure = failed.as_ref().filter(|error| !error.is_conflict()).map(|error| {
         let message = format!("Error deleting: {}", status_message(error));
-        findings.push(Finding::warning("FailedDelete", message));
+        events.push(EventText::warning("FailedDelete", message));
         Failure {
             reason: "FailedDelete",
             message: status_message(error),
@@ -179,12 +179,12 @@ async fn delete(
         // A conflict is part of optimistic concurrency: no Event.
         environment
             .events
-            .record(Controller::ReplicaSet.name(), set, findings)
+            .record(Controller::ReplicaSet.name(), set, events)
             .await;
         return Err(error);
     }
     let now: Vec<&ReplicaPod> = pods.iter().collect();
-    finish(environment, set, &now, findings, failed.zip(failure)).await
+    finish(environment, set, &now, events, failed.zip(failure)).await
 }
 
 /// Deletes a Pod; returns it if it has a grace period.
@@ -206,12 +206,12 @@ async fn finish(
     environment: &Environment,
     set: &ReplicaSet,
     pods: &[&ReplicaPod],
-    findings: Vec<Finding>,
+    events: Vec<EventText>,
     failed: Option<(ClientError, Failure)>,
 ) -> Result<(), ClientError> {
     environment
         .events
-        .record(Controller::ReplicaSet.name(), set, findings)
+        .record(Controller::ReplicaSet.name(), set, events)
         .await;
     let Some((error, failure)) = failed else {
         return Ok(());

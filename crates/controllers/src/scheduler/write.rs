@@ -4,7 +4,7 @@ use api::object::ObjectMeta;
 use client::{ClientError, MERGE_PATCH, STRATEGIC_PATCH};
 use http::Method;
 use jiff::Timestamp;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 use serde_json::json;
 
 use super::SCHEDULER_NAME;
@@ -71,9 +71,9 @@ pub(super) async fn execute(environment: &Environment, job: Job) -> Result<JobOu
     let name = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
     let finding = match placement {
         Placement::Node(node) => {
-            Finding::normal("Scheduled", format!("Successfully assigned {name} to {node}"))
+            EventText::normal("Scheduled", format!("Successfully assigned {name} to {node}"))
         }
-        Placement::Unschedulable(reason) => Finding::warning("FailedScheduling", reason),
+        Placement::Unschedulable(reason) => EventText::warning("FailedScheduling", reason),
     };
     environment
         .events

@@ -1,7 +1,7 @@
 use super::{Controller, Selection};
 
 #[test]
-fn a_star_enables_all_controllers_that_are_not_named() {
+fn star_enables_all_controllers_that_are_not_named() {
     let of = |words: &[&str]| Selection::parse(words);
     assert_eq!(of(&["*"]), Ok(Selection::default()));
     let without = of(&["*", "-endpoints-controller"]).expect("a selection");

@@ -126,7 +126,7 @@ fn service(server: &Server, random: &mut Rng, has_independent_controllers: bool)
         "clusterIP": if random.bool() { "10.96.0.1" } else { "None" },
         "publishNotReadyAddresses": random.u8(0..4) == 0,
     });
-    // Odd numbers have manually written Endpoints. A Service never switches, because nobody owns its slices
+    // Odd numbers have manually written Endpoints. A Service never switches, because its slices have no owner
     // then.
     if !name.ends_with('1') {
         spec["selector"] = json!({"app": format!("a{}", random.u8(0..2))});

@@ -106,12 +106,12 @@ fn run_all(of: fn(u64) -> Plan, seeds: u64, regressions: &[u64]) {
 }
 
 #[test]
-fn every_history_converges() {
+fn caches_and_server_converge_after_every_history() {
     run_all(Plan::of, SEEDS, &REGRESSION_SEEDS);
 }
 
 #[test]
-fn every_rollout_respects_its_bounds_and_completes() {
+fn rollouts_respect_their_bounds_and_complete() {
     run_all(Plan::of_workloads, ROLL_OUT_SEEDS, &[]);
 }
 

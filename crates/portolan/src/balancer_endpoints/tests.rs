@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn only_components_of_this_process_are_reported() {
+fn reports_components_of_this_process_only() {
     let none = Endpoints::default().metrics();
     assert!(
         none.lines()

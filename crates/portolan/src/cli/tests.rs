@@ -10,7 +10,7 @@ fn command_line_is_consistent() {
 }
 
 #[test]
-fn each_subcommand_is_in_one_group() {
+fn subcommands_are_in_one_group() {
     let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
     let listed: BTreeSet<String> = grouped.iter().map(|name| (*name).to_owned()).collect();
     let command = Cli::command();

@@ -73,7 +73,7 @@ impl NodeObserver {
         (World::builder(), None)
     }
 
-    /// Returns the objects, and the clock of this machine minus that of the server.
+    /// Returns the objects, and the clock of this host minus that of the server.
     async fn objects(&self) -> Result<(Builder, Option<f64>), ClientError> {
         let offset = clock_offset(&self.proxy).await?;
         let mut builder = self.plan_objects().await?;

@@ -208,7 +208,7 @@ fn frontend(flow: &FlowRow) -> String {
     }
 }
 
-/// Returns the age, with `>` if the begin was not observed.
+/// Returns the age, with `>` if the start was not observed.
 fn age_text(flow: &FlowRow) -> String {
     // Reports of other hosts may state any number; the conversion saturates.
     let age = age(flow.age_seconds.max(0.0) as u64);

@@ -88,7 +88,7 @@ impl NodeProxyFlags {
         self.write(&mut configuration);
         configuration.set_default_ports();
         let (mode, config) = validated(&configuration)?;
-        warn_of_gates(&self.feature_gates.without_effect_on_machines());
+        warn_of_gates(&self.feature_gates.without_effect_on_hosts());
         let config = proxy::Config {
             conntrack: proxy::ConntrackSettings::default(),
             oom_score_adj: None,

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn rejects_words_that_are_no_level() {
+fn rejects_unknown_levels() {
     for valid in ["info", "WARN", "off", "proxy=debug,info", "warn,dns[query]=trace"] {
         assert_eq!(filter(valid).expect("a filter"), valid);
     }

@@ -1,4 +1,4 @@
-//! Clock of this machine, compared with that of the API server.
+//! Clock of this host, compared with that of the API server.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ const PATH: &str = "/version";
 /// Header with the time of the server.
 const HEADER: &str = "date";
 
-/// Returns the clock of this machine minus the clock of the server, in seconds. The server's time has whole seconds, so the
+/// Returns the clock of this host minus the clock of the server, in seconds. The server's time has whole seconds, so the
 /// result is wrong by up to half a second.
 ///
 /// # Errors

@@ -22,7 +22,7 @@ pub struct Cluster {
     pub slices: Vec<EndpointSlice>,
     /// Pods with an address of their own.
     pub pods: Vec<PodAddresses>,
-    /// Node of this machine.
+    /// Node of this host.
     pub node: Option<Node>,
     /// ServiceCIDRs.
     pub service_cidrs: Vec<ServiceCidr>,

@@ -7,7 +7,7 @@ use netlink::conntrack::ConntrackError;
 use netlink::nftables::ReadError;
 use netlink::route::RouteError;
 
-/// Reason for which a part cannot be read.
+/// Reason why a part cannot be read.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReadFailure {
     /// A privilege is missing.
@@ -63,7 +63,7 @@ pub struct Gaps {
 }
 
 impl Gaps {
-    /// Returns the value of a part, or records the reason for which it is absent.
+    /// Returns the value of a part, or records the reason why it is absent.
     pub fn take<T>(&mut self, part: &'static str, result: Result<T, ReadFailure>) -> Option<T> {
         match result {
             Ok(value) => return Some(value),

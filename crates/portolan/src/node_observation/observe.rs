@@ -25,7 +25,7 @@ use super::{
 };
 use crate::flags::values::host_name;
 
-/// First process of a machine. It is hidden if `/proc` shows only the processes of the user.
+/// First process of a host. It is hidden if `/proc` shows only the processes of the user.
 const FIRST_PROCESS: u32 = 1;
 
 /// Request for an observation.
@@ -34,7 +34,7 @@ pub struct Request<'a> {
     pub node_name: &'a str,
     /// Objects that select the flows, Pods and probes.
     pub cluster: &'a Cluster,
-    /// Clock of this machine minus the clock of the API server.
+    /// Clock of this host minus the clock of the API server.
     pub clock_offset_seconds: Option<f64>,
     /// True if probes are sent.
     pub probes: bool,

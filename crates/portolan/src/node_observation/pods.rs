@@ -1,4 +1,4 @@
-//! Network namespaces of Pods on this machine, found by the addresses of the Pods.
+//! Network namespaces of Pods on this host, found by the addresses of the Pods.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Processes of this machine, from `/proc`.
+//! Processes of this host, from `/proc`.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -85,7 +85,7 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
 }
 
 /// Opens a located file for reading if it is a regular one. The arguments of processes name files, and any process can
-/// have any arguments: the open of a FIFO never ends, and the open of a device can change the machine.
+/// have any arguments: the open of a FIFO never ends, and the open of a device can change the host.
 ///
 /// # Errors
 ///

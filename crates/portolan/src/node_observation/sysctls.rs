@@ -9,7 +9,7 @@ use std::path::Path;
 const FILE_BYTES_MAX: u64 = 64 << 10;
 /// Links whose parameters are read, at most.
 const LINKS_MAX: usize = 1_000;
-/// Parameters of the machine.
+/// Parameters of the host.
 const NAMES: [&str; 29] = [
     "net.bridge.bridge-nf-call-ip6tables",
     "net.bridge.bridge-nf-call-iptables",
@@ -52,7 +52,7 @@ const COUNTERS: [(&str, &str); 5] = [
     ("TcpExt", "PAWSEstab"),
 ];
 
-/// Reads the parameters of the machine and of its links below `/proc/sys`. Parameters that the kernel lacks are left out.
+/// Reads the parameters of the host and of its links below `/proc/sys`. Parameters that the kernel lacks are left out.
 pub fn read(links: &[String]) -> BTreeMap<String, String> {
     read_below(Path::new("/proc/sys"), links)
 }

@@ -47,7 +47,7 @@ fn paths_have_the_parameters() {
 }
 
 #[tokio::test]
-async fn each_node_without_a_report_has_a_reason() {
+async fn nodes_without_reports_have_reasons() {
     let nodes: Vec<String> = ["a", "b", "c", "d"].map(|name| format!("node-{name}")).to_vec();
     let reports = read::<Value>(&server(), ReportKind::Flows, &nodes, &[]).await;
     assert_eq!(

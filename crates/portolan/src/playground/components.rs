@@ -41,7 +41,7 @@ struct Component {
 }
 
 impl Components {
-    /// Starts the components beside the nodes, and waits until the API server listens.
+    /// Starts the components alongside the nodes, and waits until the API server listens.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ const REQUESTS_MAX: usize = 16;
 /// Time for a report beyond its interval.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Result of each node: its report, or the reason for which there is none.
+/// Result of each node: its report, or the reason why there is none.
 pub type Results = Vec<(String, Result<NodeFlows, String>)>;
 
 /// Asks all nodes for their reports.

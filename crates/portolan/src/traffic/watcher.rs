@@ -15,7 +15,7 @@ const RESULTS_MAX: usize = 1;
 /// Pause after a failure.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Traffic of an interval, or the reason for which it is unknown.
+/// Traffic of an interval, or the reason why it is unknown.
 pub type Reading = Result<ClusterTraffic, String>;
 
 /// Thread that reads traffic until it is dropped.

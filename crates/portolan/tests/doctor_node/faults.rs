@@ -155,13 +155,13 @@ fn check_offline(world: &World, report: &Report) {
     );
 }
 
-/// Without an API server, the machine alone is examined.
+/// Without an API server, the host alone is examined.
 fn check_without_api(mut world: World) {
     world.stop_api();
     let report = world.doctor(&[]);
     expect_none(&report);
     assert!(
-        report.warnings.contains("only this machine"),
+        report.warnings.contains("only this host"),
         "{}",
         report.warnings
     );

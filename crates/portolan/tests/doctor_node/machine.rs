@@ -24,7 +24,7 @@ fn stderr(output: &Output) -> String {
 }
 
 #[test]
-fn machine_alone_is_examined() {
+fn host_without_cluster_is_examined() {
     in_namespace(|| {
         std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").expect("a parameter of the namespace");
         let output = doctor(&["--record", "-"])
@@ -54,7 +54,7 @@ fn machine_alone_is_examined() {
             .expect("the binary under test");
         let stdout = String::from_utf8_lossy(&text.stdout).into_owned();
         assert_eq!(stdout, "Node node-a: no findings\n");
-        assert!(stderr(&text).contains("only this machine"), "{}", stderr(&text));
+        assert!(stderr(&text).contains("only this host"), "{}", stderr(&text));
     });
 }
 

@@ -1,4 +1,4 @@
-//! Slow clients, invalid requests and excessive requests, beside ordinary clients.
+//! Slow clients, invalid requests and excessive requests, alongside ordinary clients.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -16,8 +16,8 @@ const WRITERS: usize = 4;
 const SERVICES_EACH: usize = 60;
 
 #[test]
-fn two_servers_share_allocations_and_each_works_alone() {
-    let Some((etcd, _directory)) = etcd("two_servers_share_allocations_and_each_works_alone") else {
+fn two_servers_share_allocations_and_work_independently() {
+    let Some((etcd, _directory)) = etcd("two_servers_share_allocations_and_work_independently") else {
         return;
     };
     let (mut one, other) = (Api::start_on_etcd(&etcd), Api::start_on_etcd(&etcd));

@@ -48,7 +48,7 @@ fn expressions_of_dashboards_pass_promtool() {
     }
 }
 
-/// Debian's build of `promtool` knows no discovery in Kubernetes, so the test replaces it.
+/// Debian's build of `promtool` does not support discovery in Kubernetes, so the test replaces it.
 #[test]
 fn scrape_configuration_passes_promtool() {
     if !promtool::is_installed("scrape_configuration_passes_promtool") {

@@ -175,7 +175,7 @@ impl Lab {
         self.start_as(node, node, arguments);
     }
 
-    /// Starts a process on a node under a name of its own, beside other processes.
+    /// Starts a process on a node under a name of its own, alongside other processes.
     pub fn start_as(&mut self, name: &str, node: &str, arguments: &[&str]) {
         let log = fs::OpenOptions::new()
             .create(true)

@@ -141,7 +141,7 @@ fn links_resolve() {
 }
 
 #[test]
-fn the_table_of_contents_has_every_page() {
+fn table_of_contents_has_every_page() {
     let summary = fs::read_to_string(root().join(SUMMARY)).expect(SUMMARY);
     let listed = links(&summary)
         .iter()

@@ -2,7 +2,7 @@
 
 use ipnet::IpNet;
 
-/// Reasons for which a CIDR, or a list of CIDRs, is invalid. No retry helps.
+/// Reasons why a CIDR, or a list of CIDRs, is invalid. No retry helps.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
     /// The text is not of the form ADDRESS/PREFIX.
@@ -20,7 +20,7 @@ pub enum CidrError {
         network: IpNet,
     },
     /// The list is empty, or has two CIDRs of one IP family.
-    #[error("takes one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma")]
+    #[error("expected one CIDR, or one IPv4 and one IPv6 CIDR separated by a comma")]
     Families,
 }
 

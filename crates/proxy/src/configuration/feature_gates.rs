@@ -52,7 +52,7 @@ impl FeatureGates {
     }
 
     /// Returns the gates without an effect on the proxy inside `portolan up` and `portolan join`.
-    pub fn without_effect_on_machines(&self) -> Vec<&str> {
+    pub fn without_effect_on_hosts(&self) -> Vec<&str> {
         self.names_except(&[ALLOW_SERVICE_EXTERNAL_IPS])
     }
 

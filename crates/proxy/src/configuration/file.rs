@@ -8,7 +8,7 @@ use serde_saphyr::DuplicateKeyPolicy;
 
 use super::v1alpha1::{API_VERSION, KIND, KubeProxyConfiguration};
 
-/// Reasons for which a configuration file is rejected. No retry helps; a change of the file does.
+/// Reasons why a configuration file is rejected. No retry helps; a change of the file does.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The file is unreadable.

@@ -12,7 +12,7 @@ use crate::config::Config;
 /// Pause between two reads of the configuration file.
 const READ_PERIOD: Duration = Duration::from_secs(2);
 
-/// Reasons for which a changed configuration file is not applied. A change of the file helps.
+/// Reasons why a changed configuration file is not applied. A change of the file helps.
 #[derive(Debug, thiserror::Error)]
 pub enum ReloadError {
     /// The file is unreadable or malformed.

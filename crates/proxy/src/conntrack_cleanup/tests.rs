@@ -124,7 +124,7 @@ fn flows_of_deleted_service_are_stale() {
 }
 
 #[test]
-fn after_start_only_flows_in_service_cidrs_are_stale() {
+fn flows_outside_of_service_cidrs_stay_after_start() {
     let mut plan = plan();
     let changes = plan.take_changes();
     assert!(changes.everything);

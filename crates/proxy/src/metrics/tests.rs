@@ -21,7 +21,7 @@ fn sync_counts_for_both_families() {
 }
 
 #[test]
-fn each_family_has_a_help_text() {
+fn families_have_help_texts() {
     let metrics = Metrics::default();
     let packets = Packets {
         invalid_dropped: Some(1),

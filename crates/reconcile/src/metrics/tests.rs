@@ -59,7 +59,7 @@ fn queue_metrics_cover_depth_waiting_and_work_in_progress() {
 }
 
 #[test]
-fn a_new_queue_of_the_same_name_resets_gauges_and_keeps_counters() {
+fn new_queue_of_the_same_name_resets_gauges_and_keeps_counters() {
     let (registry, now) = (QueueRegistry::default(), Instant::now());
     let mut queue = Queue::with_metrics(registry.register("q"));
     queue.add("a", now);

@@ -7,7 +7,7 @@ fn taken(queue: &mut Queue<&'static str>, now: Instant) -> Option<&'static str> 
 }
 
 #[test]
-fn a_key_in_progress_is_ready_again_after_its_worker_is_done() {
+fn key_in_progress_is_ready_again_after_its_worker_is_done() {
     let mut queue = Queue::default();
     let now = Instant::now();
     assert!(queue.add("a", now));
@@ -62,7 +62,7 @@ fn delayed_keys_are_due_in_time_and_success_resets_the_back_off() {
 }
 
 #[test]
-fn the_earlier_of_two_delays_counts_and_a_key_in_progress_is_not_taken_twice() {
+fn earlier_of_two_delays_counts_and_a_key_in_progress_is_not_taken_twice() {
     let mut queue = Queue::default();
     let start = Instant::now();
     let second = Duration::from_secs(1);

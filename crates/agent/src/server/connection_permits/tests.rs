@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn one_address_cannot_exhaust_permits() {
+fn single_address_cannot_exhaust_permits() {
     let permits = ConnectionPermits::new(3, 2);
     let (one, other) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from([192, 0, 2, 2]));
     let held: Vec<_> = (0..2).map(|_| permits.acquire(one).unwrap()).collect();

@@ -12,7 +12,7 @@ fn addresses() -> impl Iterator<Item = IpAddr> {
 }
 
 #[test]
-fn no_candidates_have_no_winner() {
+fn empty_candidate_list_has_no_winner() {
     assert_eq!(winner("192.0.2.1".parse().unwrap(), [].iter()), None);
 }
 
@@ -29,7 +29,7 @@ fn neighbouring_addresses_are_spread_over_nodes_with_neighbouring_names() {
 }
 
 #[test]
-fn only_addresses_of_a_leaving_node_move() {
+fn leaving_node_moves_its_addresses_only() {
     let all = nodes(5);
     let left: Vec<NodeName> = all.iter().filter(|name| &***name != "node-3").cloned().collect();
     for address in addresses() {

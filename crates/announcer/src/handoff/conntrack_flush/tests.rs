@@ -7,7 +7,7 @@ const TIMEOUTS: Timeouts = Timeouts {
 const ABSENCE: Duration = Duration::from_secs(60);
 
 #[test]
-fn only_time_wait_and_close_are_closed() {
+fn time_wait_and_close_are_the_closed_states() {
     for state in [TcpState::TimeWait, TcpState::Close] {
         assert!(is_closed(Some(state)), "{state:?}");
     }

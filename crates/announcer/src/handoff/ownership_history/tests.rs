@@ -174,7 +174,7 @@ fn returned(by: &[&LeaseHolder]) -> OwnershipHistory {
 }
 
 #[test]
-fn chain_breaks_when_a_hop_dies() {
+fn forwarding_chain_ends_at_a_failed_hop() {
     let [b, c] = ["b", "c"].map(process);
     let briefly_silent = Liveness::Silent(SILENCE_MAX);
     let silent = Liveness::Silent(WHILE);

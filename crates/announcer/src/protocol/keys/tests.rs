@@ -54,7 +54,7 @@ fn message(from: &str, incarnation: u8, to: &str) -> Message {
 }
 
 #[test]
-fn only_the_receiver_authenticates_a_message() {
+fn message_authenticates_for_its_receiver_only() {
     let record = record();
     let [a, b, c] = SECRETS.map(|(name, number)| keyring(name, number, &record));
     let sent = message("a", 1, "b");

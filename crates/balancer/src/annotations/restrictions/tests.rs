@@ -91,7 +91,7 @@ fn withholds_the_address_when_no_node_runs_the_edge() {
 }
 
 #[test]
-fn keeps_the_address_when_everybody_may_connect() {
+fn keeps_the_address_if_all_sources_are_allowed() {
     let is_kept = |annotations: &[(&str, &str)], families: Value| {
         let spec = json!({ "ipFamilies": families });
         read(&service(annotations, spec))

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::ObjectKey;
-use client::events::{EventQueue, EventRecorder, Finding, Notice, ObjectReference};
+use client::events::{EventQueue, EventRecorder, EventText, Notice, ObjectReference};
 use client::{Client, WallClock};
 use edge::Faults;
 
@@ -82,7 +82,7 @@ impl FaultEvents {
                 self.events.record(Notice {
                     component: COMPONENT,
                     regarding: ObjectReference::of(&served.service),
-                    findings: vec![Finding::warning("EdgeDegraded", message)],
+                    events: vec![EventText::warning("EdgeDegraded", message)],
                 });
             }
             let port_faults = port_faults(served, &addresses, faults);

@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use probe::Answer as Verdict;
+use probe::ProbeResult;
 use reconcile::queue::BackOff;
 use serde_json::json;
 
@@ -49,8 +49,12 @@ impl Caches {
         self.started + Duration::from_secs(seconds)
     }
 
-    /// Runs all due jobs, with `answer` as the probe result of each address; returns the writes.
-    fn work(&mut self, seconds: u64, answer: impl Fn(&str) -> Verdict) -> Vec<(EndpointSlice, Vec<Finding>)> {
+    /// Runs all due jobs, with `result_of` as the probe result of each address; returns the writes.
+    fn work(
+        &mut self,
+        seconds: u64,
+        result_of: impl Fn(&str) -> ProbeResult,
+    ) -> Vec<(EndpointSlice, Vec<EventText>)> {
         let now = self.at(seconds);
         let mut written = Vec::new();
         self.queue.wake(now);
@@ -59,19 +63,19 @@ impl Caches {
                 Action::Done => {}
                 Action::RequeueAfter(pause) => self.queue.add_at(subject.clone(), now + pause),
                 Action::Run(Job::Check { address, .. }) => {
-                    let probed = ProbeReport::new(answer(&address.to_string()), "because");
-                    let answer = JobOutput::Probed {
+                    let probed = ProbeReport::new(result_of(&address.to_string()), "because");
+                    let output = JobOutput::Probed {
                         probed,
                         finished_at: now,
                     };
-                    self.backends.on_success(&subject, answer, &mut self.queue, now);
+                    self.backends.on_success(&subject, output, &mut self.queue, now);
                 }
-                Action::Run(Job::Write { mut slice, findings }) => {
+                Action::Run(Job::Write { mut slice, events }) => {
                     let version: u64 = slice.metadata.resource_version.parse().unwrap();
                     slice.metadata.resource_version = (version + 1).to_string();
-                    written.push((*slice.clone(), findings));
-                    let answer = JobOutput::Written(Some(slice));
-                    self.backends.on_success(&subject, answer, &mut self.queue, now);
+                    written.push((*slice.clone(), events));
+                    let output = JobOutput::Written(Some(slice));
+                    self.backends.on_success(&subject, output, &mut self.queue, now);
                 }
             }
             self.queue.done(&subject, now);
@@ -88,38 +92,38 @@ fn ready(slice: &EndpointSlice) -> Vec<Option<bool>> {
 fn readiness_follows_the_probe_results() {
     let mut world = Caches::new(slice(1, Some(false)));
     let only_first = |address: &str| match address {
-        "10.0.0.1" => Verdict::Success,
-        _ => Verdict::Failure,
+        "10.0.0.1" => ProbeResult::Success,
+        _ => ProbeResult::Failure,
     };
     let written = world.work(0, only_first);
-    let (last, findings) = written.last().expect("a write");
+    let (last, events) = written.last().expect("a write");
     assert_eq!(ready(last), [Some(true), Some(false)]);
-    assert_eq!(findings.len(), 1, "{findings:?}");
-    assert_eq!(findings[0].reason, "BackendReady");
+    assert_eq!(events.len(), 1, "{events:?}");
+    assert_eq!(events[0].reason, "BackendReady");
     // Nothing changes, so nothing is written.
     assert!(world.work(10, only_first).is_empty());
     // One failure is below the threshold.
-    assert!(world.work(20, |_| Verdict::Failure).is_empty());
-    let written = world.work(30, |_| Verdict::Failure);
-    let (last, findings) = written.last().expect("a write");
+    assert!(world.work(20, |_| ProbeResult::Failure).is_empty());
+    let written = world.work(30, |_| ProbeResult::Failure);
+    let (last, events) = written.last().expect("a write");
     assert_eq!(ready(last), [Some(false), Some(false)]);
-    assert_eq!(findings[0].message, "Backend 10.0.0.1 failed its check: because");
+    assert_eq!(events[0].message, "Backend 10.0.0.1 failed its check: because");
 }
 
 #[test]
 fn ready_endpoints_stay_ready_after_a_restart() {
     let mut world = Caches::new(slice(1, Some(true)));
-    let written = world.work(0, |_| Verdict::Failure);
+    let written = world.work(0, |_| ProbeResult::Failure);
     // Only missing conditions are added.
     assert!(written.iter().all(|(slice, _)| ready(slice) == [Some(true); 2]));
-    let written = world.work(10, |_| Verdict::Failure);
+    let written = world.work(10, |_| ProbeResult::Failure);
     assert_eq!(ready(&written.last().expect("a write").0), [Some(false); 2]);
 }
 
 #[test]
 fn foreign_changes_of_conditions_are_reverted() {
     let mut world = Caches::new(slice(1, Some(false)));
-    let written = world.work(0, |_| Verdict::Success);
+    let written = world.work(0, |_| ProbeResult::Success);
     let mut foreign = written.last().expect("a write").0.clone();
     foreign.metadata.resource_version = "9".into();
     foreign.endpoints[1].conditions.ready = Some(false);
@@ -151,7 +155,7 @@ fn foreign_slices_and_slices_without_a_probe_are_ignored() {
 #[test]
 fn removed_addresses_are_not_probed() {
     let mut world = Caches::new(slice(1, Some(false)));
-    world.work(0, |_| Verdict::Success);
+    world.work(0, |_| ProbeResult::Success);
     let mut fewer = slice(9, Some(true));
     fewer.endpoints.pop();
     let now = world.at(1);
@@ -160,7 +164,7 @@ fn removed_addresses_are_not_probed() {
         .apply_change(Event::Applied(fewer), &mut world.queue, now);
     world.work(20, |address| {
         assert_eq!(address, "10.0.0.1");
-        Verdict::Success
+        ProbeResult::Success
     });
     let now = world.at(21);
     let key = ObjectKey::new("n", "db-a");

@@ -144,7 +144,7 @@ impl Model {
     }
 
     /// Updates the status of a ReplicaSet; returns true if it changed.
-    fn say(&mut self, set: usize) -> bool {
+    fn update_status(&mut self, set: usize) -> bool {
         let set = &mut self.sets[set];
         let pods = self.pods.entry(set.metadata.name.clone()).or_default();
         let count = |count: usize| i64::try_from(count).expect("few");
@@ -175,7 +175,7 @@ impl Model {
         for _ in 0..10_000 {
             let mut moved = self.step();
             for set in 0..self.sets.len() {
-                moved |= self.move_pod(set) | self.say(set) | self.ready(set);
+                moved |= self.move_pod(set) | self.update_status(set) | self.ready(set);
             }
             if !moved {
                 return;
@@ -230,7 +230,7 @@ impl Model {
 }
 
 #[test]
-fn a_new_deployment_gets_its_pods() {
+fn new_deployment_gets_its_pods() {
     let mut model = Model::rolling(3, json!("25%"), json!("25%"));
     model.settle();
     model.assert_done("new");
@@ -294,7 +294,7 @@ fn recreate_stops_all_old_pods_first() {
     model.settle();
     model.set_image(2);
     while model.sets.len() == 1 {
-        let moved = model.step() | model.move_pod(0) | model.say(0);
+        let moved = model.step() | model.move_pod(0) | model.update_status(0);
         assert!(moved, "it stands still");
     }
     assert_eq!(model.total(), 0);
@@ -341,7 +341,7 @@ fn scaling_during_a_rollout_is_proportional() {
         model.step();
         for set in 0..model.sets.len() {
             while model.move_pod(set) {}
-            model.say(set);
+            model.update_status(set);
         }
     }
     let sizes = |model: &Model| model.sets.iter().map(|set| set.spec.replicas).collect::<Vec<_>>();
@@ -362,7 +362,7 @@ fn slow_rollouts_exceed_their_deadline_and_continue() {
         model.step();
         for set in 0..model.sets.len() {
             while model.move_pod(set) {}
-            model.say(set);
+            model.update_status(set);
         }
     }
     let wait = model.decision().requeue_after.expect("a deadline");
@@ -430,9 +430,9 @@ fn bounds_hold_in_any_order_of_events() {
             match random.u8(0..10) {
                 0..4 => drop(model.step()),
                 4 | 5 => drop(model.move_pod(set)),
-                6 => drop(model.say(set)),
+                6 => drop(model.update_status(set)),
                 // The loss of availability is always observed before a Pod is given up.
-                7 | 8 => drop(model.ready(set) && model.say(set)),
+                7 | 8 => drop(model.ready(set) && model.update_status(set)),
                 _ if random.u8(0..8) == 0 => model.set_image(random.i64(1..4)),
                 _ => {}
             }
@@ -455,7 +455,7 @@ fn bounds_hold_in_any_order_of_events() {
 
 /// With changes of the desired Pods in between, the rollout ends with the last number.
 #[test]
-fn the_last_desired_state_is_reached() {
+fn rollout_reaches_the_last_desired_state() {
     for seed in 0..2_000 {
         let mut random = Rng::with_seed(seed);
         let strategy = match random.u8(0..4) {
@@ -473,7 +473,7 @@ fn the_last_desired_state_is_reached() {
             match random.u8(0..24) {
                 0..10 => drop(model.step()),
                 10..14 => drop(model.move_pod(set)),
-                14..17 => drop(model.say(set)),
+                14..17 => drop(model.update_status(set)),
                 17..21 => drop(model.ready(set)),
                 21 => model.set_image(random.i64(1..4)),
                 22 => model.change(|spec| spec.replicas = random.i64(0..12)),

@@ -86,7 +86,7 @@ fn done(reconciler: &mut EndpointReconciler, job: Job, result: JobResult, now: I
 }
 
 #[test]
-fn a_key_has_one_job_at_a_time_and_its_result_is_applied_before_the_next() {
+fn key_has_one_job_at_a_time_and_its_result_is_applied_before_the_next() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     let mut changed = service();
@@ -106,7 +106,7 @@ fn a_key_has_one_job_at_a_time_and_its_result_is_applied_before_the_next() {
 }
 
 #[test]
-fn a_failure_is_followed_by_a_read_before_the_next_write() {
+fn failed_write_is_followed_by_a_read_before_the_next_write() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     let slice = created(&job, 5);
@@ -128,7 +128,7 @@ fn a_failure_is_followed_by_a_read_before_the_next_write() {
 }
 
 #[test]
-fn a_panic_of_a_job_releases_its_key() {
+fn panic_of_a_job_releases_its_key() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     done(&mut reconciler, job, JobResult::Panicked, now);
@@ -141,7 +141,7 @@ fn a_panic_of_a_job_releases_its_key() {
 }
 
 #[test]
-fn a_complete_list_removes_a_slice_that_no_watch_reported() {
+fn complete_list_removes_a_slice_that_no_watch_reported() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     let slice = created(&job, 5);
@@ -153,7 +153,7 @@ fn a_complete_list_removes_a_slice_that_no_watch_reported() {
 }
 
 #[test]
-fn a_response_older_than_a_complete_list_requires_a_refresh() {
+fn response_older_than_a_complete_list_requires_a_refresh() {
     let (mut reconciler, now) = endpointslice_reconciler();
     let job = only(reconciler.start_jobs(now));
     let slice = created(&job, 5);

@@ -48,7 +48,7 @@ fn expected(subsets: &[(usize, usize)]) -> Vec<(usize, usize)> {
 
 proptest! {
     #[test]
-    fn each_subset_keeps_its_share(counts in proptest::collection::vec((0usize..700, 0usize..700), 0..8)) {
+    fn subsets_keep_their_share(counts in proptest::collection::vec((0usize..700, 0usize..700), 0..8)) {
         let counts: Vec<(usize, usize)> = counts.into_iter().filter(|count| *count != (0, 0)).collect();
         let mut subsets: Vec<EndpointSubset> = counts.iter().copied().map(subset).collect();
         let total: usize = counts.iter().map(|(ready, not_ready)| ready + not_ready).sum();

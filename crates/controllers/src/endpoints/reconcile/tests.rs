@@ -84,7 +84,7 @@ fn addresses_are_of_the_first_family_and_in_canonical_form() {
 }
 
 #[test]
-fn a_headless_service_without_ports_has_addresses_without_ports() {
+fn headless_service_without_ports_has_addresses_without_ports() {
     let headless = service(json!({"selector": {"app": "x"}, "clusterIP": "None", "ipFamilies": ["IPv4"]}));
     let endpoints = settled(&headless, &[pod(1, true, 80)], None);
     assert!(endpoints.subsets[0].ports.is_empty() && endpoints.subsets[0].addresses.len() == 1);
@@ -129,7 +129,7 @@ fn excess_addresses_are_truncated_in_proportion_and_annotated() {
 }
 
 #[test]
-fn the_trigger_time_alone_causes_no_write() {
+fn trigger_time_alone_causes_no_write() {
     let service = plain();
     let pods = facts(&[pod(1, true, 80)]);
     let pods: Vec<&PodFacts> = pods.iter().collect();
@@ -156,7 +156,7 @@ fn world() -> impl Strategy<Value = BTreeMap<u16, (bool, bool)>> {
 
 proptest! {
     #[test]
-    fn any_history_converges_to_the_pods(history in proptest::collection::vec(world(), 1..6)) {
+    fn endpoints_converge_to_the_pods_after_any_history(history in proptest::collection::vec(world(), 1..6)) {
         let service = plain();
         let mut current: Option<Endpoints> = None;
         for world in &history {

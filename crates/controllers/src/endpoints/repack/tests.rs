@@ -37,7 +37,7 @@ fn not_ready_overrides_ready_and_addresses_without_ports_stay() {
 }
 
 #[test]
-fn an_address_of_two_pods_counts_twice() {
+fn address_of_two_pods_counts_twice() {
     let of = |uid: &str| json!({"ip": "10.0.0.1", "targetRef": {"kind": "Pod", "uid": uid}});
     let packed = repack(subsets(
         json!([{"addresses": [of("b"), of("a")], "ports": [{"port": 1}]}]),

@@ -43,7 +43,7 @@ fn conditions_follow_readiness_and_deletion() {
 }
 
 #[test]
-fn each_family_has_its_own_addresses() {
+fn families_have_their_own_addresses() {
     let pod = pod(json!({}), running("True"));
     let of =
         |family| endpoint_of(&pod, &service(json!({})), family, None).map(|e| e.addresses[0].to_string());
@@ -82,7 +82,7 @@ fn named_ports_need_the_name_and_the_protocol() {
 }
 
 #[test]
-fn the_hostname_counts_only_in_the_services_subdomain() {
+fn hostname_requires_the_subdomain_of_the_service() {
     let hostname = |subdomain: &str| {
         let pod = pod(
             json!({"hostname": "web-0", "subdomain": subdomain}),

@@ -10,7 +10,7 @@ use super::SliceWrite;
 use crate::endpointslice::fixtures::{ZONES, applied, desired, endpoints, plain, pod, service, writes};
 
 #[test]
-fn a_service_without_pods_keeps_one_empty_slice() {
+fn service_without_pods_keeps_one_empty_slice() {
     let service = plain();
     let slices = applied(&[], writes(&service, &[], &[], 100), 0);
     assert_eq!(slices.len(), 1);
@@ -43,7 +43,7 @@ fn readiness_is_written_in_place() {
 }
 
 #[test]
-fn an_unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
+fn unchanged_slice_is_filled_only_if_the_whole_remainder_fits() {
     let service = plain();
     let pods: Vec<Pod> = (0..6).map(|n| pod(n, true, 80)).collect();
     let slices = applied(&[], writes(&service, &pods, &[], 4), 0); // 4 + 2
@@ -87,7 +87,7 @@ fn endpoints_of_a_terminating_slice_move_to_another() {
 }
 
 #[test]
-fn a_terminating_service_gets_no_new_slices_and_updates_existing_ones() {
+fn terminating_service_gets_no_new_slices_and_updates_existing_ones() {
     let mut service = plain();
     service.metadata.deletion_timestamp = Some("2026-01-01T00:00:00Z".into());
     assert_eq!(writes(&service, &[pod(1, true, 80)], &[], 100), []);
@@ -211,7 +211,7 @@ fn slice_name(write: &SliceWrite) -> Option<&str> {
 
 proptest! {
     #[test]
-    fn any_history_converges_to_the_pods(history in proptest::collection::vec(world(), 1..6), max in 1usize..12) {
+    fn slices_converge_to_the_pods_after_any_history(history in proptest::collection::vec(world(), 1..6), max in 1usize..12) {
         let service = plain();
         let mut slices = Vec::new();
         for (round, world) in history.iter().enumerate() {
@@ -224,7 +224,7 @@ proptest! {
     }
 
     #[test]
-    fn the_result_is_a_fixpoint_for_every_kind_of_service(
+    fn result_is_a_fixpoint_for_every_kind_of_service(
         service in services(), before in world(), after in world(), max in 1usize..12,
     ) {
         let slices = applied(&[], writes(&service, &pods_of(&before), &[], max), 0);
@@ -255,7 +255,7 @@ proptest! {
     }
 
     #[test]
-    fn no_endpoint_is_missing_between_two_writes(before in world(), after in world()) {
+    fn endpoints_are_complete_between_two_writes(before in world(), after in world()) {
         let service = plain();
         let slices = applied(&[], writes(&service, &pods_of(&before), &[], 5), 0);
         let stays = |(number, traits): &(&u16, &Traits)| {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use api::object::{AddressType, Endpoint, EndpointConditions, EndpointSlice};
 use proptest::prelude::*;
-use reconcile::events::Finding;
+use reconcile::events::EventText;
 
 use super::{ZoneCpus, assign};
 
@@ -32,7 +32,7 @@ fn endpoints(zones: &[(&str, usize)]) -> Vec<Endpoint> {
     .collect()
 }
 
-fn assigned(endpoints: &mut [Endpoint], before: &[Endpoint], cpus: &ZoneCpus) -> Finding {
+fn assigned(endpoints: &mut [Endpoint], before: &[Endpoint], cpus: &ZoneCpus) -> EventText {
     let slice = EndpointSlice {
         endpoints: before.to_vec(),
         ..EndpointSlice::default()
@@ -51,8 +51,8 @@ fn counts(endpoints: &[Endpoint]) -> BTreeMap<String, usize> {
 
 fn shared(zones: &[(&str, usize)], cpus: &ZoneCpus) -> Vec<usize> {
     let mut endpoints = endpoints(zones);
-    let finding = assigned(&mut endpoints, &[], cpus);
-    assert_eq!(finding.reason, "TopologyAwareHintsEnabled", "{finding:?}");
+    let event = assigned(&mut endpoints, &[], cpus);
+    assert_eq!(event.reason, "TopologyAwareHintsEnabled", "{event:?}");
     counts(&endpoints).into_values().collect()
 }
 
@@ -75,10 +75,10 @@ fn impossible_distributions_are_reported() {
     let even = cpus(&[("a", 4_000), ("b", 4_000)]);
     let reason = |zones: &[(&str, usize)], cpus: &ZoneCpus| {
         let mut endpoints = endpoints(zones);
-        let finding = assigned(&mut endpoints, &[], cpus);
+        let event = assigned(&mut endpoints, &[], cpus);
         assert_eq!(counts(&endpoints), BTreeMap::new(), "no hints at all");
-        assert_eq!(finding.reason, "TopologyAwareHintsDisabled");
-        finding.message
+        assert_eq!(event.reason, "TopologyAwareHintsDisabled");
+        event.message
     };
     assert_eq!(
         reason(&[("a", 1)], &even),
@@ -112,15 +112,15 @@ fn endpoints_keep_their_hinted_zone() {
 
 proptest! {
     #[test]
-    fn no_zone_is_overloaded_and_the_distribution_is_a_fixpoint(
+    fn distribution_overloads_no_zone_and_is_a_fixpoint(
         zones in proptest::collection::vec((0usize..30, 1u64..16), 2..5),
     ) {
         let names = ["a", "b", "c", "d"];
         let named: Vec<(&str, usize)> = names.iter().zip(&zones).map(|(name, (count, _))| (*name, *count)).collect();
         let cpus = cpus(&names.iter().zip(&zones).map(|(name, (_, cpus))| (*name, cpus * 1_000)).collect::<Vec<_>>());
         let mut endpoints = endpoints(&named);
-        let finding = assigned(&mut endpoints, &[], &cpus);
-        if finding.is_warning {
+        let event = assigned(&mut endpoints, &[], &cpus);
+        if event.is_warning {
             prop_assert_eq!(counts(&endpoints), BTreeMap::new());
             return Ok(());
         }

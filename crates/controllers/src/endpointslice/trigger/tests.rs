@@ -30,7 +30,7 @@ fn advance(times: &mut TriggerTimes, created: &str, pods: &[PodFacts]) -> Option
 const CREATED: &str = "2026-01-01T00:00:00Z";
 
 #[test]
-fn the_first_trigger_time_is_the_creation_of_the_service() {
+fn first_trigger_time_is_the_creation_of_the_service() {
     let mut times = TriggerTimes::default();
     let pods = [pod("a", Some("2025-01-01T00:00:00Z"))];
     assert_eq!(advance(&mut times, CREATED, &pods).as_deref(), Some(CREATED));
@@ -58,7 +58,7 @@ fn later_trigger_times_are_the_earliest_change_of_a_pod() {
 }
 
 #[test]
-fn a_recreated_service_triggers_by_its_creation() {
+fn recreated_service_triggers_by_its_creation() {
     let mut times = TriggerTimes::default();
     advance(&mut times, CREATED, &[]);
     let again = "2026-01-02T00:00:00Z";

@@ -120,7 +120,7 @@ proptest! {
     /// The graph depends only on the final state, not on the events. Every candidate that a change creates or
     /// affects is returned.
     #[test]
-    fn the_graph_depends_on_the_final_state_only(
+    fn graph_depends_on_the_final_state_only(
         changes in prop::collection::vec((0..NAMES.len(), prop::option::of(any_meta())), 0..40),
     ) {
         let mut graph = Graph::default();

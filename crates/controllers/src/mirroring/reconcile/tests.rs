@@ -84,7 +84,7 @@ fn labels_and_annotations_are_mirrored_except_reserved_ones() {
 }
 
 #[test]
-fn each_family_has_a_slice_of_its_own() {
+fn families_have_slices_of_their_own() {
     let both = json!([{"addresses": [{"ip": "192.0.2.1"}], "notReadyAddresses": [{"ip": "2001:db8::1"}], "ports": [{"port": 80}]}]);
     let slices = mirrored(&endpoints(json!({}), both), &[], 0);
     let of = |family: AddressType| slices.iter().find(|s| s.address_type == family).expect("a slice");
@@ -138,16 +138,16 @@ fn skipped_addresses_are_reported() {
     let three = json!([{"addresses": [{"ip": "192.0.2.1"}, {"ip": "192.0.2.2"}, {"ip": "nonsense"}],
                         "notReadyAddresses": [{"ip": "192.0.2.3"}, {"ip": "rubbish"}], "ports": [{"port": 80}]}]);
     let changes = changes(&endpoints(json!({}), three), &[], 2);
-    let reasons: Vec<&str> = changes.findings.iter().map(|finding| finding.reason).collect();
+    let reasons: Vec<&str> = changes.events.iter().map(|event| event.reason).collect();
     assert_eq!(reasons, ["InvalidIPAddress", "TooManyAddressesToMirror"]);
     assert!(
-        changes.findings[0].message.contains("2 in all"),
+        changes.events[0].message.contains("2 in all"),
         "one Event for all"
     );
     assert!(
-        changes.findings[1].message.contains("1 were skipped"),
+        changes.events[1].message.contains("1 were skipped"),
         "{:?}",
-        changes.findings
+        changes.events
     );
     assert_eq!(said(&applied(&[], changes.writes, 0)).len(), 2);
 }
@@ -208,7 +208,7 @@ fn sets_of(world: &BTreeMap<u8, (bool, bool, bool)>) -> BTreeMap<(bool, bool), B
 
 proptest! {
     #[test]
-    fn any_history_converges_to_the_endpoints(history in proptest::collection::vec(world(), 1..6)) {
+    fn slices_converge_to_the_endpoints_after_any_history(history in proptest::collection::vec(world(), 1..6)) {
         let mut slices = Vec::new();
         for (round, world) in history.iter().enumerate() {
             let subsets: Vec<Value> = world.iter().map(|(n, (ready, v6, other))| {

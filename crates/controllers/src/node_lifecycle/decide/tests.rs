@@ -88,7 +88,7 @@ fn taints_follow_conditions_and_foreign_taints_stay() {
 
 proptest! {
     #[test]
-    fn the_result_of_a_step_is_a_fixpoint(
+    fn result_of_a_step_is_a_fixpoint(
         ready in prop::sample::select(vec!["True", "False", "Unknown"]),
         pressure in prop::sample::select(vec!["True", "False", "Unknown"]),
         is_heartbeat_overdue: bool, leaves: bool, cordoned: bool,

@@ -46,7 +46,7 @@ impl Cluster {
                         json!({"metadata": {"name": name}, "spec": {"renewTime": self.second.to_string()}});
                     let lease: Lease = serde_json::from_value(renew).expect("a Lease");
                     self.lifecycle.apply_lease(&lease, now);
-                    self.say(name, "Ready", "True", now);
+                    self.set_condition(name, "Ready", "True", now);
                 }
             }
             if self.second.is_multiple_of(5) {
@@ -63,7 +63,7 @@ impl Cluster {
                 None => return,
                 Some(Step::SetUnknown(changes)) => {
                     for change in changes {
-                        self.say(name, change.kind, "Unknown", now);
+                        self.set_condition(name, change.kind, "Unknown", now);
                     }
                 }
                 Some(Step::Taint(taints)) => {
@@ -76,7 +76,7 @@ impl Cluster {
         panic!("{name} does not come to rest");
     }
 
-    fn say(&mut self, name: &str, kind: &str, status: &str, now: Instant) {
+    fn set_condition(&mut self, name: &str, kind: &str, status: &str, now: Instant) {
         let node = self.nodes.get_mut(name).expect("a Node");
         node.status.conditions.retain(|condition| condition.kind != kind);
         node.status.conditions.push(NodeCondition {
@@ -122,7 +122,7 @@ fn simultaneously_failed_nodes_are_withdrawn_one_by_one() {
 }
 
 #[test]
-fn a_node_that_never_started_does_not_delay_withdrawals() {
+fn node_that_never_started_does_not_delay_withdrawals() {
     let mut cluster = Cluster::new(&["a", "new", "z"], Settings::default());
     let new = cluster.nodes.get_mut("new").expect("a Node");
     new.status.conditions.clear();
@@ -132,13 +132,13 @@ fn a_node_that_never_started_does_not_delay_withdrawals() {
     cluster.pass(34, &["a"]);
     assert_eq!(cluster.out(), Vec::<&str>::new());
     let now = cluster.start + Duration::from_secs(cluster.second);
-    cluster.say("z", "Ready", "False", now);
+    cluster.set_condition("z", "Ready", "False", now);
     cluster.pass(5, &["a"]);
     assert_eq!(cluster.out(), ["z"]);
 }
 
 #[test]
-fn no_node_is_withdrawn_if_none_is_ready() {
+fn nodes_are_not_withdrawn_if_none_is_ready() {
     let mut cluster = Cluster::new(&["a", "b"], Settings::default());
     cluster.pass(20, &["a", "b"]);
     cluster.pass(600, &[]);

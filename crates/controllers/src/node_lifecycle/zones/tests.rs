@@ -40,7 +40,7 @@ fn left_after(zones: &[(&str, usize, usize)], seconds: u64) -> usize {
 }
 
 #[test]
-fn the_first_node_is_withdrawn_at_once_and_others_every_ten_seconds() {
+fn first_node_is_withdrawn_at_once_and_others_every_ten_seconds() {
     assert_eq!(left_after(&[("a", 1, 1)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 1), 1);
     assert_eq!(left_after(&[("a", 5, 3)], 21), 3);

@@ -72,7 +72,7 @@ fn surplus_pods_are_deleted() {
 }
 
 #[test]
-fn the_status_is_updated_once() {
+fn status_is_updated_once() {
     let mut set = set(json!({"minReadySeconds": 60}));
     let mut labelled = pod("b", Some("2026-01-01T00:08:00Z"));
     labelled.metadata.labels.insert("tier".to_owned(), "x".to_owned());
@@ -116,7 +116,7 @@ fn claims_precede_scaling() {
 }
 
 #[test]
-fn a_terminating_replica_set_creates_and_adopts_nothing() {
+fn terminating_replica_set_creates_and_adopts_no_pods() {
     let mut set = set(json!({}));
     set.metadata.deletion_timestamp = Some(NOW.to_owned());
     let mut orphan = pod("a", None);

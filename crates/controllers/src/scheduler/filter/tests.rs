@@ -142,7 +142,7 @@ fn host_ports_conflict() {
 }
 
 #[test]
-fn the_message_counts_the_reasons() {
+fn message_counts_the_reasons() {
     let tainted = Refusal::Tainted {
         key: "k".to_owned(),
         value: String::new(),

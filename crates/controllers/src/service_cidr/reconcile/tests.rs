@@ -49,7 +49,7 @@ fn new_service_cidrs_get_the_finalizer_before_the_condition() {
 }
 
 #[test]
-fn a_service_cidr_with_addresses_in_use_is_terminating() {
+fn service_cidr_with_addresses_in_use_is_terminating() {
     let of = |ready| cidr("a", &["10.0.0.0/24", "fd00::/64"], true, true, ready);
     let used = ["fd00::7"];
     assert_eq!(
@@ -76,7 +76,7 @@ fn a_service_cidr_with_addresses_in_use_is_terminating() {
 }
 
 #[test]
-fn an_unused_service_cidr_is_released_after_the_grace_period() {
+fn unused_service_cidr_is_released_after_the_grace_period() {
     let going = cidr("a", &["10.0.0.0/24"], true, true, Some("True"));
     assert_eq!(
         at(3, &going, &[], &[]).requeue_after,

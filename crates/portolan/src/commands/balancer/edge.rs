@@ -62,7 +62,7 @@ impl EdgeFlags {
         self.edge_handover_socket.is_some()
     }
 
-    /// Returns the settings of the edge, beside the announcer of this process.
+    /// Returns the settings of the edge, alongside the announcer of this process.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! `portolan doctor`: causes for which Services do not answer, from the objects of a cluster or of files.
+//! `portolan doctor`: diagnosis of Services that do not answer, from the objects of a cluster or of files.
 //!
 //! - [`recurring`]: repeated examinations, with Events and metrics
 //! - [`source`]: objects of the API or of files
@@ -7,7 +7,7 @@
 //! - [`scope`]: the Service that the command names
 //! - [`report`]: output of the findings and exit code
 //! - [`text`]: human-readable form of the findings
-//! - [`node`]: `portolan doctor node`, the state of this machine beside the objects
+//! - [`node`]: `portolan doctor node`, the state of this host alongside the objects
 
 mod client;
 mod node;
@@ -68,7 +68,7 @@ pub struct Flags {
 /// Subcommands of `portolan doctor`.
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Examine this machine: kernel, processes, network, and on request responses to probes
+    /// Examine this host: kernel, processes, network, and on request responses to probes
     Node(Box<node::Flags>),
 }
 
@@ -115,7 +115,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
 struct Input {
     source: Source,
     judged: JudgedClient,
-    /// Reasons for which nodes are not observed.
+    /// Reasons why nodes are not observed.
     problems: Vec<String>,
 }
 

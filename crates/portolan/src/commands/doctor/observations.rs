@@ -74,7 +74,7 @@ impl FromStr for NodeSelection {
 }
 
 impl ObservationFlags {
-    /// Reads observations, and adds them to the objects. Returns the reasons for which they are less than the user expects.
+    /// Reads observations, and adds them to the objects. Returns the reasons why they are less than the user expects.
     ///
     /// # Errors
     ///

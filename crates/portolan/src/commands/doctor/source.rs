@@ -91,7 +91,7 @@ impl Source {
         Ok(source)
     }
 
-    /// Returns the reasons for which the examination is less than the user expects. `node` is the name of `--node`.
+    /// Returns the reasons why the examination is less than the user expects. `node` is the name of `--node`.
     pub fn problems(&self, node: Option<&str>) -> Vec<String> {
         let mut problems = Vec::new();
         if !self.builder.has(Kind::Service) {

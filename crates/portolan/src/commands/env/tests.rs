@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 
 #[test]
-fn each_variable_has_its_source() {
+fn variables_have_their_source() {
     let pod: Pod = serde_json::from_value(json!({
         "metadata": {"name": "p", "namespace": "shop"},
         "spec": {"containers": [{"name": "a", "env": [{"name": "URL", "value": "http://$(WEB_SERVICE_HOST)"}]}]},

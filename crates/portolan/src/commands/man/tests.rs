@@ -2,7 +2,7 @@ use super::*;
 use crate::cli;
 
 #[test]
-fn each_subcommand_has_a_page() {
+fn subcommands_have_pages() {
     let directory = tempfile::tempdir().expect("a directory");
     let flags = Flags {
         directory: directory.path().to_owned(),

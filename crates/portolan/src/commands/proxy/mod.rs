@@ -120,7 +120,7 @@ pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandErro
     for warning in warnings(&configuration, mode) {
         tracing::error!("{warning}");
     }
-    proxy::set_up_machine(&config);
+    proxy::set_up_host(&config);
     if flags.proxy.init_only {
         return Ok(ExitCode::SUCCESS);
     }

@@ -161,7 +161,7 @@ fn disabled_gate_ignores_external_ips() {
     let disabled = flags(&["--feature-gates=AllowServiceExternalIPs=false,ComponentFlagz=true"]);
     let gates = &disabled.node.feature_gates;
     assert_eq!(gates.without_effect(), [""; 0]);
-    assert_eq!(gates.without_effect_on_machines(), ["ComponentFlagz"]);
+    assert_eq!(gates.without_effect_on_hosts(), ["ComponentFlagz"]);
     let (_, config) = disabled.node.config().expect("a configuration");
     assert!(!config.allows_external_ips);
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::cluster::status_file::ComponentStatus;
 
 #[test]
-fn each_component_has_a_line_with_its_reason() {
+fn components_have_lines_with_reasons() {
     let component = |is_running, since_seconds, restarts, reason: Option<&str>| ComponentStatus {
         is_running,
         since_seconds,

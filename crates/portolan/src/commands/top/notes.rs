@@ -1,4 +1,4 @@
-//! Limits of a report, as sentences for people.
+//! Limits of a report, as sentences for terminals.
 
 use explain::traffic::{ClusterTraffic, Events, NodeState};
 
@@ -7,7 +7,7 @@ use crate::output::printable;
 /// Nodes that a sentence names, at most.
 const NODES_SHOWN: usize = 5;
 
-/// Returns the reasons for which the traffic is less than all traffic.
+/// Returns the reasons why the traffic is less than all traffic.
 pub fn notes(traffic: &ClusterTraffic) -> Vec<String> {
     let mut notes = Vec::new();
     for node in traffic.nodes.iter().take(NODES_SHOWN) {

@@ -1,4 +1,4 @@
-//! `portolan trace --live`: the packet is really sent from the client on this machine and followed in the kernel.
+//! `portolan trace --live`: the packet is really sent from the client on this host and followed in the kernel.
 //!
 //! - [`packet`]: one connection or datagram, with its response
 //! - [`follow`]: rules and conntrack entry of a connection
@@ -29,7 +29,7 @@ const COUNT_MAX: i64 = 100;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Sent packets")]
 pub struct LiveFlags {
-    /// Send the packet from the client on this machine, follow it in the kernel, and compare it with the plan; run as root.
+    /// Send the packet from the client on this host, follow it in the kernel, and compare it with the plan; run as root.
     /// Without it, nothing is sent
     #[arg(long, conflicts_with_all = ["all_nodes", "node"])]
     pub live: bool,
@@ -38,21 +38,21 @@ pub struct LiveFlags {
     count: u8,
 }
 
-/// Reason for which no packet is sent.
+/// Reason why no packet is sent.
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The client is no Pod and no Node.
     #[error("--live sends from Pods and nodes: {0} is outside of the cluster")]
     Outside(String),
     /// The client runs elsewhere.
-    #[error("--live has to run on the machine of the client: {client} is not here{}", on_node(.node))]
+    #[error("--live has to run on the host of the client: {client} is not here{}", on_node(.node))]
     Elsewhere {
         /// The client.
         client: String,
         /// Its node, or "".
         node: String,
     },
-    /// The machine cannot be read.
+    /// The host cannot be read.
     #[error("the network namespace of the client is not found: {0}")]
     Machine(#[from] ReadFailure),
     /// No packet has this destination.
@@ -81,7 +81,7 @@ fn on_node(node: &str) -> String {
     }
 }
 
-/// Client on this machine.
+/// Client on this host.
 struct Place {
     /// Network namespace of a Pod; `None` for the one of the node.
     namespace: Option<NetworkNamespace>,
@@ -149,7 +149,7 @@ fn target(trace: &Trace) -> Result<(&Path, IpAddr, SocketAddr), LiveError> {
 }
 
 impl Place {
-    /// Finds the client on this machine.
+    /// Finds the client on this host.
     fn of(client: &Client, cluster: &Cluster) -> Result<Self, LiveError> {
         let elsewhere = || LiveError::Elsewhere {
             client: client.to_string(),

@@ -1,4 +1,4 @@
-//! `portolan trace`: the way of a connection, from the name that a client uses to the endpoints.
+//! `portolan trace`: the path of a connection, from the name that a client uses to the endpoints.
 //!
 //! - [`text`]: human-readable form
 //! - [`live`]: packets that are really sent

@@ -45,7 +45,7 @@ fn objects_of_the_node_are_read() {
 }
 
 #[test]
-fn one_service_is_selected() {
+fn selects_one_service() {
     let web = ObjectKey::new("shop", "web");
     let cluster = Cluster::read(&builder(), "node-b", Some(&web));
     assert!(cluster.node.is_none());

@@ -39,7 +39,7 @@ fn settings_are_those_of_the_only_writer() {
 }
 
 #[test]
-fn only_the_own_table_has_differences() {
+fn differences_are_limited_to_the_own_table() {
     let table = |family: &str, name: &str| Table {
         family: family.to_owned(),
         name: name.to_owned(),

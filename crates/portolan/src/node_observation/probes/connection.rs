@@ -119,7 +119,7 @@ fn proxy_header(source: SocketAddr, destination: SocketAddr) -> String {
     )
 }
 
-/// Returns true if the head of a response tells enough. The text of an error tells if the server expects TLS.
+/// Returns true if the head of a response suffices. The text of an error shows if the server expects TLS.
 fn is_complete(response: &[u8]) -> bool {
     match status(response) {
         Some(BAD_REQUEST) => false,

@@ -41,7 +41,7 @@ fn namespaces_are_numbers() {
 }
 
 #[test]
-fn this_process_is_listed_in_its_namespace() {
+fn test_process_is_listed_in_its_namespace() {
     let processes = read_all().expect("processes");
     let own = processes.iter().find(|process| process.id == std::process::id());
     let own = own.expect("this process");

@@ -1,6 +1,6 @@
 use super::*;
 
-// Recorded on a machine with byte order little endian.
+// Recorded on a host with byte order little endian.
 const TCP: &str = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 20481 1 0000000000000000 100 0 0 10 0
    1: 0C01F40A:0050 0501F40A:9C40 01 00000000:00000000 02:000A7214 00000000     0        0 20513 2 0000000000000000 20 4 30 10 -1

@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn parameters_of_the_machine_and_of_links_are_read() {
+fn parameters_of_the_host_and_of_links_are_read() {
     let root = tempfile::tempdir().expect("a directory");
     let write = |path: &str, value: &str| {
         let path = root.path().join(path);

@@ -11,5 +11,5 @@ fn rejects_gates_without_boolean() {
 fn lists_gates_without_effect() {
     let gates: FeatureGates = "Other=true, ComponentStatusz=False".parse().expect("valid gates");
     assert_eq!(gates.without_effect(), ["Other"]);
-    assert_eq!(gates.without_effect_on_machines(), ["Other", "ComponentStatusz"]);
+    assert_eq!(gates.without_effect_on_hosts(), ["Other", "ComponentStatusz"]);
 }

@@ -8,7 +8,7 @@ fn free_port() -> u16 {
     socket.local_addr().expect("its address").port()
 }
 
-fn ask(port: u16) -> Option<String> {
+fn request(port: u16) -> Option<String> {
     let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).ok()?;
     stream
         .write_all(b"GET /any HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
@@ -21,7 +21,7 @@ fn ask(port: u16) -> Option<String> {
 /// Polls until the response is as desired; the servers follow the state with a short delay.
 async fn eventually(port: u16, desired: impl Fn(Option<&str>) -> bool) {
     for _ in 0..500 {
-        let answer = tokio::task::spawn_blocking(move || ask(port))
+        let answer = tokio::task::spawn_blocking(move || request(port))
             .await
             .expect("no panic");
         if desired(answer.as_deref()) {

@@ -112,7 +112,7 @@ fn advertisements_are_alternatives() {
 }
 
 #[test]
-fn without_valid_advertisement_nothing_is_announced() {
+fn addresses_without_valid_advertisement_are_not_announced() {
     let invalid = json!({"nodeSelectors": [{"matchLabels": {"-": "x"}}]});
     for placement in [of_metallb(&[]), of_metallb(&[invalid])] {
         assert!(!placement.is_announced(&Labels::new()));

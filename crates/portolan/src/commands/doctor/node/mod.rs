@@ -1,4 +1,4 @@
-//! `portolan doctor node`: findings from the state of this machine beside the objects of a cluster.
+//! `portolan doctor node`: findings from the state of this host alongside the objects of a cluster.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ use crate::flags::values::host_name;
 use crate::node_observation::{Cluster, PLAN_KINDS, Request, clock_offset, observe};
 use crate::{output, runtime};
 
-/// Time for the first response of the API server. Without one, the machine alone is examined.
+/// Time for the first response of the API server. Without one, the host alone is examined.
 const FIRST_RESPONSE_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// Flags of `portolan doctor node`.
 #[derive(Debug, Args)]
@@ -31,7 +31,7 @@ pub struct Flags {
     /// [default: the objects of the API server]
     #[arg(long, value_name = "FILE")]
     from_file: Vec<PathBuf>,
-    /// Name of the Node of this machine [default: the host name in lower case]
+    /// Name of the Node of this host [default: the host name in lower case]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
     /// Write the observation to a file, or - for standard output without findings; `portolan doctor --from-file` reads it
@@ -52,11 +52,11 @@ struct Objects {
     source: Source,
     api: Option<(Runtime, Client)>,
     clock_offset_seconds: Option<f64>,
-    /// Reason for which there are no objects.
+    /// Reason why there are no objects.
     problem: Option<String>,
 }
 
-/// Observes this machine, examines the observation with the objects, and prints the findings. The exit codes are those of
+/// Observes this host, examines the observation with the objects, and prints the findings. The exit codes are those of
 /// `portolan doctor`.
 ///
 /// # Errors
@@ -120,7 +120,7 @@ fn read_objects(flags: &Flags) -> Result<Objects, CommandError> {
             api: None,
             clock_offset_seconds: None,
             problem: Some(format!(
-                "the objects of the cluster are not examined, only this machine: {error}"
+                "the objects of the cluster are not examined, only this host: {error}"
             )),
         }),
     }
@@ -148,7 +148,7 @@ fn read_api(flags: &Flags) -> Result<Objects, CommandError> {
     })
 }
 
-/// Observes this machine. Reasons for absent parts are warnings.
+/// Observes this host. Reasons for absent parts are warnings.
 fn observation(flags: &Flags, node_name: &str, scope: &Scope, objects: &Objects) -> NodeObservation {
     let service = scope::service(scope);
     let cluster = Cluster::read(&objects.source.builder, node_name, service.as_ref());

@@ -49,7 +49,7 @@ fn findings_about_other_nodes_are_left_out() {
 }
 
 #[test]
-fn machine_is_observed_without_objects() {
+fn host_is_observed_without_objects() {
     let cluster = Cluster::default();
     let request = Request {
         node_name: "node-a",

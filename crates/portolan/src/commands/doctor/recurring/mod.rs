@@ -16,7 +16,7 @@ use clap::Args;
 use client::{Client, WallClock};
 use explain::{Finding, Options, Scope, ServiceFindings, Severity, examine, examine_services};
 use http::StatusCode;
-use reconcile::events::{EventRecorder, Finding as Report, Notice, ObjectReference};
+use reconcile::events::{EventRecorder, EventText, Notice, ObjectReference};
 use telemetry::{Handler, Response};
 
 use self::history::{Due, History};
@@ -52,7 +52,7 @@ pub struct RecurringFlags {
 /// Settings of repeated examinations.
 #[derive(Clone, Debug)]
 struct Settings {
-    /// Time between the begin of two examinations.
+    /// Time between the starts of two examinations.
     interval: Duration,
     /// Address of /metrics and /healthz, if they are served.
     metrics_address: Option<SocketAddr>,
@@ -171,15 +171,15 @@ async fn record(recorder: &EventRecorder, due: Due<'_>) {
         finding.code, finding.message, finding.remedy
     );
     let message: String = text.chars().take(MESSAGE_CHARACTERS_MAX).collect();
-    let report = match finding.severity {
-        Severity::Info => Report::normal(EVENT_REASON, message),
-        Severity::Error | Severity::Warning => Report::warning(EVENT_REASON, message),
+    let event = match finding.severity {
+        Severity::Info => EventText::normal(EVENT_REASON, message),
+        Severity::Error | Severity::Warning => EventText::warning(EVENT_REASON, message),
     };
     let key = ObjectKey::new(&due.service.namespace, &due.service.name);
     let notice = Notice {
         component: COMPONENT,
         regarding: ObjectReference::service(key, due.service.uid.clone()),
-        findings: vec![report],
+        events: vec![event],
     };
     recorder.record_notice(notice).await;
 }

@@ -117,7 +117,7 @@ fn overlays_have_the_objects_of_the_output() {
 
 /// Each overlay is in [`OVERLAYS`], and each base is used.
 #[test]
-fn every_overlay_is_compared() {
+fn all_overlays_are_compared() {
     let names = |folder: &str| -> Vec<String> {
         let entries = fs::read_dir(directory().join(folder)).expect("a folder of deploy");
         let names = entries.map(|entry| {

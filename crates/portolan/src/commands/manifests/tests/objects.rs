@@ -185,7 +185,7 @@ fn rights_are_at_most_those_of_the_built_in_roles() {
 }
 
 #[test]
-fn no_role_reads_all_secrets() {
+fn roles_cannot_read_all_secrets() {
     for object in VARIANTS.iter().flat_map(|arguments| objects(arguments)) {
         for rule in object["rules"].as_array().into_iter().flatten() {
             let text = rule.to_string();

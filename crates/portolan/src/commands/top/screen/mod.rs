@@ -1,6 +1,6 @@
 //! The screen of `portolan top --watch`: sorted tables, a filter, and drill-down into endpoints and clients.
 //!
-//! [`Screen`] is the state: it knows neither terminal nor clock. [`draw`] shows it, [`run`] connects it with the terminal.
+//! [`Screen`] is the state: it uses neither terminal nor clock. [`draw`] shows it, [`run`] connects it with the terminal.
 
 mod draw;
 

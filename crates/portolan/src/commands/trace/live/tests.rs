@@ -44,7 +44,7 @@ fn connection_without_packets_is_rejected() {
 }
 
 #[test]
-fn client_of_another_machine_is_rejected() {
+fn client_of_another_host_is_rejected() {
     let trace = traced("http://web/", "node/node-a");
     let error = Place::of(&trace.client, &Cluster::default())
         .map(drop)

@@ -24,7 +24,7 @@ fn heading(live: &Live) -> String {
         .mode
         .as_ref()
         .map_or(String::new(), |mode| format!(", proxy mode {mode}"));
-    format!("Sent {count} packet{plural} from this machine{mode}")
+    format!("Sent {count} packet{plural} from this host{mode}")
 }
 
 fn connection_lines(connection: &Connection) -> Vec<String> {

@@ -25,7 +25,7 @@ fn responses_of_tcp_and_udp_are_distinguished() {
 }
 
 #[test]
-fn address_of_another_machine_is_rejected() {
+fn address_of_another_host_is_rejected() {
     let foreign: IpAddr = "192.0.2.1".parse().expect("an address");
     let destination = SocketAddr::new(LOOPBACK, 9);
     let error = Packet::prepare(None, Protocol::Tcp, foreign, destination).expect_err("an error");

@@ -35,7 +35,7 @@ fn live() -> Live {
 fn connection_has_its_endpoint_and_rules() {
     assert_eq!(
         render(&live()),
-        "\nSent 1 packet from this machine, proxy mode nftables\n  \
+        "\nSent 1 packet from this host, proxy mode nftables\n  \
          10.244.1.9:40000 -> 10.96.0.5:80: answered after 2 ms; conntrack: endpoint 10.244.1.2:8080, masqueraded as 192.0.2.11\n    \
          inet \\u{1b}[2J services: jump cluster\n  \
          plan and kernel agree\n"

@@ -1,4 +1,4 @@
-//! Single facts about this machine, for commands that need no whole observation.
+//! Single facts about this host, for commands that need no whole observation.
 
 use std::net::IpAddr;
 
@@ -10,7 +10,7 @@ use super::gap::ReadFailure;
 use super::{pods, processes, proxies};
 use crate::flags::values::host_name;
 
-/// Returns the network namespace of a Pod on this machine; `None` if the Pod is not here.
+/// Returns the network namespace of a Pod on this host; `None` if the Pod is not here.
 ///
 /// # Errors
 ///
@@ -36,7 +36,7 @@ pub fn proxy_mode() -> Option<String> {
     proxies.into_iter().find_map(|proxy| proxy.observed.mode)
 }
 
-/// Returns the addresses of this machine.
+/// Returns the addresses of this host.
 ///
 /// # Errors
 ///

@@ -33,7 +33,7 @@ const DENIED_REASON: &str = "AutoDenied";
 const FAILED_REASON: &str = "SignerValidationFailure";
 
 /// Approves a request if its sender has the permission and no objection exists. Other requests stay pending.
-pub(super) async fn decide(
+pub(super) async fn approve(
     environment: &Environment,
     request: CertificateSigningRequest,
     recognized: RecognizedRequest,
