@@ -29,7 +29,7 @@ Controllers:
   endpointslice-controller                       endpointslice-mirroring-controller
   garbage-collector-controller                   node-ipam-controller
   node-lifecycle-controller                      replicaset-controller
-  scheduler (not with kube-scheduler)             service-cidr-controller
+  scheduler (not with kube-scheduler)            service-cidr-controller
   token-cleaner-controller";
 
 /// Flags of `portolan controllers`.
