@@ -10,12 +10,16 @@ use client::{Client, ClientError, push_escaped};
 use futures_util::{StreamExt, stream};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 /// Timeout of one report. Probes take up to 4 s, and an agent creates two reports at a time.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Reports that are read at the same time: a quarter of the proxied requests that a server permits one user.
+/// Reports that are read at the same time: those that a server permits one user.
 const CONCURRENT_MAX: usize = 16;
+/// Status code of a busy server or agent.
+const TOO_MANY_REQUESTS: u16 = 429;
+/// Time until the next attempt after a server or an agent is busy.
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 
 /// Reports of several nodes.
 #[derive(Clone, Debug)]
@@ -45,7 +49,7 @@ pub async fn read<T: DeserializeOwned>(
 ) -> Reports<T> {
     let reading = nodes.iter().map(|node| async move {
         let path = path(kind, node, parameters);
-        let report = timeout(REPORT_TIMEOUT, client.get::<T>(&path)).await;
+        let report = timeout(REPORT_TIMEOUT, read_one::<T>(client, &path)).await;
         (node.clone(), report)
     });
     let read: Vec<_> = stream::iter(reading).buffered(CONCURRENT_MAX).collect().await;
@@ -67,6 +71,16 @@ pub async fn read<T: DeserializeOwned>(
         }
     }
     reports
+}
+
+/// Reads a report, again and again while the server or the agent is busy. The caller sets the timeout.
+async fn read_one<T: DeserializeOwned>(client: &Client, path: &str) -> Result<T, ClientError> {
+    loop {
+        match client.get::<T>(path).await {
+            Err(error) if error.code() == Some(TOO_MANY_REQUESTS) => sleep(RETRY_DELAY).await,
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Returns the path of a report.

@@ -217,7 +217,11 @@ impl Failure {
 
     /// 429: a limit is exceeded; a retry after one second may succeed.
     pub(crate) fn too_many_requests() -> Failure {
-        let message = "too many requests at a time, please try again later";
+        Failure::busy("too many requests at a time, please try again later")
+    }
+
+    /// 429 with a message; a retry after one second may succeed.
+    pub(crate) fn busy(message: impl Into<String>) -> Failure {
         let mut failure = Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message);
         failure.details.insert("retryAfterSeconds".into(), 1.into());
         failure

@@ -290,7 +290,7 @@ impl Handler {
                 let lifetime = self.begin_long_running(flow, LongRunning::Proxy, revocation)?;
                 let reading = self
                     .reports
-                    .read(&self.agents, resources, target, query, lifetime);
+                    .read(&self.agents, resources, target, query, flow, lifetime);
                 reading.await
             }
             _ => {

@@ -1,4 +1,5 @@
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use client::{Body, Exchange, TransportError};
@@ -66,4 +67,27 @@ async fn nodes_without_reports_have_reasons() {
 async fn reports_that_discovery_does_not_list_are_not_served() {
     assert!(is_served(&server(), ReportKind::Flows).await);
     assert!(!is_served(&server(), ReportKind::Observation).await);
+}
+
+#[tokio::test]
+async fn busy_server_is_asked_again() {
+    let requests = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&requests);
+    let exchange: Exchange = Arc::new(move |_: Request<Bytes>| {
+        let (code, text) = match counted.fetch_add(1, Ordering::SeqCst) {
+            0 => (429, r#"{"code": 429, "message": "too many reports"}"#),
+            _ => (200, r#"{"a": 1}"#),
+        };
+        async move {
+            let body = Full::new(Bytes::from(text)).map_err(TransportError::from);
+            let response: Result<Response<Body>, _> =
+                Response::builder().status(code).body(body.boxed_unsync());
+            response.map_err(TransportError::from)
+        }
+        .boxed()
+    });
+    let client = Client::in_process(exchange);
+    let reports = read::<Value>(&client, ReportKind::Flows, &["node-a".to_owned()], &[]).await;
+    assert_eq!((reports.found.len(), reports.problems.len()), (1, 0));
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 }

@@ -1,9 +1,9 @@
 //! The subresources `observation` and `flows` of Nodes: reports that the agent of the node creates.
 //!
 //! A node can lie. Its response is bounded in size and time, has to be JSON, and is read completely before the client
-//! receives a part of it.
+//! receives a part of it. A client can be slow. The memory of a report is limited for each user, and in time.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use api::kind;
@@ -13,11 +13,13 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use serde::de::IgnoredAny;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::agent::{AgentClient, error_text};
+use crate::access::flow_control::{Flow, UserKey};
 use crate::failure::Failure;
+use crate::limited_pool::{Bounds, Claim, LimitedPool};
 use crate::request::query::Query;
 use crate::request::route::Target;
 use crate::transport::long_running::RequestLifetime;
@@ -26,8 +28,14 @@ use crate::verbs::resource::Resources;
 
 /// Bytes of one report. 20,000 routes and 5,000 listeners are about 4 MiB.
 const REPORT_BYTES_MAX: usize = 8 << 20;
-/// Reports in memory at the same time: 256 MiB.
-const REPORTS_MAX: usize = 32;
+/// Reports in memory at the same time: 256 MiB. `portolan doctor` and the chart read 16 at a time. Reports of
+/// administrators are counted and never refused; the reserve is for the chart of `portolan up`.
+const REPORTS: Bounds = Bounds {
+    total: 32,
+    without_reserve: 24,
+    per_holder: 16,
+    per_reserved_holder: 24,
+};
 /// Parameters that agents know.
 const OBSERVATION_PARAMETERS: [&str; 3] = ["from", "probe", "service"];
 const FLOWS_PARAMETERS: [&str; 6] = [
@@ -42,18 +50,50 @@ const FLOWS_PARAMETERS: [&str; 6] = [
 const PARAMETER_CHARACTERS_MAX: usize = 507;
 /// Timeout of a whole report. An agent makes others wait at most 10 s, and probes take some seconds.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Time in which a client takes a report: 8 MiB at 140 kB/s. Then the memory is released, and the response is incomplete.
+const DELIVERY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Reader of the reports of nodes, shared by all connections.
 pub(crate) struct NodeReports {
-    permits: Arc<Semaphore>,
+    held: Arc<Mutex<LimitedPool<UserKey>>>,
+}
+
+/// Permit for the memory of one report, released on drop.
+struct ReportPermit {
+    held: Arc<Mutex<LimitedPool<UserKey>>>,
+    user: UserKey,
+}
+
+impl Drop for ReportPermit {
+    fn drop(&mut self) {
+        lock(&self.held).release(&self.user, 1);
+    }
 }
 
 impl NodeReports {
     /// Creates a reader.
     pub(crate) fn new() -> NodeReports {
         NodeReports {
-            permits: Arc::new(Semaphore::new(REPORTS_MAX)),
+            held: Arc::new(Mutex::new(LimitedPool::new(REPORTS))),
         }
+    }
+
+    /// Takes a permit for a report.
+    ///
+    /// # Errors
+    /// 429 if the user or all users together hold too many.
+    fn permit(&self, user: UserKey, claim: Claim) -> Result<ReportPermit, Failure> {
+        lock(&self.held).take(user, 1, claim).map_err(|_| {
+            let message = format!(
+                "too many reports of nodes are read at the same time: one user has at most {}, all have {}; try again",
+                REPORTS.per_holder, REPORTS.without_reserve
+            );
+            Failure::busy(message)
+        })?;
+        Ok(ReportPermit {
+            held: Arc::clone(&self.held),
+            user,
+        })
     }
 
     /// Returns the report of `target`, which names the subresource of a Node. The response ends with `lifetime`.
@@ -63,19 +103,13 @@ impl NodeReports {
         resources: &Resources,
         target: &Target,
         query: &Query,
+        flow: Flow,
         mut lifetime: RequestLifetime,
     ) -> Result<ApiResponse, Failure> {
         let name = target.name();
         let report = target.subresource.unwrap_or_default();
         let path = format!("/nodeReports/{name}/{report}?{}", parameters(report, query)?);
-        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
-            let message = format!("{REPORTS_MAX} reports of nodes are read at the same time, try again");
-            return Err(Failure::new(
-                StatusCode::TOO_MANY_REQUESTS,
-                "TooManyRequests",
-                message,
-            ));
-        };
+        let permit = self.permit(flow.user, flow.claim())?;
         let reading = async {
             let response = agents.get(resources, name, &path).await?;
             match response.status() {
@@ -157,7 +191,7 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
         }
         StatusCode::TOO_MANY_REQUESTS => {
             let message = format!("the agent of node {node_name:?} is busy: {message}");
-            Failure::new(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            Failure::busy(message)
         }
         _ => {
             let message = format!("the agent of node {node_name:?} answered {status}: {message}");
@@ -166,13 +200,36 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
     }
 }
 
-/// Returns the response with a report, which occupies its permit until the client has received it.
-fn respond(report: Bytes, permit: OwnedSemaphorePermit) -> ApiResponse {
-    let pieces = stream::unfold((report, permit), |(mut rest, permit)| async move {
-        let piece = rest.split_to(rest.len().min(FRAME_BYTES));
-        (!piece.is_empty()).then_some((piece, (rest, permit)))
+/// Returns the response with a report, which occupies its permit until the client has received it, or is too slow.
+fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
+    // The body of a stalled client is not polled, so a task of its own holds the report.
+    let (sender, receiver) = mpsc::channel(1);
+    tokio::spawn(async move {
+        if timeout(DELIVERY_TIMEOUT, deliver(report, sender)).await.is_err() {
+            tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node not taken by the client");
+        }
+        drop(permit);
+    });
+    let pieces = stream::unfold(receiver, |mut receiver| async move {
+        let piece = receiver.recv().await?;
+        Some((piece, receiver))
     });
     response::document_stream("application/json", Box::pin(pieces))
+}
+
+/// Sends a report in pieces, each when the client takes the previous one. Ends early if the client disconnects.
+async fn deliver(mut report: Bytes, pieces: mpsc::Sender<Bytes>) {
+    while !report.is_empty() {
+        let slice = report.split_to(report.len().min(FRAME_BYTES));
+        // A copy: a slice would keep the memory of the whole report.
+        if pieces.send(Bytes::copy_from_slice(&slice)).await.is_err() {
+            return;
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

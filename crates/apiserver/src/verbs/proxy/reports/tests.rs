@@ -1,4 +1,7 @@
 use super::*;
+use crate::access::authentication::Identity;
+use crate::access::flow_control::{FlowControl, RequestLimits, Subject};
+use crate::request::negotiation::Encoding;
 
 fn sent(report: &str, query: &str) -> Result<String, String> {
     parameters(report, &Query::parse(query)).map_err(|failure| failure.message().to_owned())
@@ -58,17 +61,82 @@ fn deeply_nested_report_does_not_exhaust_the_stack() {
     check(nested.as_bytes()).ok();
 }
 
-#[tokio::test]
+fn users() -> [UserKey; 4] {
+    let flow_control = FlowControl::new(RequestLimits::default());
+    ["ann", "bob", "carol", "root"].map(|name| {
+        let user = Identity {
+            user: name.to_owned(),
+            ..Identity::default()
+        };
+        let subject = Subject {
+            verb: "get",
+            group: "",
+            resource: "nodes",
+        };
+        flow_control.flow(&user, subject).user
+    })
+}
+
+/// Takes permits until one is refused.
+fn exhaust(reports: &NodeReports, user: UserKey, claim: Claim) -> Vec<ReportPermit> {
+    std::iter::from_fn(|| reports.permit(user, claim).ok())
+        .take(1_000)
+        .collect()
+}
+
+#[test]
+fn one_user_does_not_hold_all_permits() {
+    let (reports, [ann, bob, carol, root]) = (NodeReports::new(), users());
+    let of_ann = exhaust(&reports, ann, Claim::Common);
+    assert_eq!(of_ann.len(), 16);
+    let refused = reports.permit(ann, Claim::Common).err().expect("a refusal");
+    let response = response::failure(&refused, Encoding::Json);
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(
+        response
+            .headers()
+            .get(http::header::RETRY_AFTER)
+            .expect("a delay"),
+        "1"
+    );
+    let of_bob = exhaust(&reports, bob, Claim::Common);
+    assert_eq!(of_bob.len(), 8, "others share the rest");
+    assert!(reports.permit(carol, Claim::Common).is_err());
+    assert_eq!(
+        exhaust(&reports, carol, Claim::Reserved).len(),
+        8,
+        "the reserve is free"
+    );
+    assert!(
+        reports.permit(root, Claim::Exempt).is_ok(),
+        "administrators are never refused"
+    );
+    drop((of_ann, of_bob));
+    assert_eq!(exhaust(&reports, carol, Claim::Common).len(), 16);
+}
+
+#[tokio::test(start_paused = true)]
 async fn permit_is_returned_when_the_report_is_sent() {
-    let permits = Arc::new(Semaphore::new(1));
-    let permit = Arc::clone(&permits).try_acquire_owned().expect("a permit");
-    let report = Bytes::from(vec![b' '; FRAME_BYTES + 1]);
+    let (reports, [ann, ..]) = (NodeReports::new(), users());
+    let permit = reports.permit(ann, Claim::Common).expect("a permit");
+    let report = Bytes::from(vec![b' '; FRAME_BYTES * 3 + 1]);
     let mut body = respond(report, permit).into_body();
     let mut pieces = Vec::new();
     while let Some(frame) = body.frame().await {
-        assert_eq!(permits.available_permits(), 0);
         pieces.push(frame.expect("a frame").into_data().expect("data").len());
     }
+    assert_eq!(pieces, [FRAME_BYTES, FRAME_BYTES, FRAME_BYTES, 1]);
+    assert_eq!(lock(&reports.held).held(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn stalled_client_does_not_hold_a_report() {
+    let (reports, [ann, ..]) = (NodeReports::new(), users());
+    let permit = reports.permit(ann, Claim::Common).expect("a permit");
+    let body = respond(Bytes::from(vec![b' '; FRAME_BYTES * 8]), permit).into_body();
+    tokio::time::sleep(DELIVERY_TIMEOUT / 2).await;
+    assert_eq!(lock(&reports.held).held(), 1);
+    tokio::time::sleep(DELIVERY_TIMEOUT).await;
+    assert_eq!(lock(&reports.held).held(), 0);
     drop(body);
-    assert_eq!((pieces, permits.available_permits()), (vec![FRAME_BYTES, 1], 1));
 }
