@@ -1,13 +1,13 @@
 //! AddressPools, a kind of Portolan.
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::Api;
 
 const POOLS: &str = "/apis/portolan.dev/v1alpha1/addresspools";
 
-fn pool(name: &str, addresses: &[&str]) -> serde_json::Value {
+fn pool(name: &str, addresses: &[&str]) -> Value {
     json!({
         "apiVersion": "portolan.dev/v1alpha1", "kind": "AddressPool",
         "metadata": {"name": name}, "spec": {"addresses": addresses},
@@ -146,4 +146,73 @@ async fn pools_keep_addresses_that_services_have() {
     let permission = json!({"metadata": {"annotations": {"portolan.dev/withdraw-addresses": "true"}}});
     api.merge(&path, &permission).await.expect(200);
     api.delete(&path).await.expect(200);
+}
+
+/// Records the pool of a Service, as the assigner does.
+async fn record_pool(api: &Api, service: &str, pool: &str) {
+    let annotations = json!({"metadata": {"annotations": {"metallb.io/ip-allocated-from-pool": pool}}});
+    api.merge(
+        &format!("/api/v1/namespaces/default/services/{service}"),
+        &annotations,
+    )
+    .await
+    .expect(200);
+}
+
+fn internal_pool(name: &str, addresses: &[&str]) -> Value {
+    let mut pool = pool(name, addresses);
+    pool["spec"]["scope"] = json!("Internal");
+    pool
+}
+
+#[tokio::test]
+async fn pool_of_another_scope_does_not_take_addresses_over() {
+    let api = Api::start().await;
+    api.post(POOLS, &pool("public", &["192.0.2.0/24"]))
+        .await
+        .expect(201);
+    api.post(POOLS, &internal_pool("private", &["192.0.2.0/28"]))
+        .await
+        .expect(201);
+    assigned_service(&api, "web", "192.0.2.7").await;
+    record_pool(&api, "web", "private").await;
+    let (public, private) = (format!("{POOLS}/public"), format!("{POOLS}/private"));
+    // The Service is internal, so the assigner gives it no address of the external pool.
+    let refused = api.delete(&private).await.expect(403);
+    let message = refused["message"].as_str().expect("a message");
+    assert!(message.contains("192.0.2.7 (Service default/web)"), "{message}");
+    api.merge(&private, &json!({"spec": {"scope": "External"}}))
+        .await
+        .expect(403);
+    // The external pool may lose the address, and change its scope.
+    api.merge(&public, &json!({"spec": {"addresses": ["192.0.2.128/25"]}}))
+        .await
+        .expect(200);
+    api.delete(&public).await.expect(200);
+    api.post(POOLS, &internal_pool("second", &["192.0.2.7/32"]))
+        .await
+        .expect(201);
+    api.delete(&private).await.expect(200);
+}
+
+#[tokio::test]
+async fn pool_does_not_exclude_services_that_have_its_addresses() {
+    let api = Api::start().await;
+    api.post(POOLS, &pool("p", &["192.0.2.0/24"])).await.expect(201);
+    assigned_service(&api, "web", "192.0.2.7").await;
+    record_pool(&api, "web", "p").await;
+    let path = format!("{POOLS}/p");
+    for field in ["namespaceSelector", "serviceSelector"] {
+        let excludes = json!({"spec": {field: {"matchLabels": {"tier": "other"}}}});
+        api.merge(&path, &excludes).await.expect(403);
+        let includes =
+            json!({"spec": {field: {"matchExpressions": [{"key": "tier", "operator": "DoesNotExist"}]}}});
+        api.merge(&path, &includes).await.expect(200);
+    }
+    // A pool for other Services does not take the address over.
+    let mut other = pool("other", &["192.0.2.7/32"]);
+    other["spec"]["serviceSelector"] = json!({"matchLabels": {"tier": "other"}});
+    api.post(POOLS, &other).await.expect(201);
+    api.delete(&path).await.expect(403);
+    api.delete(&format!("{POOLS}/other")).await.expect(200);
 }
