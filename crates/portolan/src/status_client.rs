@@ -2,14 +2,16 @@
 
 use std::io::{self, Read, Write as _};
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::de::DeserializeOwned;
 
 /// Time for a response that needs no computation.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a response, at most.
-const RESPONSE_BYTES_MAX: u64 = 16 * 1024 * 1024;
+const RESPONSE_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Bytes that are read at once.
+const READ_BYTES: usize = 64 * 1024;
 
 /// Failed request to a status endpoint.
 #[derive(Debug, thiserror::Error)]
@@ -49,7 +51,7 @@ pub fn read<T: DeserializeOwned>(address: SocketAddr, path: &str) -> Result<T, S
     )?)?)
 }
 
-/// Reads a text. The timeout applies to the connection attempt and to each read.
+/// Reads a text. The timeout applies to the connection attempt and to the exchange. Redirects are not followed.
 ///
 /// # Errors
 ///
@@ -68,13 +70,39 @@ pub fn read_text(address: SocketAddr, path: &str, timeout: Duration) -> Result<S
     Ok(body.to_owned())
 }
 
-/// Sends one request and reads until the server closes the connection.
+/// Sends one request and reads until the server closes the connection. The timeout ends also the response of a server that
+/// sends slowly.
 fn exchange(mut stream: TcpStream, address: SocketAddr, path: &str, timeout: Duration) -> io::Result<String> {
-    stream.set_read_timeout(Some(timeout))?;
+    let deadline = Instant::now() + timeout;
+    stream.set_write_timeout(Some(timeout))?;
     stream.write_all(
         format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").as_bytes(),
     )?;
-    let mut response = String::new();
-    stream.take(RESPONSE_BYTES_MAX).read_to_string(&mut response)?;
-    Ok(response)
+    let mut response = Vec::new();
+    let mut piece = vec![0; READ_BYTES];
+    loop {
+        let remaining = deadline.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
+            let message = format!("the response is not complete after {timeout:?}");
+            return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+        }
+        stream.set_read_timeout(Some(remaining))?;
+        let length = match stream.read(&mut piece) {
+            Ok(length) => length,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        if length == 0 {
+            break;
+        }
+        if response.len() + length > RESPONSE_BYTES_MAX {
+            let message = format!("the response has more than {RESPONSE_BYTES_MAX} bytes");
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        response.extend_from_slice(&piece[..length]);
+    }
+    String::from_utf8(response).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
+
+#[cfg(test)]
+mod tests;

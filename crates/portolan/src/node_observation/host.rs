@@ -32,7 +32,7 @@ pub fn pod_namespace(
 pub fn proxy_mode() -> Option<String> {
     let own = processes::own_namespace().ok()?;
     let processes = processes::read_all().ok()?;
-    let proxies = proxies::read(&processes, own, &host_name(), &|_| None);
+    let proxies = proxies::read(&processes, own, &host_name());
     proxies.into_iter().find_map(|proxy| proxy.observed.mode)
 }
 

@@ -26,8 +26,6 @@ const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);
 pub struct Listeners {
     /// Listeners of the node, then those of Pods.
     pub listeners: Vec<Listener>,
-    /// Process IDs by port, for TCP listeners of the node.
-    pub tcp_owners: HashMap<u16, u32>,
     /// Pods whose namespaces were read.
     pub inspected_pods: Vec<PodName>,
     /// True if there are more listeners.
@@ -64,7 +62,6 @@ pub fn read(processes: &[Process], pods: &[PodNamespace]) -> Result<Listeners, R
     let owners = owners(processes, &wanted);
     Ok(Listeners {
         listeners: listeners(&found, processes, &owners),
-        tcp_owners: tcp_owners(&found, processes, &owners),
         inspected_pods,
         is_truncated,
     })
@@ -97,23 +94,6 @@ fn listeners(
     listeners
 }
 
-fn tcp_owners(
-    found: &[(Option<&PodName>, Socket)],
-    processes: &[Process],
-    owners: &HashMap<u64, usize>,
-) -> HashMap<u16, u32> {
-    let own = found
-        .iter()
-        .filter(|(pod, socket)| pod.is_none() && socket.protocol.name() == "TCP");
-    own.filter_map(|(_, socket)| {
-        let owner = owners
-            .get(&socket.inode)
-            .and_then(|position| processes.get(*position))?;
-        Some((socket.local.port(), owner.id))
-    })
-    .collect()
-}
-
 /// Returns the positions of the processes that have sockets open, by inode. Without root, only those of the user.
 pub fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usize> {
     let start = Instant::now();
@@ -128,14 +108,32 @@ pub fn owners(processes: &[Process], wanted: &HashSet<u64>) -> HashMap<u64, usiz
         };
         for entry in entries.flatten() {
             files += 1;
-            let link = fs::read_link(entry.path()).unwrap_or_default();
-            let inode = socket_inode(&link.to_string_lossy());
+            let inode = socket_of(&entry);
             if let Some(inode) = inode.filter(|inode| wanted.contains(inode)) {
                 owners.entry(inode).or_insert(position);
             }
         }
     }
     owners
+}
+
+/// Returns true if a process has all of these sockets open. Without root, only processes of the user are known to.
+pub fn has_open(process: &Process, inodes: &HashSet<u64>) -> bool {
+    let Ok(entries) = fs::read_dir(process.directory("fd")) else {
+        return false;
+    };
+    let sockets = entries
+        .flatten()
+        .take(FILES_MAX)
+        .filter_map(|entry| socket_of(&entry));
+    let open: HashSet<u64> = sockets.filter(|inode| inodes.contains(inode)).collect();
+    open.len() == inodes.len()
+}
+
+/// Returns the inode of the socket that an entry of `/proc/PID/fd` refers to.
+fn socket_of(entry: &fs::DirEntry) -> Option<u64> {
+    let link = fs::read_link(entry.path()).ok()?;
+    socket_inode(&link.to_string_lossy())
 }
 
 /// Parses `socket:[20481]`.

@@ -16,6 +16,7 @@ mod gap;
 mod host;
 mod iptables;
 mod listeners;
+mod local_servers;
 mod network;
 mod observe;
 mod pods;

@@ -174,12 +174,7 @@ fn read_processes(request: &Request<'_>) -> (FromProcesses, Gaps) {
     if is_hidden {
         gaps.take::<()>("processes", Err(ReadFailure::NotPermitted));
     } else {
-        let owners = found
-            .listeners
-            .as_ref()
-            .map(|listeners| listeners.tcp_owners.clone());
-        let owner = |port: u16| owners.as_ref()?.get(&port).copied();
-        found.proxies = Some(proxies::read(&found.processes, own, &host_name(), &owner));
+        found.proxies = Some(proxies::read(&found.processes, own, &host_name()));
     }
     let (variables, has_more) = variables::read(&found.processes, &found.pods.found);
     if has_more {

@@ -11,6 +11,7 @@ use jiff::Timestamp;
 use proxy::configuration::{self, KubeProxyConfiguration};
 use serde_json::Value;
 
+use super::local_servers::LocalServers;
 use super::processes::{self, Process};
 use super::sysctls::text_of;
 use crate::flags::node_proxy::NodeProxyFlags;
@@ -54,13 +55,9 @@ pub struct RunningProxy {
     pub configuration: Option<KubeProxyConfiguration>,
 }
 
-/// Returns the proxies in the network namespace `own`. `owner` returns the process that listens on a port.
-pub fn read(
-    processes: &[Process],
-    own: u64,
-    host_name: &str,
-    owner: &(dyn Fn(u16) -> Option<u32> + Sync),
-) -> Vec<RunningProxy> {
+/// Returns the proxies in the network namespace `own`, which is that of this process.
+pub fn read(processes: &[Process], own: u64, host_name: &str) -> Vec<RunningProxy> {
+    let servers = &LocalServers::read(own);
     let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
     let found = processes
         .iter()
@@ -71,7 +68,7 @@ pub fn read(
     std::thread::scope(|scope| {
         let threads: Vec<_> = found
             .iter()
-            .map(|(process, program)| scope.spawn(move || observe(process, *program, host_name, owner)))
+            .map(|(process, program)| scope.spawn(move || observe(process, *program, host_name, servers)))
             .collect();
         let joined = threads.into_iter().filter_map(|thread| thread.join().ok());
         joined.flatten().collect()
@@ -82,7 +79,7 @@ pub fn read(
 pub fn running() -> Vec<RunningProxy> {
     let found = processes::read_all().and_then(|all| Ok((all, processes::own_namespace()?)));
     match found {
-        Ok((all, own)) => read(&all, own, &host_name(), &|_| None),
+        Ok((all, own)) => read(&all, own, &host_name()),
         Err(_) => Vec::new(),
     }
 }
@@ -121,7 +118,7 @@ fn observe(
     process: &Process,
     program: Program,
     host_name: &str,
-    owner: &(dyn Fn(u16) -> Option<u32> + Sync),
+    servers: &LocalServers,
 ) -> Option<RunningProxy> {
     let mut observed = NodeProxy {
         name: process.file_name().to_owned(),
@@ -132,9 +129,8 @@ fn observe(
     match program {
         Program::Portolan | Program::KubeProxy => {
             let own = Endpoints::of(process, file_configuration(process).as_ref());
-            let is_own = |address: SocketAddr| owner(address.port()).is_none_or(|id| id == process.id);
             let ask = |address: Option<SocketAddr>, path: &str| {
-                let address = address.filter(|address| is_own(*address))?;
+                let address = address.filter(|address| servers.is_answered_by(*address, process))?;
                 Some(status_client::read_text(address, path, RESPONSE_TIMEOUT))
             };
             observed.healthy = healthy(&|path| ask(own.health, path));

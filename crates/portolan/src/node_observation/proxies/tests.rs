@@ -1,4 +1,8 @@
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use super::*;
 
@@ -188,7 +192,50 @@ fn processes_of_other_namespaces_are_not_proxies_of_the_node() {
         ..process(&["kube-router"])
     };
     let unknown = process(&["kube-router"]);
-    let found = read(&[other, unknown], 1, "host", &|_| None);
+    let found = read(&[other, unknown], 1, "host");
     let modes: Vec<_> = found.iter().map(|proxy| proxy.observed.mode.as_deref()).collect();
     assert_eq!(modes, [Some("ipvs")]);
+}
+
+/// Serves a page at an address of this process. Returns the address, and the number of connections.
+fn metrics_server() -> (SocketAddr, Arc<AtomicUsize>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = listener.local_addr().expect("an address");
+    let connections = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&connections);
+    std::thread::spawn(move || {
+        for mut stream in listener.incoming().flatten() {
+            counted.fetch_add(1, Ordering::SeqCst);
+            let length = stream.read(&mut [0; 1_024]).expect("a request");
+            assert!(length > 0);
+            stream
+                .write_all(b"HTTP/1.1 200 OK\r\n\r\niptables")
+                .expect("a client that reads");
+        }
+    });
+    (address, connections)
+}
+
+/// Any process can have the arguments of a proxy, and they can name the server of another process.
+#[test]
+fn forged_arguments_make_no_request() {
+    let (address, connections) = metrics_server();
+    let own = processes::own_namespace().expect("a namespace");
+    let flags = ["metrics", "healthz"].map(|name| format!("--{name}-bind-address={address}"));
+    let of = |id: u32, namespace: Option<u64>| Process {
+        id,
+        namespace,
+        ..process(&["kube-proxy", &flags[0], &flags[1]])
+    };
+    for forged in [of(1, Some(own)), of(std::process::id(), None)] {
+        let found = read(&[forged], own, "host");
+        assert_eq!(
+            (found[0].observed.healthy, &found[0].observed.mode),
+            (None, &None)
+        );
+    }
+    assert_eq!(connections.load(Ordering::SeqCst), 0);
+    let found = read(&[of(std::process::id(), Some(own))], own, "host");
+    assert_eq!(found[0].observed.mode.as_deref(), Some("iptables"));
+    assert_eq!(found[0].observed.healthy, Some(true));
 }
