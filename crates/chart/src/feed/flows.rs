@@ -1,6 +1,9 @@
 //! Reports of the flows of nodes, which become the traffic of Services. They are read while the caches exist.
+//!
+//! A node can lie. Each report is bounded before it is kept, and the rows that are dropped are counted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::object::ObjectKey;
@@ -26,13 +29,37 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 const CONCURRENT_MAX: usize = 16;
 /// Nodes whose reports are read, at most. Each report may have some megabytes.
 const NODES_MAX: usize = 500;
+/// Services, endpoints and clients of a report that are kept: 5 MiB. A node reports at most 1,000 Services with 32 clients each.
+const ROWS_OF_NODE_MAX: usize = 50_000;
+/// Endpoints of a Service with traffic that are kept, those of all nodes together: as many as the page shows.
+const ENDPOINTS_OF_SERVICE_MAX: usize = 1_000;
+/// Status code of a busy server or agent.
+const TOO_MANY_REQUESTS: u16 = 429;
+/// Time until the next attempt after that.
+const BUSY_DELAY: Duration = Duration::from_secs(1);
 /// Addresses of endpoints of a client, at most.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
 /// Largest rate that is shown: reports of nodes may state any number.
 const RATE_MAX: f64 = 1e15;
 
+/// Rows of reports that were dropped, because a node reported too many, or Services that do not exist.
+#[derive(Debug, Default)]
+pub struct DroppedRows(AtomicU64);
+
+impl DroppedRows {
+    /// Number of rows since the start of the process.
+    pub fn count(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, rows: usize) {
+        let rows = u64::try_from(rows).unwrap_or(u64::MAX);
+        self.0.fetch_add(rows, Ordering::Relaxed);
+    }
+}
+
 /// Reads the reports of all nodes, again and again; never returns.
-pub async fn repeat(client: &Client, shared: &Shared) {
+pub async fn repeat(client: &Client, shared: &Shared, dropped: &DroppedRows) {
     loop {
         let started = tokio::time::Instant::now();
         let nodes = shared.synced(|state| {
@@ -44,7 +71,7 @@ pub async fn repeat(client: &Client, shared: &Shared) {
             tokio::time::sleep(PERIOD).await;
             continue;
         };
-        let reports = read_all(client, nodes).await;
+        let reports = read_all(client, nodes, shared, dropped).await;
         let has_reports = reports.iter().any(|(_, report)| report.is_ok());
         shared.with(|state| {
             let traffic = has_reports.then(|| {
@@ -58,7 +85,12 @@ pub async fn repeat(client: &Client, shared: &Shared) {
     }
 }
 
-async fn read_all(client: &Client, nodes: Vec<String>) -> Vec<(String, Result<NodeFlows, String>)> {
+async fn read_all(
+    client: &Client,
+    nodes: Vec<String>,
+    shared: &Shared,
+    dropped: &DroppedRows,
+) -> Vec<(String, Result<NodeFlows, String>)> {
     let read = |node: String| async move {
         let report = match tokio::time::timeout(TIMEOUT, read(client, &node)).await {
             Ok(Ok(report)) if report.metadata.name == node => Ok(report),
@@ -69,6 +101,15 @@ async fn read_all(client: &Client, nodes: Vec<String>) -> Vec<(String, Result<No
         if let Err(reason) = &report {
             tracing::debug!(node, reason, "flows of a node not read");
         }
+        let report = report.map(|report| {
+            let bounded = shared.synced(|state| bounded(report, state.model.objects()));
+            let (report, rows) = bounded.unwrap_or_default();
+            if rows > 0 {
+                tracing::debug!(node, rows, "rows of a report dropped");
+                dropped.add(rows);
+            }
+            report
+        });
         (node, report)
     };
     stream::iter(nodes)
@@ -82,7 +123,45 @@ async fn read(client: &Client, node: &str) -> Result<NodeFlows, ClientError> {
     let mut path = String::from("/api/v1/nodes/");
     client::push_escaped(&mut path, node);
     path.push_str(&format!("/flows?intervalMilliseconds={INTERVAL_MILLISECONDS}"));
-    client.get(&path).await
+    loop {
+        match client.get(&path).await {
+            Err(error) if error.code() == Some(TOO_MANY_REQUESTS) => tokio::time::sleep(BUSY_DELAY).await,
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Reduces a report to the rows that are shown. Returns the number of dropped rows.
+fn bounded(mut report: NodeFlows, objects: &Objects) -> (NodeFlows, usize) {
+    let mut dropped = report.flows.len();
+    report.flows = Vec::new();
+    report.truncated = Vec::new();
+    report.mode = String::new();
+    report.observed_at = String::new();
+    let mut free = ROWS_OF_NODE_MAX;
+    let mut kept = Vec::new();
+    for mut service in std::mem::take(&mut report.services) {
+        let of_service = 1 + service.endpoints.len() + service.clients.len();
+        let key = ObjectKey::new(&service.namespace, &service.name);
+        if free == 0 || objects.service(&key).is_none() {
+            dropped += of_service;
+            continue;
+        }
+        free -= 1;
+        service.frontends = Vec::new();
+        service.endpoints.truncate(ENDPOINTS_OF_SERVICE_MAX.min(free));
+        free -= service.endpoints.len();
+        // The agent names the busiest clients first.
+        service.clients.truncate(CLIENTS_MAX.min(free));
+        free -= service.clients.len();
+        for client in &mut service.clients {
+            client.endpoints.truncate(CLIENT_ENDPOINTS_MAX);
+        }
+        dropped += of_service - 1 - service.endpoints.len() - service.clients.len();
+        kept.push(service);
+    }
+    report.services = kept;
+    (report, dropped)
 }
 
 fn names(objects: &Objects) -> Names {
@@ -118,7 +197,11 @@ fn of_services(merged: &Merged, objects: &Objects) -> ClusterTraffic {
         let mut endpoints: BTreeMap<String, Traffic> = BTreeMap::new();
         for endpoint in &service.endpoints {
             if let Some(address) = endpoint.address {
-                let sum = endpoints.entry(address.ip().to_string()).or_default();
+                let address = address.ip().to_string();
+                if endpoints.len() >= ENDPOINTS_OF_SERVICE_MAX && !endpoints.contains_key(&address) {
+                    continue;
+                }
+                let sum = endpoints.entry(address).or_default();
                 *sum = added(*sum, of(&endpoint.rates));
             }
         }

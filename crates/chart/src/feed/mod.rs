@@ -29,6 +29,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use demand::Demand;
 pub use demand::Reader;
 use examination::Examiner;
+use flows::DroppedRows;
 pub use lists::{KINDS_OF_COMPONENT, KINDS_OF_USERS};
 use state::{Shared, State};
 pub use watched::WATCHED;
@@ -55,6 +56,8 @@ pub struct Figures {
     pub computations: u64,
     /// Examinations since the start of the process.
     pub examinations: u64,
+    /// Rows of reports of nodes that were dropped since the start of the process.
+    pub dropped_flow_rows: u64,
     /// Changes in the log.
     pub changes: usize,
     /// Memory of the log in bytes.
@@ -69,6 +72,7 @@ pub struct Feed {
     shared: Arc<Shared>,
     demand: Arc<Demand>,
     examiner: Arc<Examiner>,
+    dropped_flow_rows: Arc<DroppedRows>,
     client: Client,
     cluster: Arc<str>,
     kinds: &'static [Kind],
@@ -81,6 +85,7 @@ impl Feed {
             shared: Arc::default(),
             demand: Arc::default(),
             examiner: Arc::default(),
+            dropped_flow_rows: Arc::default(),
             client,
             cluster: cluster.into(),
             kinds,
@@ -114,7 +119,7 @@ impl Feed {
             watched::follow::<Node>(client, shared),
             watched::follow::<Namespace>(client, shared),
             lists::repeat(client, shared, self.kinds),
-            flows::repeat(client, shared),
+            flows::repeat(client, shared, &self.dropped_flow_rows),
         );
     }
 
@@ -202,17 +207,20 @@ impl Feed {
     /// State for metrics.
     pub fn figures(&self) -> Figures {
         let examinations = self.examiner.examinations();
+        let dropped_flow_rows = self.dropped_flow_rows.count();
         let of_state = self.shared.with(|state| Figures {
             is_synced: state.is_synced(),
             services: state.model.service_keys().count(),
             computations: state.model.computations(),
             examinations,
+            dropped_flow_rows,
             changes: state.log.len(),
             change_bytes: state.log.bytes(),
             history_bytes: state.model.history_bytes(),
         });
         of_state.unwrap_or(Figures {
             examinations,
+            dropped_flow_rows,
             ..Figures::default()
         })
     }

@@ -16,7 +16,7 @@ use crate::feed::KINDS_OF_COMPONENT;
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// Way in which a user logged in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Authentication {
     /// Bearer token of the API.
@@ -26,7 +26,7 @@ pub enum Authentication {
 }
 
 /// User of a session.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 pub struct User {
     /// Name.
     pub user: String,

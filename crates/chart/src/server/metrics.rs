@@ -18,6 +18,7 @@ pub struct Metrics {
     failed_logins: AtomicU64,
     reloads: AtomicU64,
     traces: AtomicU64,
+    stalled_responses: AtomicU64,
 }
 
 impl Metrics {
@@ -42,6 +43,11 @@ impl Metrics {
     /// Counts a reader that fell behind.
     pub fn count_reload(&self) {
         self.reloads.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Counts a response that its reader did not take in time.
+    pub fn count_stalled_response(&self) {
+        self.stalled_responses.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Counts a trace.
@@ -104,6 +110,16 @@ pub fn render(site: &Site) -> String {
         "portolan_chart_examinations_total",
         "Number of examinations of the cluster.",
         figures.examinations,
+    );
+    counter(
+        "portolan_chart_flow_rows_dropped_total",
+        "Number of rows in reports of nodes that were dropped: more than the limit, or of Services that do not exist.",
+        figures.dropped_flow_rows,
+    );
+    counter(
+        "portolan_chart_stalled_responses_total",
+        "Number of responses that were dropped because their reader did not take them in time.",
+        count(&metrics.stalled_responses),
     );
     counter(
         "portolan_chart_traces_total",

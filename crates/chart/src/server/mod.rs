@@ -3,11 +3,12 @@
 //! - [`access`], `login`, [`sessions`], `secrets`: rights of readers
 //! - `origin`: no page of another site reads through the browser of a user
 //! - `router`, `query`, `response`: paths, parameters, and headers of all responses
-//! - `assets`, `events`: the page, and its stream of changes
-//! - `rate`, `metrics`: limits and figures
+//! - `assets`, `events`, `delivery`: the page, its stream of changes, and its other responses
+//! - `rate`, `stall`, `metrics`: limits and figures
 
 pub mod access;
 mod assets;
+mod delivery;
 mod events;
 mod login;
 mod metrics;
@@ -19,6 +20,7 @@ mod router;
 mod secrets;
 pub mod sessions;
 mod site;
+mod stall;
 
 use std::convert::Infallible;
 use std::io;
@@ -34,6 +36,7 @@ use tokio::sync::Semaphore;
 
 use access::Access;
 use site::Site;
+use stall::StallGuard;
 
 use crate::feed::Feed;
 
@@ -44,7 +47,9 @@ pub const ADDRESS: &str = "127.0.0.1:10280";
 const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Lifetime of a connection: a reader that takes nothing does not hold one for ever. A stream is resumed by the browser.
+/// Time in which a reader takes nothing of a response, at most. A stream is resumed by the browser.
+const STALL_TIMEOUT: Duration = Duration::from_secs(60);
+/// Lifetime of a connection: a reader that takes little does not hold one for ever. A stream is resumed by the browser.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(3_600);
 /// Bytes of the headers of a request, at most. Other programs of the host set cookies, too.
 const HEADER_BYTES_MAX: usize = 32 << 10;
@@ -128,7 +133,7 @@ async fn serve_connection(site: Arc<Site>, stream: TcpStream) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
         .max_buf_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(StallGuard::new(stream, STALL_TIMEOUT)), service);
     match tokio::time::timeout(CONNECTION_TIMEOUT, served).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::trace!(%error, "connection failed"),

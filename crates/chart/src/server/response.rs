@@ -127,6 +127,19 @@ pub fn json_of(status: StatusCode, value: &impl Serialize) -> Response<Body> {
     }
 }
 
+/// Returns a value as JSON.
+///
+/// # Errors
+///
+/// A [`Refusal`] if the value has no form in JSON.
+pub fn encoded(value: &impl Serialize) -> Result<Vec<u8>, Refusal> {
+    serde_json::to_vec(value).map_err(|error| {
+        tracing::error!(%error, "response of the chart not encoded");
+        let message = "the response cannot be encoded: see the log of the chart";
+        Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, message)
+    })
+}
+
 /// Returns the response for a method that a path does not have.
 pub fn method_not_allowed(allowed: &'static str) -> Response<Body> {
     let message = format!("the path has the methods {allowed}");

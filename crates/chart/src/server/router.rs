@@ -8,8 +8,9 @@ use hyper::body::Incoming;
 use jiff::Timestamp;
 use serde_json::json;
 
+use super::delivery::{self, ResponsePermit};
 use super::query::{decoded, parameter};
-use super::response::{Body, Refusal, json_of, method_not_allowed, of, secured};
+use super::response::{Body, Refusal, encoded, method_not_allowed, of, secured};
 use super::sessions::SessionId;
 use super::site::Site;
 use super::{assets, events, login, metrics, origin};
@@ -66,26 +67,27 @@ async fn of_api(site: &Arc<Site>, part: &str, request: Request<Incoming>) -> Res
     let id = site.sessions.authorize(request.headers(), &site.access).await?;
     site.feed.touch();
     let query = request.uri().query().unwrap_or_default();
-    match part {
-        "snapshot" => snapshot(site, query),
-        "events" => events::respond(site, id, request.headers(), query),
-        "history" => {
-            let samples = site.feed.samples().ok_or_else(Refusal::not_ready)?;
-            Ok(json_of(StatusCode::OK, &samples))
-        }
+    if part == "events" {
+        return events::respond(site, id, request.headers(), query);
+    }
+    let permit = ResponsePermit::take(site, id)?;
+    let json = match part {
+        "snapshot" => snapshot(site, query)?,
+        "history" => encoded(&site.feed.samples().ok_or_else(Refusal::not_ready)?)?,
         "findings" => {
             let findings = site.feed.findings().ok_or_else(Refusal::not_ready)?;
-            Ok(json_of(StatusCode::OK, &json!({"findings": findings})))
+            encoded(&json!({"findings": findings}))?
         }
-        "trace" => trace(site, id, query).await,
+        "trace" => trace(site, id, query).await?,
         _ => match part.strip_prefix("services/") {
-            Some(name) => service(site, name),
-            None => Err(Refusal::new(StatusCode::NOT_FOUND, "the chart has no such path")),
+            Some(name) => service(site, name)?,
+            None => return Err(Refusal::new(StatusCode::NOT_FOUND, "the chart has no such path")),
         },
-    }
+    };
+    Ok(delivery::respond(json, permit))
 }
 
-fn snapshot(site: &Site, query: &str) -> Result<Response<Body>, Refusal> {
+fn snapshot(site: &Site, query: &str) -> Result<Vec<u8>, Refusal> {
     let invalid = |message| Refusal::new(StatusCode::BAD_REQUEST, message);
     let snapshot = if query.is_empty() {
         site.feed.snapshot()
@@ -104,19 +106,19 @@ fn snapshot(site: &Site, query: &str) -> Result<Response<Body>, Refusal> {
         Some(past.ok_or_else(unknown)?)
     };
     let snapshot = snapshot.ok_or_else(Refusal::not_ready)?;
-    Ok(json_of(StatusCode::OK, &snapshot))
+    encoded(&snapshot)
 }
 
-fn service(site: &Site, name: &str) -> Result<Response<Body>, Refusal> {
+fn service(site: &Site, name: &str) -> Result<Vec<u8>, Refusal> {
     let unknown = || Refusal::new(StatusCode::NOT_FOUND, "the cluster has no such Service");
     let key = decoded(name)
         .and_then(|name| service_key(&name))
         .ok_or_else(unknown)?;
     let detail = site.feed.detail(&key).ok_or_else(Refusal::not_ready)?;
-    Ok(json_of(StatusCode::OK, &detail.ok_or_else(unknown)?))
+    encoded(&detail.ok_or_else(unknown)?)
 }
 
-async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Response<Body>, Refusal> {
+async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Vec<u8>, Refusal> {
     let invalid = |message: String| Refusal::new(StatusCode::BAD_REQUEST, message);
     let read =
         |name: &str| parameter(query, name).ok_or_else(|| invalid(format!("expected the parameter {name}")));
@@ -142,7 +144,7 @@ async fn trace(site: &Arc<Site>, id: SessionId, query: &str) -> Result<Response<
     })
     .await;
     match traced {
-        Ok(Some(Ok(found))) => Ok(json_of(StatusCode::OK, &found)),
+        Ok(Some(Ok(found))) => encoded(&found),
         Ok(Some(Err(error))) => Err(invalid(error.to_string())),
         Ok(None) => Err(Refusal::not_ready()),
         Err(error) => {

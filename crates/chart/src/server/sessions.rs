@@ -16,8 +16,12 @@ use super::secrets::{Digest, NoRandomness, new_secret};
 const LIFETIME: Duration = Duration::from_secs(8 * 3_600);
 /// Time after which a token is checked again: with a revoked one, the session ends within a minute.
 const CHECK_PERIOD: Duration = Duration::from_secs(60);
-/// Sessions, at most. With more, the one that began first ends.
+/// Sessions, at most. With more, the user with the most sessions loses the one that began first.
 pub const SESSIONS_MAX: usize = 64;
+/// Sessions of one user, at most. With more, the one that began first ends.
+pub const SESSIONS_OF_USER_MAX: usize = 8;
+/// Responses of a session that are sent at the same time, at most. A page reads up to 6 at a time.
+const RESPONSES_MAX: usize = 8;
 /// Streams of a session, at most: one for each tab of the browser.
 const STREAMS_MAX: usize = 8;
 /// Requests of a session each second and at once. A page sends a few for each click.
@@ -36,6 +40,7 @@ struct Session {
     requests: Bucket,
     traces: Bucket,
     streams: usize,
+    responses: usize,
 }
 
 /// Identity of a session: the digest of its secret.
@@ -82,13 +87,11 @@ impl Sessions {
             requests: Bucket::new(REQUESTS.0, REQUESTS.1, now),
             traces: Bucket::new(TRACES.0, TRACES.1, now),
             streams: 0,
+            responses: 0,
         };
         self.with(|open| {
-            if open.len() >= SESSIONS_MAX
-                && let Some(first) = open.iter().min_by_key(|(_, session)| session.begun)
-            {
-                let first = *first.0;
-                open.remove(&first);
+            if let Some(displaced) = displaced(open, &session.user) {
+                open.remove(&displaced);
             }
             open.insert(SessionId(Digest::of(&secret)), session);
         });
@@ -212,6 +215,28 @@ impl Sessions {
         });
     }
 
+    /// Takes a permit for a response, which [`Sessions::end_response`] returns.
+    ///
+    /// # Errors
+    ///
+    /// A [`Refusal`] if the session has too many responses.
+    pub fn begin_response(&self, id: SessionId) -> Result<(), Refusal> {
+        self.permit(id, |session| {
+            let has_permit = session.responses < RESPONSES_MAX;
+            session.responses += usize::from(has_permit);
+            has_permit
+        })
+    }
+
+    /// Returns the permit of a response.
+    pub fn end_response(&self, id: SessionId) {
+        self.with(|open| {
+            if let Some(session) = open.get_mut(&id) {
+                session.responses = session.responses.saturating_sub(1);
+            }
+        });
+    }
+
     fn permit(&self, id: SessionId, take: impl FnOnce(&mut Session) -> bool) -> Result<(), Refusal> {
         self.with(|open| {
             let session = open.get_mut(&id).ok_or_else(Refusal::no_session)?;
@@ -235,6 +260,26 @@ impl Sessions {
         let (_, secret) = pairs.find(|(name, _)| *name == self.cookie)?;
         Some(secret)
     }
+}
+
+/// Returns the session that ends when a user begins another one: the first of the user with too many sessions, or of the user with
+/// the most if there are too many in total. So the logins of one user do not end the sessions of others.
+fn displaced(open: &HashMap<SessionId, Session>, user: &User) -> Option<SessionId> {
+    let mut counts: HashMap<&User, usize> = HashMap::new();
+    for session in open.values() {
+        *counts.entry(&session.user).or_default() += 1;
+    }
+    let own = counts.get(user).copied().unwrap_or_default();
+    let owner = if own >= SESSIONS_OF_USER_MAX {
+        user
+    } else if open.len() >= SESSIONS_MAX {
+        counts.into_iter().max_by_key(|(_, count)| *count)?.0
+    } else {
+        return None;
+    };
+    let sessions = open.iter().filter(|(_, session)| session.user == *owner);
+    let first = sessions.min_by_key(|(_, session)| session.begun);
+    first.map(|(id, _)| *id)
 }
 
 #[cfg(test)]

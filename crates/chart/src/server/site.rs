@@ -16,6 +16,9 @@ const LOGINS: (f64, f64) = (2.0, 20.0);
 /// Traces that are computed at once.
 const TRACES_MAX: usize = 2;
 
+/// Responses that are sent at the same time, at most. The snapshot of 10,000 Services has some megabytes.
+const RESPONSES_MAX: usize = 32;
+
 /// Everything that requests share.
 pub struct Site {
     /// Caches.
@@ -32,6 +35,8 @@ pub struct Site {
     pub logins: Mutex<Bucket>,
     /// Permits for traces.
     pub traces: Arc<Semaphore>,
+    /// Permits for responses.
+    pub responses: Arc<Semaphore>,
 }
 
 impl Site {
@@ -45,6 +50,7 @@ impl Site {
             cluster_domain: cluster_domain.to_owned(),
             logins: Mutex::new(Bucket::new(LOGINS.0, LOGINS.1, Instant::now())),
             traces: Arc::new(Semaphore::new(TRACES_MAX)),
+            responses: Arc::new(Semaphore::new(RESPONSES_MAX)),
         }
     }
 }

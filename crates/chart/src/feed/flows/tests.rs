@@ -83,3 +83,40 @@ fn rates_are_finite() {
         [0.0, RATE_MAX, 0.0, 0.0, 12.3]
     );
 }
+
+/// A node may report any Services, endpoints and clients.
+#[test]
+fn rows_of_a_node_are_bounded() {
+    let objects = objects();
+    let clients = |number: u32| -> Vec<serde_json::Value> {
+        let address = |index: u32| std::net::Ipv4Addr::from(0x0a00_0000 + index);
+        (0..number)
+            .map(|index| json!({"address": address(index)}))
+            .collect()
+    };
+    let invented: Vec<_> = (0..2_000)
+        .map(|index| json!({"namespace": "shop", "name": format!("invented-{index}"), "clients": clients(3)}))
+        .collect();
+    let (kept, dropped) = bounded(report(json!(invented), 1.0), &objects);
+    assert_eq!((kept.services.len(), dropped), (0, 8_000));
+    let endpoint = |index: u32| {
+        let address = std::net::Ipv4Addr::from(0x0a01_0000 + index);
+        json!({"address": format!("{address}:80"), "protocol": "TCP"})
+    };
+    let endpoints: Vec<_> = (0..1_500).map(endpoint).collect();
+    let web = json!({"namespace": "shop", "name": "web", "clients": clients(1_000), "endpoints": endpoints});
+    // The same Service again and again.
+    let (kept, dropped) = bounded(report(json!(vec![web; 60]), 1.0), &objects);
+    let rows: usize = kept
+        .services
+        .iter()
+        .map(|service| 1 + service.clients.len() + service.endpoints.len())
+        .sum();
+    assert_eq!(rows, ROWS_OF_NODE_MAX);
+    assert_eq!(rows + dropped, 60 * 2_501);
+    let merged = Merged::merge(vec![("n1".to_owned(), Ok(kept))], &names(&objects));
+    let traffic = of_services(&merged, &objects);
+    let web = &traffic[&ObjectKey::new("shop", "web")];
+    assert_eq!(web.endpoints.len(), ENDPOINTS_OF_SERVICE_MAX);
+    assert_eq!(web.clients.len(), CLIENTS_MAX);
+}

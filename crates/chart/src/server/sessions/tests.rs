@@ -49,15 +49,31 @@ async fn session_has_a_cookie_and_an_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn number_of_sessions_is_bounded() {
+async fn logins_of_one_user_do_not_end_sessions_of_others() {
     let (sessions, access) = (Sessions::new(1), local());
-    let first = sessions.begin(user("first"), None).expect("a session");
+    let of_ann = sessions.begin(user("ann"), None).expect("a session");
+    let first = sessions.begin(user("mallory"), None).expect("a session");
     for _ in 0..SESSIONS_MAX * 3 {
         tokio::time::advance(Duration::from_millis(1)).await;
-        sessions.begin(user("ann"), None).expect("a session");
+        sessions.begin(user("mallory"), None).expect("a session");
+    }
+    assert_eq!(sessions.count(), 1 + SESSIONS_OF_USER_MAX);
+    assert!(sessions.authorize(&with_cookie(&first), &access).await.is_err());
+    assert!(sessions.authorize(&with_cookie(&of_ann), &access).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn user_with_the_most_sessions_loses_one_when_all_are_used() {
+    let (sessions, access) = (Sessions::new(1), local());
+    let of_ann = sessions.begin(user("ann"), None).expect("a session");
+    for number in 0..SESSIONS_MAX * 3 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        let name = format!("user-{}", number % 12);
+        sessions.begin(user(&name), None).expect("a session");
         assert!(sessions.count() <= SESSIONS_MAX);
     }
-    assert!(sessions.authorize(&with_cookie(&first), &access).await.is_err());
+    assert_eq!(sessions.count(), SESSIONS_MAX);
+    assert!(sessions.authorize(&with_cookie(&of_ann), &access).await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]
