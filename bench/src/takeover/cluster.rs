@@ -1,4 +1,4 @@
-//! Cluster of `cluster.sh`: its script, its files, its network namespaces, and its kube-controller-manager.
+//! Cluster of a script: the script, its files, its network namespaces, and its kube-controller-manager.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::Failure;
 
-/// Cluster IP of kube-dns in clusters of `cluster.sh`.
+/// Cluster IP of kube-dns in clusters of the script.
 pub const DNS: Ipv4Addr = Ipv4Addr::new(10, 96, 0, 10);
 /// Time for a step of kubectl or of a process.
 const STEP_TIMEOUT: Duration = Duration::from_secs(180);
@@ -35,7 +35,7 @@ pub struct RealCluster {
 }
 
 impl RealCluster {
-    /// Refers to a cluster by the environment variables of `cluster.sh`.
+    /// Refers to a cluster by the environment variables of its script.
     pub fn new(script: &Path, nodes: usize) -> Self {
         let variable = |name, default: &str| std::env::var(name).unwrap_or_else(|_| default.to_owned());
         Self {
@@ -106,7 +106,12 @@ impl RealCluster {
             return Ok(String::from_utf8(output.stdout)?);
         }
         let errors = String::from_utf8_lossy(&output.stderr);
-        Err(format!("cluster.sh {} failed: {}", arguments.join(" "), errors.trim()).into())
+        Err(format!(
+            "the script that starts a cluster failed: {}: {}",
+            arguments.join(" "),
+            errors.trim()
+        )
+        .into())
     }
 
     /// Network namespace of a node.

@@ -24,9 +24,8 @@ use self::scenarios::Scenario;
 use crate::Failure;
 use crate::process::portolan;
 
-/// Variable with the path of `cluster.sh`.
-const SCRIPT_VARIABLE: &str = "CLUSTER_SCRIPT";
-const SCRIPT_DEFAULT: &str = "../shared/cluster/cluster.sh";
+/// Variable with the path of a script that starts a cluster.
+const SCRIPT_VARIABLE: &str = "PORTOLAN_CLUSTER_SCRIPT";
 /// Name that DNS clients query.
 const DNS_NAME: &str = "backends.takeover.svc.cluster.local";
 /// Number of backends.
@@ -39,7 +38,7 @@ const FAILURES_MAX: usize = 20;
 /// Flags of `bench takeover`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Path of cluster.sh; default: the variable CLUSTER_SCRIPT, or ../shared/cluster/cluster.sh
+    /// Script that starts a cluster, see CONTRIBUTING.md; default: the variable PORTOLAN_CLUSTER_SCRIPT
     #[arg(long, value_name = "FILE")]
     cluster_script: Option<PathBuf>,
     /// Use the running cluster of CLUSTER_DIR instead of a new one
@@ -75,10 +74,9 @@ pub struct Flags {
 }
 
 impl Flags {
-    fn script(&self) -> PathBuf {
+    fn script(&self) -> Option<PathBuf> {
         let variable = || std::env::var_os(SCRIPT_VARIABLE).map(PathBuf::from);
-        let given = self.cluster_script.clone().or_else(variable);
-        given.unwrap_or_else(|| SCRIPT_DEFAULT.into())
+        self.cluster_script.clone().or_else(variable)
     }
 
     fn scenarios(&self) -> Result<Vec<Scenario>, Failure> {
@@ -101,16 +99,14 @@ impl Flags {
 /// # Errors
 /// The cluster does not start, or a step fails.
 pub fn run(flags: &Flags) -> Result<ExitCode, Failure> {
-    let script = flags.script();
-    if !script.exists() {
+    let Some(script) = flags.script().filter(|script| script.exists()) else {
         println!(
-            "skipped: takeover ({} is missing; set --cluster-script or {SCRIPT_VARIABLE})",
-            script.display()
+            "skipped: takeover (no script that starts a cluster; set --cluster-script or {SCRIPT_VARIABLE})"
         );
         return Ok(ExitCode::SUCCESS);
-    }
+    };
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: takeover (cluster.sh needs root)");
+        println!("skipped: takeover (the script that starts a cluster needs root)");
         return Ok(ExitCode::SUCCESS);
     }
     let scenarios = flags.scenarios()?;

@@ -13,7 +13,7 @@ const IMAGE: &str = "registry.k8s.io/e2e-test-images/agnhost:2.63.0";
 const HOST_MOUNTS: &str = "{name: usr, mountPath: /usr, readOnly: true}, {name: lib, mountPath: /lib, readOnly: true}, \
      {name: lib64, mountPath: /lib64, readOnly: true}, {name: alternatives, mountPath: /etc/alternatives, readOnly: true}, \
      {name: lock, mountPath: /run/xtables.lock}, {name: programs, mountPath: /programs, readOnly: true}";
-/// Ranges of Pods in clusters of `cluster.sh`.
+/// Ranges of Pods in clusters of the script.
 const POD_CIDRS: &str = "10.244.0.0/16,fd00:244::/32";
 /// Controllers of endpoints.
 const ENDPOINT_CONTROLLERS: [&str; 3] = [
@@ -259,7 +259,7 @@ impl<'a> Parts<'a> {
         Ok(())
     }
 
-    /// Installs CoreDNS behind the Service `kube-dns`, in the place of the slice of `cluster.sh`.
+    /// Installs CoreDNS behind the Service `kube-dns`, in the place of the slice of the script.
     pub fn install_coredns(&self) -> Result<(), Failure> {
         self.apply(include_str!("manifests/coredns.yaml"), &[])?;
         self.wait_for_rollout("kube-system", "deployment/coredns")?;

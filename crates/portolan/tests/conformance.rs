@@ -184,7 +184,7 @@ fn upstream_suite() {
         .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tools/e2e"))
         .arg(env!("CARGO_BIN_EXE_portolan"))
         .arg(results.path())
-        .env("PORTOLAN_CLUSTER", script)
+        .env("PORTOLAN_CLUSTER_SCRIPT", script)
         .env("CLUSTER_DIR", directory.path())
         .env("CLUSTER_PREFIX", "pe")
         .env("CLUSTER_NET", "198.18.19")

@@ -17,13 +17,18 @@ pub const PROGRAMS: [(&str, &str); 10] = [
     ("python3", "--version"),
 ];
 
+/// Variable with the path of a script that starts a cluster.
+const VARIABLE: &str = "PORTOLAN_CLUSTER_SCRIPT";
+/// Path of the script without the variable, from the directory of this crate.
+const DEFAULT: &str = "../../../shared/cluster/cluster.sh";
+
 /// Returns the script, or prints why `test` is skipped: no script, no root, or a missing program of
 /// [`PROGRAMS`] and `others`.
 pub fn script_or_skip(test: &str, others: &[(&'static str, &'static str)]) -> Option<PathBuf> {
-    let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/cluster/cluster.sh");
-    let script = std::env::var_os("PORTOLAN_CLUSTER").map_or(beside, PathBuf::from);
+    let default = Path::new(env!("CARGO_MANIFEST_DIR")).join(DEFAULT);
+    let script = std::env::var_os(VARIABLE).map_or(default, PathBuf::from);
     if !script.is_file() {
-        println!("skipped: {test}: no script of a real cluster is beside the checkout");
+        println!("skipped: {test}: PORTOLAN_CLUSTER_SCRIPT names no script that starts a cluster");
         return None;
     }
     if !rustix::process::geteuid().is_root() {
