@@ -248,3 +248,18 @@ fn drawings_of_files_need_no_cluster() {
     );
     assert_eq!(listening.status.code(), Some(1));
 }
+
+/// A program that listens on the port first would get the secret from a user who opens the URL.
+#[test]
+fn command_prints_no_url_of_the_listener_of_another_program() {
+    let api = Api::start();
+    let foreign = std::net::TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let address = foreign.local_addr().expect("an address");
+    let kubeconfig = api.kubeconfig().display().to_string();
+    let bind = format!("--bind-address={address}");
+    let output = run(&["chart", "--kubeconfig", &kubeconfig, &bind], "");
+    assert!(!output.status.success());
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(errors.contains(&address.to_string()), "{errors}");
+}

@@ -8,6 +8,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use client::{Client, Config, JSON};
+use futures_util::stream::{self, StreamExt as _};
 use serde_json::{Value, json};
 use support::{Api, Component};
 
@@ -17,6 +18,22 @@ const CREATE_INTERVAL: Duration = Duration::from_secs(1);
 const NODE_MAJOR_MIN: u32 = 20;
 /// Programs as which Chromium is installed.
 const CHROMIUM: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
+/// Services that change while the page is open. The variable `PORTOLAN_HOSTILE_SERVICES` has another number, such as 10000.
+const HOSTILE_SERVICES: usize = 300;
+/// Requests at the same time that change Services.
+const WRITERS: usize = 8;
+/// Memory of the server of the page in KiB: caches and examinations, the history, and for each Service its row, its tree, and
+/// its part of responses.
+const CHART_KIB: u64 = 256 << 10;
+const CHART_KIB_OF_SERVICE: u64 = 40;
+/// Texts that attack a page: markup, an end of a script, a link, reordering, control characters, and a long one.
+const ATTACKS: [&str; 5] = [
+    "<img src=x onerror=window.injected=1>",
+    "</script><script>window.injected=1</script>",
+    "[click](javascript:window.injected=1) <svg onload=window.injected=1>",
+    "\u{202e}txt.exe\u{202c} \u{2066}\u{200b}",
+    "{{constructor.constructor('window.injected=1')()}} __proto__",
+];
 
 fn page() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../chart/page")
@@ -124,11 +141,13 @@ fn start_chart(api: &Api) -> (Component, String) {
     (Component::from(chart), url.trim().to_owned())
 }
 
-fn start_browser(url: &str) -> Child {
+/// Starts the tests of a folder in the browser.
+fn start_browser(url: &str, tests: &str) -> Child {
     Command::new("node")
-        .args(["scripts/run.mjs", "test/real"])
+        .args(["scripts/run.mjs", tests])
         .current_dir(page())
         .env("PORTOLAN_CHART_URL", url)
+        .env("PORTOLAN_HOSTILE_SERVICES", hostile_services().to_string())
         .stdin(Stdio::null())
         .spawn()
         .expect("Node.js")
@@ -148,7 +167,7 @@ fn page_shows_and_follows_the_cluster() {
         .expect("a runtime");
     runtime.block_on(create_objects(&client));
     let (_chart, url) = start_chart(&api);
-    let mut browser = start_browser(&url);
+    let mut browser = start_browser(&url, "test/real");
     let mut number = 0;
     let status = loop {
         if let Some(status) = browser.try_wait().expect("the state of Node.js") {
@@ -164,4 +183,160 @@ fn page_shows_and_follows_the_cluster() {
         status.success(),
         "the tests in crates/chart/page/test/real passed"
     );
+}
+
+/// Number of Services that change.
+fn hostile_services() -> usize {
+    let number = std::env::var("PORTOLAN_HOSTILE_SERVICES");
+    number.map_or(HOSTILE_SERVICES, |text| {
+        text.parse().expect("PORTOLAN_HOSTILE_SERVICES is a number")
+    })
+}
+
+/// Merges a patch into an object.
+async fn merge(client: &Client, path: &str, patch: Value) {
+    let format = "application/merge-patch+json";
+    let changed = client
+        .request(http::Method::PATCH, path, format, Some(&patch))
+        .await;
+    changed.unwrap_or_else(|error| panic!("{path}: {error}"));
+}
+
+/// Creates objects with hostile texts in all places that accept any text: annotations, messages of conditions, reasons, addresses
+/// and Events.
+async fn create_hostile_objects(client: &Client) {
+    let all = ATTACKS.join(" ");
+    let annotations = json!({"note": all, "portolan.dev/load-balancer-scope": ATTACKS[0],
+        "service.beta.kubernetes.io/aws-load-balancer-scheme": ATTACKS[1], "long": ATTACKS[0].repeat(1_000)});
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": "hostile", "annotations": annotations}});
+    create(client, "/api/v1/namespaces", namespace).await;
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-h", "annotations": annotations}});
+    create(client, "/api/v1/nodes", node).await;
+    let time = "2026-01-01T00:00:00Z";
+    let condition = |kind: &str, status: &str| {
+        json!({"type": kind, "status": status, "reason": "Hostile", "message": all,
+            "lastTransitionTime": time})
+    };
+    let status = json!({"status": {"conditions": [condition("Ready", "False"), condition("NetworkUnavailable", "True")],
+        "addresses": [{"type": "InternalIP", "address": "192.0.2.1"}, {"type": "Hostname", "address": ATTACKS[0]}]}});
+    merge(client, "/api/v1/nodes/node-h/status", status).await;
+    let services = "/api/v1/namespaces/hostile/services";
+    let service = |name: &str, spec: Value| {
+        json!({"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": name, "annotations": annotations}, "spec": spec})
+    };
+    let ports = json!([{"name": "http", "port": 80}]);
+    create(
+        client,
+        services,
+        service("annotated", json!({"type": "LoadBalancer", "ports": ports})),
+    )
+    .await;
+    create(
+        client,
+        services,
+        service("pending", json!({"type": "LoadBalancer", "ports": ports})),
+    )
+    .await;
+    let status = json!({"status": {"conditions": [condition("portolan.dev/AddressAssigned", "False")]}});
+    merge(client, &format!("{services}/pending/status"), status).await;
+    create(
+        client,
+        services,
+        service("backed", json!({"selector": {"app": "web"}, "ports": ports})),
+    )
+    .await;
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    let accounts = "/api/v1/namespaces/hostile/serviceaccounts";
+    let created = client
+        .request(http::Method::POST, accounts, JSON, Some(&account))
+        .await;
+    if let Err(error) = created {
+        assert!(error.to_string().contains("AlreadyExists"), "{error}");
+    }
+    let pod = json!({"apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "web-1", "labels": {"app": "web"}, "annotations": annotations},
+        "spec": {"nodeName": "node-h", "containers": [{"name": "main", "image": "none", "env": [{"name": "X", "value": all}]}]}});
+    create(client, "/api/v1/namespaces/hostile/pods", pod).await;
+    let status = json!({"status": {"phase": "Pending", "reason": ATTACKS[0], "message": all,
+        "conditions": [condition("Ready", "False")],
+        "containerStatuses": [{"name": "main", "image": ATTACKS[0], "imageID": "", "ready": false, "restartCount": 9,
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": all}}}]}});
+    merge(client, "/api/v1/namespaces/hostile/pods/web-1/status", status).await;
+    let event = json!({"apiVersion": "v1", "kind": "Event", "metadata": {"name": "event-1"}, "message": all,
+        "reason": ATTACKS[0], "type": "Warning", "source": {"component": ATTACKS[0]},
+        "involvedObject": {"kind": "Service", "namespace": "hostile", "name": "pending"}});
+    create(client, "/api/v1/namespaces/hostile/events", event).await;
+}
+
+fn changing_service(number: usize) -> String {
+    format!("changing-{number}")
+}
+
+/// Creates the Services that change, and an EndpointSlice of each.
+async fn create_changing_services(client: &Client, number: usize) {
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "changing"}});
+    create(client, "/api/v1/namespaces", namespace).await;
+    let creating = (0..number).map(|number| async move {
+        let name = changing_service(number);
+        let service = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": name},
+            "spec": {"ports": [{"name": "http", "port": 80}]}});
+        create(client, "/api/v1/namespaces/changing/services", service).await;
+        let slice = json!({"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": name, "labels": {"kubernetes.io/service-name": name}},
+            "ports": [{"name": "http", "port": 8080, "protocol": "TCP"}],
+            "endpoints": [{"addresses": ["10.244.1.2"], "conditions": {"ready": true}}]});
+        create(client, "/apis/discovery.k8s.io/v1/namespaces/changing/endpointslices", slice).await;
+    });
+    stream::iter(creating)
+        .buffer_unordered(WRITERS)
+        .collect::<()>()
+        .await;
+}
+
+/// Changes the readiness of an endpoint of each Service.
+async fn change_services(client: &Client, number: usize, round: usize) {
+    let changing = (0..number).map(|number| async move {
+        let name = changing_service(number);
+        let path = format!("/apis/discovery.k8s.io/v1/namespaces/changing/endpointslices/{name}");
+        let endpoint = json!({"addresses": ["10.244.1.2"], "conditions": {"ready": round.is_multiple_of(2)}});
+        merge(client, &path, json!({"endpoints": [endpoint]})).await;
+    });
+    stream::iter(changing)
+        .buffer_unordered(WRITERS)
+        .collect::<()>()
+        .await;
+}
+
+#[test]
+fn page_injects_nothing_and_stays_bounded_with_hostile_objects() {
+    if !has_browser("page_injects_nothing_and_stays_bounded_with_hostile_objects") {
+        return;
+    }
+    let number = hostile_services();
+    let api = Api::start();
+    let config = Config::from_kubeconfig(&api.kubeconfig()).expect("a kubeconfig");
+    let client = Client::new(config).expect("a client");
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(create_hostile_objects(&client));
+    runtime.block_on(create_changing_services(&client, number));
+    let (chart, url) = start_chart(&api);
+    let mut browser = start_browser(&url, "test/hostile");
+    let mut round = 0;
+    let status = loop {
+        if let Some(status) = browser.try_wait().expect("the state of Node.js") {
+            break status;
+        }
+        round += 1;
+        runtime.block_on(change_services(&client, number, round));
+    };
+    assert!(
+        status.success(),
+        "the tests in crates/chart/page/test/hostile passed"
+    );
+    let most = CHART_KIB + CHART_KIB_OF_SERVICE * u64::try_from(number).expect("a number");
+    let peak = chart.peak_kib();
+    println!("memory of the chart with {number} Services: {peak} of at most {most} KiB");
+    assert!(peak < most, "{peak} of at most {most} KiB");
 }

@@ -143,7 +143,7 @@ impl Flags {
         }
         let chart = self
             .chart
-            .settings(&node.agent.node_name, &cluster.cluster_domain)
+            .settings(&node.agent.node_name, &cluster.cluster_domain, &self.data_dir)
             .map_err(|error| UsageError(format!("--chart-bind-address: {error}")))?;
         Ok(ControlPlane {
             engine: self.engine.clone(),

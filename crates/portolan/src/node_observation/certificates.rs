@@ -20,6 +20,8 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const CERTIFICATES_MAX: usize = 200;
 /// Files of one directory that are read, at most.
 const FILES_MAX: usize = 200;
+/// Data directories and kubeconfigs that arguments of processes name, at most. A host runs a handful of components.
+const NAMED_MAX: usize = 32;
 /// Files with certificates, and directories whose files are read.
 const PATHS: [&str; 8] = [
     "/var/lib/kubelet/pki/kubelet-client-current.pem",
@@ -36,13 +38,17 @@ const PORTOLAN_DIRECTORIES: [&str; 4] = ["", "pki", "join", "agent"];
 /// Ends of the names of files that can contain certificates.
 const EXTENSIONS: [&str; 4] = ["crt", "pem", "conf", "kubeconfig"];
 
-/// Reads the certificates. Returns true if a file exists and must not be read.
-pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
+/// Reads the certificates. Returns true if a file exists and must not be read. `own` is the network namespace of the node.
+///
+/// Components of the node are in this namespace. Processes of other Pods can have the same arguments, and there can be thousands.
+pub fn read(processes: &[Process], own: u64) -> (Vec<Certificate>, bool) {
+    let is_here = |process: &&Process| process.namespace.is_none_or(|namespace| namespace == own);
+    let processes: Vec<&Process> = processes.iter().filter(is_here).collect();
     let mut is_denied = false;
     let mut certificates = Vec::new();
     let mut seen = BTreeSet::new();
     let paths = PATHS.iter().map(PathBuf::from);
-    for path in paths.chain(portolan_directories(processes)) {
+    for path in paths.chain(portolan_directories(&processes)) {
         let files = match files(&path) {
             Ok(files) => files,
             Err(error) => {
@@ -60,7 +66,7 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
             }
         }
     }
-    for (process, path) in kubeconfigs(processes) {
+    for (process, path) in kubeconfigs(&processes) {
         let read = |path: &Path| -> io::Result<Vec<u8>> {
             let text = path.to_str().ok_or(io::ErrorKind::InvalidInput)?;
             bounded(process.open(text)?)
@@ -76,27 +82,28 @@ pub fn read(processes: &[Process]) -> (Vec<Certificate>, bool) {
 }
 
 /// Returns the directories of Portolan's certificates.
-fn portolan_directories(processes: &[Process]) -> Vec<PathBuf> {
+fn portolan_directories(processes: &[&Process]) -> Vec<PathBuf> {
     let of_processes = processes
         .iter()
         .filter(|process| process.file_name() == "portolan")
         .filter_map(|process| process.flag("data-dir"));
-    let data: BTreeSet<&str> = of_processes.chain([DATA_DIRECTORY]).collect();
+    let data: BTreeSet<&str> = of_processes.take(NAMED_MAX).chain([DATA_DIRECTORY]).collect();
     data.iter()
         .flat_map(|data| PORTOLAN_DIRECTORIES.map(|directory| Path::new(data).join(directory)))
         .collect()
 }
 
 /// Returns the node components with the paths of their kubeconfigs, as the components name them.
-fn kubeconfigs(processes: &[Process]) -> Vec<(&Process, PathBuf)> {
+fn kubeconfigs<'p>(processes: &[&'p Process]) -> Vec<(&'p Process, PathBuf)> {
     let components = processes
         .iter()
+        .copied()
         .filter(|process| matches!(process.file_name(), "kubelet" | "kube-proxy" | "portolan"));
     let named = components.filter_map(|process| {
         let path = process.flag("kubeconfig").filter(|path| path.starts_with('/'))?;
         Some((process, PathBuf::from(path)))
     });
-    named.collect()
+    named.take(NAMED_MAX).collect()
 }
 
 /// Returns a file, or the files of a directory that can contain certificates.

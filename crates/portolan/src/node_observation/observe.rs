@@ -181,7 +181,7 @@ fn read_processes(request: &Request<'_>) -> (FromProcesses, Gaps) {
         gaps.truncate("serviceVariables");
     }
     found.variables = variables;
-    let (certificates, is_denied) = certificates::read(&found.processes);
+    let (certificates, is_denied) = certificates::read(&found.processes, own);
     if is_denied {
         gaps.take::<()>("certificates", Err(ReadFailure::NotPermitted));
     }

@@ -33,6 +33,22 @@ impl Component {
         rustix::process::kill_process(id, rustix::process::Signal::TERM).expect("a signal to the process");
         self.0.wait().expect("an exit status")
     }
+
+    /// Returns the peak of the resident memory in KiB.
+    pub fn peak_kib(&self) -> u64 {
+        self.kib("VmHWM:")
+    }
+
+    /// Returns a line of proc_pid_status(5) in KiB.
+    fn kib(&self, name: &str) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.0.id())).expect("the status of the process");
+        let line = status.lines().find_map(|line| line.strip_prefix(name));
+        let number = line.and_then(|line| line.split_whitespace().next());
+        number
+            .and_then(|number| number.parse().ok())
+            .expect("a number of KiB")
+    }
 }
 
 impl Drop for Component {
@@ -141,14 +157,7 @@ impl Api {
 
     /// Returns a line of proc_pid_status(5) in KiB.
     fn kib(&self, name: &str) -> u64 {
-        let process = &self.process.as_ref().expect("a running server").0;
-        let status =
-            fs::read_to_string(format!("/proc/{}/status", process.id())).expect("the status of the process");
-        let line = status.lines().find_map(|line| line.strip_prefix(name));
-        let number = line.and_then(|line| line.split_whitespace().next());
-        number
-            .and_then(|number| number.parse().ok())
-            .expect("a number of KiB")
+        self.process.as_ref().expect("a running server").kib(name)
     }
 
     /// Path of the administrator's kubeconfig.

@@ -78,12 +78,13 @@ fn directories_of_running_processes_are_searched() {
         process(&["kubelet", "--kubeconfig=/etc/kubernetes/kubelet.conf"]),
         process(&["cat", "--kubeconfig=/etc/passwd"]),
     ];
+    let processes: Vec<&Process> = processes.iter().collect();
     let directories = portolan_directories(&processes);
     assert!(directories.contains(&PathBuf::from("/srv/portolan/pki")));
     assert!(directories.contains(&PathBuf::from("/var/lib/portolan/join")));
     let found = kubeconfigs(&processes);
     let expected = PathBuf::from("/etc/kubernetes/kubelet.conf");
-    assert_eq!(found, [(&processes[1], expected)]);
+    assert_eq!(found, [(processes[1], expected)]);
 }
 
 #[test]
@@ -97,4 +98,46 @@ fn files_that_are_not_regular_are_not_opened() {
         ..Process::default()
     };
     assert!(own.open("/dev/null").is_err() && own.open("/proc/self/exe").is_err());
+}
+
+/// A Pod can run thousands of processes with the arguments of a component.
+#[test]
+fn arguments_of_processes_in_pods_name_no_files() {
+    let directory = tempfile::tempdir().expect("a directory");
+    fs::create_dir(directory.path().join("pki")).expect("a directory");
+    let file = directory.path().join("pki/a.crt");
+    fs::write(&file, pem("system:node:a")).expect("a file");
+    let flag = format!("--data-dir={}", directory.path().display());
+    let process = |namespace: u64| Process {
+        id: 7,
+        arguments: ["portolan", "up", &flag].map(str::to_owned).to_vec(),
+        namespace: Some(namespace),
+        ..Process::default()
+    };
+    let is_read = |process: Process| {
+        let (found, _) = read(&[process], 1);
+        let path = file.display().to_string();
+        found.iter().any(|certificate| certificate.path == path)
+    };
+    assert!(is_read(process(1)));
+    assert!(!is_read(process(2)));
+}
+
+#[test]
+fn number_of_named_files_is_bounded() {
+    let process = |number: usize| Process {
+        id: 7,
+        arguments: vec![
+            "portolan".to_owned(),
+            format!("--data-dir=/srv/{number}"),
+            format!("--kubeconfig=/srv/{number}/a.conf"),
+        ],
+        ..Process::default()
+    };
+    let processes: Vec<Process> = (0..1_000).map(process).collect();
+    let processes: Vec<&Process> = processes.iter().collect();
+    assert_eq!(kubeconfigs(&processes).len(), NAMED_MAX);
+    let directories = portolan_directories(&processes);
+    assert_eq!(directories.len(), (NAMED_MAX + 1) * PORTOLAN_DIRECTORIES.len());
+    assert!(directories.contains(&PathBuf::from("/var/lib/portolan/pki")));
 }

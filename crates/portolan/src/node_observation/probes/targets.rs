@@ -86,6 +86,26 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// Returns false for targets that objects must not name: at loopback and link-local addresses listen servers of the host and
+    /// of its cloud, which trust the node. Resolvers may have such addresses.
+    fn is_permitted(&self) -> bool {
+        let target = match self {
+            Self::Tcp(target) | Self::Tls(target) | Self::Udp(target) | Self::Http { target, .. } => {
+                target.ip()
+            }
+            Self::PathMtu { target, .. } => *target,
+            Self::Dns { .. } | Self::Arp { .. } => return true,
+        };
+        let is_link_local = match target.to_canonical() {
+            IpAddr::V4(address) => address.is_link_local() || address.is_broadcast(),
+            IpAddr::V6(address) => address.is_unicast_link_local(),
+        };
+        let target = target.to_canonical();
+        !(is_link_local || target.is_loopback() || target.is_unspecified() || target.is_multicast())
+    }
+}
+
 /// Facts that select probes.
 #[derive(Clone, Debug)]
 pub struct Selection<'a> {
@@ -113,6 +133,7 @@ impl Selection<'_> {
             self.add_service(service, is_one, &mut jobs);
         }
         self.add_paths(&services, &mut jobs);
+        jobs.retain(|job| job.request.is_permitted());
         let mut seen = BTreeSet::new();
         jobs.retain(|job| {
             let probe = &job.probe;

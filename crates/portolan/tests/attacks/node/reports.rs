@@ -6,6 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use client::ClientError;
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::Method;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -119,8 +121,15 @@ fn redirect(stream: &mut dyn Write) -> std::io::Result<()> {
     stream.write_all(b"HTTP/1.1 302 Found\r\nLocation: https://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n")
 }
 
-/// Returns the response of the API server if the agent of Node `one` lies.
-async fn response_to(lie: Lie) -> (u16, String) {
+/// Sends nothing, so that requests wait.
+fn silence(_: &mut dyn Write) -> std::io::Result<()> {
+    loop {
+        std::thread::park();
+    }
+}
+
+/// Starts a cluster in which the agent of Node `one` lies.
+async fn cluster_with(lie: Lie) -> Cluster {
     let cluster = Cluster::start().await;
     let port = serve_as_agent(&cluster.api.directory.path().join("data/pki"), lie);
     let status = json!({"status": {"addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
@@ -128,6 +137,12 @@ async fn response_to(lie: Lie) -> (u16, String) {
     merge(&cluster.node, "/api/v1/nodes/one/status", &status)
         .await
         .expect("the status of the node");
+    cluster
+}
+
+/// Returns the response of the API server if the agent of Node `one` lies.
+async fn response_to(lie: Lie) -> (u16, String) {
+    let cluster = cluster_with(lie).await;
     let response: Result<Value, ClientError> = cluster.administrator.get(OBSERVATION).await;
     let Err(ClientError::Status { status, .. }) = response else {
         panic!("{response:?}");
@@ -150,6 +165,42 @@ async fn lies_of_a_node_end_in_an_error() {
         assert_eq!(code, 502, "{message}");
         assert!(message.contains(expected), "{message}");
     }
+}
+
+/// A node that sends nothing makes each request wait.
+#[tokio::test(flavor = "multi_thread")]
+async fn one_user_does_not_hold_the_reports_of_all() {
+    const REQUESTS: usize = 20;
+    const SHARE: usize = 16;
+    let cluster = cluster_with(silence).await;
+    cluster.create(NODES, &named("Node", "two")).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["nodes/observation"], "verbs": ["get"]}]);
+    let role = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+        "metadata": {"name": "reports"}, "rules": rules});
+    let rbac = "/apis/rbac.authorization.k8s.io/v1";
+    cluster.create(&format!("{rbac}/clusterroles"), &role).await;
+    let binding = json!({"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+        "metadata": {"name": "reports"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "reports"},
+        "subjects": [{"kind": "Group", "name": "readers", "apiGroup": "rbac.authorization.k8s.io"}]});
+    cluster
+        .create(&format!("{rbac}/clusterrolebindings"), &binding)
+        .await;
+    let code_of = |response: Result<Value, ClientError>| response.expect_err("no report").code();
+    let mallory = access::with_certificate(&cluster.api, "mallory", "readers");
+    let mut waiting: FuturesUnordered<_> = (0..REQUESTS).map(|_| mallory.get::<Value>(OBSERVATION)).collect();
+    for _ in SHARE..REQUESTS {
+        let response = waiting.next().await.expect("a response");
+        assert_eq!(code_of(response), Some(429));
+    }
+    assert_eq!(waiting.len(), SHARE);
+    // Node two has no agent. The requests of others get so far.
+    let path = "/api/v1/nodes/two/observation";
+    let ann = access::with_certificate(&cluster.api, "ann", "readers");
+    for other in [&ann, &cluster.administrator] {
+        assert_eq!(code_of(other.get(path).await), Some(503));
+    }
+    assert_eq!(code_of(mallory.get(path).await), Some(429));
 }
 
 /// A user whose role names one Node reads the report of that Node only, also if the Node has the address of another one.

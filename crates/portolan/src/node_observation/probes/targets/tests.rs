@@ -166,3 +166,47 @@ fn own_addresses_are_not_resolved() {
     assert_eq!(requester(&link("198.51.100.1/24", true), target), None);
     assert_eq!(requester(&link("192.0.2.1/32", true), target), None);
 }
+
+/// EndpointSlices of another API server, or of a file, can name any address.
+#[test]
+fn servers_of_the_host_and_its_cloud_are_no_targets() {
+    let endpoints = |addresses: &[&str]| {
+        let mut builder = World::builder();
+        builder.add(json!([
+            {"kind": "Service", "metadata": {"name": "web", "namespace": "shop"}, "spec": {"clusterIP": "10.96.0.7",
+                "clusterIPs": ["10.96.0.7"], "externalIPs": ["169.254.169.254"], "ports": [{"port": 80}]}},
+            {"kind": "EndpointSlice", "metadata": {"name": "web", "namespace": "shop", "labels": {"kubernetes.io/service-name": "web"}},
+                "addressType": "IPv4", "ports": [{"port": 8080}],
+                "endpoints": addresses.iter().map(|address| json!({"addresses": [address]})).collect::<Vec<_>>()},
+        ]));
+        jobs(&Cluster::read(
+            &builder,
+            "node-a",
+            Some(&ObjectKey::new("shop", "web")),
+        ))
+    };
+    let special = [
+        "127.0.0.1",
+        "169.254.169.254",
+        "0.0.0.0",
+        "224.0.0.1",
+        "::1",
+        "fe80::1",
+        "::ffff:127.0.0.1",
+    ];
+    for job in endpoints(&special) {
+        let target = &job.probe.target;
+        let is_special = special.iter().any(|address| {
+            target.contains(&format!("{address}:")) || target.contains(&format!("[{address}]"))
+        });
+        assert!(!is_special, "{target}");
+    }
+    let targets: Vec<String> = endpoints(&["10.244.2.2"])
+        .into_iter()
+        .map(|job| job.probe.target)
+        .collect();
+    assert!(
+        targets.iter().any(|target| target == "10.244.2.2:8080"),
+        "{targets:?}"
+    );
+}
