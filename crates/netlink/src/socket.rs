@@ -113,9 +113,17 @@ impl Socket {
     ///
     /// The error of the failed system call.
     pub fn join(&self, group: u32) -> io::Result<()> {
-        // A socket without a port ID receives no notifications. 0 lets the kernel choose one; a second bind must name it.
-        let mut own = kernel();
-        own.nl_pid = self.port()?;
+        // A socket without a port ID receives no notifications. A second bind would leave the groups that it does not name.
+        if self.port()? == 0 {
+            self.bind()?;
+        }
+        let group = libc::c_int::try_from(group).unwrap_or(libc::c_int::MAX);
+        self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
+    }
+
+    /// Binds the socket to a port ID that the kernel chooses.
+    fn bind(&self) -> io::Result<()> {
+        let own = kernel();
         // SAFETY: the pointer is valid for the length that is given.
         let result = unsafe {
             libc::bind(
@@ -124,11 +132,11 @@ impl Socket {
                 mem::size_of::<libc::sockaddr_nl>() as libc::socklen_t,
             )
         };
-        if result != 0 {
-            return Err(io::Error::last_os_error());
+        if result == 0 {
+            Ok(())
+        } else {
+            Err(io::Error::last_os_error())
         }
-        let group = libc::c_int::try_from(group).unwrap_or(libc::c_int::MAX);
-        self.set_option(libc::SOL_NETLINK, libc::NETLINK_ADD_MEMBERSHIP, group)
     }
 
     /// Returns the sequence number of the next request; never 0, which the kernel uses for its own messages.

@@ -302,7 +302,6 @@ fn lists_tcp_states_of_connections_to_address() {
 }
 
 #[test]
-#[ignore = "the events of entries that the test creates do not arrive"]
 fn events_report_begin_and_end() {
     testbed::in_namespace(|| {
         let mut events = Events::open().expect("a subscription");
