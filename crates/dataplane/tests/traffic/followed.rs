@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use api::object::Protocol;
 use explain::trace::Trace;
 use explain::trace::live::{Connection, Entry, Evidence, Response, RuleMet, disagreements};
 use netlink::conntrack::Conntrack;
@@ -55,17 +54,16 @@ impl Followed {
         }
     }
 
-    /// Returns the right to follow a packet, if it is due. Rules are followed for datagrams, whose port is known before.
-    pub fn turn(&self, packet: &Packet, port: u16) -> Option<Turn<'_>> {
+    /// Returns the right to follow a packet from this address and port of its client, if it is due.
+    pub fn turn(&self, packet: &Packet, source: SocketAddr) -> Option<Turn<'_>> {
         if !self.packets.fetch_add(1, Ordering::Relaxed).is_multiple_of(SHARE) {
             return None;
         }
-        let tracer = self.tracer.as_ref().filter(|_| packet.protocol == Protocol::Udp);
-        let mut tracer = tracer.map(|tracer| tracer.lock().unwrap());
+        let mut tracer = self.tracer.as_ref().map(|tracer| tracer.lock().unwrap());
         if let Some(tracer) = &mut tracer {
             let flow = TracedFlow {
                 protocol: packet.protocol.number(),
-                source: SocketAddr::new(packet.source, port),
+                source,
                 destination: SocketAddr::new(packet.destination, packet.port),
             };
             tracer.follow(&flow).unwrap();

@@ -342,13 +342,11 @@ impl Probes<'_> {
     fn ask(&self, packet: &Packet, is_answer_due: bool, stated: &Trace) -> Outcome {
         let port = 20_000 + self.port.fetch_add(1, Ordering::Relaxed) % 10_000;
         let to = SocketAddr::new(packet.destination, packet.port);
-        let turn = self.followed.turn(packet, port);
-        let outcome = self.client.ask(packet.protocol, to, port, is_answer_due);
+        let client = self.client.open(packet.protocol, packet.destination, port);
+        let source = SocketAddr::new(packet.source, client.port());
+        let turn = self.followed.turn(packet, source);
+        let outcome = client.ask(to, is_answer_due);
         if let Some(turn) = turn {
-            let source = match outcome {
-                Outcome::Answered { socket, .. } => socket,
-                Outcome::Refused | Outcome::Silence => SocketAddr::new(packet.source, port),
-            };
             turn.compare(self.node, stated, packet, source, &outcome);
         }
         outcome

@@ -95,7 +95,11 @@ fn programmed(world: &World, mode: Mode, spec: Value, annotations: Value) -> Box
 
 /// Returns the endpoint that serves a connection of the client.
 fn ask(world: &World) -> SocketAddr {
-    match world.members[CLIENT].ask(Protocol::Tcp, FRONTEND.parse().unwrap(), 0, true) {
+    let frontend: SocketAddr = FRONTEND.parse().unwrap();
+    match world.members[CLIENT]
+        .open(Protocol::Tcp, frontend.ip(), 0)
+        .ask(frontend, true)
+    {
         Outcome::Answered { by, .. } => by,
         outcome => panic!("{outcome:?}"),
     }

@@ -11,6 +11,7 @@ use api::object::Protocol;
 use ipnet::IpNet;
 use netlink::route::{Connection, LinkChange, LinkIndex, LinkName, NetworkNamespace, Route};
 use plan::InterfaceName;
+use socket2::{Domain, Socket, Type};
 
 /// Ports of the Pods.
 pub const POD_PORTS: [u16; 2] = [8080, 8081];
@@ -42,8 +43,6 @@ pub enum Outcome {
     Answered {
         by: SocketAddr,
         source: IpAddr,
-        /// Address and port of the client's socket.
-        socket: SocketAddr,
     },
     Refused,
     Silence,
@@ -116,25 +115,20 @@ impl Member {
         })
     }
 
-    /// Connects and reads the reply. `port` is the client port, which differs each time to avoid earlier flows.
-    pub fn ask(&self, protocol: Protocol, to: SocketAddr, port: u16, is_answer_due: bool) -> Outcome {
-        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
-        let answer = self.enter(|| match protocol {
-            Protocol::Tcp => ask_tcp(to, timeout),
-            Protocol::Udp | Protocol::Sctp => ask_udp(to, port, timeout),
+    /// Opens the socket of a client. `port` is the port of datagrams, which differs each time to avoid earlier flows; TCP has a
+    /// free one.
+    pub fn open(&self, protocol: Protocol, to: IpAddr, port: u16) -> Client {
+        let (kind, port) = match protocol {
+            Protocol::Tcp => (Type::STREAM, 0),
+            Protocol::Udp | Protocol::Sctp => (Type::DGRAM, port),
+        };
+        let own = SocketAddr::new(unspecified(to), port);
+        let socket = self.enter(|| {
+            let socket = Socket::new(Domain::for_address(own), kind, None).unwrap();
+            socket.bind(&own.into()).unwrap();
+            socket
         });
-        match answer {
-            Ok((text, socket)) => {
-                let (by, source) = text.split_once(' ').expect("two words");
-                Outcome::Answered {
-                    by: by.parse().unwrap(),
-                    source: source.parse().unwrap(),
-                    socket,
-                }
-            }
-            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Outcome::Refused,
-            Err(_) => Outcome::Silence,
-        }
+        Client { protocol, socket }
     }
 
     fn serve(&self) {
@@ -161,17 +155,50 @@ impl Member {
     }
 }
 
-fn ask_tcp(to: SocketAddr, timeout: Duration) -> std::io::Result<(String, SocketAddr)> {
-    let mut stream = TcpStream::connect_timeout(&to, timeout)?;
-    let socket = stream.local_addr()?;
+/// Socket of a client before its first packet.
+pub struct Client {
+    protocol: Protocol,
+    socket: Socket,
+}
+
+impl Client {
+    /// Returns the port of the client.
+    pub fn port(&self) -> u16 {
+        let own = self.socket.local_addr().unwrap();
+        own.as_socket().expect("an IP address").port()
+    }
+
+    /// Connects and reads the reply.
+    pub fn ask(self, to: SocketAddr, is_answer_due: bool) -> Outcome {
+        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
+        let answer = match self.protocol {
+            Protocol::Tcp => ask_tcp(self.socket, to, timeout),
+            Protocol::Udp | Protocol::Sctp => ask_udp(&self.socket.into(), to, timeout),
+        };
+        match answer {
+            Ok(text) => {
+                let (by, source) = text.split_once(' ').expect("two words");
+                Outcome::Answered {
+                    by: by.parse().unwrap(),
+                    source: source.parse().unwrap(),
+                }
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Outcome::Refused,
+            Err(_) => Outcome::Silence,
+        }
+    }
+}
+
+fn ask_tcp(socket: Socket, to: SocketAddr, timeout: Duration) -> std::io::Result<String> {
+    socket.connect_timeout(&to.into(), timeout)?;
+    let mut stream = TcpStream::from(socket);
     stream.set_read_timeout(Some(timeout))?;
     let mut text = String::new();
     stream.read_to_string(&mut text)?;
-    Ok((text, socket))
+    Ok(text)
 }
 
-fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<(String, SocketAddr)> {
-    let socket = UdpSocket::bind((unspecified(to.ip()), port))?;
+fn ask_udp(socket: &UdpSocket, to: SocketAddr, timeout: Duration) -> std::io::Result<String> {
     socket.connect(to)?;
     socket.set_read_timeout(Some(timeout))?;
     match socket.send(b"?") {
@@ -183,8 +210,7 @@ fn ask_udp(to: SocketAddr, port: u16, timeout: Duration) -> std::io::Result<(Str
     }
     let mut buffer = [0; 128];
     let bytes = socket.recv(&mut buffer)?;
-    let text = String::from_utf8_lossy(&buffer[..bytes]).into_owned();
-    Ok((text, socket.local_addr()?))
+    Ok(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
 }
 
 fn set_node(node: &Member) {
