@@ -33,7 +33,25 @@ fn start() -> (Lab, SocketAddr) {
         .expect("a cluster IP");
     lab.run_pod(SERVER.0, OTHER.0, "web", echo_container());
     lab.wait_for_pod(SERVER.0, "web", "Running");
+    for (node, _) in [SERVER, OTHER] {
+        wait_for_report(&lab, node);
+    }
     (lab, SocketAddr::new(ip, 80))
+}
+
+/// Waits for the serving certificate of an agent, before which its node has no report.
+fn wait_for_report(lab: &Lab, node: &str) {
+    let path = format!("/api/v1/nodes/{node}/flows?intervalMilliseconds=100");
+    lab.until("a report of the node", |_| {
+        match lab.try_request(SERVER.0, Method::GET, &path, None) {
+            Ok(_) => Some(()),
+            Err(error) => {
+                let message = error.to_string();
+                assert!(message.contains("has no serving certificate yet"), "{message}");
+                None
+            }
+        }
+    });
 }
 
 /// Opens connections on a node.
@@ -69,7 +87,6 @@ fn service_named<'v>(traffic: &'v Value, name: &str) -> &'v Value {
 }
 
 #[test]
-#[ignore = "the reports of joined nodes are requested before their agents have certificates"]
 fn all_nodes_are_counted() {
     in_namespace(|| {
         let (mut lab, service) = start();

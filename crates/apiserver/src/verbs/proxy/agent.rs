@@ -1,6 +1,8 @@
 //! Requests to the agents of nodes. The server presents its client certificate, and verifies the serving certificate of
 //! the agent.
 
+use std::error::Error;
+use std::io;
 use std::sync::Arc;
 
 use api::kind;
@@ -14,7 +16,7 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{AlertDescription, ClientConfig, RootCertStore};
 use serde_json::Value;
 use tokio::time::timeout;
 
@@ -85,8 +87,33 @@ impl AgentClient {
         timeout(RESPONSE_HEAD_TIMEOUT, self.client.request(request))
             .await
             .map_err(|_| response_timeout())?
-            .map_err(super::unreachable)
+            .map_err(|error| unreachable(error, node_name))
     }
+}
+
+/// Returns the failure for an agent that cannot be reached. An agent listens before its serving certificate is signed.
+fn unreachable(error: hyper_util::client::legacy::Error, node_name: &str) -> Failure {
+    if !has_no_certificate(&error) {
+        return super::unreachable(error);
+    }
+    Failure::unavailable(format!(
+        "the agent of node {node_name:?} has no serving certificate yet, try again; if this persists, see its request: kubectl get csr"
+    ))
+}
+
+/// Returns true if the agent ended the handshake because it has no certificate to present.
+fn has_no_certificate(error: &(dyn Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        if error.downcast_ref() == Some(&rustls::Error::AlertReceived(AlertDescription::AccessDenied)) {
+            return true;
+        }
+        // The source of an I/O error is the source of the error in it.
+        let inside = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        let inside = inside.map(|inside| inside as &(dyn Error + 'static));
+        cause = inside.or_else(|| error.source());
+    }
+    false
 }
 
 async fn node(resources: &Resources, name: &str) -> Result<Value, Failure> {
