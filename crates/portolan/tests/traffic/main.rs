@@ -294,13 +294,11 @@ fn tables_have_units_and_notes() {
 }
 
 #[test]
-#[ignore = "the wait for failed connections does not end"]
 fn failures_are_counted_in_nftables_mode() {
     testbed::in_namespace(|| counts_failures("nftables"));
 }
 
 #[test]
-#[ignore = "the wait for failed connections does not end"]
 fn failures_are_counted_in_iptables_mode() {
     testbed::in_namespace(|| counts_failures("iptables"));
 }
