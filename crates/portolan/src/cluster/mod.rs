@@ -30,7 +30,7 @@ pub mod network;
 pub mod node_certificate;
 pub mod node_components;
 pub mod node_proxy;
-mod observation_report;
+pub mod observation_report;
 pub mod pod_cidrs;
 pub mod server_taint;
 pub mod status_file;

@@ -1,7 +1,7 @@
 //! Observation of this node for the agent's endpoint.
 //!
 //! The objects come from the API server, as far as the components of the node may read them: the objects of the proxy's
-//! plan, and the Pods of this node.
+//! plan, and the Pods of this node. An agent without a proxy in its process may read fewer of them.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +26,7 @@ pub struct NodeObserver {
     pub node_name: String,
     /// Client that may read the Pods of the node.
     pub agent: Client,
-    /// Client that may read the objects of the proxy's plan.
+    /// Client that reads the objects of the proxy's plan, or those of them that it may read.
     pub proxy: Client,
     /// Runtime of the clients.
     pub runtime: Handle,
@@ -48,7 +48,7 @@ impl NodeObserver {
             Ok(Err(error)) => self.without_objects(&error.to_string()),
             Err(_) => self.without_objects("timeout"),
         };
-        let cluster = Cluster::read(&builder, &self.node_name, service);
+        let cluster = Cluster::read(&builder, service);
         let read_again = || self.read_again(service);
         let (observation, gaps) = observe(&Request {
             node_name: &self.node_name,
@@ -76,7 +76,7 @@ impl NodeObserver {
     /// Returns the objects, and the clock of this host minus that of the server.
     async fn objects(&self) -> Result<(Builder, Option<f64>), ClientError> {
         let offset = clock_offset(&self.proxy).await?;
-        let mut builder = self.plan_objects().await?;
+        let (mut builder, _) = self.plan_objects().await?;
         let of_node = format!("spec.nodeName={}", self.node_name);
         if let Some(pages) = list(&self.agent, &Kind::Pod.collection(), &of_node).await? {
             builder.mark_present(Kind::Pod);
@@ -85,23 +85,30 @@ impl NodeObserver {
         Ok((builder, offset))
     }
 
-    async fn plan_objects(&self) -> Result<Builder, ClientError> {
-        let mut builder = World::builder();
+    /// Returns the objects of the proxy's plan that the client may read, and true if these are all.
+    async fn plan_objects(&self) -> Result<(Builder, bool), ClientError> {
+        let (mut builder, mut is_complete) = (World::builder(), true);
         for kind in PLAN_KINDS {
-            let Some(pages) = list(&self.proxy, &kind.collection(), "").await? else {
-                continue;
-            };
-            builder.mark_present(kind);
-            pages.into_iter().for_each(|page| builder.add(page));
+            match list(&self.proxy, &kind.collection(), "").await {
+                Ok(Some(pages)) => {
+                    builder.mark_present(kind);
+                    pages.into_iter().for_each(|page| builder.add(page));
+                }
+                Ok(None) => is_complete = false,
+                Err(error) if error.is_forbidden() => is_complete = false,
+                Err(error) if error.is_not_found() => {}
+                Err(error) => return Err(error),
+            }
         }
-        Ok(builder)
+        Ok((builder, is_complete))
     }
 
+    /// Reads the objects again; `None` if a comparison of the plan would lack some of them.
     fn read_again(&self, service: Option<&ObjectKey>) -> Option<Cluster> {
         let reading = async { timeout(OBJECTS_TIMEOUT, self.plan_objects()).await };
         let objects = self.runtime.block_on(reading);
-        let builder = objects.ok()?.ok()?;
-        Some(Cluster::read(&builder, &self.node_name, service))
+        let (builder, is_complete) = objects.ok()?.ok()?;
+        is_complete.then(|| Cluster::read(&builder, service))
     }
 }
 

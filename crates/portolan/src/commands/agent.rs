@@ -5,10 +5,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use agent::reports::{ReportKind, Reports};
 use agent::settings::ServerSettings;
 use clap::Args;
 use client::CertificateFiles;
+use tokio::runtime::Handle;
 
+use crate::cluster::observation_report::NodeObserver;
 use crate::error::{CommandError, FileError};
 use crate::flags::client::ClientFlags;
 use crate::flags::pods::PodFlags;
@@ -35,11 +38,11 @@ pub struct Flags {
     serving: ServingFlags,
 }
 
-/// Flags of the agent's endpoint, from which the API server reads logs.
+/// Flags of the agent's endpoint, from which the API server reads logs and observations of the node.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Endpoint for the API server")]
 struct ServingFlags {
-    /// PEM file of the serving certificate, signed by the cluster CA; without it no logs are served
+    /// PEM file of the serving certificate, signed by the cluster CA; without it no logs and no observation are served
     #[arg(long, value_name = "FILE", requires_all = ["tls_private_key_file", "client_ca_file"])]
     tls_cert_file: Option<PathBuf>,
     /// PEM file of the key of the serving certificate
@@ -94,6 +97,13 @@ pub fn run(flags: Flags) -> Result<ExitCode, CommandError> {
     settings.hidden.extend(flags.serving.tls_private_key_file.clone());
     runtime::multi_thread(2)?.block_on(async {
         let client = flags.client.client()?.named("portolan-agent");
+        let observer = NodeObserver {
+            node_name: settings.node_name.clone(),
+            agent: client.clone(),
+            proxy: client.clone(),
+            runtime: Handle::current(),
+        };
+        settings.reports = Reports::default().with(ReportKind::Observation, observer.provider());
         agent::run(client, settings, shutdown::signal_received()).await?;
         Ok(ExitCode::SUCCESS)
     })

@@ -22,8 +22,8 @@ pub struct Cluster {
     pub slices: Vec<EndpointSlice>,
     /// Pods with an address of their own.
     pub pods: Vec<PodAddresses>,
-    /// Node of this host.
-    pub node: Option<Node>,
+    /// Nodes.
+    pub nodes: Vec<Node>,
     /// ServiceCIDRs.
     pub service_cidrs: Vec<ServiceCidr>,
     /// True if the objects contain Services.
@@ -43,7 +43,7 @@ pub struct PodAddresses {
 
 impl Cluster {
     /// Reads the objects. `service` is the Service that the command names.
-    pub fn read(builder: &Builder, node_name: &str, service: Option<&ObjectKey>) -> Self {
+    pub fn read(builder: &Builder, service: Option<&ObjectKey>) -> Self {
         let mut services: Vec<Service> = objects(builder, Kind::Service);
         for service in &mut services {
             default_namespace(&mut service.metadata.namespace);
@@ -53,16 +53,32 @@ impl Cluster {
             default_namespace(&mut slice.metadata.namespace);
         }
         let pods: Vec<Pod> = objects(builder, Kind::Pod);
-        let mut nodes = objects::<Node>(builder, Kind::Node).into_iter();
         Self {
             services,
             service: service.cloned(),
             slices,
             pods: pods.into_iter().filter_map(addresses_of).collect(),
-            node: nodes.find(|node| node.metadata.name == node_name),
+            nodes: objects(builder, Kind::Node),
             service_cidrs: objects(builder, Kind::ServiceCidr),
             has_services: builder.has(Kind::Service),
         }
+    }
+
+    /// Returns the Node with a name.
+    pub fn node(&self, name: &str) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.metadata.name == name)
+    }
+
+    /// Returns the internal addresses of a Node.
+    pub fn internal_ips(&self, node_name: &str) -> Vec<IpAddr> {
+        let addresses = self
+            .node(node_name)
+            .into_iter()
+            .flat_map(|node| &node.status.addresses);
+        let internal = addresses.filter(|address| address.kind == "InternalIP");
+        internal
+            .filter_map(|address| address.address.parse().ok())
+            .collect()
     }
 
     /// Returns the examined Services: the one that the command names, or all.

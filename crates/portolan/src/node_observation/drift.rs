@@ -67,7 +67,8 @@ fn compare(config: &Config, cluster: &Cluster, addresses: &[IpAddr]) -> Result<O
     let objects = NodeObjects {
         services: cluster.services.clone(),
         slices: cluster.slices.clone(),
-        node: cluster.node.clone(),
+        // A proxy that runs under another name uses the Node with that name, or none.
+        node: cluster.node(&config.node_name).cloned(),
         service_cidrs: cluster.service_cidrs.clone(),
         own_addresses: addresses.to_vec(),
     };

@@ -41,11 +41,11 @@ impl LocalProxy {
     ///
     /// [`RouteError`] if the addresses of this node cannot be read.
     pub fn plan(&self, builder: &Builder, node_name: &str) -> Result<Plan, RouteError> {
-        let cluster = Cluster::read(builder, node_name, None);
+        let cluster = Cluster::read(builder, None);
         let objects = NodeObjects {
+            node: cluster.node(node_name).cloned(),
             services: cluster.services,
             slices: cluster.slices,
-            node: cluster.node,
             service_cidrs: cluster.service_cidrs,
             own_addresses: own_addresses()?,
         };

@@ -82,7 +82,6 @@ fn plan_and_kernel_are_compared() {
 }
 
 #[test]
-#[ignore = "the exit code for a Pod of another node is 1 in this world, and 2 is expected"]
 fn differences_of_plan_and_kernel_are_shown() {
     in_namespace(|| {
         let world = World::start();

@@ -7,6 +7,7 @@ mod lab;
 #[path = "../support/mod.rs"]
 mod support;
 
+mod agent_alone;
 mod application_faults;
 mod faults;
 mod flow_faults;

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use client::{Client, ClientError, Config};
 use http::Method;
 use serde_json::{Value, json};
 use testbed::{in_namespace, write_sysctl};
 
 use crate::lab::{Lab, echo_container};
+use crate::world::kubeconfig_of;
 
 /// Node with API server.
 const SERVER: &str = "node-1";
@@ -105,13 +104,7 @@ fn viewer(lab: &Lab) -> PathBuf {
         &format!("{rbac}/clusterrolebindings"),
         Some(&binding),
     );
-    let encoded = |text: &str| STANDARD.encode(text);
-    let config = json!({"apiVersion": "v1", "kind": "Config", "current-context": "viewer",
-        "clusters": [{"name": "c", "cluster": {"server": lab.server(SERVER),
-            "certificate-authority-data": encoded(&issued.authority)}}],
-        "users": [{"name": "u", "user": {"client-certificate-data": encoded(&issued.pair.certificate),
-            "client-key-data": encoded(&issued.pair.key)}}],
-        "contexts": [{"name": "viewer", "context": {"cluster": "c", "user": "u"}}]});
+    let config = kubeconfig_of(&lab.server(SERVER), &issued);
     let path = data.join("viewer.conf");
     std::fs::write(&path, config.to_string()).expect("a kubeconfig");
     path

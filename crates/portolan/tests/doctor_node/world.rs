@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use client::{Client, Config, JSON, MERGE_PATCH};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use client::{Client, ClientError, Config, JSON, MERGE_PATCH};
 use http::Method;
 use ipnet::IpNet;
 use netlink::nftables::Nftables;
@@ -174,8 +176,13 @@ impl World {
             .expect("the binary under test")
     }
 
+    /// Address of the API server.
+    pub fn api_address(&self) -> SocketAddr {
+        SocketAddr::from((self.cluster.topology.control_plane.address.ipv4, 6443))
+    }
+
     fn start_api(&mut self) {
-        let address = SocketAddr::from((self.cluster.topology.control_plane.address.ipv4, 6443));
+        let address = self.api_address();
         let arguments = [
             "apiserver",
             &format!("--listen={address}"),
@@ -234,19 +241,30 @@ impl World {
         self.node().enter(work).expect("a namespace")
     }
 
-    /// Sends a request to the API server.
+    /// Sends a request to the API server, which must succeed.
     pub fn call(&self, method: Method, path: &str, content_type: &str, body: Option<Value>) -> Value {
+        let response = self.try_call(method, path, content_type, body.as_ref());
+        response.unwrap_or_else(|error| panic!("{error} for {path} {body:?}"))
+    }
+
+    /// Sends a request to the API server.
+    pub fn try_call(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, ClientError> {
         let plane = self.cluster.control_plane().expect("a control plane");
         let call = || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             runtime.expect("a runtime").block_on(async {
-                let client = Client::new(Config::from_kubeconfig(&self.kubeconfig)?)?;
-                let response = client.request(method, path, content_type, body.as_ref()).await?;
-                Ok::<_, Box<dyn std::error::Error + Send + Sync>>(response)
+                let config = Config::from_kubeconfig(&self.kubeconfig).expect("a kubeconfig");
+                let client = Client::new(config).expect("a client");
+                client.request(method, path, content_type, body).await
             })
         };
-        let response = plane.enter(call).expect("a namespace");
-        response.unwrap_or_else(|error| panic!("{error} for {path} {body:?}"))
+        plane.enter(call).expect("a namespace")
     }
 
     fn create_objects(&self) {
@@ -311,6 +329,17 @@ impl World {
 pub fn record_of(node: &str) -> String {
     let path = Path::new(RUN_DIRECTORY).join(format!("{node}.json"));
     path.display().to_string()
+}
+
+/// Returns a kubeconfig with a client certificate.
+pub fn kubeconfig_of(server: &str, issued: &apiserver::pki::Client) -> Value {
+    let encoded = |text: &str| STANDARD.encode(text);
+    json!({"apiVersion": "v1", "kind": "Config", "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": server,
+            "certificate-authority-data": encoded(&issued.authority)}}],
+        "users": [{"name": "u", "user": {"client-certificate-data": encoded(&issued.pair.certificate),
+            "client-key-data": encoded(&issued.pair.key)}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]})
 }
 
 /// Result of a run.

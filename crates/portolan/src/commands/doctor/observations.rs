@@ -149,7 +149,7 @@ impl NodeSelection {
 
 /// Returns the node of the client, and those of the endpoints of a Service.
 fn nodes_of(source: &Source, service: &ObjectKey, judged: &JudgedClient) -> Vec<String> {
-    let cluster = Cluster::read(&source.builder, "", Some(service));
+    let cluster = Cluster::read(&source.builder, Some(service));
     let endpoints = cluster
         .endpoints_of(service)
         .into_iter()

@@ -164,6 +164,11 @@ impl Place {
         if client.kind == ClientKind::Node {
             return Err(elsewhere());
         }
+        // Other nodes can run on this machine, in network namespaces of their own. Their kernel rules are not those of this one.
+        let node_ips = cluster.internal_ips(&client.node);
+        if !node_ips.is_empty() && !node_ips.iter().any(|ip| own.contains(ip)) {
+            return Err(elsewhere());
+        }
         let pod = PodName {
             namespace: client.namespace.clone(),
             name: client.name.clone(),

@@ -123,7 +123,7 @@ pub fn run(flags: &Flags) -> Result<ExitCode, CommandError> {
     for problem in source.problems(None) {
         eprintln!("portolan: warning: {problem}");
     }
-    let cluster = Cluster::read(&source.builder, "", None);
+    let cluster = Cluster::read(&source.builder, None);
     let found = match trace(&source.builder.build(), &request) {
         Ok(found) => found,
         Err(error) => return not_traced(&error),

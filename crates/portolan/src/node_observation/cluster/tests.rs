@@ -25,8 +25,8 @@ fn builder() -> Builder {
 
 #[test]
 fn objects_of_the_node_are_read() {
-    let cluster = Cluster::read(&builder(), "node-a", None);
-    assert!(cluster.has_services && cluster.node.is_some());
+    let cluster = Cluster::read(&builder(), None);
+    assert!(cluster.has_services && cluster.node("node-a").is_some());
     assert_eq!((cluster.services.len(), cluster.examined().len()), (2, 2));
     assert_eq!(cluster.services[0].metadata.namespace, "default");
     let pods: Vec<String> = cluster.pods.iter().map(|pod| pod.pod.to_string()).collect();
@@ -47,8 +47,8 @@ fn objects_of_the_node_are_read() {
 #[test]
 fn selects_one_service() {
     let web = ObjectKey::new("shop", "web");
-    let cluster = Cluster::read(&builder(), "node-b", Some(&web));
-    assert!(cluster.node.is_none());
+    let cluster = Cluster::read(&builder(), Some(&web));
+    assert!(cluster.node("node-b").is_none());
     let examined = cluster.examined();
     let [service] = examined.as_slice() else {
         panic!("one Service: {examined:?}");

@@ -306,13 +306,8 @@ impl Selection<'_> {
                 jobs,
             );
         }
-        let node = self.cluster.node.iter().flat_map(|node| &node.status.addresses);
-        let own: Vec<String> = node
-            .filter(|address| address.kind == "InternalIP")
-            .map(|address| address.address.clone())
-            .collect();
         if port.node_port != 0 {
-            for address in parse(&own) {
+            for address in self.cluster.internal_ips(self.node_name) {
                 let target = SocketAddr::new(address, port.node_port);
                 self.add_target(name, service, port, target, false, jobs);
             }

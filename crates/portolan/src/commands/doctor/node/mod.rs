@@ -151,8 +151,8 @@ fn read_api(flags: &Flags) -> Result<Objects, CommandError> {
 /// Observes this host. Reasons for absent parts are warnings.
 fn observation(flags: &Flags, node_name: &str, scope: &Scope, objects: &Objects) -> NodeObservation {
     let service = scope::service(scope);
-    let cluster = Cluster::read(&objects.source.builder, node_name, service.as_ref());
-    let read_again = || read_again(objects, node_name, service.as_ref());
+    let cluster = Cluster::read(&objects.source.builder, service.as_ref());
+    let read_again = || read_again(objects, service.as_ref());
     let read_again: &(dyn Fn() -> Option<Cluster> + Sync) = &read_again;
     let request = Request {
         node_name,
@@ -167,11 +167,14 @@ fn observation(flags: &Flags, node_name: &str, scope: &Scope, objects: &Objects)
     observation
 }
 
-/// Reads the objects of the proxy's plan again.
-fn read_again(objects: &Objects, node_name: &str, service: Option<&ObjectKey>) -> Option<Cluster> {
+/// Reads the objects of the proxy's plan again; `None` if the user may not read all of them.
+fn read_again(objects: &Objects, service: Option<&ObjectKey>) -> Option<Cluster> {
     let (runtime, client) = objects.api.as_ref()?;
     let source = runtime.block_on(Source::of_kinds(client, PLAN_KINDS)).ok()?;
-    Some(Cluster::read(&source.builder, node_name, service))
+    source
+        .forbidden
+        .is_empty()
+        .then(|| Cluster::read(&source.builder, service))
 }
 
 /// Writes an observation as JSON.

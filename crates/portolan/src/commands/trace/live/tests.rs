@@ -1,10 +1,10 @@
-use explain::World;
 use explain::trace::{Request, trace};
+use explain::{Builder, World};
 use serde_json::json;
 
 use super::*;
 
-fn traced(destination: &str, from: &str) -> Trace {
+fn objects() -> Builder {
     let mut world = World::builder();
     world.add(json!([
         {"kind": "Service", "metadata": {"namespace": "shop", "name": "web"},
@@ -13,11 +13,15 @@ fn traced(destination: &str, from: &str) -> Trace {
          "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.11"}]}},
         {"kind": "Pod", "metadata": {"namespace": "shop", "name": "cart"}, "spec": {"nodeName": "node-a"},
          "status": {"podIP": "10.244.1.9"}}]));
+    world
+}
+
+fn traced(destination: &str, from: &str) -> Trace {
     let request = Request::new(
         destination.parse().expect("a destination"),
         from.parse().expect("a client"),
     );
-    trace(&world.build(), &request).expect("a trace")
+    trace(&objects().build(), &request).expect("a trace")
 }
 
 fn reason(destination: &str, from: &str) -> String {
@@ -50,4 +54,16 @@ fn client_of_another_host_is_rejected() {
         .map(drop)
         .expect_err("an error");
     assert!(error.to_string().contains("Node node-a is not here"), "{error}");
+}
+
+#[test]
+fn pod_of_another_node_is_rejected() {
+    let trace = traced("http://web/", "pod/shop/cart");
+    let error = Place::of(&trace.client, &Cluster::read(&objects(), None))
+        .map(drop)
+        .expect_err("an error");
+    assert!(
+        error.to_string().ends_with("is not here, its node is node-a"),
+        "{error}"
+    );
 }

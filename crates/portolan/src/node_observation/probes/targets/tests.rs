@@ -30,7 +30,7 @@ fn cluster(examined: Option<(&str, &str)>) -> Cluster {
         {"kind": "Node", "metadata": {"name": "node-a"}, "status": {"addresses": [{"type": "InternalIP", "address": "192.0.2.1"}]}},
     ]));
     let examined = examined.map(|(namespace, name)| ObjectKey::new(namespace, name));
-    Cluster::read(&builder, "node-a", examined.as_ref())
+    Cluster::read(&builder, examined.as_ref())
 }
 
 fn jobs(cluster: &Cluster) -> Vec<Job> {
