@@ -72,6 +72,16 @@ pub trait Dataplane {
         Counts::default()
     }
 
+    /// Returns true if the implementation serves port ranges ([`Plan::ranges_of`]).
+    fn serves_port_ranges(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the implementation answers echo requests ([`Plan::pings_of`]).
+    fn answers_ping(&self) -> bool {
+        false
+    }
+
     /// Returns true if the implementation supports a scheduler. Otherwise it selects endpoints at random.
     fn supports(&self, scheduler: Scheduler) -> bool {
         scheduler == Scheduler::Random

@@ -165,7 +165,7 @@ fn expected(plan: &Plan, packet: &Packet) -> (Option<Verdict>, Endpoints) {
         plan::Verdict::NoLocalEndpoints | plan::Verdict::OutOfSourceRanges | plan::Verdict::Unallocated => {
             Some(Verdict::Dropped)
         }
-        plan::Verdict::NotAService => None,
+        plan::Verdict::Answered | plan::Verdict::NotAService => None,
     };
     (verdict, Endpoints::new())
 }

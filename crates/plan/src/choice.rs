@@ -58,6 +58,28 @@ pub(crate) fn candidates<'a>(
             }));
         }
     }
+    distinct(found)
+}
+
+/// Returns the endpoints of all slices in one family, for port ranges; their addresses have port 0. The ports of the
+/// slices are irrelevant, because an endpoint gets the port that the client used.
+pub(crate) fn range_candidates<'a>(
+    slices: impl Iterator<Item = &'a SliceRecord>,
+    family: Family,
+) -> Vec<Candidate<'a>> {
+    let of_family = slices.filter(|slice| slice.family == family);
+    let found = of_family.flat_map(|slice| {
+        slice.endpoints.iter().map(move |endpoint| Candidate {
+            address: SocketAddr::new(endpoint.address, 0),
+            endpoint,
+            slice,
+        })
+    });
+    distinct(found.collect())
+}
+
+/// Sorts candidates and removes duplicates (KPR-15).
+fn distinct(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
     found.sort_by_key(|candidate| candidate.address); // stable: the order of slices stays
     found.dedup_by(|later, kept| {
         let is_same = later.address == kept.address;

@@ -1,11 +1,14 @@
 //! Ownership of frontends. If several Services claim a frontend, the oldest one owns it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::hash::Hash;
 use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 
-use crate::service::ServiceRecord;
+use crate::port_ranges::PortRange;
+use crate::service::{FamilyRecord, ServiceRecord};
 use crate::types::Family;
 
 /// Identity of a frontend.
@@ -33,10 +36,21 @@ struct Claim {
     waiting: Vec<Claimant>,
 }
 
+/// Claim of a Service on a range of ports.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct RangeClaim {
+    claimant: Claimant,
+    range: PortRange,
+}
+
 /// Claims on all frontends and cluster IPs of a plan.
 #[derive(Default)]
 pub(crate) struct Claims {
     frontends: HashMap<FrontendKey, Claim>,
+    /// Claims on port ranges, in the order of precedence.
+    ranges: HashMap<(IpAddr, Protocol), Vec<RangeClaim>>,
+    /// Claims on answers to echo requests.
+    pings: HashMap<IpAddr, Claim>,
     /// Number of Services by cluster IP.
     cluster_ips: HashMap<IpAddr, usize>,
 }
@@ -45,6 +59,24 @@ impl Claims {
     /// Returns the owner of a frontend.
     pub(crate) fn owner(&self, key: &FrontendKey) -> Option<&Claimant> {
         self.frontends.get(key).map(|claim| &claim.owner)
+    }
+
+    /// Returns the oldest Service that claims ports of a range. It owns them, unless a Service that is older still
+    /// claims others of its ports: a range is owned as a whole or not at all.
+    pub(crate) fn range_owner(
+        &self,
+        address: IpAddr,
+        protocol: Protocol,
+        range: PortRange,
+    ) -> Option<&ObjectKey> {
+        let claims = self.ranges.get(&(address, protocol))?;
+        let first = claims.iter().find(|claim| claim.range.overlaps(range))?;
+        Some(&first.claimant.service)
+    }
+
+    /// Returns the Service that decides about echo requests to an address.
+    pub(crate) fn ping_owner(&self, address: IpAddr) -> Option<&ObjectKey> {
+        self.pings.get(&address).map(|claim| &claim.owner.service)
     }
 
     /// Returns true if a Service has this cluster IP.
@@ -59,17 +91,17 @@ impl Claims {
         for family in &record.families {
             *self.cluster_ips.entry(family.cluster_ip).or_default() += 1;
         }
-        for_each(service, record, |key, claimant| match self.frontends.entry(key) {
-            std::collections::hash_map::Entry::Vacant(free) => {
-                free.insert(Claim {
-                    owner: claimant,
-                    waiting: Vec::new(),
-                });
-            }
-            std::collections::hash_map::Entry::Occupied(mut taken) => {
-                if taken.get_mut().join(claimant) {
-                    concerned.extend(taken.get().waiting.iter().map(|waiting| waiting.service.clone()));
-                }
+        for_each(service, record, |key, claimant| {
+            join(&mut self.frontends, key, claimant, &mut concerned);
+        });
+        for address in addresses(record) {
+            join(&mut self.pings, address, whole(service, record), &mut concerned);
+        }
+        for_each_range(service, record, |key, claim| {
+            let claims = self.ranges.entry(key).or_default();
+            concerned.extend(overlapping(claims, &claim));
+            if let Err(index) = claims.binary_search(&claim) {
+                claims.insert(index, claim);
             }
         });
         concerned
@@ -88,17 +120,19 @@ impl Claims {
             }
         }
         for_each(service, record, |key, claimant| {
-            let Some(claim) = self.frontends.get_mut(&key) else {
+            leave(&mut self.frontends, &key, &claimant, &mut concerned);
+        });
+        for address in addresses(record) {
+            leave(&mut self.pings, &address, &whole(service, record), &mut concerned);
+        }
+        for_each_range(service, record, |key, claim| {
+            let Some(claims) = self.ranges.get_mut(&key) else {
                 return;
             };
-            if claim.owner != claimant {
-                claim.waiting.retain(|waiting| *waiting != claimant);
-            } else if claim.waiting.is_empty() {
-                self.frontends.remove(&key);
-            } else {
-                claim.owner = claim.waiting.remove(0);
-                concerned.push(claim.owner.service.clone());
-                concerned.extend(claim.waiting.iter().map(|waiting| waiting.service.clone()));
+            claims.retain(|known| *known != claim);
+            concerned.extend(overlapping(claims, &claim));
+            if claims.is_empty() {
+                self.ranges.remove(&key);
             }
         });
         concerned
@@ -119,6 +153,89 @@ impl Claim {
             self.waiting.insert(index, claimant);
         }
         false
+    }
+}
+
+/// Adds a claimant, and the Services that this concerns.
+fn join<K: Eq + Hash>(
+    claims: &mut HashMap<K, Claim>,
+    key: K,
+    claimant: Claimant,
+    concerned: &mut Vec<ObjectKey>,
+) {
+    match claims.entry(key) {
+        Entry::Vacant(free) => {
+            free.insert(Claim {
+                owner: claimant,
+                waiting: Vec::new(),
+            });
+        }
+        Entry::Occupied(mut taken) => {
+            if taken.get_mut().join(claimant) {
+                concerned.extend(taken.get().waiting.iter().map(|waiting| waiting.service.clone()));
+            }
+        }
+    }
+}
+
+/// Removes a claimant, and adds the Services that this concerns.
+fn leave<K: Eq + Hash>(
+    claims: &mut HashMap<K, Claim>,
+    key: &K,
+    claimant: &Claimant,
+    concerned: &mut Vec<ObjectKey>,
+) {
+    let Some(claim) = claims.get_mut(key) else {
+        return;
+    };
+    if claim.owner != *claimant {
+        claim.waiting.retain(|waiting| waiting != claimant);
+    } else if claim.waiting.is_empty() {
+        claims.remove(key);
+    } else {
+        claim.owner = claim.waiting.remove(0);
+        concerned.push(claim.owner.service.clone());
+        concerned.extend(claim.waiting.iter().map(|waiting| waiting.service.clone()));
+    }
+}
+
+/// Returns the other Services with claims that overlap a claim.
+fn overlapping(claims: &[RangeClaim], claim: &RangeClaim) -> Vec<ObjectKey> {
+    let others = claims.iter().filter(|other| {
+        other.claimant.service != claim.claimant.service && other.range.overlaps(claim.range)
+    });
+    others.map(|other| other.claimant.service.clone()).collect()
+}
+
+/// Returns a Service as the claimant of what has no port.
+fn whole(service: &ObjectKey, record: &ServiceRecord) -> Claimant {
+    Claimant {
+        created: record.created,
+        service: service.clone(),
+        port_index: 0,
+    }
+}
+
+/// Returns the addresses of a Service in all families, without duplicates.
+fn addresses(record: &ServiceRecord) -> impl Iterator<Item = IpAddr> + '_ {
+    let all = record.families.iter().flat_map(FamilyRecord::addresses);
+    all.map(|(_, address)| address)
+}
+
+/// Calls `each` for every range and address that a Service claims.
+fn for_each_range(
+    service: &ObjectKey,
+    record: &ServiceRecord,
+    mut each: impl FnMut((IpAddr, Protocol), RangeClaim),
+) {
+    if record.port_ranges.is_empty() {
+        return;
+    }
+    for address in addresses(record) {
+        for (protocol, range) in record.port_ranges.iter() {
+            let claimant = whole(service, record);
+            each((address, protocol), RangeClaim { claimant, range });
+        }
     }
 }
 

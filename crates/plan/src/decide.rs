@@ -38,7 +38,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
-use api::object::Protocol;
+use api::object::{ObjectKey, Protocol};
 
 use crate::plan::Plan;
 use crate::settings::{InterfaceName, Settings};
@@ -70,6 +70,19 @@ pub struct Decision<'a> {
     pub verdict: Verdict,
 }
 
+/// Decision about an echo request.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PingDecision<'a> {
+    /// Service of the destination.
+    pub service: Option<&'a ObjectKey>,
+    /// Frontend of the destination.
+    pub frontend: Option<&'a Frontend>,
+    /// Origin of the packet.
+    pub origin: Origin,
+    /// Verdict with reason.
+    pub verdict: Verdict,
+}
+
 /// Verdict about a packet, with reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
@@ -84,6 +97,8 @@ pub enum Verdict {
         /// Session affinity in seconds.
         affinity_seconds: Option<u32>,
     },
+    /// Answered by this node: an echo request to a Service with a usable endpoint.
+    Answered,
     /// Rejected: the Service has no usable endpoint (EPT-09).
     NoEndpoints,
     /// Rejected: the cluster IP has no such port and protocol (NFT-12).
@@ -125,7 +140,34 @@ impl Plan {
         }
     }
 
-    /// Returns the frontend of a destination with its Service port. Addresses precede node ports.
+    /// Decides about an echo request (ping).
+    pub fn decide_ping(
+        &self,
+        source: IpAddr,
+        destination: IpAddr,
+        interface: Option<InterfaceName>,
+    ) -> PingDecision<'_> {
+        let origin = self.settings().origin(source, interface);
+        let found = self.ping_frontend(destination);
+        let verdict = match found.map(|(_, frontend)| (frontend, frontend.target(origin))) {
+            Some((frontend, _)) if !frontend.admits(source) => Verdict::OutOfSourceRanges,
+            Some((_, Target::Balance { .. })) => Verdict::Answered,
+            Some((_, Target::Reject)) => Verdict::NoEndpoints,
+            Some((_, Target::Drop)) => Verdict::NoLocalEndpoints,
+            None if self.is_cluster_ip(destination) => Verdict::UndefinedPort,
+            None if self.settings().is_in_service_cidr(destination) => Verdict::Unallocated,
+            None => Verdict::NotAService,
+        };
+        PingDecision {
+            service: found.map(|(plan, _)| &plan.service),
+            frontend: found.map(|(_, frontend)| frontend),
+            origin,
+            verdict,
+        }
+    }
+
+    /// Returns the frontend of a destination with its Service port. A port of `spec.ports` precedes a range, and
+    /// addresses precede node ports.
     pub fn frontend_at(
         &self,
         protocol: Protocol,
@@ -133,7 +175,8 @@ impl Plan {
     ) -> Option<(&ServicePortPlan, &Frontend)> {
         let family = Family::of(destination.ip());
         let at = |address| self.frontend(family, address, protocol, destination.port());
-        at(Some(destination.ip())).or_else(|| {
+        let range = || self.range_frontend(destination.ip(), protocol, destination.port());
+        at(Some(destination.ip())).or_else(range).or_else(|| {
             let is_open = self.settings().accepts_node_port(destination.ip());
             at(None).filter(|_| is_open)
         })
@@ -147,8 +190,7 @@ fn at_frontend(
     port: &ServicePortPlan,
     frontend: &Frontend,
 ) -> Verdict {
-    let ranges = &frontend.source_ranges;
-    if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&packet.source)) {
+    if !frontend.admits(packet.source) {
         return Verdict::OutOfSourceRanges;
     }
     match frontend.target(origin) {
@@ -162,7 +204,7 @@ fn at_frontend(
                 // A packet that arrives from outside and stays on this node does not pass the hook that masquerades.
                 let passes_out = is_from_here || !settings.is_own(ip);
                 Choice {
-                    address: backend.address,
+                    address: port.address_at(backend, packet.port),
                     masquerade: (masquerade || is_hairpin) && passes_out,
                 }
             });
@@ -199,6 +241,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAService => f.write_str("not a Service"),
+            Self::Answered => f.write_str("answered by this node"),
             Self::NoEndpoints => f.write_str("rejected, the Service has no usable endpoint"),
             Self::UndefinedPort => f.write_str("rejected, the cluster IP does not have this port"),
             Self::NoLocalEndpoints => {

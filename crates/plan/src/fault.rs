@@ -55,6 +55,29 @@ pub enum Fault {
         /// Owner of the frontend.
         by: ObjectKey,
     },
+    /// Another Service owns ports of a range at an address; the range is not served there.
+    #[error(
+        "ports {first}-{last}/{protocol} at {address} overlap a range of Service {by}",
+        protocol = .protocol.as_str()
+    )]
+    RangeConflict {
+        /// Address.
+        address: IpAddr,
+        /// First port of the range.
+        first: u16,
+        /// Last port of the range.
+        last: u16,
+        /// Protocol of the range.
+        protocol: Protocol,
+        /// Owner of the overlapping range.
+        by: ObjectKey,
+    },
+    /// An external address is the node's own: port ranges would take its ports away from the node.
+    #[error("port ranges are not served at {address}, which is an address of the node")]
+    RangeAtNode {
+        /// Address.
+        address: IpAddr,
+    },
     /// The value of a Portolan annotation is invalid; it is ignored.
     #[error("annotation {name} is {value:?}, which is not understood")]
     Annotation {

@@ -10,6 +10,8 @@
 //! - `choice`: endpoint choice (EPT rules)
 //! - `claims`: ownership of frontends that several Services claim
 //! - `ports`: conversion of records to [`ServicePortPlan`]s
+//! - `port_ranges`: the annotation for port ranges
+//! - `pings`: answers to echo requests
 //! - `decide`: decision about a packet
 //! - `outline`: endpoint choice of each Service port, for terminals and comparisons
 //!
@@ -31,19 +33,22 @@ mod decide;
 mod fault;
 mod intern;
 mod outline;
+mod pings;
 mod plan;
+mod port_ranges;
 mod ports;
 mod service;
 mod settings;
 mod slice;
 mod types;
 
-pub use decide::{Choice, Decision, Packet, Verdict};
+pub use decide::{Choice, Decision, Packet, PingDecision, Verdict};
 pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;
+pub use port_ranges::{PORT_RANGES_ANNOTATION, PORT_RANGES_MAX, PortRange, PortRanges};
 pub use settings::{InterfaceName, InterfaceNameError, NodeFacts, NodePortAddresses, PodDetection, Settings};
 pub use types::{
-    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PortKey, Scheduler,
+    Backend, Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler,
     ServicePortPlan, Set, Target, Totals, Withdrawn,
 };

@@ -10,13 +10,16 @@ use ipnet::IpNet;
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
 use crate::intern::Interner;
+use crate::port_ranges::PortRange;
 use crate::ports::{Decided, Inputs};
 use crate::service::{ServiceRecord, has_other_proxy};
 use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
-    Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, ServicePortPlan, Target, Totals, Withdrawn,
+    Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, ServicePortPlan, Target, Totals, Withdrawn,
 };
+
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 
 /// Decisions of one node for all Services.
 ///
@@ -153,11 +156,16 @@ impl Plan {
 
     /// Sets the addresses of this node and of node ports.
     pub fn set_node_addresses(&mut self, node_addresses: Vec<IpAddr>, node_ports: NodePortAddresses) {
-        let before = [Family::V4, Family::V6].map(|family| self.settings.node_port_ips(family));
+        let pings = FAMILIES.map(|family| self.settings.ping_address(family));
+        let before = FAMILIES.map(|family| self.settings.node_port_ips(family));
         self.settings.node_addresses = node_addresses;
         self.settings.node_port_addresses = node_ports;
-        let after = [Family::V4, Family::V6].map(|family| self.settings.node_port_ips(family));
+        let after = FAMILIES.map(|family| self.settings.node_port_ips(family));
         self.everything |= before != after;
+        if pings != FAMILIES.map(|family| self.settings.ping_address(family)) {
+            self.everything = true;
+            self.touched.extend(self.services.keys().cloned());
+        }
     }
 
     /// Decides all changed Services again. Returns the changes since the previous call.
@@ -186,6 +194,22 @@ impl Plan {
             .flat_map(|entry| &entry.decided.ports)
     }
 
+    /// Returns the decisions for the port ranges of a Service.
+    pub fn ranges_of(&self, service: &ObjectKey) -> impl Iterator<Item = &ServicePortPlan> {
+        self.services
+            .get(service)
+            .into_iter()
+            .flat_map(|entry| &entry.decided.ranges)
+    }
+
+    /// Returns the decisions about echo requests to the addresses of a Service.
+    pub fn pings_of(&self, service: &ObjectKey) -> impl Iterator<Item = &PingPlan> {
+        self.services
+            .get(service)
+            .into_iter()
+            .flat_map(|entry| &entry.decided.pings)
+    }
+
     /// Returns the served Services, sorted.
     pub fn services(&self) -> impl Iterator<Item = &ObjectKey> {
         let served = self
@@ -198,6 +222,11 @@ impl Plan {
     /// Returns the decisions for all Service ports, ordered by Service.
     pub fn ports(&self) -> impl Iterator<Item = &ServicePortPlan> {
         self.services.values().flat_map(|entry| &entry.decided.ports)
+    }
+
+    /// Returns the decisions for all port ranges, ordered by Service.
+    pub fn ranges(&self) -> impl Iterator<Item = &ServicePortPlan> {
+        self.services.values().flat_map(|entry| &entry.decided.ranges)
     }
 
     /// Returns true if an address is the cluster IP of a served Service. Its other ports are rejected (NFT-09).
@@ -228,6 +257,34 @@ impl Plan {
                     .find(|own| own.address == address && own.port == port)?;
                 Some((plan, own))
             })
+    }
+
+    /// Returns the frontend of the port range that contains a port, with the ranges of its Service.
+    pub fn range_frontend(
+        &self,
+        address: IpAddr,
+        protocol: Protocol,
+        port: u16,
+    ) -> Option<(&ServicePortPlan, &Frontend)> {
+        let range = PortRange::new(port, port)?;
+        let owner = self.claims.range_owner(address, protocol, range)?;
+        self.ranges_of(owner)
+            .filter(|plan| plan.key.protocol == protocol)
+            .find_map(|plan| {
+                let mut own = plan.frontends.iter();
+                let found = own.find(|own| own.address == Some(address) && own.has_port(port))?;
+                Some((plan, found))
+            })
+    }
+
+    /// Returns the decision about echo requests to an address, with its Service.
+    pub fn ping_frontend(&self, address: IpAddr) -> Option<(&PingPlan, &Frontend)> {
+        let owner = self.claims.ping_owner(address)?;
+        self.pings_of(owner).find_map(|plan| {
+            let mut own = plan.frontends.iter();
+            let found = own.find(|own| own.address == Some(address))?;
+            Some((plan, found))
+        })
     }
 
     /// Returns the settings.
@@ -343,7 +400,7 @@ impl Plan {
         if before.health_check != after.health_check {
             changes.health_checks.push(key.clone());
         }
-        if before.ports == after.ports {
+        if before.ports == after.ports && before.ranges == after.ranges && before.pings == after.pings {
             return;
         }
         for port in &before.ports {
@@ -356,12 +413,8 @@ impl Plan {
                 *total += by
             });
         }
-        let left: BTreeSet<Withdrawn> = after.ports.iter().flat_map(datagram_frontends).collect();
-        let gone = before
-            .ports
-            .iter()
-            .flat_map(datagram_frontends)
-            .filter(|f| !left.contains(f));
+        let left: BTreeSet<Withdrawn> = datagram_frontends(after).collect();
+        let gone = datagram_frontends(before).filter(|frontend| !left.contains(frontend));
         changes.withdrawn.extend(gone);
         changes.services.push(key);
     }
@@ -410,17 +463,18 @@ fn count(totals: &mut Totals, port: &ServicePortPlan, add: impl Fn(&mut usize, u
     add(&mut totals.external_without_local, usize::from(drops(false)));
 }
 
-/// Returns the frontends of a port whose flows outlive their endpoints.
-fn datagram_frontends(port: &ServicePortPlan) -> impl Iterator<Item = Withdrawn> {
-    let frontends = port
-        .frontends
-        .iter()
-        .filter(|_| port.key.protocol != Protocol::Tcp);
-    frontends.map(|frontend| Withdrawn {
-        family: port.key.family,
-        protocol: port.key.protocol,
-        address: frontend.address,
-        port: frontend.port,
+/// Returns the frontends whose flows outlive their endpoints.
+fn datagram_frontends(decided: &Decided) -> impl Iterator<Item = Withdrawn> {
+    let ports = decided.ports.iter().chain(&decided.ranges);
+    let ports = ports.filter(|port| port.key.protocol != Protocol::Tcp);
+    ports.flat_map(|port| {
+        port.frontends.iter().map(|frontend| Withdrawn {
+            family: port.key.family,
+            protocol: port.key.protocol,
+            address: frontend.address,
+            port: frontend.port,
+            last_port: frontend.last_port,
+        })
     })
 }
 

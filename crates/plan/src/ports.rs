@@ -6,13 +6,19 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
-use crate::choice::{Chosen, Uses, candidates, choose};
+use crate::choice::{Chosen, Uses, candidates, choose, range_candidates};
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
+use crate::port_ranges::PROTOCOLS;
 use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
 use crate::slice::SliceRecord;
-use crate::types::{Frontend, FrontendKind, HealthCheck, Origin, PortKey, ServicePortPlan, Set, Target};
+use crate::types::{
+    Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan, Set, Target,
+};
+
+/// Name of the port ranges in a [`PortKey`]. No Service port has it, because it is no DNS label.
+const RANGES_NAME: &str = "*";
 
 /// Inputs of the decisions for one Service.
 pub(crate) struct Inputs<'a> {
@@ -29,6 +35,10 @@ pub(crate) struct Inputs<'a> {
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Decided {
     pub(crate) ports: Vec<ServicePortPlan>,
+    /// Port ranges, one entry for each family and protocol that has some.
+    pub(crate) ranges: Vec<ServicePortPlan>,
+    /// Answers to echo requests, one entry for each family.
+    pub(crate) pings: Vec<PingPlan>,
     /// Faults of frontends that other Services own.
     pub(crate) conflicts: Vec<Fault>,
     pub(crate) health_check: Option<HealthCheck>,
@@ -46,7 +56,12 @@ impl Inputs<'_> {
                 let plan = self.port(family, port, index, &mut decided.conflicts);
                 decided.ports.push(plan);
             }
+            for protocol in PROTOCOLS {
+                let plan = self.ranges(family, protocol, &mut decided.conflicts);
+                decided.ranges.extend(plan);
+            }
         }
+        decided.pings = self.pings(&decided.ports, &decided.ranges);
         decided.ports.shrink_to_fit(); // kept as long as the Service is
         decided
     }
@@ -80,6 +95,7 @@ impl Inputs<'_> {
                 protocol: port.protocol,
                 family: family.family,
             },
+            is_range: false,
             frontends: self.frontends(family, port, port_index, &chosen, conflicts),
             cluster: chosen.cluster,
             local: chosen.local,
@@ -130,19 +146,115 @@ impl Inputs<'_> {
                 kind,
                 address,
                 port: number,
+                last_port: number,
                 targets: if kind == FrontendKind::ClusterIp {
                     internal
                 } else {
                     external
                 },
-                source_ranges: match (kind, address) {
-                    (FrontendKind::LoadBalancerIp, Some(ip)) => self.source_ranges(family, ip),
-                    _ => Vec::new(),
-                },
+                source_ranges: address.map_or_else(Vec::new, |ip| self.source_ranges_of(kind, family, ip)),
             });
         }
         frontends.shrink_to_fit();
         frontends
+    }
+
+    /// Decides the port ranges of a protocol; `None` if no range is served.
+    fn ranges(
+        &self,
+        family: &FamilyRecord,
+        protocol: Protocol,
+        conflicts: &mut Vec<Fault>,
+    ) -> Option<ServicePortPlan> {
+        let record = self.record;
+        record.port_ranges.of(protocol).next()?;
+        let port = PortRecord {
+            name: RANGES_NAME.into(),
+            protocol,
+            port: 0,
+            node_port: 0,
+        };
+        let found = range_candidates(self.slices.iter().copied(), family.family);
+        let chosen = choose(&found, uses(record, family, &port), self.node.zone.as_deref());
+        let frontends = self.range_frontends(family, protocol, &chosen, conflicts);
+        let serving = found.iter().filter(|c| c.endpoint.is_serving());
+        let serving = serving.filter(|_| protocol != Protocol::Tcp);
+        (!frontends.is_empty()).then(|| ServicePortPlan {
+            key: PortKey {
+                service: self.key.clone(),
+                port: port.name,
+                protocol,
+                family: family.family,
+            },
+            is_range: true,
+            serving: serving.map(|c| c.address).collect(),
+            frontends,
+            cluster: chosen.cluster,
+            local: chosen.local,
+            scheduler: Scheduler::Maglev,
+            drain_seconds: None,
+            affinity_seconds: record.affinity_seconds,
+        })
+    }
+
+    fn range_frontends(
+        &self,
+        family: &FamilyRecord,
+        protocol: Protocol,
+        chosen: &Chosen,
+        conflicts: &mut Vec<Fault>,
+    ) -> Vec<Frontend> {
+        let mut frontends = Vec::new();
+        for (kind, address) in family.addresses() {
+            if self.node.ips.contains(&address) {
+                let fault = Fault::RangeAtNode { address };
+                if !conflicts.contains(&fault) {
+                    conflicts.push(fault);
+                }
+                continue;
+            }
+            for range in self.record.port_ranges.of(protocol) {
+                let owner = self.claims.range_owner(address, protocol, range);
+                match owner.filter(|owner| *owner != self.key) {
+                    Some(owner) => conflicts.push(Fault::RangeConflict {
+                        address,
+                        first: range.first(),
+                        last: range.last(),
+                        protocol,
+                        by: owner.clone(),
+                    }),
+                    None => frontends.push(Frontend {
+                        kind,
+                        address: Some(address),
+                        port: range.first(),
+                        last_port: range.last(),
+                        targets: self.targets(kind, family, chosen),
+                        source_ranges: self.source_ranges_of(kind, family, address),
+                    }),
+                }
+            }
+        }
+        frontends
+    }
+
+    fn targets(&self, kind: FrontendKind, family: &FamilyRecord, chosen: &Chosen) -> [Target; 3] {
+        match kind {
+            FrontendKind::ClusterIp => self.internal_targets(family, chosen),
+            _ => self.external_targets(family, chosen),
+        }
+    }
+
+    /// Returns the allowed sources of an address; empty for all.
+    pub(crate) fn source_ranges_of(
+        &self,
+        kind: FrontendKind,
+        family: &FamilyRecord,
+        address: IpAddr,
+    ) -> Vec<IpNet> {
+        match kind {
+            FrontendKind::LoadBalancerIp => self.source_ranges(family, address),
+            _ => Vec::new(),
+        }
     }
 
     /// Returns the targets of cluster IPs (EPT-07, EPT-09, EPT-14).

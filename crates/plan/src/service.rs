@@ -1,5 +1,6 @@
 //! Compact records of Services.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -10,6 +11,7 @@ use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
 use crate::intern::Interner;
+use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges};
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
 
@@ -38,6 +40,7 @@ pub(crate) struct ServiceRecord {
     pub(crate) affinity_seconds: Option<u32>,
     pub(crate) scheduler: Scheduler,
     pub(crate) drain_seconds: Option<u32>,
+    pub(crate) port_ranges: PortRanges,
     pub(crate) is_external_local: bool,
     pub(crate) is_internal_local: bool,
     pub(crate) health_check_port: Option<u16>,
@@ -84,6 +87,16 @@ impl FamilyRecord {
             .chain(node_port)
     }
 
+    /// Returns the addresses of clients' packets, without duplicates, in the order of [`FamilyRecord::frontends`].
+    pub(crate) fn addresses(&self) -> Vec<(FrontendKind, IpAddr)> {
+        let at = |kind| move |address: &IpAddr| (kind, *address);
+        let all = std::iter::once((FrontendKind::ClusterIp, self.cluster_ip))
+            .chain(self.ingress_ips.iter().map(at(FrontendKind::LoadBalancerIp)))
+            .chain(self.external_ips.iter().map(at(FrontendKind::ExternalIp)));
+        let mut seen: HashSet<IpAddr> = HashSet::new();
+        all.filter(|(_, address)| seen.insert(*address)).collect()
+    }
+
     /// Returns true if a port has a frontend besides its cluster IP.
     pub(crate) fn is_externally_accessible(&self, port: &PortRecord) -> bool {
         port.node_port != 0 || !self.external_ips.is_empty() || !self.ingress_ips.is_empty()
@@ -119,6 +132,8 @@ impl ServiceRecord {
             scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
                 .unwrap_or(settings.default_scheduler),
             drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
+            port_ranges: read_annotation(service, PORT_RANGES_ANNOTATION, PortRanges::parse, &mut faults)
+                .unwrap_or_default(),
             is_external_local: is_external_local(spec),
             is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
             health_check_port: health_check_port(spec, &mut faults),

@@ -135,6 +135,9 @@ pub struct Settings {
     /// Scheduler of Services without the annotation `service.portolan.dev/scheduler`. The plan does not read its
     /// Services again, so this does not change.
     pub default_scheduler: Scheduler,
+    /// True if this node answers echo requests (ping) to addresses of Services with usable endpoints. The plan does not
+    /// read its Services again, so this does not change.
+    pub answers_ping: bool,
 }
 
 /// Facts of this Node.
@@ -185,6 +188,18 @@ impl Settings {
         ips.sort_unstable();
         ips.dedup();
         Some(ips)
+    }
+
+    /// Returns the address of this node that answers echo requests to Services; `None` if the node has no usable
+    /// address of the family. Any address serves: connection tracking gives the answer the address of the Service.
+    pub fn ping_address(&self, family: Family) -> Option<IpAddr> {
+        let is_usable = |ip: &IpAddr| match ip {
+            IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
+            IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
+        };
+        let own = self.node_addresses.iter().copied();
+        own.filter(|ip| self.answers_ping && Family::of(*ip) == family && is_usable(ip))
+            .min()
     }
 
     /// Returns true if an address is in the Service CIDRs.

@@ -132,8 +132,10 @@ pub struct Frontend {
     pub kind: FrontendKind,
     /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Port number.
+    /// Port number, or first port of a range.
     pub port: u16,
+    /// Last port of a range; equal to `port` for one port.
+    pub last_port: u16,
     /// Targets by [`Origin`], in the order of [`Origin::ALL`].
     pub targets: [Target; 3],
     /// Allowed sources, for load balancer IPs only; empty for all (KPR-17). Packets from other sources are dropped
@@ -145,6 +147,16 @@ impl Frontend {
     /// Returns the target of new connections of an origin.
     pub fn target(&self, origin: Origin) -> Target {
         self.targets[origin as usize]
+    }
+
+    /// Returns true if the frontend has this port.
+    pub fn has_port(&self, port: u16) -> bool {
+        (self.port..=self.last_port).contains(&port)
+    }
+
+    /// Returns true if a source may use the frontend (EPT-19).
+    pub fn admits(&self, source: IpAddr) -> bool {
+        self.source_ranges.is_empty() || self.source_ranges.iter().any(|range| range.contains(&source))
     }
 }
 
@@ -163,6 +175,10 @@ pub struct Backend {
 pub struct ServicePortPlan {
     /// Service and port.
     pub key: PortKey,
+    /// True for the port ranges of a Service and protocol (annotation `service.portolan.dev/port-ranges`). An endpoint
+    /// gets the port that the client used; its [`Backend::address`] has port 0. The client's address alone determines
+    /// the endpoint.
+    pub is_range: bool,
     /// Usable endpoints of traffic policy Cluster, sorted, without duplicates; empty if no frontend uses that policy.
     pub cluster: Vec<Backend>,
     /// Usable endpoints of traffic policy Local, sorted, without duplicates; empty if no frontend uses that policy.
@@ -189,6 +205,35 @@ impl ServicePortPlan {
             Set::Local => &self.local,
         }
     }
+
+    /// Returns the address of an endpoint for a client that uses `port`.
+    pub fn address_at(&self, backend: &Backend, port: u16) -> SocketAddr {
+        match self.is_range {
+            true => SocketAddr::new(backend.address.ip(), port),
+            false => backend.address,
+        }
+    }
+
+    /// Returns true if a flow that a client opened to `port` has a serving endpoint (EPT-22).
+    pub fn serves(&self, endpoint: SocketAddr, port: u16) -> bool {
+        let known = match self.is_range {
+            true if endpoint.port() == port => SocketAddr::new(endpoint.ip(), 0),
+            true => return false,
+            false => endpoint,
+        };
+        self.serving.binary_search(&known).is_ok()
+    }
+}
+
+/// Decisions about echo requests (ping) to the addresses of a Service in one family.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PingPlan {
+    /// Namespace and name of the Service.
+    pub service: ObjectKey,
+    /// IP family.
+    pub family: Family,
+    /// Addresses, with port 0. [`Target::Balance`] stands for an answer by this node.
+    pub frontends: Vec<Frontend>,
 }
 
 /// Changes of a plan since they were last taken.
@@ -238,8 +283,10 @@ pub struct Withdrawn {
     pub protocol: Protocol,
     /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Port number.
+    /// Port number, or first port of a range.
     pub port: u16,
+    /// Last port of a range; equal to `port` for one port.
+    pub last_port: u16,
 }
 
 /// State of a Service's health check node port (HLT-05, HLT-06).

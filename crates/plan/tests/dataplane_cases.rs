@@ -128,6 +128,7 @@ fn walk(world: &World, packet: &Packet, first: &str) -> Seen {
             }
             seen
         }
+        Verdict::Answered => unreachable!("only echo requests are answered"),
         Verdict::NoEndpoints | Verdict::UndefinedPort => Seen::only("refused"),
         Verdict::NoLocalEndpoints | Verdict::OutOfSourceRanges | Verdict::Unallocated => {
             Seen::only("timeout")

@@ -52,6 +52,8 @@ pub struct Config {
     pub allows_external_ips: bool,
     /// Scheduler of Services without an annotation: round robin in userspace mode, as kube-proxy's.
     pub default_scheduler: Scheduler,
+    /// `--answer-ping`: answer echo requests to addresses of Services with endpoints, if the data plane can.
+    pub answers_ping: bool,
     /// `--feature-gates`: debug pages of the metrics server (HLT-04).
     pub pages: Pages,
     /// Configuration as JSON for `/configz`.
@@ -79,6 +81,7 @@ impl Default for Config {
             leftovers: None,
             allows_external_ips: true,
             default_scheduler: Scheduler::default(),
+            answers_ping: true,
             pages: Pages::default(),
             configuration: serde_json::Value::Null,
         }

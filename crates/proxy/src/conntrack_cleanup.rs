@@ -2,7 +2,7 @@
 //! its endpoint after a change. Stale entries therefore have to be deleted (EPT-22). In contrast to the reference,
 //! this includes frontends without endpoints, deleted Services, and TCP connections that began before the first rules.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
 
 use api::object::Protocol;
@@ -35,6 +35,8 @@ pub(crate) struct CleanupScope {
     everything: bool,
     addresses: HashSet<(Protocol, SocketAddr)>,
     node_ports: HashSet<(Protocol, Family, u16)>,
+    /// First and last ports of ranges.
+    ranges: HashMap<(Protocol, IpAddr), BTreeSet<(u16, u16)>>,
 }
 
 impl CleanupScope {
@@ -44,27 +46,32 @@ impl CleanupScope {
             everything: changes.everything,
             ..Self::default()
         };
-        for port in changes.services.iter().flat_map(|service| plan.ports_of(service)) {
+        let changed = changes.services.iter();
+        for port in changed.flat_map(|service| plan.ports_of(service).chain(plan.ranges_of(service))) {
             if port.key.protocol != Protocol::Tcp {
                 for frontend in &port.frontends {
                     scope.add(
                         port.key.protocol,
                         port.key.family,
                         frontend.address,
-                        frontend.port,
+                        (frontend.port, frontend.last_port),
                     );
                 }
             }
         }
         for gone in &changes.withdrawn {
-            scope.add(gone.protocol, gone.family, gone.address, gone.port);
+            let ports = (gone.port, gone.last_port);
+            scope.add(gone.protocol, gone.family, gone.address, ports);
         }
         scope
     }
 
     /// Returns true if no flow can be stale.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.everything && self.addresses.is_empty() && self.node_ports.is_empty()
+        !self.everything
+            && self.addresses.is_empty()
+            && self.node_ports.is_empty()
+            && self.ranges.is_empty()
     }
 
     /// Returns true if all flows may be stale, TCP connections included.
@@ -77,6 +84,9 @@ impl CleanupScope {
         self.everything |= other.everything;
         self.addresses.extend(other.addresses);
         self.node_ports.extend(other.node_ports);
+        for (key, ranges) in other.ranges {
+            self.ranges.entry(key).or_default().extend(ranges);
+        }
     }
 
     /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
@@ -92,7 +102,7 @@ impl CleanupScope {
         let owner = plan.frontend_at(flow.protocol, flow.destination);
         let is_translated = flow.endpoint != flow.destination;
         match owner {
-            Some((port, _)) => port.serving.binary_search(&flow.endpoint).is_err(),
+            Some((port, _)) => !port.serves(flow.endpoint, flow.destination.port()),
             // Without a change of this frontend, only destinations in the Service CIDRs certainly belong to Services.
             None if self.names_frontend(plan, flow) => is_translated,
             None => is_translated && plan.settings().is_in_service_cidr(address),
@@ -116,11 +126,31 @@ impl CleanupScope {
         let address = flow.destination.ip();
         let node_port = (flow.protocol, Family::of(address), flow.destination.port());
         self.addresses.contains(&(flow.protocol, flow.destination))
+            || self.has_range(flow.protocol, flow.destination)
             || (self.node_ports.contains(&node_port) && plan.settings().accepts_node_port(address))
     }
 
-    fn add(&mut self, protocol: Protocol, family: Family, address: Option<IpAddr>, port: u16) {
+    fn has_range(&self, protocol: Protocol, destination: SocketAddr) -> bool {
+        let ranges = self.ranges.get(&(protocol, destination.ip()));
+        ranges.is_some_and(|ranges| {
+            let mut ranges = ranges.iter();
+            ranges.any(|(first, last)| (*first..=*last).contains(&destination.port()))
+        })
+    }
+
+    /// Adds the flows of a frontend from its first to its last port.
+    fn add(
+        &mut self,
+        protocol: Protocol,
+        family: Family,
+        address: Option<IpAddr>,
+        (port, last_port): (u16, u16),
+    ) {
         match address {
+            Some(address) if port != last_port => {
+                let ranges = self.ranges.entry((protocol, address)).or_default();
+                ranges.insert((port, last_port));
+            }
             Some(address) => {
                 self.addresses.insert((protocol, SocketAddr::new(address, port)));
             }

@@ -15,7 +15,7 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
 use netlink::nftables::ExternalChange;
-use plan::{Changes, Family, FrontendKind, Origin, Plan, ServicePortPlan, Settings, Target};
+use plan::{Changes, Family, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Plan, ServicePortPlan, Settings, Target};
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 
@@ -165,6 +165,7 @@ impl<D: Dataplane> Worker<D> {
             masquerade_all: config.masquerade_all,
             ignores_external_ips: !config.allows_external_ips,
             default_scheduler: config.default_scheduler,
+            answers_ping: config.answers_ping && dataplane.answers_ping(),
             ..Settings::default()
         });
         let mut worker = Self {
@@ -380,7 +381,15 @@ impl<D: Dataplane> Worker<D> {
                     self.config.proxy_mode
                 ),
             });
-        skipped.chain(refused).chain(unsupported).collect()
+        let has_ranges = self.plan.ranges_of(service).next().is_some();
+        let ranges = (has_ranges && !self.dataplane.serves_port_ranges()).then(|| ServiceFault {
+            reason: "PortRangesNotSupported",
+            message: format!(
+                "annotation {PORT_RANGES_ANNOTATION} has no effect in {} mode: the port ranges are not served",
+                self.config.proxy_mode
+            ),
+        });
+        skipped.chain(refused).chain(unsupported).chain(ranges).collect()
     }
 
     /// Removes the rules of kube-proxy and of Portolan's other modes after the first sync.

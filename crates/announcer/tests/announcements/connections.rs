@@ -274,7 +274,7 @@ fn redirection(to: IpAddr, own: IpAddr) -> Rule {
         Expression::Dnat {
             is_ipv6: to.is_ipv6(),
             address: first,
-            port,
+            port: Some(port),
         },
     ];
     Rule {

@@ -79,13 +79,7 @@ impl AppliedServices {
             let endpoints = port.into_iter().flat_map(|port| port.endpoints(set));
             endpoints.map(|backend| backend.address).collect()
         };
-        plan.ports_of(service)
-            .map(|port| {
-                Port::new(&redirected(local_redirects, port), former, |verdict_chain| {
-                    codes.code(verdict_chain)
-                })
-            })
-            .collect()
+        planned_ports(plan, service, local_redirects, former, codes)
     }
 
     /// Replaces the ports of a Service and returns the former ones. Changed elements are appended: those of the
@@ -128,6 +122,31 @@ impl AppliedServices {
         }
         former
     }
+}
+
+/// Returns the ports that the plan has for a Service: Service ports, port ranges and answers to echo requests. `former`
+/// returns the applied endpoints of a set by index. Local redirects have a listener for each port, so they serve no
+/// ranges.
+pub fn planned_ports(
+    plan: &Plan,
+    service: &ObjectKey,
+    local_redirects: Option<&LocalRedirects>,
+    former: impl Fn(&Bytes, Set) -> Vec<SocketAddr>,
+    codes: &mut VerdictCodes,
+) -> Box<[Port]> {
+    let mut ports: Vec<Port> = plan
+        .ports_of(service)
+        .map(|port| {
+            Port::new(&redirected(local_redirects, port), &former, |verdict_chain| {
+                codes.code(verdict_chain)
+            })
+        })
+        .collect();
+    let ranges = plan.ranges_of(service).filter(|_| local_redirects.is_none());
+    ports.extend(ranges.map(|range| Port::new(range, &former, |verdict_chain| codes.code(verdict_chain))));
+    let pings = plan.pings_of(service);
+    ports.extend(pings.map(|ping| Port::of_ping(ping, |verdict_chain| codes.code(verdict_chain))));
+    ports.into()
 }
 
 /// Returns the comment on the elements of a Service port.

@@ -10,6 +10,8 @@ use super::rules::{MASQUERADE_BITS, RuleBuilder};
 
 /// Chain that rejects packets.
 pub const REJECT: &str = "reject";
+/// Chain in which this node answers echo requests.
+pub const ANSWER_PING: &str = "answer-ping";
 const SERVICES: &str = "services";
 const REDIRECTED: &str = "redirected";
 const MASQUERADE: &str = "masquerade";
@@ -19,7 +21,7 @@ const PRIORITY_DSTNAT: i32 = -100;
 const PRIORITY_SRCNAT: i32 = 100;
 
 /// Version of the layout, part of the table's comment. A table of another version is replaced, not taken over.
-const LAYOUT_VERSION: u32 = 1;
+const LAYOUT_VERSION: u32 = 2;
 
 /// Returns the declaration of the table.
 pub fn table(name: &str) -> Table {
@@ -32,7 +34,7 @@ pub fn table(name: &str) -> Table {
 
 /// Returns the chains with their rules; each chain jumps only to earlier ones.
 pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
-    let mut chains = vec![reject(), masquerade()];
+    let mut chains = vec![reject(), masquerade(), answer_ping(settings)];
     chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, &settings.pods)));
     chains.push(services(settings));
     chains.push(redirected());
@@ -96,7 +98,14 @@ fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
     for family in FAMILIES {
         let addresses = RuleBuilder::for_family(family).verdict_by_address(family, VERDICTS);
         rules.push(addresses.comment("by the treatment of the address; the mark is put back"));
+        let ranges = RuleBuilder::for_family(family).verdict_by_range(family, VERDICTS);
+        rules.push(ranges.comment("by the treatment of the port range; the mark is put back"));
         rules.push(node_ports(family, settings));
+        if settings.ping_address(family).is_some() {
+            let pings = RuleBuilder::for_family(family).match_ping(family);
+            let pings = pings.verdict_by_ping(family, VERDICTS);
+            rules.push(pings.comment("echo requests; the mark is put back"));
+        }
         let refused = RuleBuilder::for_family(family).match_destination_in(Map::ClusterIps, family);
         rules.push(
             refused
@@ -142,6 +151,11 @@ fn redirected() -> (Chain, Vec<Rule>) {
         );
         rules.push(
             RuleBuilder::for_family(family)
+                .masquerade_by_range(family, MASQUERADED)
+                .finish(),
+        );
+        rules.push(
+            RuleBuilder::for_family(family)
                 .masquerade_by_node_port(family, MASQUERADED)
                 .finish(),
         );
@@ -163,6 +177,19 @@ fn reject() -> (Chain, Vec<Rule>) {
             .finish(),
     ];
     (chain(REJECT, "connections are refused"), rules)
+}
+
+/// Builds the chain that sends echo requests to an address of this node, which answers. Connection tracking gives the
+/// answer the address of the Service.
+fn answer_ping(settings: &Settings) -> (Chain, Vec<Rule>) {
+    let mut rules = Vec::new();
+    for family in FAMILIES {
+        if let Some(address) = settings.ping_address(family) {
+            let rule = RuleBuilder::for_family(family).translate_to(address);
+            rules.push(rule.finish());
+        }
+    }
+    (chain(ANSWER_PING, "this node answers"), rules)
 }
 
 fn masquerade() -> (Chain, Vec<Rule>) {

@@ -46,6 +46,16 @@ pub enum Map {
     Affinity,
     /// Frontend, allowed source.
     SourceRanges,
+    /// Address, protocol, port range → verdict code.
+    PortRanges,
+    /// Address, protocol, port range → 0, key of the endpoints of the Service's ranges.
+    ServiceOfRange,
+    /// Address, protocol, port range, allowed source.
+    RangeSources,
+    /// Address → verdict code for echo requests.
+    Pings,
+    /// Address, source whose echo requests are allowed.
+    PingSources,
     /// Endpoint on this node, twice.
     Hairpin,
     /// Addresses on which all ports belong to Services.
@@ -60,7 +70,7 @@ pub enum Map {
 
 impl Map {
     /// All maps and sets, in the order of declaration.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 22] = [
         Self::Services,
         Self::NodePorts,
         Self::ServiceOfAddress,
@@ -73,6 +83,11 @@ impl Map {
         Self::LocalMembers,
         Self::Affinity,
         Self::SourceRanges,
+        Self::PortRanges,
+        Self::ServiceOfRange,
+        Self::RangeSources,
+        Self::Pings,
+        Self::PingSources,
         Self::Hairpin,
         Self::ClusterIps,
         Self::ServiceCidrs,
@@ -81,7 +96,7 @@ impl Map {
     ];
 
     /// Maps whose elements belong to one Service port each.
-    pub const OF_PORTS: [Self; 11] = [
+    pub const OF_PORTS: [Self; 16] = [
         Self::Services,
         Self::NodePorts,
         Self::ServiceOfAddress,
@@ -93,6 +108,11 @@ impl Map {
         Self::ClusterMembers,
         Self::LocalMembers,
         Self::SourceRanges,
+        Self::PortRanges,
+        Self::ServiceOfRange,
+        Self::RangeSources,
+        Self::Pings,
+        Self::PingSources,
     ];
 
     /// Returns the name in the table.
@@ -110,6 +130,11 @@ impl Map {
             Self::LocalMembers => ["local-members4", "local-members6"],
             Self::Affinity => ["affinity4", "affinity6"],
             Self::SourceRanges => ["source-ranges4", "source-ranges6"],
+            Self::PortRanges => ["port-ranges4", "port-ranges6"],
+            Self::ServiceOfRange => ["service-of-range4", "service-of-range6"],
+            Self::RangeSources => ["range-sources4", "range-sources6"],
+            Self::Pings => ["pings4", "pings6"],
+            Self::PingSources => ["ping-sources4", "ping-sources6"],
             Self::Hairpin => ["hairpin4", "hairpin6"],
             Self::ClusterIps => ["cluster-ips4", "cluster-ips6"],
             Self::ServiceCidrs => ["service-cidrs4", "service-cidrs6"],
@@ -138,12 +163,31 @@ impl Map {
             Self::LocalMembers => "session affinity: cluster IP . number : endpoint on this node",
             Self::Affinity => "session affinity: client . cluster IP : number of the endpoint it is kept at",
             Self::SourceRanges => "load balancer IP . source that may use it",
+            Self::PortRanges => "port range of an address : code of its treatment",
+            Self::ServiceOfRange => "port range of an address : key of the endpoints",
+            Self::RangeSources => "port range of a load balancer IP . source that may use it",
+            Self::Pings => "address : code of the treatment of echo requests",
+            Self::PingSources => "load balancer IP . source that may send echo requests",
             Self::Hairpin => "endpoints on this node that reach themselves, masqueraded",
             Self::ClusterIps => "cluster IPs: other ports are refused",
             Self::ServiceCidrs => "ranges of cluster IPs: other addresses are dropped",
             Self::Pods => "ranges of Pod addresses",
             Self::NodePortAddresses => "where node ports answer, if not on all addresses of this node",
         }
+    }
+
+    /// Returns true if keys are ranges.
+    const fn is_interval(self) -> bool {
+        matches!(
+            self,
+            Self::SourceRanges
+                | Self::PortRanges
+                | Self::ServiceOfRange
+                | Self::RangeSources
+                | Self::PingSources
+                | Self::ServiceCidrs
+                | Self::Pods
+        )
     }
 
     /// Returns the declaration.
@@ -160,17 +204,18 @@ impl Map {
         // further.
         let service = [&[Field::Mark], &frontend[..]].concat();
         let (key, value) = match self {
-            Self::Services => (frontend.to_vec(), Some(vec![Field::Mark])),
+            Self::Services | Self::PortRanges => (frontend.to_vec(), Some(vec![Field::Mark])),
+            Self::Pings => (vec![address], Some(vec![Field::Mark])),
             Self::NodePorts => (node_port, Some(vec![Field::Mark])),
-            Self::ServiceOfAddress => (frontend.to_vec(), Some(service)),
+            Self::ServiceOfAddress | Self::ServiceOfRange => (frontend.to_vec(), Some(service)),
             Self::ServiceOfNodePort => (node_port, Some(service)),
             Self::ClusterEndpoints | Self::LocalEndpoints | Self::ClusterMembers | Self::LocalMembers => {
                 (numbered, Some(endpoint))
             }
             Self::ClusterNumbers | Self::LocalNumbers => (numbered, Some(vec![Field::Mark])),
             Self::Affinity => ([&[address], &frontend[..]].concat(), Some(vec![Field::Mark])),
-            Self::SourceRanges => ([&frontend[..], &[address]].concat(), None),
-            Self::Hairpin => (vec![address, address], None),
+            Self::SourceRanges | Self::RangeSources => ([&frontend[..], &[address]].concat(), None),
+            Self::Hairpin | Self::PingSources => (vec![address, address], None),
             Self::ClusterIps | Self::ServiceCidrs | Self::Pods | Self::NodePortAddresses => {
                 (vec![address], None)
             }
@@ -179,7 +224,7 @@ impl Map {
             name: self.name(family).to_owned(),
             key,
             value: value.map_or(SetValue::None, SetValue::Fields),
-            is_interval: matches!(self, Self::SourceRanges | Self::ServiceCidrs | Self::Pods),
+            is_interval: self.is_interval(),
             dynamic_size: (self == Self::Affinity).then_some(AFFINITY_ELEMENTS_MAX),
             comment: self.comment().to_owned(),
         }

@@ -12,6 +12,10 @@
 //!    last bits of the code select the origins to masquerade. No packet mark is needed, so marks of other programs
 //!    stay untouched.
 //!
+//! Port ranges are elements of the interval map `port-ranges4`, which is consulted after `services4`. They keep the port
+//! of the client, and a hash of the client's address selects the endpoint. Echo requests to addresses in `pings4` go to
+//! an address of this node, which answers.
+//!
 //! Other schedulers replace the random number: round robin by a counter, which belongs to a rule and so needs a chain
 //! per Service port; Maglev by a hash of the client's address and port.
 //!
@@ -369,6 +373,15 @@ impl Dataplane for NftablesDataplane {
             cleanup_failures: self.cleanup_failures,
             ..Counts::default()
         }
+    }
+
+    /// Local redirects have a listener for each port.
+    fn serves_port_ranges(&self) -> bool {
+        self.local_redirects.is_none()
+    }
+
+    fn answers_ping(&self) -> bool {
+        true
     }
 
     /// Rules cannot count connections, so the least loaded endpoint is unknown.

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 
 use ipnet::IpNet;
-use plan::{Backend, Family, Frontend, FrontendKind, Scheduler, ServicePortPlan, Set};
+use plan::{Backend, Family, Frontend, FrontendKind, PingPlan, Scheduler, ServicePortPlan, Set};
 
 use super::bytes::Bytes;
 use super::layout::Map;
@@ -36,6 +36,7 @@ struct AppliedFrontend {
     key_lookup: KeyLookup,
     address: Option<IpAddr>,
     port: u16,
+    last_port: u16,
     code: u32,
     source_ranges: Box<[IpNet]>,
 }
@@ -79,6 +80,7 @@ impl Port {
         let key = service_key(first, protocol);
         let frontends = plan.frontends.iter().map(|frontend| {
             let key_lookup = match frontend.address {
+                _ if plan.is_range => KeyLookup::Range,
                 None => KeyLookup::NodePort,
                 Some(address) if (address, frontend.port) == first => KeyLookup::First,
                 Some(_) => KeyLookup::Address,
@@ -96,6 +98,26 @@ impl Port {
             frontends: frontends.collect(),
             cluster: Slots::assign(family, &former(&key, Set::Cluster), &plan.cluster),
             local: Slots::assign(family, &former(&key, Set::Local), &plan.local),
+        }
+    }
+
+    /// Converts the decisions about echo requests; `code` returns the code of a verdict chain.
+    pub fn of_ping(plan: &PingPlan, mut code: impl FnMut(VerdictChain) -> u32) -> Self {
+        let frontends = plan.frontends.iter().map(|frontend| {
+            let code = code(VerdictChain::of_ping(frontend));
+            AppliedFrontend::new(frontend, KeyLookup::Ping, code)
+        });
+        let no_endpoints = || Slots::assign(plan.family, &[], &[]);
+        Self {
+            family: plan.family,
+            protocol: 0,
+            first: (unspecified(plan.family), 0),
+            is_sticky: false,
+            is_hashed: false,
+            name: Arc::default(),
+            frontends: frontends.collect(),
+            cluster: no_endpoints(),
+            local: no_endpoints(),
         }
     }
 
@@ -149,39 +171,39 @@ impl Port {
             Map::LocalNumbers => self.append_numbers(map_id, Set::Local, elements),
             Map::ClusterMembers => self.append_members(map_id, Set::Cluster, elements),
             Map::LocalMembers => self.append_members(map_id, Set::Local, elements),
-            Map::Services | Map::NodePorts => {
-                for frontend in &self.frontends {
-                    if (frontend.key_lookup == KeyLookup::NodePort) == (map == Map::NodePorts) {
-                        let code = Bytes::new().mark(frontend.code);
-                        let element = MapElement::pair(map_id, frontend.key(self.protocol), code);
-                        elements.push(element.with_comment(comment));
-                    }
+            Map::Services | Map::NodePorts | Map::PortRanges | Map::Pings => {
+                for frontend in self.frontends.iter().filter(|frontend| frontend.code_map() == map) {
+                    let code = Bytes::new().mark(frontend.code);
+                    let element = MapElement {
+                        key_end: frontend.range_end(self.protocol).map(Box::new),
+                        ..MapElement::pair(map_id, frontend.key(self.protocol), code)
+                    };
+                    elements.push(element.with_comment(comment));
                 }
             }
-            Map::ServiceOfAddress | Map::ServiceOfNodePort => {
+            Map::ServiceOfAddress | Map::ServiceOfNodePort | Map::ServiceOfRange => {
                 let key_lookup = match map {
                     Map::ServiceOfAddress => KeyLookup::Address,
+                    Map::ServiceOfRange => KeyLookup::Range,
                     _ => KeyLookup::NodePort,
                 };
-                for frontend in self
-                    .frontends
-                    .iter()
-                    .filter(|frontend| frontend.key_lookup == key_lookup)
-                {
-                    let key = frontend.key(self.protocol);
-                    elements.push(MapElement::pair(
-                        map_id,
-                        key,
-                        Bytes::new().mark(0).key(&self.key()),
-                    ));
+                let own = self.frontends.iter();
+                for frontend in own.filter(|frontend| frontend.key_lookup == key_lookup) {
+                    let service = Bytes::new().mark(0).key(&self.key());
+                    elements.push(MapElement {
+                        key_end: frontend.range_end(self.protocol).map(Box::new),
+                        ..MapElement::pair(map_id, frontend.key(self.protocol), service)
+                    });
                 }
             }
-            Map::SourceRanges => {
-                for frontend in &self.frontends {
-                    let key = frontend.key(self.protocol);
+            Map::SourceRanges | Map::RangeSources | Map::PingSources => {
+                let own = self.frontends.iter();
+                for frontend in own.filter(|frontend| frontend.source_map() == map) {
+                    let first = frontend.key(self.protocol);
+                    let last = frontend.range_end(self.protocol).unwrap_or(first);
                     elements.extend(frontend.source_ranges.iter().map(|range| MapElement {
-                        key_end: Some(Box::new(key.address(range.broadcast()))),
-                        ..MapElement::key(map_id, key.address(range.network())).with_comment(comment)
+                        key_end: Some(Box::new(last.address(range.broadcast()))),
+                        ..MapElement::key(map_id, first.address(range.network())).with_comment(comment)
                     }));
                 }
             }
@@ -261,6 +283,7 @@ impl AppliedFrontend {
             key_lookup,
             address: frontend.address,
             port: frontend.port,
+            last_port: frontend.last_port,
             code,
             // The kernel rejects overlapping ranges.
             source_ranges: match frontend.address {
@@ -270,12 +293,44 @@ impl AppliedFrontend {
         }
     }
 
+    /// Returns the map of the verdict code.
+    fn code_map(&self) -> Map {
+        match self.key_lookup {
+            KeyLookup::First | KeyLookup::Address => Map::Services,
+            KeyLookup::NodePort => Map::NodePorts,
+            KeyLookup::Range => Map::PortRanges,
+            KeyLookup::Ping => Map::Pings,
+        }
+    }
+
+    /// Returns the set of the allowed sources.
+    fn source_map(&self) -> Map {
+        match self.key_lookup {
+            KeyLookup::First | KeyLookup::Address | KeyLookup::NodePort => Map::SourceRanges,
+            KeyLookup::Range => Map::RangeSources,
+            KeyLookup::Ping => Map::PingSources,
+        }
+    }
+
+    /// Returns the key, or the first key of a range.
     fn key(&self, protocol: u8) -> Bytes {
+        self.key_of(protocol, self.port)
+    }
+
+    /// Returns the last key of a port range.
+    fn range_end(&self, protocol: u8) -> Option<Bytes> {
+        (self.key_lookup == KeyLookup::Range).then(|| self.key_of(protocol, self.last_port))
+    }
+
+    fn key_of(&self, protocol: u8, port: u16) -> Bytes {
         let key = match self.address {
             Some(address) => Bytes::new().address(address),
             None => Bytes::new(),
         };
-        key.protocol(protocol).port(self.port)
+        match self.key_lookup {
+            KeyLookup::Ping => key,
+            _ => key.protocol(protocol).port(port),
+        }
     }
 }
 
@@ -301,23 +356,25 @@ fn service_key((address, port): (IpAddr, u16), protocol: u8) -> Bytes {
     Bytes::new().address(address).protocol(protocol).port(port)
 }
 
+/// Returns address and port of the key. Port ranges have port 0 there, which no Service port has.
 fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
-    let addresses = plan
+    let port = |frontend: &Frontend| if plan.is_range { 0 } else { frontend.port };
+    let mut addresses = plan
         .frontends
         .iter()
-        .filter_map(|frontend| Some((frontend.address?, frontend.port)));
-    let unspecified = match plan.key.family {
-        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
-        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-    };
+        .filter_map(|frontend| Some((frontend.address?, port(frontend))));
+    let unspecified = unspecified(plan.key.family);
     let node_port = || {
         plan.frontends
             .first()
             .map(|frontend| (unspecified, frontend.port))
     };
-    addresses
-        .into_iter()
-        .next()
-        .or_else(node_port)
-        .unwrap_or((unspecified, 0))
+    addresses.next().or_else(node_port).unwrap_or((unspecified, 0))
+}
+
+fn unspecified(family: Family) -> IpAddr {
+    match family {
+        Family::V4 => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Family::V6 => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
+    }
 }

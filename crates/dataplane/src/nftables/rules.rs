@@ -12,6 +12,8 @@ use netlink::nftables::{
     Rejection, Rule, Verdict,
 };
 use netlink::tcp;
+use std::net::IpAddr;
+
 use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};
@@ -21,6 +23,9 @@ use super::verdict_chain::{Choice, KeyLookup};
 const RTN_LOCAL: u32 = 2;
 /// `IPS_DST_NAT`: the destination of the connection was translated.
 const IPS_DST_NAT: u32 = 1 << 5;
+/// Types of echo requests: `ICMP_ECHO` (RFC 792) and `ICMPV6_ECHO_REQUEST` (RFC 4443).
+const ICMP_ECHO_REQUEST: u8 = 8;
+const ICMPV6_ECHO_REQUEST: u8 = 128;
 /// Bits of a verdict code that select the origins to masquerade.
 pub const MASQUERADE_BITS: u32 = 0b111;
 
@@ -123,6 +128,23 @@ impl RuleBuilder {
     pub fn tcp(self) -> Self {
         self.load_meta(MetaKey::Protocol, START)
             .compare(START, Comparison::Equal, &[tcp::PROTOCOL])
+    }
+
+    /// Matches echo requests of one family.
+    pub fn match_ping(self, family: Family) -> Self {
+        let (protocol, echo_request) = match family {
+            Family::V4 => (libc::IPPROTO_ICMP, ICMP_ECHO_REQUEST),
+            Family::V6 => (libc::IPPROTO_ICMPV6, ICMPV6_ECHO_REQUEST),
+        };
+        self.load_meta(MetaKey::Protocol, START)
+            .compare(START, Comparison::Equal, &[protocol as u8])
+            .push(Expression::Payload {
+                base: PayloadBase::Transport,
+                offset: 0,
+                bytes: 1,
+                into: START,
+            })
+            .compare(START, Comparison::Equal, &[echo_request])
     }
 
     /// Matches TCP segments that do not open a connection. A first segment has SYN, but neither ACK, RST nor FIN.
@@ -234,17 +256,46 @@ impl RuleBuilder {
     }
 
     /// Matches packets whose source is in none of the source ranges of the frontend.
-    pub fn match_outside_source_ranges(self, family: Family) -> Self {
-        let source = START.plus(address_bytes(family) + 8);
-        self.load_frontend(family, START)
+    pub fn match_outside_source_ranges(self, family: Family, key_lookup: KeyLookup) -> Self {
+        let (loaded, source, map) = match key_lookup {
+            KeyLookup::Ping => {
+                let loaded = self.load_destination(family, START);
+                (loaded, START.plus(address_bytes(family)), Map::PingSources)
+            }
+            KeyLookup::First | KeyLookup::Address | KeyLookup::NodePort | KeyLookup::Range => {
+                let loaded = self.load_frontend(family, START);
+                let map = match key_lookup {
+                    KeyLookup::Range => Map::RangeSources,
+                    _ => Map::SourceRanges,
+                };
+                (loaded, START.plus(address_bytes(family) + 8), map)
+            }
+        };
+        loaded
             .load_source(family, source)
-            .lookup(Map::SourceRanges.name(family), START, Destination::NotFound)
+            .lookup(map.name(family), START, Destination::NotFound)
     }
 
     /// Applies the verdict for the destination address and port.
     pub fn verdict_by_address(self, family: Family, verdict_map: &str) -> Self {
         self.load_frontend(family, START)
             .lookup(Map::Services.name(family), START, Destination::Register(START))
+            .show_as_mark(START)
+            .lookup(verdict_map, START, Destination::Verdict)
+    }
+
+    /// Applies the verdict for the port range with the destination.
+    pub fn verdict_by_range(self, family: Family, verdict_map: &str) -> Self {
+        self.load_frontend(family, START)
+            .lookup(Map::PortRanges.name(family), START, Destination::Register(START))
+            .show_as_mark(START)
+            .lookup(verdict_map, START, Destination::Verdict)
+    }
+
+    /// Applies the verdict for echo requests to the destination address.
+    pub fn verdict_by_ping(self, family: Family, verdict_map: &str) -> Self {
+        self.load_destination(family, START)
+            .lookup(Map::Pings.name(family), START, Destination::Register(START))
             .show_as_mark(START)
             .lookup(verdict_map, START, Destination::Verdict)
     }
@@ -259,6 +310,15 @@ impl RuleBuilder {
 
     /// Applies the masquerade verdict for the original destination of the connection.
     pub fn masquerade_by_address(self, family: Family, masqueraded: &str) -> Self {
+        self.masquerade_by(Map::Services, family, masqueraded)
+    }
+
+    /// Applies the masquerade verdict for the port range with the original destination of the connection.
+    pub fn masquerade_by_range(self, family: Family, masqueraded: &str) -> Self {
+        self.masquerade_by(Map::PortRanges, family, masqueraded)
+    }
+
+    fn masquerade_by(self, codes: Map, family: Family, masqueraded: &str) -> Self {
         let (address, protocol) = (START, START.plus(address_bytes(family)));
         let key = match family {
             Family::V4 => CtKey::OriginalIpv4,
@@ -266,7 +326,7 @@ impl RuleBuilder {
         };
         self.push(Expression::Ct { key, into: address })
             .load_original_port(protocol)
-            .lookup(Map::Services.name(family), START, Destination::Register(START))
+            .lookup(codes.name(family), START, Destination::Register(START))
             .masquerade_by_code(masqueraded)
     }
 
@@ -286,7 +346,21 @@ impl RuleBuilder {
         self.load_service_key(family, key_lookup)
             .load_index(family, number)
             .load_endpoint(endpoints, family)
-            .dnat(family)
+            .dnat(family, key_lookup)
+    }
+
+    /// Translates the destination to an address; the port stays.
+    pub fn translate_to(self, address: IpAddr) -> Self {
+        let value = match address {
+            IpAddr::V4(ip) => ip.octets().to_vec(),
+            IpAddr::V6(ip) => ip.octets().to_vec(),
+        };
+        self.push(Expression::Load { value, into: START })
+            .push(Expression::Dnat {
+                is_ipv6: address.is_ipv6(),
+                address: START,
+                port: None,
+            })
     }
 
     /// Translates the destination to the endpoint that the client has affinity to, if that is still in the set.
@@ -299,7 +373,7 @@ impl RuleBuilder {
             .show_as_mark(registers.number)
             .load_endpoint(members(set), family)
             .update_affinity(family, DynsetOperation::Update, seconds)
-            .dnat(family)
+            .dnat(family, key_lookup)
     }
 
     /// Translates the destination to an endpoint of a set and records the affinity. The element is deleted first,
@@ -325,7 +399,7 @@ impl RuleBuilder {
             .load_endpoint(members(number.set), family)
             .update_affinity(family, DynsetOperation::Delete, seconds)
             .update_affinity(family, DynsetOperation::Add, seconds)
-            .dnat(family)
+            .dnat(family, key_lookup)
     }
 
     /// Loads the index of an endpoint.
@@ -351,6 +425,13 @@ impl RuleBuilder {
                     seed: HASH_SEED,
                     into,
                 }),
+            Choice::ClientHash => self.load_source(family, into).push(Expression::Hash {
+                from: into,
+                bytes: address_bytes(family) as u32,
+                modulus,
+                seed: HASH_SEED,
+                into,
+            }),
         }
     }
 
@@ -380,12 +461,13 @@ impl RuleBuilder {
         })
     }
 
-    fn dnat(self, family: Family) -> Self {
+    /// Translates the destination to the loaded endpoint. A port range keeps the port of the client.
+    fn dnat(self, family: Family, key_lookup: KeyLookup) -> Self {
         let registers = Registers::of(family);
         self.push(Expression::Dnat {
             is_ipv6: family == Family::V6,
             address: registers.endpoint,
-            port: registers.endpoint_port,
+            port: (key_lookup != KeyLookup::Range).then_some(registers.endpoint_port),
         })
     }
 
@@ -398,7 +480,8 @@ impl RuleBuilder {
         let before = Destination::Register(service.minus_one());
         let builder = self.load_frontend(family, service);
         match key_lookup {
-            KeyLookup::First => builder,
+            KeyLookup::First | KeyLookup::Ping => builder,
+            KeyLookup::Range => builder.lookup(Map::ServiceOfRange.name(family), service, before),
             KeyLookup::Address => builder.lookup(Map::ServiceOfAddress.name(family), service, before),
             KeyLookup::NodePort => builder.lookup(Map::ServiceOfNodePort.name(family), protocol, before),
         }

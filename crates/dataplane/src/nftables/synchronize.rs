@@ -10,10 +10,9 @@ use plan::{Family, Plan};
 
 use crate::{Applied, DataplaneError, Skipped};
 
-use super::applied::{AppliedServices, Difference, comment};
+use super::applied::{AppliedServices, Difference, comment, planned_ports};
 use super::bytes::Bytes;
 use super::layout::{self, FAMILIES, Map};
-use super::local_redirects::redirected;
 use super::map_element::{MapElement, MapId};
 use super::port::{Port, Shared};
 use super::snapshot::{self, Digest, FormerEndpoints, KernelElements, TableState};
@@ -171,16 +170,13 @@ impl NftablesDataplane {
                 None => self
                     .applied
                     .planned(plan, service, self.local_redirects.as_ref(), codes),
-                Some(former) => plan
-                    .ports_of(service)
-                    .map(|port| {
-                        Port::new(
-                            &redirected(self.local_redirects.as_ref(), port),
-                            |key, set| former.endpoints(key, set),
-                            |verdict_chain| codes.code(verdict_chain),
-                        )
-                    })
-                    .collect(),
+                Some(former) => planned_ports(
+                    plan,
+                    service,
+                    self.local_redirects.as_ref(),
+                    |key, set| former.endpoints(key, set),
+                    codes,
+                ),
             };
             applied.replace(service, ports, &mut own, &mut common);
             own.added.clear();

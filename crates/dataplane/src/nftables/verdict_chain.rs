@@ -6,7 +6,7 @@
 use netlink::nftables::{Chain, FibAddress, Rule, Verdict};
 use plan::{Frontend, Origin, PodDetection, Scheduler, ServicePortPlan, Set, Target};
 
-use super::base_ruleset::REJECT;
+use super::base_ruleset::{ANSWER_PING, REJECT};
 use super::layout::FAMILIES;
 use super::rules::{EndpointIndex, RuleBuilder};
 
@@ -19,6 +19,10 @@ pub enum KeyLookup {
     Address,
     /// A map leads from the destination port to the key.
     NodePort,
+    /// A map leads from the port range of the destination to the key. The port of the client stays.
+    Range,
+    /// None: echo requests get no endpoint.
+    Ping,
 }
 
 /// Action on connections of one origin.
@@ -30,6 +34,8 @@ pub enum Action {
     Drop,
     /// Send the connection to one of this many endpoints of a set.
     Balance(Set, u32),
+    /// Answer the echo request.
+    Answer,
 }
 
 /// Choice among several endpoints.
@@ -43,6 +49,8 @@ pub enum Choice {
     RoundRobin(u32),
     /// Maglev table, indexed by a hash of the client's address and port.
     Hash,
+    /// Maglev table, indexed by a hash of the client's address.
+    ClientHash,
 }
 
 /// Handling of connections at a frontend.
@@ -70,6 +78,7 @@ impl VerdictChain {
         let choice = match port.scheduler {
             Scheduler::Random | Scheduler::LeastConnections => Choice::Random,
             Scheduler::RoundRobin => Choice::RoundRobin(number),
+            Scheduler::Maglev if port.is_range => Choice::ClientHash,
             Scheduler::Maglev => Choice::Hash,
         };
         let mut masquerade_bits = 0;
@@ -80,7 +89,7 @@ impl VerdictChain {
                 masquerade_bits |= u32::from(masquerade) << origin as u32;
                 match port.backends(set).len() {
                     0 => Action::Reject,
-                    _ if choice == Choice::Hash => Action::Balance(set, maglev::TABLE_SIZE),
+                    _ if matches!(choice, Choice::Hash | Choice::ClientHash) => Action::Balance(set, maglev::TABLE_SIZE),
                     count => Action::Balance(set, count as u32),
                 }
             }
@@ -94,6 +103,23 @@ impl VerdictChain {
             choice: if balances { choice } else { Choice::Random },
             drains: balances && port.drain_seconds.is_some(),
             masquerade_bits,
+        }
+    }
+
+    /// Derives the handling of echo requests at a frontend.
+    pub fn of_ping(frontend: &Frontend) -> Self {
+        Self {
+            key_lookup: KeyLookup::Ping,
+            actions: Origin::ALL.map(|origin| match frontend.target(origin) {
+                Target::Reject => Action::Reject,
+                Target::Drop => Action::Drop,
+                Target::Balance { .. } => Action::Answer,
+            }),
+            affinity_seconds: None,
+            has_source_ranges: !frontend.source_ranges.is_empty(),
+            choice: Choice::Random,
+            drains: false,
+            masquerade_bits: 0,
         }
     }
 
@@ -124,7 +150,7 @@ impl VerdictChain {
             }
         }
         if let Verdict::Goto(name) = self.verdict()
-            && name != REJECT
+            && ![REJECT, ANSWER_PING].contains(&name.as_str())
             && chains.iter().all(|(known, _)| known.name != name)
         {
             let chain = Chain {
@@ -143,7 +169,7 @@ impl VerdictChain {
         if self.has_source_ranges {
             for family in FAMILIES {
                 let rule = RuleBuilder::for_family(family)
-                    .match_outside_source_ranges(family)
+                    .match_outside_source_ranges(family, self.key_lookup)
                     .verdict(Verdict::Drop);
                 rules.push(rule.comment("source ranges"));
             }
@@ -193,6 +219,7 @@ impl VerdictChain {
             base: None,
             comment: match self.choice {
                 Choice::Hash => format!("one of the endpoints{location}, by the client"),
+                Choice::ClientHash => format!("one of the endpoints{location}, by the client's address"),
                 Choice::RoundRobin(_) => format!("one of {count} endpoint{plural}{location}, in turn"),
                 Choice::Random => format!("one of {count} endpoint{plural}{location}"),
             },
@@ -204,6 +231,7 @@ impl VerdictChain {
         match action {
             Action::Reject => Verdict::Goto(REJECT.to_owned()),
             Action::Drop => Verdict::Drop,
+            Action::Answer => Verdict::Goto(ANSWER_PING.to_owned()),
             Action::Balance(set, count) => Verdict::Goto(self.balance_name(set, count)),
         }
     }
@@ -218,13 +246,16 @@ impl VerdictChain {
             KeyLookup::First => "cluster-ip",
             KeyLookup::Address => "external",
             KeyLookup::NodePort => "node-port",
+            KeyLookup::Range => "range",
+            KeyLookup::Ping => "ping",
         }
     }
 
     /// Explains a key lookup that nft cannot show.
     fn key_comment(&self) -> &'static str {
         match self.key_lookup {
-            KeyLookup::First => "",
+            KeyLookup::First | KeyLookup::Ping => "",
+            KeyLookup::Range => "the key is what service-of-range4/6 has for the destination",
             KeyLookup::Address => "the key is what service-of-address4/6 has for the destination",
             KeyLookup::NodePort => "the key is what service-of-node-port4/6 has for the port",
         }
@@ -244,6 +275,7 @@ impl VerdictChain {
             Choice::Random => String::new(),
             Choice::RoundRobin(number) => format!("-rr{number:08x}"),
             Choice::Hash => "-maglev".to_owned(),
+            Choice::ClientHash => "-by-address".to_owned(),
         };
         if let Some(seconds) = self.affinity_seconds {
             suffix += &format!("-sticky{seconds}s");
@@ -259,6 +291,7 @@ fn action_name(action: Action) -> String {
     match action {
         Action::Reject => "reject".to_owned(),
         Action::Drop => "drop".to_owned(),
+        Action::Answer => "answer".to_owned(),
         Action::Balance(Set::Cluster, count) => format!("cluster{count}"),
         Action::Balance(Set::Local, count) => format!("local{count}"),
     }

@@ -237,6 +237,10 @@ impl Dataplane for UserspaceDataplane {
         self.ruleset.watch()
     }
 
+    fn answers_ping(&self) -> bool {
+        self.ruleset.answers_ping()
+    }
+
     fn repair_external(&mut self, plan: &Plan, changes: &[ExternalChange]) -> Result<usize, DataplaneError> {
         self.ruleset.repair_external(plan, changes)
     }

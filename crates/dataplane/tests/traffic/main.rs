@@ -3,6 +3,8 @@
 
 mod drain;
 mod followed;
+mod ping;
+mod ranges;
 mod schedulers;
 mod services;
 mod traces;
@@ -47,6 +49,8 @@ struct Mode {
     keeps_source: bool,
     /// True if the rules are those of nftables.
     has_rules: bool,
+    /// True if the data plane answers echo requests.
+    answers_ping: bool,
 }
 
 /// Generates the tests of each data plane.
@@ -59,6 +63,16 @@ macro_rules! battery {
             #[test]
             fn packets_follow_plan() {
                 testbed::in_namespace(|| send_packets($mode));
+            }
+
+            #[test]
+            fn port_ranges_keep_the_port() {
+                testbed::in_namespace(|| ranges::ranges_keep_the_port($mode));
+            }
+
+            #[test]
+            fn node_answers_ping() {
+                testbed::in_namespace(|| ping::node_answers($mode));
             }
 
             #[test]
@@ -77,6 +91,7 @@ macro_rules! battery {
 battery! {
     nftables => Mode {
         has_rules: true,
+        answers_ping: true,
         ..in_kernel(|| Ok(Box::new(NftablesDataplane::open(dataplane::nftables::Options::default())?)))
     };
     iptables_legacy => in_kernel(|| open_iptables(Variant::Legacy));
@@ -85,6 +100,7 @@ battery! {
         open: || Ok(Box::new(UserspaceDataplane::open(dataplane::userspace::Options::default())?)),
         keeps_source: false,
         has_rules: false,
+        answers_ping: true,
     };
 }
 
@@ -93,6 +109,7 @@ fn in_kernel(open: fn() -> Opened) -> Mode {
         open,
         keeps_source: true,
         has_rules: false,
+        answers_ping: false,
     }
 }
 
@@ -121,7 +138,7 @@ fn send_packets_at_node(mode: Mode, node: u32) {
         max_shrink_iters: 0,
         ..Config::default()
     };
-    let outcome = TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(), |cluster| {
+    let outcome = TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(mode.has_rules), |cluster| {
         run.check(&cluster);
         Ok(())
     });
@@ -161,6 +178,7 @@ impl Run {
             masquerade_all: false,
             ignores_external_ips: false,
             default_scheduler: Scheduler::default(),
+            answers_ping: mode.answers_ping,
             node_addresses: World::node_addresses(),
         });
         let dataplane = match world.node().enter(mode.open) {
@@ -250,6 +268,9 @@ impl Probes<'_> {
             for address in SERVICE_IPS.iter().copied().chain(["172.30.0.11", "fd00:30::11"]) {
                 let address: IpAddr = address.parse().unwrap();
                 let is_node = self.plan.settings().node_addresses.contains(&address);
+                if self.plan.settings().answers_ping && !is_node {
+                    scope.spawn(move || ping::assert_echo(self.plan, self.client, address));
+                }
                 let ports = if is_node { NODE_PORTS } else { SERVICE_PORTS };
                 for port in ports {
                     for protocol in [Protocol::Tcp, Protocol::Udp] {

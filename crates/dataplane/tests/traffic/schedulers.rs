@@ -59,14 +59,19 @@ pub fn round_robin_takes_turns(mode: Mode) {
     assert_eq!(first.iter().collect::<BTreeSet<_>>().len(), ENDPOINTS.len());
 }
 
-/// Returns a data plane with one Service, whose spec and annotations are given.
-fn programmed(world: &World, mode: Mode, spec: Value, annotations: Value) -> Box<dyn Dataplane + Send> {
-    let mut dataplane = match world.node().enter(mode.open) {
+/// Opens a data plane at the node; skips the test without its programs.
+pub fn opened(world: &World, mode: Mode) -> Box<dyn Dataplane + Send> {
+    match world.node().enter(mode.open) {
         Err(DataplaneError::Program {
             source: error @ ProgramError::Start { .. },
         }) => testbed::skip_inside(&error.to_string()),
         opened => opened.unwrap(),
-    };
+    }
+}
+
+/// Returns a data plane with one Service, whose spec and annotations are given.
+fn programmed(world: &World, mode: Mode, spec: Value, annotations: Value) -> Box<dyn Dataplane + Send> {
+    let mut dataplane = opened(world, mode);
     let mut plan = Plan::new(Settings {
         node_addresses: World::node_addresses(),
         ..Settings::default()

@@ -21,7 +21,7 @@ pub const SERVICE_IPS: [&str; 10] = [
     "fd00:10:96::99",
 ];
 /// Ports of Services.
-pub const SERVICE_PORTS: [u16; 2] = [80, 81];
+pub const SERVICE_PORTS: [u16; 3] = [80, 81, POD_PORTS[1]];
 /// Node ports of Services.
 pub const NODE_PORTS: [u16; 2] = [30_080, 30_081];
 
@@ -56,14 +56,16 @@ pub struct RandomService {
     pod_port: usize,
     scheduler: &'static str,
     drains: bool,
+    has_port_ranges: bool,
 }
 
-pub fn cluster() -> impl Strategy<Value = Cluster> {
-    let flags = any::<[bool; 6]>();
+/// Returns clusters. `serves_ranges` states that Services may have port ranges.
+pub fn cluster(serves_ranges: bool) -> impl Strategy<Value = Cluster> {
+    let flags = any::<[bool; 7]>();
     let pods = any::<[bool; 3]>();
     let manner = (prop::sample::select(SCHEDULERS.to_vec()), any::<bool>());
     let service =
-        (flags, pods, 0..POD_PORTS.len(), manner).prop_map(|(flags, pods, pod_port, manner)| RandomService {
+        (flags, pods, 0..POD_PORTS.len(), manner).prop_map(move |(flags, pods, pod_port, manner)| RandomService {
             is_exposed: flags[0],
             is_internal_local: flags[1],
             is_external_local: flags[2],
@@ -74,6 +76,7 @@ pub fn cluster() -> impl Strategy<Value = Cluster> {
             pod_port,
             scheduler: manner.0,
             drains: manner.1,
+            has_port_ranges: serves_ranges && flags[6],
         });
     prop::collection::vec(service, 1..=2).prop_map(|services| Cluster { services })
 }
@@ -144,6 +147,9 @@ impl RandomService {
         let mut annotations = json!({"service.portolan.dev/scheduler": self.scheduler});
         if self.drains {
             annotations["service.portolan.dev/drain-seconds"] = json!("1");
+        }
+        if self.has_port_ranges {
+            annotations["service.portolan.dev/port-ranges"] = json!("70-80/TCP,8000-8090/TCP,8081/UDP");
         }
         let metadata = json!({"namespace": "ns", "name": name(number), "annotations": annotations});
         match status {

@@ -48,6 +48,17 @@ pub enum Outcome {
     Silence,
 }
 
+/// Result of an echo request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Echo {
+    /// This address replied.
+    Reply {
+        from: IpAddr,
+    },
+    Refused,
+    Silence,
+}
+
 impl World {
     pub fn new() -> Self {
         let mut members = vec![Member {
@@ -129,6 +140,16 @@ impl Member {
             socket
         });
         Client { protocol, socket }
+    }
+
+    /// Sends an echo request and reads the reply.
+    pub fn ping(&self, to: IpAddr, is_answer_due: bool) -> Echo {
+        let timeout = if is_answer_due { REPLY_TIMEOUT } else { SILENCE };
+        match self.enter(|| ask_echo(to, timeout)) {
+            Ok(from) => Echo::Reply { from },
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => Echo::Refused,
+            Err(_) => Echo::Silence,
+        }
     }
 
     fn serve(&self) {
@@ -213,6 +234,26 @@ fn ask_udp(socket: &UdpSocket, to: SocketAddr, timeout: Duration) -> std::io::Re
     Ok(String::from_utf8_lossy(&buffer[..bytes]).into_owned())
 }
 
+/// The kernel sets identifier and checksum of the request, and passes only replies with this identifier on.
+fn ask_echo(to: IpAddr, timeout: Duration) -> std::io::Result<IpAddr> {
+    let (domain, protocol, request) = match to {
+        IpAddr::V4(_) => (socket2::Domain::IPV4, socket2::Protocol::ICMPV4, 8),
+        IpAddr::V6(_) => (socket2::Domain::IPV6, socket2::Protocol::ICMPV6, 128),
+    };
+    let socket = socket2::Socket::new(domain, socket2::Type::DGRAM, Some(protocol))?;
+    socket.connect(&SocketAddr::new(to, 0).into())?;
+    socket.set_read_timeout(Some(timeout))?;
+    match socket.send(&[request, 0, 0, 0, 0, 0, 0, 1, b'?']) {
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {}
+        sent => {
+            sent?;
+        }
+    }
+    let mut buffer = [0; 64];
+    let (_, from) = UdpSocket::from(socket).recv_from(&mut buffer)?;
+    Ok(from.ip())
+}
+
 fn set_node(node: &Member) {
     node.enter(|| {
         settle();
@@ -270,6 +311,7 @@ fn settle() {
         ("net.ipv6.conf.default.accept_dad", "0"),
         ("net.ipv4.conf.all.rp_filter", "0"),
         ("net.ipv4.conf.default.rp_filter", "0"),
+        ("net.ipv4.ping_group_range", "0 0"),
     ] {
         testbed::write_sysctl(name, value).unwrap();
     }

@@ -23,7 +23,7 @@ const CODE: Code = Code(34);
 /// Prefixes of annotations that only Portolan reads.
 const PREFIXES: [&str; 2] = ["portolan.dev/", "service.portolan.dev/"];
 /// Annotations of Services that Portolan reads. A test compares them with the load balancer reference.
-const KNOWN: [&str; 45] = [
+const KNOWN: [&str; 46] = [
     "portolan.dev/load-balancer-ips",
     "portolan.dev/address-pool",
     "portolan.dev/allow-shared-ip",
@@ -69,6 +69,7 @@ const KNOWN: [&str; 45] = [
     "portolan.dev/edge-health-check-unhealthy-threshold",
     "service.portolan.dev/scheduler",
     "service.portolan.dev/drain-seconds",
+    "service.portolan.dev/port-ranges",
 ];
 /// Annotations with the same meaning. Different values contradict each other.
 const SYNONYMS: [&[&str]; 4] = [
@@ -243,6 +244,8 @@ fn invalid(subject: &Subject<'_>) -> Vec<Finding> {
         .map(|(name, value)| {
             let accepted = if name.ends_with("/scheduler") {
                 "random, rr, lc or maglev"
+            } else if name.ends_with("/port-ranges") {
+                "at most 128 ranges such as 5060-5160/UDP,7000/TCP, or all"
             } else {
                 "a number of seconds"
             };

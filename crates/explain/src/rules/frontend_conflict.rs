@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
-use plan::{Fault, Plan, Settings};
+use plan::{Fault, PORT_RANGES_ANNOTATION, Plan, Settings};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
@@ -50,6 +50,7 @@ fn planned(subject: &Subject<'_>) -> Vec<Finding> {
     }
     plan.take_changes();
     let mut findings = lost(&plan, subject.service, &others);
+    findings.extend(lost_ranges(&plan, subject.service));
     // The user named the Service that gets the connections.
     if subject.is_named {
         let own = [subject.service];
@@ -153,6 +154,31 @@ fn lost(plan: &Plan, loser: Service<'_>, winners: &[Service<'_>]) -> Vec<Finding
             conflict(loser, *winners.iter().find(is_winner)?, address, port, protocol)
         })
         .collect()
+}
+
+/// Port ranges of a Service that overlap those of an older one.
+fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
+    let key = ObjectKey {
+        namespace: loser.namespace.as_str().into(),
+        name: loser.name.as_str().into(),
+    };
+    let mut conflicts = plan.faults_of(&key).filter_map(|fault| match fault {
+        Fault::RangeConflict { by, .. } => Some((fault, by)),
+        _ => None,
+    });
+    let Some((fault, by)) = conflicts.next() else {
+        return Vec::new();
+    };
+    let message = format!(
+        "Service {}: {fault}, which gets the connections",
+        loser.name
+    );
+    let remedy = format!(
+        "Change the port ranges of Service {by} or of this one: {}",
+        kubectl::command("edit", loser.0)
+    );
+    let field = format!("metadata.annotations[{PORT_RANGES_ANNOTATION}]");
+    vec![about(loser.0, CODE, Severity::Warning, field, message, remedy)]
 }
 
 /// Other Services with an address or node port of the Service.

@@ -27,8 +27,12 @@ pub struct Candidate<'o> {
     port: Option<u16>,
 }
 
-/// Returns the endpoints of a Service port in the family of its key.
-pub fn candidates<'o>(objects: &'o Objects<'_>, key: &'o PortKey) -> Vec<Candidate<'o>> {
+/// Returns the endpoints of a Service port in the family of its key. Those of a port range get `range_port`.
+pub fn candidates<'o>(
+    objects: &'o Objects<'_>,
+    key: &'o PortKey,
+    range_port: Option<u16>,
+) -> Vec<Candidate<'o>> {
     let family = match key.family {
         Family::V4 => AddressType::IPv4,
         Family::V6 => AddressType::IPv6,
@@ -41,7 +45,7 @@ pub fn candidates<'o>(objects: &'o Objects<'_>, key: &'o PortKey) -> Vec<Candida
         let mut ports = slice.ports.iter().filter(|port| {
             port.name.as_deref() == Some(&*key.port) && port.protocol.unwrap_or_default() == key.protocol
         });
-        let port = ports.find_map(|port| port.port.filter(|number| *number != 0));
+        let port = range_port.or_else(|| ports.find_map(|port| port.port.filter(|number| *number != 0)));
         let endpoints = slice.endpoints.iter().enumerate();
         found.extend(endpoints.map(|(index, endpoint)| Candidate {
             slice,

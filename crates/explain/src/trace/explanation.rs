@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use plan::{
-    Decision, Fault, Frontend, FrontendKind, Origin, Packet, Plan, Scheduler, ServicePortPlan, Set, Target,
+    Decision, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan, Scheduler, ServicePortPlan, Set, Target,
     Verdict as PlanVerdict,
 };
 
@@ -64,7 +64,8 @@ impl AtFrontend<'_> {
             kind: frontend.kind,
             service,
         };
-        let found = candidates(self.objects, &port.key);
+        let range_port = port.is_range.then_some(self.packet.port);
+        let found = candidates(self.objects, &port.key, range_port);
         path.steps.push(self.traffic_policy(service, &restriction));
         if let PlanVerdict::Balanced {
             choices,
@@ -116,10 +117,15 @@ impl AtFrontend<'_> {
             }
         };
         let at = match frontend.address {
+            Some(address) if port.is_range => {
+                let (first, last) = (frontend.port, frontend.last_port);
+                format!("{address}, port range {first}-{last}")
+            }
             Some(address) => SocketAddr::new(address, frontend.port).to_string(),
             None => frontend.port.to_string(),
         };
         let name = match &*port.key.port {
+            _ if port.is_range => String::new(),
             "" => String::new(),
             name => format!(", port {name:?}"),
         };
@@ -298,14 +304,22 @@ fn verdict(decided: &PlanVerdict, service: Service<'_>, frontend: &Frontend) -> 
             Verdict::Dropped,
             format!("no source range of Service {name} admits the client"),
         ),
-        // These verdicts have no frontend.
-        PlanVerdict::NotAService | PlanVerdict::UndefinedPort | PlanVerdict::Unallocated => {
+        // These verdicts have no frontend, or are about echo requests.
+        PlanVerdict::Answered
+        | PlanVerdict::NotAService
+        | PlanVerdict::UndefinedPort
+        | PlanVerdict::Unallocated => {
             (Verdict::NotAService, String::new())
         }
     }
 }
 
 fn scheduler(service: Service<'_>, port: &ServicePortPlan) -> Option<Step> {
+    if port.is_range {
+        let text = "port range: the address of the client determines the endpoint, which gets the port of the client";
+        let field = format!("metadata.annotations[{PORT_RANGES_ANNOTATION}]");
+        return Some(Step::new(StepKind::Scheduler, text).by(service.0, field));
+    }
     let text = match port.scheduler {
         Scheduler::Random => return None,
         Scheduler::RoundRobin => "rr: endpoints get connections in turn",

@@ -124,6 +124,7 @@ impl ClusterSettings {
             node_addresses: node.addresses.clone(),
             ignores_external_ips: false,
             default_scheduler: Scheduler::default(),
+            answers_ping: true,
         });
         plan.set_node(node.facts.clone());
         plan

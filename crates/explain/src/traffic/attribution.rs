@@ -62,7 +62,7 @@ pub struct FrontendName {
     pub kind: FrontendKind,
     /// Address; `None` for node ports.
     pub address: Option<IpAddr>,
-    /// Port.
+    /// Port, or first port of a range.
     pub port: u16,
 }
 
@@ -104,6 +104,8 @@ type FrontendKey = (Family, Option<IpAddr>, Protocol, u16);
 #[derive(Clone, Debug, Default)]
 pub struct Attribution {
     frontends: HashMap<FrontendKey, Arc<FrontendName>>,
+    /// Port ranges by address, with their last ports.
+    ranges: HashMap<(IpAddr, Protocol), Vec<(u16, Arc<FrontendName>)>>,
     /// Addresses of this node and of node ports.
     settings: Settings,
     /// Endpoints with an address of this node.
@@ -115,8 +117,10 @@ impl Attribution {
     pub fn of(plan: &Plan, selection: &Selection) -> Self {
         let settings = plan.settings().clone();
         let mut frontends = HashMap::new();
+        let mut ranges: HashMap<_, Vec<_>> = HashMap::new();
         let mut own_endpoints = HashSet::new();
-        for port in plan.ports().filter(|port| selection.contains(&port.key.service)) {
+        let ports = plan.ports().chain(plan.ranges());
+        for port in ports.filter(|port| selection.contains(&port.key.service)) {
             for frontend in &port.frontends {
                 let name = FrontendName {
                     service: port.key.service.clone(),
@@ -126,6 +130,11 @@ impl Attribution {
                     address: frontend.address,
                     port: frontend.port,
                 };
+                if let Some(address) = frontend.address.filter(|_| port.is_range) {
+                    let of_address = ranges.entry((address, port.key.protocol)).or_default();
+                    of_address.push((frontend.last_port, Arc::new(name)));
+                    continue;
+                }
                 let key = (
                     port.key.family,
                     frontend.address,
@@ -143,6 +152,7 @@ impl Attribution {
         }
         Self {
             frontends,
+            ranges,
             settings,
             own_endpoints,
         }
@@ -156,7 +166,14 @@ impl Attribution {
             self.frontends
                 .get(&(family, address, protocol, destination.port()))
         };
+        let range = || {
+            let ranges = self.ranges.get(&(destination.ip(), protocol))?;
+            let port = destination.port();
+            let found = ranges.iter().find(|(last, name)| (name.port..=*last).contains(&port));
+            found.map(|(_, name)| name)
+        };
         at(Some(destination.ip()))
+            .or_else(range)
             .or_else(|| at(None).filter(|_| self.settings.accepts_node_port(destination.ip())))
     }
 

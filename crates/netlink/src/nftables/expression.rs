@@ -393,8 +393,8 @@ pub enum Expression {
         is_ipv6: bool,
         /// First register of the address.
         address: Register,
-        /// Register of the port.
-        port: Register,
+        /// Register of the port; `None` if the port stays.
+        port: Option<Register>,
     },
     /// Translates the source of the connection to an address of this node, with a random port.
     Masquerade,

@@ -30,6 +30,9 @@ pub struct NodeProxyFlags {
     /// Masquerade all traffic to cluster IPs
     #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "false", action = clap::ArgAction::Set, value_name = "BOOL")]
     pub masquerade_all: bool,
+    /// Answer ping to addresses of Services with endpoints; iptables mode cannot
+    #[arg(long, num_args = 0..=1, require_equals = true, default_missing_value = "true", default_value = "true", action = clap::ArgAction::Set, value_name = "BOOL")]
+    pub answer_ping: bool,
     /// Primary address of the Node, if it is not 0.0.0.0 or ::; nothing listens on it
     #[arg(long, default_value = "0.0.0.0", value_name = "ADDRESS")]
     pub bind_address: std::net::IpAddr,
@@ -92,6 +95,7 @@ impl NodeProxyFlags {
         let config = proxy::Config {
             conntrack: proxy::ConntrackSettings::default(),
             oom_score_adj: None,
+            answers_ping: self.answer_ping,
             // kube-proxy, if it runs here, serves another cluster.
             leftovers: Some(LeftoverScope::OwnModes),
             ..config

@@ -22,6 +22,8 @@ const PAGES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
 const STANDALONE: &str = "standalone/tutorials.md";
 /// Page of the guide for load-balancer addresses.
 const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
+/// Page of the guide for port ranges and ping.
+const PORT_RANGES: &str = "port-ranges.md";
 /// Page of the guide for Services that do not answer.
 const DEBUGGING: &str = "debugging.md";
 
@@ -62,6 +64,11 @@ fn application_tutorial_works() {
 #[test]
 fn load_balancer_tutorial_works() {
     in_namespace(|| follow(LOAD_BALANCER, "load-balancer", 1));
+}
+
+#[test]
+fn port_ranges_guide_works() {
+    in_namespace(|| follow(PORT_RANGES, "port-ranges", 1));
 }
 
 #[test]

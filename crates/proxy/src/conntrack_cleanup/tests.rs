@@ -149,3 +149,37 @@ fn scope_is_empty_without_datagram_ports() {
     assert_eq!(changes.services.len(), 1);
     assert!(CleanupScope::after(&plan, &changes).is_empty());
 }
+
+#[test]
+fn flows_through_a_range_are_stale_without_their_endpoint() {
+    let mut plan = plan();
+    let mut with_ranges = service();
+    let annotations = &mut with_ranges.metadata.annotations;
+    annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), "10000-20000/UDP".into());
+    plan.apply_service(&with_ranges);
+    plan.take_changes();
+    plan.apply_slice(&slice("10.244.1.3"));
+    let changes = plan.take_changes();
+    let scope = CleanupScope::after(&plan, &changes);
+    let stale = |destination, endpoint| scope.is_stale(&plan, &flow(destination, endpoint));
+    assert!(stale("10.96.0.10:10001", "10.244.1.2:10001"), "the endpoint is gone");
+    assert!(!stale("10.96.0.10:10001", "10.244.1.3:10001"));
+    assert!(stale("10.96.0.10:10001", "10.244.1.3:10002"), "the port has to stay");
+    assert!(!stale("10.96.0.10:53", "10.244.1.3:5353"), "the named port has its own endpoint");
+}
+
+#[test]
+fn flows_through_a_withdrawn_range_are_stale() {
+    let mut plan = plan();
+    let mut with_ranges = service();
+    let annotations = &mut with_ranges.metadata.annotations;
+    annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), "10000-20000/UDP".into());
+    plan.apply_service(&with_ranges);
+    plan.take_changes();
+    plan.apply_service(&service());
+    let changes = plan.take_changes();
+    let scope = CleanupScope::after(&plan, &changes);
+    assert!(!scope.is_empty());
+    assert!(scope.is_stale(&plan, &flow("10.96.0.10:20000", "10.244.1.2:20000")));
+    assert!(!scope.is_stale(&plan, &flow("192.0.2.1:20000", "10.244.1.2:20000")));
+}

@@ -11,6 +11,9 @@ use super::{CookieSecret, EdgeState, ServedService};
 use crate::annotations::{AccessLogSpec, FrontendSpec, ListenerSpec};
 use crate::serving::Buckets;
 
+/// Annotation with port ranges, which the node proxy serves and the edge does not.
+const PORT_RANGES_ANNOTATION: &str = "service.portolan.dev/port-ranges";
+
 impl EdgeState {
     /// Builds the settings of a Service, and the problems that Events report.
     pub(super) fn build(&self, key: &ObjectKey, served: &ServedService) -> (ServiceSettings, Vec<String>) {
@@ -27,6 +30,11 @@ impl EdgeState {
         if let (CookieSecret::Missing(error), true) = (&self.cookie_secret, served.has_cookies()) {
             problems.push(format!(
                 "clients can find out the backend of a sticky-session cookie: {error}"
+            ));
+        }
+        if served.service.metadata.annotations.contains_key(PORT_RANGES_ANNOTATION) {
+            problems.push(format!(
+                "annotation {PORT_RANGES_ANNOTATION} has no effect at the edge: only the ports of spec.ports are served"
             ));
         }
         let tls = Tls {

@@ -114,6 +114,19 @@ fn policy_local_selects_endpoints_of_this_node() {
 }
 
 #[test]
+fn reports_port_ranges_as_not_served() {
+    let mut state = state();
+    let annotations = json!({"service.portolan.dev/port-ranges": "5060-5160/UDP"});
+    state.service_applied(service(annotations, json!({})));
+    let found = settings(&mut state).expect("settings");
+    assert_eq!(found.listeners.len(), 1);
+    assert_eq!(
+        state.problems(&key()),
+        ["annotation service.portolan.dev/port-ranges has no effect at the edge: only the ports of spec.ports are served"]
+    );
+}
+
+#[test]
 fn serves_only_addresses_of_this_node() {
     let address: IpAddr = ADDRESS.parse().expect("address");
     let mut state = EdgeState::new(node(), OwnedAddresses::These(Addresses::new()));

@@ -183,7 +183,7 @@ fn decode_effect(name: &str, fields: &Fields<'_>) -> Option<Expression> {
         "nat" if fields.number(1)? == DNAT => Expression::Dnat {
             is_ipv6: fields.number(2)? == u32::from(wire::NFPROTO_IPV6),
             address: fields.register(3)?,
-            port: fields.register(5)?,
+            port: fields.register(5),
         },
         "masq" => Expression::Masquerade,
         "dup" => Expression::Dup {

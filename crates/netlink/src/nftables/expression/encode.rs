@@ -185,8 +185,10 @@ impl Expression {
                 writer
                     .u32_be(1, DNAT)
                     .u32_be(2, u32::from(family))
-                    .u32_be(3, address.number())
-                    .u32_be(5, port.number());
+                    .u32_be(3, address.number());
+                if let Some(port) = port {
+                    writer.u32_be(5, port.number());
+                }
             }
             Self::Masquerade => {
                 writer.u32_be(1, RANDOM_FULLY);

@@ -153,7 +153,7 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
         Expression::Dnat {
             is_ipv6: false,
             address: r(6),
-            port: r(7),
+            port: Some(r(7)),
         },
     ]);
     let in_turn = with_ipv4(vec![
@@ -166,7 +166,7 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
         Expression::Dnat {
             is_ipv6: false,
             address: r(6),
-            port: r(7),
+            port: Some(r(7)),
         },
     ]);
     let hashed = with_ipv4(vec![
@@ -184,7 +184,7 @@ fn dispatch() -> Vec<(&'static str, Rule, &'static str)> {
         Expression::Dnat {
             is_ipv6: false,
             address: r(6),
-            port: r(7),
+            port: Some(r(7)),
         },
     ]);
     vec![

@@ -71,7 +71,7 @@ fn name(key: &plan::PortKey) -> String {
 /// Renders each frontend with its decision per origin of connections.
 pub fn text(plan: &Plan) -> String {
     let mut text = String::new();
-    for port in plan.ports() {
+    for port in plan.ports().chain(plan.ranges()) {
         text.push_str(&name(&port.key));
         text.push('\n');
         for frontend in &port.frontends {
@@ -95,6 +95,10 @@ fn write_frontend(text: &mut String, port: &ServicePortPlan, frontend: &Frontend
         FrontendKind::NodePort => "node port",
     };
     match frontend.address {
+        Some(address) if port.is_range => {
+            let (first, last) = (frontend.port, frontend.last_port);
+            line(text, format_args!("  {kind} {address}, ports {first}-{last}"));
+        }
         Some(address) => {
             let at = SocketAddr::new(address, frontend.port);
             line(text, format_args!("  {kind} {at}"));
@@ -140,7 +144,12 @@ fn decision(port: &ServicePortPlan, target: Target) -> String {
         Target::Balance { set, masquerade } => (set, masquerade),
     };
     let endpoints = port.backends(set).iter();
-    let endpoints: Vec<String> = endpoints.map(|backend| backend.address.to_string()).collect();
+    let endpoints: Vec<String> = endpoints
+        .map(|backend| match port.is_range {
+            true => format!("{}, same port", backend.address.ip()),
+            false => backend.address.to_string(),
+        })
+        .collect();
     let location = match set {
         Set::Cluster => "",
         Set::Local => " on this node",

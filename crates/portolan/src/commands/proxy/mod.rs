@@ -114,6 +114,7 @@ pub fn run(flags: Flags, command: clap::Command) -> Result<ExitCode, CommandErro
     }
     let (mode, config) = validated(&configuration)?;
     let config = proxy::Config {
+        answers_ping: flags.node.answer_ping,
         pages: debug_pages::pages(&configuration, command, std::env::args_os()),
         ..config
     };

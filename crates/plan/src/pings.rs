@@ -1,0 +1,78 @@
+//! Answers to echo requests (ping).
+//!
+//! A Service answers at an address from the same origins from which one of its ports has an endpoint. Without an
+//! endpoint, echo requests are rejected or dropped as the first packets of connections are.
+
+use crate::ports::Inputs;
+use crate::types::{Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};
+
+impl Inputs<'_> {
+    /// Decides about echo requests; `ports` and `ranges` are the decisions for this Service.
+    pub(crate) fn pings(&self, ports: &[ServicePortPlan], ranges: &[ServicePortPlan]) -> Vec<PingPlan> {
+        let families = self.record.families.iter();
+        let answered = families.filter(|family| self.settings.ping_address(family.family).is_some());
+        answered
+            .filter_map(|family| {
+                let own: Vec<&ServicePortPlan> = ports
+                    .iter()
+                    .chain(ranges)
+                    .filter(|port| port.key.family == family.family)
+                    .collect();
+                let mut frontends = Vec::new();
+                for (kind, address) in family.addresses() {
+                    let is_owner = self.claims.ping_owner(address) == Some(self.key);
+                    let is_at_node = kind != FrontendKind::ClusterIp && self.node.ips.contains(&address);
+                    let here = own.iter().flat_map(|port| &port.frontends);
+                    let here = here.filter(|frontend| frontend.address == Some(address));
+                    let targets = here.map(|frontend| frontend.targets).reduce(best_of_each);
+                    let Some(targets) = targets.filter(|_| is_owner && !is_at_node) else {
+                        continue;
+                    };
+                    frontends.push(Frontend {
+                        kind,
+                        address: Some(address),
+                        port: 0,
+                        last_port: 0,
+                        targets: targets.map(without_masquerade),
+                        source_ranges: self.source_ranges_of(kind, family, address),
+                    });
+                }
+                (!frontends.is_empty()).then(|| PingPlan {
+                    service: self.key.clone(),
+                    family: family.family,
+                    frontends,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Returns for each origin the target that comes closest to an endpoint.
+fn best_of_each(one: [Target; 3], other: [Target; 3]) -> [Target; 3] {
+    let [a, b, c] = one;
+    let [d, e, f] = other;
+    [best(a, d), best(b, e), best(c, f)]
+}
+
+fn best(one: Target, other: Target) -> Target {
+    match (one, other) {
+        (Target::Balance { .. }, _) => one,
+        (_, Target::Balance { .. }) => other,
+        (Target::Drop, _) | (_, Target::Drop) => Target::Drop,
+        (Target::Reject, Target::Reject) => Target::Reject,
+    }
+}
+
+/// The node answers itself, so the source of an echo request stays.
+fn without_masquerade(target: Target) -> Target {
+    match target {
+        Target::Balance { set, .. } => Target::Balance {
+            set,
+            masquerade: false,
+        },
+        other => other,
+    }
+}
+
+#[cfg(test)]
+mod tests;
