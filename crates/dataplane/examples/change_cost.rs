@@ -1,6 +1,7 @@
 //! Cost of changes: loads Services into the nftables of a separate network namespace, then changes them one by one.
 //! As root: `change_cost [SERVICES [ENDPOINTS]]`; the defaults are 10000 Services with 10 endpoints each. `--list`
-//! prints the table as the `nft` program shows it.
+//! prints the table as the `nft` program shows it. `--ranges` then adds port ranges to 100 Services, and measures changes of
+//! these and of endpoints beside them.
 
 use std::error::Error;
 use std::process::Command;
@@ -15,6 +16,8 @@ use serde_json::json;
 
 /// Measured changes of each kind.
 const CHANGES: usize = 500;
+/// Services that get a port range.
+const RANGES: usize = 100;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -22,13 +25,21 @@ fn main() -> Result<(), Box<dyn Error>> {
     let services = numbers.next().unwrap_or(10_000);
     let endpoints = numbers.next().unwrap_or(10);
     let is_listed = arguments.iter().any(|word| word == "--list");
+    let has_ranges = arguments.iter().any(|word| word == "--ranges");
     let namespace = NetworkNamespace::create()?;
-    let outcome =
-        namespace.enter(|| measure(services, endpoints, is_listed).map_err(|error| error.to_string()))?;
+    let outcome = namespace.enter(|| {
+        let measured = measure(services, endpoints, is_listed, has_ranges);
+        measured.map_err(|error| error.to_string())
+    })?;
     Ok(outcome?)
 }
 
-fn measure(services: usize, endpoints: usize, is_listed: bool) -> Result<(), Box<dyn Error>> {
+fn measure(
+    services: usize,
+    endpoints: usize,
+    is_listed: bool,
+    has_ranges: bool,
+) -> Result<(), Box<dyn Error>> {
     let mut plan = plan(services, endpoints)?;
     let changes = plan.take_changes();
     let before = resident_kilobytes();
@@ -70,6 +81,9 @@ fn measure(services: usize, endpoints: usize, is_listed: bool) -> Result<(), Box
         Ok(())
     })?;
 
+    if has_ranges {
+        measure_ranges(&mut dataplane, &mut plan, RANGES.min(services), endpoints)?;
+    }
     let (drift, time) = timed(|| dataplane.repair(&plan))?;
     println!(
         "read back and compare: {time:?}, drift {drift}, peak {} kB",
@@ -87,6 +101,31 @@ fn measure(services: usize, endpoints: usize, is_listed: bool) -> Result<(), Box
         Command::new("nft")
             .args(["list", "table", "inet", "portolan"])
             .status()?;
+    }
+    Ok(())
+}
+
+fn measure_ranges(
+    dataplane: &mut NftablesDataplane,
+    plan: &mut Plan,
+    count: usize,
+    endpoints: usize,
+) -> Result<(), Box<dyn Error>> {
+    for (what, first) in [("port range new", 10_000), ("port range changed", 20_000)] {
+        change(what, dataplane, plan, count, |plan, number| {
+            let mut ranged = service(number)?;
+            let annotations = &mut ranged.metadata.annotations;
+            let ranges = format!("{first}-{}/UDP", first + 9_999);
+            annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), ranges);
+            plan.apply_service(&ranged);
+            Ok(())
+        })?;
+    }
+    for (what, version) in [("endpoint of a range replaced", 2), ("and once more", 3)] {
+        change(what, dataplane, plan, count, |plan, number| {
+            plan.apply_slice(&slice(number, endpoints, version)?);
+            Ok(())
+        })?;
     }
     Ok(())
 }

@@ -271,8 +271,8 @@ impl Probes<'_> {
                 if self.plan.settings().answers_ping && !is_node {
                     scope.spawn(move || ping::assert_echo(self.plan, self.client, address));
                 }
-                let ports = if is_node { NODE_PORTS } else { SERVICE_PORTS };
-                for port in ports {
+                let ports: &[u16] = if is_node { &NODE_PORTS } else { &SERVICE_PORTS };
+                for port in ports.iter().copied() {
                     for protocol in [Protocol::Tcp, Protocol::Udp] {
                         let packet = Packet {
                             source: self.client.source_towards(address),

@@ -149,7 +149,7 @@ impl RandomService {
             annotations["service.portolan.dev/drain-seconds"] = json!("1");
         }
         if self.has_port_ranges {
-            annotations["service.portolan.dev/port-ranges"] = json!("70-80/TCP,8000-8090/TCP,8081/UDP");
+            annotations["service.portolan.dev/port-ranges"] = json!("8000-8090/TCP,8081/UDP");
         }
         let metadata = json!({"namespace": "ns", "name": name(number), "annotations": annotations});
         match status {

@@ -10,6 +10,7 @@ use super::endpoints::unpublished;
 use super::explanation::AtFrontend;
 use super::node_settings::{ClusterSettings, PlanNode, ProxySettings};
 use super::objects::Objects;
+use super::ping;
 use super::report::{Path, Step, StepKind, Verdict};
 use super::route;
 use crate::views::Service;
@@ -25,6 +26,8 @@ pub struct Connection<'a> {
     pub port: u16,
     /// Protocol.
     pub protocol: Protocol,
+    /// True for echo requests, which have no port and no protocol.
+    pub is_ping: bool,
     /// Service of the name of the destination.
     pub named: Option<&'a (String, String)>,
     /// Settings of the proxies.
@@ -118,6 +121,9 @@ impl Connection<'_> {
         packet: &Packet,
         seen: &[Fingerprint],
     ) -> (Fingerprint, Option<Path>) {
+        if self.is_ping {
+            return self.ping_path(deciders, node, plan, packet, seen);
+        }
         let decision = plan.decide(packet);
         let next = match decision.verdict {
             PlanVerdict::NotAService => self.next_node(node, packet.destination),
@@ -186,6 +192,29 @@ impl Connection<'_> {
             );
         }
         (fingerprint, Some(path))
+    }
+
+    /// Decides about an echo request at a node.
+    fn ping_path(
+        &self,
+        deciders: &Deciders,
+        node: &PlanNode,
+        plan: &Plan,
+        packet: &Packet,
+        seen: &[Fingerprint],
+    ) -> (Fingerprint, Option<Path>) {
+        let decision = plan.decide_ping(packet.source, packet.destination, packet.interface);
+        let fingerprint = Fingerprint {
+            verdict: decision.verdict.clone(),
+            frontend: None,
+            origin: decision.origin,
+            zone: None,
+            is_known: node.is_known || node.name.is_empty(),
+            next_node: None,
+        };
+        let is_new = !seen.contains(&fingerprint);
+        let path = is_new.then(|| ping::path(&node.name, deciders.reason.clone(), packet, &decision));
+        (fingerprint, path)
     }
 
     fn named_service(&self) -> Option<Service<'_>> {

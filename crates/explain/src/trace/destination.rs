@@ -14,13 +14,16 @@ const NAME_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
 
 /// Schemes with their protocol and default port.
-const SCHEMES: [(&str, Protocol, Option<u16>); 5] = [
+const SCHEMES: [(&str, Protocol, Option<u16>); 6] = [
     ("tcp", Protocol::Tcp, None),
     ("udp", Protocol::Udp, None),
     ("sctp", Protocol::Sctp, None),
     ("http", Protocol::Tcp, Some(80)),
     ("https", Protocol::Tcp, Some(443)),
+    (PING, Protocol::Tcp, Some(0)),
 ];
+/// Scheme of echo requests, which have no port and no transport protocol.
+const PING: &str = "ping";
 
 /// Host of a URL.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +43,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// Destination of a connection: `tcp://web.shop:80`, `udp://10.96.0.10:53`, `https://[2001:db8::1]/`.
+/// Destination of a connection: `tcp://web.shop:80`, `udp://10.96.0.10:53`, `https://[2001:db8::1]/`; or of echo requests:
+/// `ping://web.shop`.
 ///
 /// ```
 /// use explain::trace::Destination;
@@ -53,11 +57,11 @@ impl fmt::Display for Host {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Destination {
     scheme: &'static str,
-    /// Transport protocol.
+    /// Transport protocol; without a meaning for echo requests.
     pub protocol: Protocol,
     /// Host.
     pub host: Host,
-    /// Port.
+    /// Port; 0 for echo requests.
     pub port: u16,
 }
 
@@ -91,11 +95,12 @@ impl FromStr for Destination {
         let (scheme, protocol, default_port) = SCHEMES
             .into_iter()
             .find(|(name, ..)| name.eq_ignore_ascii_case(scheme))
-            .ok_or_else(|| invalid("the scheme tcp, udp, sctp, http or https"))?;
+            .ok_or_else(|| invalid("the scheme tcp, udp, sctp, http, https or ping"))?;
         let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let (host, port) = split_port(authority).ok_or_else(|| invalid("an IPv6 address in brackets"))?;
         let port = match port {
+            Some(_) if scheme == PING => return Err(invalid("no port after the host, because ping has none")),
             Some(text) => text.parse().ok().filter(|port| *port != 0),
             None => default_port,
         };
@@ -148,10 +153,19 @@ fn is_name(text: &str) -> bool {
     name.len() <= NAME_BYTES_MAX && !is_address && name.split('.').all(is_label)
 }
 
+impl Destination {
+    /// Returns true for echo requests.
+    pub fn is_ping(&self) -> bool {
+        self.scheme == PING
+    }
+}
+
 impl fmt::Display for Destination {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (scheme, port) = (self.scheme, self.port);
         match &self.host {
+            Host::Address(IpAddr::V6(address)) if self.is_ping() => write!(f, "{scheme}://[{address}]"),
+            host if self.is_ping() => write!(f, "{scheme}://{host}"),
             Host::Name(name) => write!(f, "{scheme}://{name}:{port}"),
             Host::Address(address) => write!(f, "{scheme}://{}", SocketAddr::new(*address, port)),
         }
@@ -163,7 +177,8 @@ impl Serialize for Destination {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Destination", 4)?;
         fields.serialize_field("url", &self.to_string())?;
-        fields.serialize_field("protocol", self.protocol.as_str())?;
+        let protocol = if self.is_ping() { "ICMP" } else { self.protocol.as_str() };
+        fields.serialize_field("protocol", protocol)?;
         fields.serialize_field("host", &self.host.to_string())?;
         fields.serialize_field("port", &self.port)?;
         fields.end()

@@ -4,6 +4,7 @@
 //! - [`Destination`], [`ClientName`]: the connection, as the user names it
 //! - `resolver`, `cluster_dns`, `name`: search list, answers of cluster DNS, and the resolution of a name
 //! - `node_settings`, `objects`: inputs of the plans of nodes
+//! - `ping`: decisions about echo requests
 //! - `decision`: paths of the first packet; `explanation`, `endpoints` and `route` give the reasons
 //! - [`live`]: packets that were sent, compared with a path
 //! - `report`: result, which programs read as JSON
@@ -39,6 +40,7 @@ pub mod live;
 mod name;
 mod node_settings;
 mod objects;
+mod ping;
 mod report;
 mod resolver;
 mod route;
@@ -194,6 +196,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
                 client: &found.client,
                 port: request.destination.port,
                 protocol: request.destination.protocol,
+                is_ping: request.destination.is_ping(),
                 named: service.as_ref(),
                 proxy: &request.proxy,
             };

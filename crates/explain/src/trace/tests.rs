@@ -313,6 +313,20 @@ fn headless_service_changes_no_port() {
 }
 
 #[test]
+fn node_answers_ping_to_services() {
+    let found = traced(json!({}), "ping://web.shop", "pod/pay/client");
+    assert_eq!(found.verdict, Verdict::Reaches, "{found:#?}");
+    assert_eq!(
+        found.reason,
+        "the node answers for Service shop/web, in the modes nftables and userspace"
+    );
+    let unassigned = traced(json!({}), "ping://10.96.0.99", "pod/pay/client");
+    assert_eq!(unassigned.verdict, Verdict::Dropped);
+    let pod = traced(json!({}), "ping://10.244.1.2", "pod/pay/client");
+    assert_eq!(pod.verdict, Verdict::NotAService);
+}
+
+#[test]
 fn addresses_without_a_frontend_have_verdicts() {
     for (url, client, verdict) in [
         ("tcp://10.96.0.5:81", "pod/pay/client", Verdict::Refused),

@@ -42,6 +42,9 @@ fn display_is_parsed_to_the_same_destination() {
         "tcp://web.shop:80",
         "udp://10.96.0.10:53",
         "https://[fd00::1]:443",
+        "ping://web.shop",
+        "ping://[fd00::1]",
+        "ping://10.96.0.5",
     ] {
         assert_eq!(read(text).to_string(), text);
         assert_eq!(read(&read(text).to_string()), read(text));
@@ -73,4 +76,12 @@ fn other_texts_are_rejected() {
     ] {
         assert!(text.parse::<Destination>().is_err(), "{text:?}");
     }
+}
+
+#[test]
+fn ping_has_no_port() {
+    assert!(read("ping://web.shop").is_ping());
+    assert!(!read("tcp://web.shop:80").is_ping());
+    let error = "ping://web.shop:80".parse::<Destination>().expect_err("a port");
+    assert!(error.to_string().contains("no port"), "{error}");
 }

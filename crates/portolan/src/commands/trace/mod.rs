@@ -35,8 +35,8 @@ const EXIT_NOT_TRACED: u8 = 2;
 /// Flags of `portolan trace`.
 #[derive(Debug, Args)]
 pub struct Flags {
-    /// Destination: tcp://HOST:PORT, udp://HOST:PORT, sctp://HOST:PORT, http://HOST or https://HOST; HOST is a name, an
-    /// IPv4 address, or an IPv6 address in brackets
+    /// Destination: tcp://HOST:PORT, udp://HOST:PORT, sctp://HOST:PORT, http://HOST, https://HOST or ping://HOST; HOST is a
+    /// name, an IPv4 address, or an IPv6 address in brackets
     #[arg(value_name = "URL")]
     destination: Destination,
     /// Client: pod/NAMESPACE/NAME, node/NAME, or the IP address of a host outside of the cluster
@@ -183,6 +183,11 @@ fn request(flags: &Flags) -> Result<Request, UsageError> {
         None if flags.all_nodes => Nodes::All,
         None => Nodes::OfClient,
     };
+    if flags.live.live && flags.destination.is_ping() {
+        return Err(UsageError::new(
+            "--live sends no echo requests: use the program ping, or name a port as in tcp://HOST:PORT",
+        ));
+    }
     let cluster_domain = flags.names.cluster_domain.trim_matches('.').to_ascii_lowercase();
     if cluster_domain.is_empty() {
         return Err(UsageError::new(
