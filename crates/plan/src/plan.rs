@@ -16,7 +16,8 @@ use crate::service::{ServiceRecord, has_other_proxy};
 use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
 use crate::slice::SliceRecord;
 use crate::types::{
-    Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, ServicePortPlan, Target, Totals, Withdrawn,
+    Changes, Family, Frontend, FrontendKind, HealthCheck, Origin, PingPlan, ServicePortPlan, Target, Totals,
+    Withdrawn,
 };
 
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];

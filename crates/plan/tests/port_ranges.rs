@@ -77,8 +77,14 @@ fn a_range_keeps_the_port_of_the_client() {
     for port in [10_000, 10_001, 20_000] {
         assert_eq!(shown(&plan, "203.0.113.5", Protocol::Udp, port), expected(port));
     }
-    assert_eq!(shown(&plan, "203.0.113.5", Protocol::Udp, 20_001), "not a Service");
-    assert_eq!(shown(&plan, "203.0.113.5", Protocol::Tcp, 10_000), "not a Service");
+    assert_eq!(
+        shown(&plan, "203.0.113.5", Protocol::Udp, 20_001),
+        "not a Service"
+    );
+    assert_eq!(
+        shown(&plan, "203.0.113.5", Protocol::Tcp, 10_000),
+        "not a Service"
+    );
     assert_eq!(
         shown(&plan, "10.96.0.1", Protocol::Udp, 9_999),
         "rejected, the cluster IP does not have this port"
@@ -96,8 +102,16 @@ fn a_named_port_precedes_a_range() {
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
     plan.take_changes();
     let named = shown(&plan, "203.0.113.5", Protocol::Udp, 5061);
-    assert!(named.starts_with("ns/rtp:sip/udp") && named.contains("10.244.1.2:6060"), "{named}");
-    for (protocol, port) in [(Protocol::Udp, 5062), (Protocol::Tcp, 5061), (Protocol::Sctp, 1), (Protocol::Tcp, 65_535)] {
+    assert!(
+        named.starts_with("ns/rtp:sip/udp") && named.contains("10.244.1.2:6060"),
+        "{named}"
+    );
+    for (protocol, port) in [
+        (Protocol::Udp, 5062),
+        (Protocol::Tcp, 5061),
+        (Protocol::Sctp, 1),
+        (Protocol::Tcp, 65_535),
+    ] {
         let text = shown(&plan, "203.0.113.5", protocol, port);
         assert!(text.contains(&format!("10.244.1.2:{port}")), "{text}");
     }
@@ -152,7 +166,11 @@ fn the_older_service_owns_an_overlapping_range() {
     assert!(at(&plan, 10_550).starts_with("ns/old:"));
     assert_eq!(at(&plan, 10_700), "not a Service");
     assert!(at(&plan, 12_000).starts_with("ns/new:"));
-    let gone: Vec<(u16, u16)> = changes.withdrawn.iter().map(|gone| (gone.port, gone.last_port)).collect();
+    let gone: Vec<(u16, u16)> = changes
+        .withdrawn
+        .iter()
+        .map(|gone| (gone.port, gone.last_port))
+        .collect();
     assert_eq!(gone, [(10_500, 11_000)]);
 
     plan.remove_service(&key("old"));
@@ -190,7 +208,10 @@ fn source_ranges_restrict_a_range() {
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
     plan.take_changes();
     let text = shown(&plan, "203.0.113.6", Protocol::Udp, 10_000);
-    assert!(text.ends_with("dropped, the source is in no load balancer source range"), "{text}");
+    assert!(
+        text.ends_with("dropped, the source is in no load balancer source range"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -68,10 +68,7 @@ impl CleanupScope {
 
     /// Returns true if no flow can be stale.
     pub(crate) fn is_empty(&self) -> bool {
-        !self.everything
-            && self.addresses.is_empty()
-            && self.node_ports.is_empty()
-            && self.ranges.is_empty()
+        !self.everything && self.addresses.is_empty() && self.node_ports.is_empty() && self.ranges.is_empty()
     }
 
     /// Returns true if all flows may be stale, TCP connections included.

@@ -15,7 +15,9 @@ use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::conntrack::Conntrack;
 use netlink::nftables::ExternalChange;
-use plan::{Changes, Family, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Plan, ServicePortPlan, Settings, Target};
+use plan::{
+    Changes, Family, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Plan, ServicePortPlan, Settings, Target,
+};
 use serde_json::json;
 use tokio::sync::mpsc::{Receiver, WeakSender};
 

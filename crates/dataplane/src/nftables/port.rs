@@ -172,7 +172,11 @@ impl Port {
             Map::ClusterMembers => self.append_members(map_id, Set::Cluster, elements),
             Map::LocalMembers => self.append_members(map_id, Set::Local, elements),
             Map::Services | Map::NodePorts | Map::PortRanges | Map::Pings => {
-                for frontend in self.frontends.iter().filter(|frontend| frontend.code_map() == map) {
+                for frontend in self
+                    .frontends
+                    .iter()
+                    .filter(|frontend| frontend.code_map() == map)
+                {
                     let code = Bytes::new().mark(frontend.code);
                     let element = MapElement {
                         key_end: frontend.range_end(self.protocol).map(Box::new),

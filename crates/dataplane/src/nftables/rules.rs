@@ -7,13 +7,13 @@
 //! written to the packet mark, loaded from there, and the mark is restored, all within one rule. No other program
 //! sees the change.
 
+use std::net::IpAddr;
+
 use netlink::nftables::{
     Comparison, CtKey, Destination, DynsetOperation, Expression, FibAddress, MetaKey, PayloadBase, Register,
     Rejection, Rule, Verdict,
 };
 use netlink::tcp;
-use std::net::IpAddr;
-
 use plan::{Family, PodDetection, Set};
 
 use super::layout::{Map, address_bytes};

@@ -89,7 +89,9 @@ impl VerdictChain {
                 masquerade_bits |= u32::from(masquerade) << origin as u32;
                 match port.backends(set).len() {
                     0 => Action::Reject,
-                    _ if matches!(choice, Choice::Hash | Choice::ClientHash) => Action::Balance(set, maglev::TABLE_SIZE),
+                    _ if matches!(choice, Choice::Hash | Choice::ClientHash) => {
+                        Action::Balance(set, maglev::TABLE_SIZE)
+                    }
                     count => Action::Balance(set, count as u32),
                 }
             }

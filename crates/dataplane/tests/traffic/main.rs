@@ -138,10 +138,11 @@ fn send_packets_at_node(mode: Mode, node: u32) {
         max_shrink_iters: 0,
         ..Config::default()
     };
-    let outcome = TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(mode.has_rules), |cluster| {
-        run.check(&cluster);
-        Ok(())
-    });
+    let outcome =
+        TestRunner::new_with_rng(config, rng(node)).run(&services::cluster(mode.has_rules), |cluster| {
+            run.check(&cluster);
+            Ok(())
+        });
     if let Err(error) = outcome {
         panic!("node {node}: {error}");
     }

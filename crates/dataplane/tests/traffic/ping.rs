@@ -65,7 +65,11 @@ pub fn assert_echo(plan: &Plan, client: &Member, destination: IpAddr) {
         Verdict::Balanced { .. } => panic!("{decision:?}"),
     };
     let outcome = client.ping(destination, expected != Echo::Silence);
-    assert_eq!(outcome, expected, "{} to {destination}: {decision:?}", client.name);
+    assert_eq!(
+        outcome, expected,
+        "{} to {destination}: {decision:?}",
+        client.name
+    );
 }
 
 fn apply(world: &World, dataplane: &mut Box<dyn Dataplane + Send>, plan: &mut Plan) {

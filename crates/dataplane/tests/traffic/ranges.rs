@@ -34,28 +34,37 @@ pub fn ranges_keep_the_port(mode: Mode) {
         node_addresses: World::node_addresses(),
         ..Settings::default()
     });
-    let put = |plan: &mut Plan, dataplane: &mut Box<dyn Dataplane + Send>, service: Value, endpoints: usize| {
-        let service: Service = serde_json::from_value(service).unwrap();
-        plan.apply_service(&service);
-        for family in 0..2 {
-            plan.apply_slice(&slice(family, endpoints));
-        }
-        let changes = plan.take_changes();
-        let (applied, drift) = world.node().enter(|| {
-            let applied = dataplane.apply(plan, &changes).unwrap();
-            (applied, dataplane.repair(plan).unwrap())
-        });
-        assert_eq!(applied.skipped, []);
-        assert_eq!(drift, 0);
-    };
-    put(&mut plan, &mut dataplane, service("8000-8080,8081-9000/TCP,8000-9000/UDP", json!([])), 3);
+    let put =
+        |plan: &mut Plan, dataplane: &mut Box<dyn Dataplane + Send>, service: Value, endpoints: usize| {
+            let service: Service = serde_json::from_value(service).unwrap();
+            plan.apply_service(&service);
+            for family in 0..2 {
+                plan.apply_slice(&slice(family, endpoints));
+            }
+            let changes = plan.take_changes();
+            let (applied, drift) = world.node().enter(|| {
+                let applied = dataplane.apply(plan, &changes).unwrap();
+                (applied, dataplane.repair(plan).unwrap())
+            });
+            assert_eq!(applied.skipped, []);
+            assert_eq!(drift, 0);
+        };
+    put(
+        &mut plan,
+        &mut dataplane,
+        service("8000-8080,8081-9000/TCP,8000-9000/UDP", json!([])),
+        3,
+    );
     for protocol in PROTOCOLS {
         for destination in CLUSTER_IPS.iter().chain(&BALANCED).chain(&EXTERNAL) {
             let reached = POD_PORTS.map(|port| endpoint(&world, protocol, destination, port));
             let ports = reached.map(|at| at.port());
             assert_eq!(ports, POD_PORTS, "the port of the client stays at {destination}");
             let [one, other] = reached.map(|at| at.ip());
-            assert_eq!(one, other, "two ports of a range meet one endpoint at {destination}");
+            assert_eq!(
+                one, other,
+                "two ports of a range meet one endpoint at {destination}"
+            );
         }
         let named = endpoint(&world, protocol, CLUSTER_IPS[0], 8005);
         assert_eq!(named.port(), POD_PORTS[1], "the named port precedes the range");
@@ -71,18 +80,33 @@ pub fn ranges_keep_the_port(mode: Mode) {
     });
     assert!(clients.collect::<BTreeSet<_>>().len() <= ENDPOINTS[0].len());
 
-    put(&mut plan, &mut dataplane, service("all", json!(["192.0.2.0/24", "2001:db8:9::/64"])), 3);
-    assert_eq!(endpoint(&world, Protocol::Udp, EXTERNAL[0], POD_PORTS[0]).port(), POD_PORTS[0]);
+    put(
+        &mut plan,
+        &mut dataplane,
+        service("all", json!(["192.0.2.0/24", "2001:db8:9::/64"])),
+        3,
+    );
+    assert_eq!(
+        endpoint(&world, Protocol::Udp, EXTERNAL[0], POD_PORTS[0]).port(),
+        POD_PORTS[0]
+    );
     for destination in BALANCED {
         let to = SocketAddr::new(destination.parse().unwrap(), POD_PORTS[0]);
         let outcome = world.members[CLIENT].ask(Protocol::Udp, to, 0, false);
-        assert_eq!(outcome, Outcome::Silence, "the source ranges do not admit the client");
+        assert_eq!(
+            outcome,
+            Outcome::Silence,
+            "the source ranges do not admit the client"
+        );
     }
 
     put(&mut plan, &mut dataplane, service("all", json!([])), 0);
     assert_eq!(ask(&world, Protocol::Udp, EXTERNAL[1], 4000), Outcome::Refused);
     put(&mut plan, &mut dataplane, service("8080/TCP", json!([])), 1);
-    assert_eq!(endpoint(&world, Protocol::Tcp, EXTERNAL[1], 8080).to_string(), "[fd00:244:1::2]:8080");
+    assert_eq!(
+        endpoint(&world, Protocol::Tcp, EXTERNAL[1], 8080).to_string(),
+        "[fd00:244:1::2]:8080"
+    );
     assert_eq!(ask(&world, Protocol::Tcp, CLUSTER_IPS[1], 8081), Outcome::Refused);
 }
 
@@ -114,7 +138,8 @@ fn service(ranges: &str, source_ranges: Value) -> Value {
 fn slice(family: usize, endpoints: usize) -> EndpointSlice {
     let addresses = ENDPOINTS[family].iter().take(endpoints);
     let endpoints: Vec<Value> = addresses.map(|ip| json!({"addresses": [ip]})).collect();
-    let port = |protocol: &str| json!({"name": protocol.to_lowercase(), "protocol": protocol, "port": POD_PORTS[1]});
+    let port =
+        |protocol: &str| json!({"name": protocol.to_lowercase(), "protocol": protocol, "port": POD_PORTS[1]});
     let slice = json!({
         "metadata": {"namespace": "ns", "name": format!("s-{family}"),
             "labels": {"kubernetes.io/service-name": "s"}},

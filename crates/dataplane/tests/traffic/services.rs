@@ -65,18 +65,20 @@ pub fn cluster(serves_ranges: bool) -> impl Strategy<Value = Cluster> {
     let pods = any::<[bool; 3]>();
     let manner = (prop::sample::select(SCHEDULERS.to_vec()), any::<bool>());
     let service =
-        (flags, pods, 0..POD_PORTS.len(), manner).prop_map(move |(flags, pods, pod_port, manner)| RandomService {
-            is_exposed: flags[0],
-            is_internal_local: flags[1],
-            is_external_local: flags[2],
-            is_sticky: flags[3],
-            has_ranges: flags[4],
-            is_udp: flags[5],
-            pods,
-            pod_port,
-            scheduler: manner.0,
-            drains: manner.1,
-            has_port_ranges: serves_ranges && flags[6],
+        (flags, pods, 0..POD_PORTS.len(), manner).prop_map(move |(flags, pods, pod_port, manner)| {
+            RandomService {
+                is_exposed: flags[0],
+                is_internal_local: flags[1],
+                is_external_local: flags[2],
+                is_sticky: flags[3],
+                has_ranges: flags[4],
+                is_udp: flags[5],
+                pods,
+                pod_port,
+                scheduler: manner.0,
+                drains: manner.1,
+                has_port_ranges: serves_ranges && flags[6],
+            }
         });
     prop::collection::vec(service, 1..=2).prop_map(|services| Cluster { services })
 }

@@ -169,10 +169,7 @@ fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
     let Some((fault, by)) = conflicts.next() else {
         return Vec::new();
     };
-    let message = format!(
-        "Service {}: {fault}, which gets the connections",
-        loser.name
-    );
+    let message = format!("Service {}: {fault}, which gets the connections", loser.name);
     let remedy = format!(
         "Change the port ranges of Service {by} or of this one: {}",
         kubectl::command("edit", loser.0)

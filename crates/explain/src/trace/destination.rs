@@ -100,7 +100,9 @@ impl FromStr for Destination {
         let authority = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
         let (host, port) = split_port(authority).ok_or_else(|| invalid("an IPv6 address in brackets"))?;
         let port = match port {
-            Some(_) if scheme == PING => return Err(invalid("no port after the host, because ping has none")),
+            Some(_) if scheme == PING => {
+                return Err(invalid("no port after the host, because ping has none"));
+            }
             Some(text) => text.parse().ok().filter(|port| *port != 0),
             None => default_port,
         };
@@ -177,7 +179,11 @@ impl Serialize for Destination {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut fields = serializer.serialize_struct("Destination", 4)?;
         fields.serialize_field("url", &self.to_string())?;
-        let protocol = if self.is_ping() { "ICMP" } else { self.protocol.as_str() };
+        let protocol = if self.is_ping() {
+            "ICMP"
+        } else {
+            self.protocol.as_str()
+        };
         fields.serialize_field("protocol", protocol)?;
         fields.serialize_field("host", &self.host.to_string())?;
         fields.serialize_field("port", &self.port)?;

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use plan::{
-    Decision, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan, Scheduler, ServicePortPlan, Set, Target,
-    Verdict as PlanVerdict,
+    Decision, Fault, Frontend, FrontendKind, Origin, PORT_RANGES_ANNOTATION, Packet, Plan, Scheduler,
+    ServicePortPlan, Set, Target, Verdict as PlanVerdict,
 };
 
 use super::endpoints::{Candidate, Restriction, candidates, chosen, counting, excluded};
@@ -308,9 +308,7 @@ fn verdict(decided: &PlanVerdict, service: Service<'_>, frontend: &Frontend) -> 
         PlanVerdict::Answered
         | PlanVerdict::NotAService
         | PlanVerdict::UndefinedPort
-        | PlanVerdict::Unallocated => {
-            (Verdict::NotAService, String::new())
-        }
+        | PlanVerdict::Unallocated => (Verdict::NotAService, String::new()),
     }
 }
 

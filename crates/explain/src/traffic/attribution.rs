@@ -169,7 +169,9 @@ impl Attribution {
         let range = || {
             let ranges = self.ranges.get(&(destination.ip(), protocol))?;
             let port = destination.port();
-            let found = ranges.iter().find(|(last, name)| (name.port..=*last).contains(&port));
+            let found = ranges
+                .iter()
+                .find(|(last, name)| (name.port..=*last).contains(&port));
             found.map(|(_, name)| name)
         };
         at(Some(destination.ip()))

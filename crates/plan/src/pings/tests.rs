@@ -14,7 +14,10 @@ fn plan(answers_ping: bool) -> Plan {
         node_name: "node-a".to_owned(),
         pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().expect("CIDR")]),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("CIDR")],
-        node_addresses: vec!["127.0.0.1".parse().expect("IP"), "172.30.0.11".parse().expect("IP")],
+        node_addresses: vec![
+            "127.0.0.1".parse().expect("IP"),
+            "172.30.0.11".parse().expect("IP"),
+        ],
         answers_ping,
         ..Settings::default()
     })
@@ -61,7 +64,10 @@ fn answers_if_one_port_has_an_endpoint() {
     assert_eq!(plan.take_changes().services.len(), 1);
     assert_eq!(shown(&plan, POD, "10.96.0.5"), "answered by this node");
     assert_eq!(shown(&plan, OUTSIDE, "203.0.113.5"), "answered by this node");
-    assert_eq!(shown(&plan, POD, "10.96.0.6"), "dropped, no Service has this cluster IP");
+    assert_eq!(
+        shown(&plan, POD, "10.96.0.6"),
+        "dropped, no Service has this cluster IP"
+    );
     assert_eq!(shown(&plan, POD, "8.8.8.8"), "not a Service");
 }
 
@@ -106,7 +112,10 @@ fn the_oldest_service_of_an_address_decides() {
         "203.0.113.5".parse().expect("IP"),
         None,
     );
-    assert_eq!(deciding.service.map(ToString::to_string).as_deref(), Some("ns/old"));
+    assert_eq!(
+        deciding.service.map(ToString::to_string).as_deref(),
+        Some("ns/old")
+    );
     assert_eq!(deciding.verdict, crate::Verdict::NoEndpoints);
 }
 

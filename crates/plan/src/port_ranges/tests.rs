@@ -33,7 +33,10 @@ fn all_is_every_port_of_three_protocols() {
 
 #[test]
 fn joins_ranges_that_overlap_or_touch() {
-    assert_eq!(shown("5-9,1-5,10-12,14"), Some(vec!["1-12/TCP".to_owned(), "14/TCP".to_owned()]));
+    assert_eq!(
+        shown("5-9,1-5,10-12,14"),
+        Some(vec!["1-12/TCP".to_owned(), "14/TCP".to_owned()])
+    );
     assert_eq!(
         shown("1-10/TCP,5-20/UDP"),
         Some(vec!["1-10/TCP".to_owned(), "5-20/UDP".to_owned()])
@@ -43,8 +46,25 @@ fn joins_ranges_that_overlap_or_touch() {
 #[test]
 fn rejects_invalid_values() {
     let invalid = [
-        "", ",", "1-2,", "0-5", "0", "9-5", "1-65536", "-5", "5-", "1-2-3", "+1-5", "1 - 5", "1-5/udp", "1-5/ICMP",
-        "1-5/", "ALL", "all-5", "5060:5160/UDP", "/UDP",
+        "",
+        ",",
+        "1-2,",
+        "0-5",
+        "0",
+        "9-5",
+        "1-65536",
+        "-5",
+        "5-",
+        "1-2-3",
+        "+1-5",
+        "1 - 5",
+        "1-5/udp",
+        "1-5/ICMP",
+        "1-5/",
+        "ALL",
+        "all-5",
+        "5060:5160/UDP",
+        "/UDP",
     ];
     for text in invalid {
         assert_eq!(PortRanges::parse(text), None, "{text:?}");

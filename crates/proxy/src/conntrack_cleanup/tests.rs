@@ -162,10 +162,19 @@ fn flows_through_a_range_are_stale_without_their_endpoint() {
     let changes = plan.take_changes();
     let scope = CleanupScope::after(&plan, &changes);
     let stale = |destination, endpoint| scope.is_stale(&plan, &flow(destination, endpoint));
-    assert!(stale("10.96.0.10:10001", "10.244.1.2:10001"), "the endpoint is gone");
+    assert!(
+        stale("10.96.0.10:10001", "10.244.1.2:10001"),
+        "the endpoint is gone"
+    );
     assert!(!stale("10.96.0.10:10001", "10.244.1.3:10001"));
-    assert!(stale("10.96.0.10:10001", "10.244.1.3:10002"), "the port has to stay");
-    assert!(!stale("10.96.0.10:53", "10.244.1.3:5353"), "the named port has its own endpoint");
+    assert!(
+        stale("10.96.0.10:10001", "10.244.1.3:10002"),
+        "the port has to stay"
+    );
+    assert!(
+        !stale("10.96.0.10:53", "10.244.1.3:5353"),
+        "the named port has its own endpoint"
+    );
 }
 
 #[test]

@@ -32,7 +32,12 @@ impl EdgeState {
                 "clients can find out the backend of a sticky-session cookie: {error}"
             ));
         }
-        if served.service.metadata.annotations.contains_key(PORT_RANGES_ANNOTATION) {
+        if served
+            .service
+            .metadata
+            .annotations
+            .contains_key(PORT_RANGES_ANNOTATION)
+        {
             problems.push(format!(
                 "annotation {PORT_RANGES_ANNOTATION} has no effect at the edge: only the ports of spec.ports are served"
             ));

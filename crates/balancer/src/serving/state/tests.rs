@@ -122,7 +122,9 @@ fn reports_port_ranges_as_not_served() {
     assert_eq!(found.listeners.len(), 1);
     assert_eq!(
         state.problems(&key()),
-        ["annotation service.portolan.dev/port-ranges has no effect at the edge: only the ports of spec.ports are served"]
+        [
+            "annotation service.portolan.dev/port-ranges has no effect at the edge: only the ports of spec.ports are served"
+        ]
     );
 }
 

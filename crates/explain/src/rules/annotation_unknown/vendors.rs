@@ -51,7 +51,10 @@ const KNOWN: [(&str, &[&str]); 20] = [
     ("external-dns.alpha.kubernetes.io", &EXTERNAL_DNS),
     ("prometheus.io", &PROMETHEUS),
     ("traefik.ingress.kubernetes.io", &TRAEFIK),
-    ("service.portolan.dev", &["scheduler", "drain-seconds", "port-ranges"]),
+    (
+        "service.portolan.dev",
+        &["scheduler", "drain-seconds", "port-ranges"],
+    ),
     ("networking.istio.io", &["exportTo", "traffic-distribution"]),
     (
         "tailscale.com",
