@@ -208,20 +208,22 @@ impl ServicePortPlan {
 
     /// Returns the address of an endpoint for a client that uses `port`.
     pub fn address_at(&self, backend: &Backend, port: u16) -> SocketAddr {
-        match self.is_range {
-            true => SocketAddr::new(backend.address.ip(), port),
-            false => backend.address,
+        if self.is_range {
+            SocketAddr::new(backend.address.ip(), port)
+        } else {
+            backend.address
         }
     }
 
     /// Returns true if a flow that a client opened to `port` has a serving endpoint (EPT-22).
     pub fn serves(&self, endpoint: SocketAddr, port: u16) -> bool {
-        let known = match self.is_range {
-            true if endpoint.port() == port => SocketAddr::new(endpoint.ip(), 0),
-            true => return false,
-            false => endpoint,
+        let keeps_port = endpoint.port() == port;
+        let known = if self.is_range {
+            SocketAddr::new(endpoint.ip(), 0)
+        } else {
+            endpoint
         };
-        self.serving.binary_search(&known).is_ok()
+        (keeps_port || !self.is_range) && self.serving.binary_search(&known).is_ok()
     }
 }
 

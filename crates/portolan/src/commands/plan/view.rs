@@ -145,9 +145,12 @@ fn decision(port: &ServicePortPlan, target: Target) -> String {
     };
     let endpoints = port.backends(set).iter();
     let endpoints: Vec<String> = endpoints
-        .map(|backend| match port.is_range {
-            true => format!("{}, same port", backend.address.ip()),
-            false => backend.address.to_string(),
+        .map(|backend| {
+            if port.is_range {
+                format!("{}, same port", backend.address.ip())
+            } else {
+                backend.address.to_string()
+            }
         })
         .collect();
     let location = match set {
