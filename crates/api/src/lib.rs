@@ -30,7 +30,7 @@ mod machinery;
 
 pub use kinds::{
     address_pool, announcers, apps, bootstrap_token, certificates, configuration, edge_secret, endpoints,
-    event, kind, lease, network, object, pod, pod_security, rbac, scale, service,
+    event, kind, lease, multicluster, network, object, pod, pod_security, rbac, scale, service,
 };
 pub use machinery::{
     apply, decode, discovery, encode, field, ip, metadata, names, openapi, patch, protobuf, schema, selector,

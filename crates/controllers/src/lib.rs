@@ -39,6 +39,7 @@ pub(crate) mod garbage_collector;
 mod malformed_object;
 mod metrics;
 pub(crate) mod mirroring;
+pub mod multicluster;
 pub mod node_ipam;
 pub mod node_lifecycle;
 mod options;

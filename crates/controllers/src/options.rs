@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::certificates::{Authority, Reserved};
 use crate::selection::{Controller, Selection};
-use crate::{node_ipam, node_lifecycle};
+use crate::{multicluster, node_ipam, node_lifecycle};
 
 /// Settings of the controllers.
 #[derive(Clone, Debug)]
@@ -34,6 +34,8 @@ pub struct Options {
     pub node_ipam: Option<node_ipam::Settings>,
     /// The cluster CA; `None` disables signing (`--cluster-signing-cert-file`).
     pub authority: Option<Arc<Authority>>,
+    /// The set of clusters; `None` without `--cluster-id`.
+    pub multicluster: Option<multicluster::Settings>,
     /// Names and addresses that no node may use.
     pub reserved: Reserved,
 }
@@ -53,6 +55,7 @@ impl Default for Options {
             node_lifecycle: node_lifecycle::Settings::default(),
             node_ipam: None,
             authority: None,
+            multicluster: None,
             reserved: Reserved::default(),
         }
     }

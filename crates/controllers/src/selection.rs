@@ -38,11 +38,13 @@ pub enum Controller {
     CertificateCleaner,
     /// Deletion of expired bootstrap tokens.
     TokenCleaner,
+    /// Imports of the Services that other clusters export.
+    MultiClusterService,
 }
 
 impl Controller {
     /// All controllers.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::EndpointSlice,
         Self::Endpoints,
         Self::EndpointSliceMirroring,
@@ -58,6 +60,7 @@ impl Controller {
         Self::CertificateSigning,
         Self::CertificateCleaner,
         Self::TokenCleaner,
+        Self::MultiClusterService,
     ];
 
     /// Returns the name on the command line; upstream's where upstream has the controller.
@@ -78,6 +81,7 @@ impl Controller {
             Self::CertificateSigning => "certificatesigningrequest-signing-controller",
             Self::CertificateCleaner => "certificatesigningrequest-cleaner-controller",
             Self::TokenCleaner => "token-cleaner-controller",
+            Self::MultiClusterService => "multicluster-service-controller",
         }
     }
 }
@@ -108,6 +112,7 @@ impl Controller {
             // The three share one queue.
             Self::CertificateApproving | Self::CertificateSigning | Self::CertificateCleaner => "certificate",
             Self::TokenCleaner => "token_cleaner",
+            Self::MultiClusterService => "multicluster_service",
         }
     }
 }

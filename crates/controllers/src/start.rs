@@ -11,8 +11,8 @@ use crate::metrics::Phase;
 use crate::options::Options;
 use crate::selection::Controller;
 use crate::{
-    backends, certificates, deployment, endpoint_controllers, garbage_collector, node_ipam, node_lifecycle,
-    replicaset, scheduler, service_cidr, token_cleaner,
+    backends, certificates, deployment, endpoint_controllers, garbage_collector, multicluster, node_ipam,
+    node_lifecycle, replicaset, scheduler, service_cidr, token_cleaner,
 };
 
 /// Runs the selected controllers until `shutdown` resolves, then waits for writes in progress, with a timeout.
@@ -40,6 +40,7 @@ impl IndependentControllers {
         };
         this.start_workload_controllers(environment, options);
         this.start_node_controllers(environment, options);
+        this.start_multicluster_controller(environment, options);
         this
     }
 
@@ -69,6 +70,16 @@ impl IndependentControllers {
         if is_selected(Controller::ReplicaSet) {
             let shutdown = self.shutdown();
             self.tasks.spawn(replicaset::run(environment.clone(), shutdown));
+        }
+    }
+
+    fn start_multicluster_controller(&mut self, environment: &Environment, options: &Options) {
+        if options.controllers.contains(Controller::MultiClusterService)
+            && let Some(settings) = options.multicluster.clone()
+        {
+            let shutdown = self.shutdown();
+            self.tasks
+                .spawn(multicluster::run(environment.clone(), settings, shutdown));
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Config {
     pub tls: Option<(Vec<SocketAddr>, TlsFiles)>,
     /// Domain of the cluster in lower case.
     pub cluster_domain: Name,
+    /// Domain of the set of clusters in lower case; `None` without one (KEP-1645).
+    pub clusterset_domain: Option<Name>,
     /// TTL of records in seconds (DNS-24: 0 to 3600, 5 by default).
     pub ttl_seconds: u32,
     /// Mode of Pod names (DNS-14).
@@ -96,6 +98,7 @@ impl Config {
             skip_teardown: false,
             tls: None,
             cluster_domain,
+            clusterset_domain: None,
             ttl_seconds: 5,
             pods: PodNames::default(),
             endpoint_pod_names: false,

@@ -50,8 +50,21 @@ pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAdd
         }
     };
     line(format_args!("zone {cluster_domain} is {state}"));
-    let in_zone = lower.is_within(cluster_domain);
-    if let Some(index) = zone.current_index() {
+    let clusterset = zone
+        .clusterset()
+        .filter(|index| lower.is_within(index.cluster_domain()));
+    let in_zone = lower.is_within(cluster_domain) || clusterset.is_some();
+    if let Some(index) = clusterset {
+        let state = if index.is_synced() {
+            "live"
+        } else {
+            "unknown: the initial lists are not complete, queries for the zone fail"
+        };
+        line(format_args!("zone {} is {state}", index.cluster_domain()));
+        for sentence in index.describe(&lower) {
+            line(format_args!("{sentence}"));
+        }
+    } else if let Some(index) = zone.current_index() {
         for sentence in index.describe(&lower) {
             line(format_args!("{sentence}"));
         }

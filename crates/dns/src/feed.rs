@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use api::object::{EndpointSlice, Namespace, Node, ObjectKey, Pod, Resource, Service};
+use api::object::{EndpointSlice, Namespace, Node, ObjectKey, Pod, Resource, Service, ServiceImport};
 use client::{Client, Event, Query, watch};
 use jiff::Timestamp;
 
@@ -36,83 +36,43 @@ pub(crate) struct Feed {
 }
 
 impl Feed {
-    /// Applies all changes to the live index of `zone`; never returns. The index becomes synced when all initial
-    /// lists are complete.
+    /// Applies all changes to the live indexes of `zone`; never returns. An index becomes synced when all initial lists of
+    /// its zone are complete.
     pub(crate) async fn run(&self, zone: &Zone, metrics: &Arc<Metrics>, client: &Client) {
-        let index = zone.live();
         let optional = [&self.slices, &self.pods].into_iter().flatten().count();
         let missing = AtomicUsize::new(2 + optional);
+        // The zone of a set needs its imports, and the lists of the other zone.
+        let missing_in_set = AtomicUsize::new(2);
+        let complete_in_set = || {
+            if missing_in_set.fetch_sub(1, Ordering::AcqRel) == 1
+                && let Some(index) = zone.clusterset()
+            {
+                tracing::info!("initial lists of the set of clusters complete");
+                index.set_synced();
+            }
+        };
         let complete = || {
             if missing.fetch_sub(1, Ordering::AcqRel) == 1 {
                 tracing::info!("initial lists complete");
-                index.set_synced();
+                zone.live().set_synced();
                 zone.set_snapshot(None);
+                complete_in_set();
             }
         };
-        let slices = async {
-            if let Some(query) = &self.slices {
-                let put = |slice: EndpointSlice| {
-                    if self.serves(&slice.metadata.namespace) {
-                        apply_slice(index, metrics, &slice)
-                    } else {
-                        Ok(())
-                    }
-                };
-                let remove = |key: &ObjectKey| index.remove_slice(key);
-                follow(watch(client, query.clone()), metrics, put, remove, complete).await;
-            }
-        };
-        let pods = async {
-            if let Some(query) = &self.pods {
-                let put = |pod: Pod| {
-                    if self.with_other_pods || self.serves(&pod.metadata.namespace) {
-                        index.apply_pod(&pod)
-                    } else {
-                        Ok(())
-                    }
-                };
-                let remove = |key: &ObjectKey| index.remove_pod(key);
-                follow(watch(client, query.clone()), metrics, put, remove, complete).await;
-            }
-        };
-        let nodes = async {
-            if let Some(clients) = &self.clients {
-                let put = |node: Node| {
-                    clients.put_node(&node);
-                    Ok(())
-                };
-                let remove = |key: &ObjectKey| clients.remove_node(&key.name);
-                // The zone does not need them.
-                follow(watch(client, Query::default()), metrics, put, remove, || {}).await;
-            }
+        let watches = Watches {
+            feed: self,
+            zone,
+            metrics,
+            client,
         };
         // Each watch has a loop of its own, because dropping a `next` future loses its event.
         tokio::join!(
-            follow(
-                watch::<Service>(client, self.services.clone()),
-                metrics,
-                |service| if self.serves(&service.metadata.namespace) {
-                    index.apply_service(&service)
-                } else {
-                    Ok(())
-                },
-                |key| index.remove_service(key),
-                complete
-            ),
-            follow(
-                watch::<Namespace>(client, self.namespaces.clone()),
-                metrics,
-                |namespace| if self.serves(&namespace.metadata.name) {
-                    index.apply_namespace(&namespace.metadata.name)
-                } else {
-                    Ok(())
-                },
-                |key| index.remove_namespace(&key.name),
-                complete,
-            ),
-            slices,
-            pods,
-            nodes,
+            watches.services(complete),
+            watches.namespaces(complete),
+            watches.slices(complete),
+            watches.pods(complete),
+            watches.nodes(),
+            watches.imports(complete_in_set),
         );
     }
 
@@ -121,9 +81,113 @@ impl Feed {
     }
 }
 
-/// Applies a slice and records the time since the change behind it.
-fn apply_slice(index: &Index, metrics: &Metrics, slice: &EndpointSlice) -> Result<(), NameError> {
-    index.apply_slice(slice)?;
+/// The loops of a feed, one for each collection. A loop never returns, unless the feed does not need it.
+struct Watches<'a> {
+    feed: &'a Feed,
+    zone: &'a Zone,
+    metrics: &'a Metrics,
+    client: &'a Client,
+}
+
+impl Watches<'_> {
+    async fn services(&self, complete: impl Fn()) {
+        let put = |service: Service| {
+            self.if_served(&service.metadata.namespace, || {
+                self.zone.live().apply_service(&service)
+            })
+        };
+        let remove = |key: &ObjectKey| self.zone.live().remove_service(key);
+        self.follow(&self.feed.services, put, remove, complete).await;
+    }
+
+    async fn namespaces(&self, complete: impl Fn()) {
+        let put = |namespace: Namespace| {
+            let name = &namespace.metadata.name;
+            self.if_served(name, || self.each_index(|index| index.apply_namespace(name)))
+        };
+        let remove = |key: &ObjectKey| {
+            for index in self.zone.live_indexes() {
+                index.remove_namespace(&key.name);
+            }
+        };
+        self.follow(&self.feed.namespaces, put, remove, complete).await;
+    }
+
+    async fn slices(&self, complete: impl Fn()) {
+        let Some(query) = &self.feed.slices else { return };
+        let put = |slice: EndpointSlice| {
+            self.if_served(&slice.metadata.namespace, || {
+                self.each_index(|index| index.apply_slice(&slice))?;
+                record_programming(self.zone.live(), self.metrics, &slice);
+                Ok(())
+            })
+        };
+        let remove = |key: &ObjectKey| {
+            for index in self.zone.live_indexes() {
+                index.remove_slice(key);
+            }
+        };
+        self.follow(query, put, remove, complete).await;
+    }
+
+    async fn pods(&self, complete: impl Fn()) {
+        let Some(query) = &self.feed.pods else { return };
+        let put = |pod: Pod| {
+            if self.feed.with_other_pods || self.feed.serves(&pod.metadata.namespace) {
+                self.zone.live().apply_pod(&pod)
+            } else {
+                Ok(())
+            }
+        };
+        let remove = |key: &ObjectKey| self.zone.live().remove_pod(key);
+        self.follow(query, put, remove, complete).await;
+    }
+
+    async fn nodes(&self) {
+        let Some(clients) = &self.feed.clients else { return };
+        let put = |node: Node| {
+            clients.put_node(&node);
+            Ok(())
+        };
+        let remove = |key: &ObjectKey| clients.remove_node(&key.name);
+        // The zone does not need them.
+        self.follow(&Query::default(), put, remove, || {}).await;
+    }
+
+    async fn imports(&self, complete: impl Fn()) {
+        let Some(index) = self.zone.clusterset() else { return };
+        let put = |import: ServiceImport| {
+            self.if_served(&import.metadata.namespace, || index.apply_import(&import))
+        };
+        let remove = |key: &ObjectKey| index.remove_service(key);
+        self.follow(&self.feed.services, put, remove, complete).await;
+    }
+
+    fn if_served(
+        &self,
+        namespace: &str,
+        put: impl FnOnce() -> Result<(), NameError>,
+    ) -> Result<(), NameError> {
+        if self.feed.serves(namespace) { put() } else { Ok(()) }
+    }
+
+    fn each_index(&self, put: impl Fn(&Index) -> Result<(), NameError>) -> Result<(), NameError> {
+        self.zone.live_indexes().try_for_each(|index| put(index))
+    }
+
+    async fn follow<T: Resource>(
+        &self,
+        query: &Query,
+        put: impl Fn(T) -> Result<(), NameError>,
+        remove: impl Fn(&ObjectKey),
+        complete: impl Fn(),
+    ) {
+        follow(watch(self.client, query.clone()), self.metrics, put, remove, complete).await;
+    }
+}
+
+/// Records the time since the change behind a slice.
+fn record_programming(index: &Index, metrics: &Metrics, slice: &EndpointSlice) {
     let trigger = slice.metadata.annotations.get(TRIGGER_TIME);
     // Changes in the initial list happened at an unknown time before.
     if let Some(Ok(at)) = trigger.map(|text| text.parse::<Timestamp>())
@@ -133,7 +197,6 @@ fn apply_slice(index: &Index, metrics: &Metrics, slice: &EndpointSlice) -> Resul
     {
         metrics.record_programming(Timestamp::now().duration_since(at).as_secs_f64());
     }
-    Ok(())
 }
 
 /// Applies all changes of one collection; never returns. Calls `complete` once, after the initial list.

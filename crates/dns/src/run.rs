@@ -16,7 +16,7 @@ use crate::feed::Feed;
 use crate::forward::{ForwardSettings, Forwarder, RouteSettings, read_resolv_conf, without_self};
 use crate::metrics::Metrics;
 use crate::node_local;
-use crate::records::{Index, PodNames, Settings};
+use crate::records::{Index, PodNames, Settings, ZoneKind};
 use crate::server::{
     Clients, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
 };
@@ -191,7 +191,11 @@ fn assemble(config: &Config) -> Result<(Arc<Responder>, Feed), StartError> {
         transfer_to: config.transfer_to.clone(),
         log_queries: config.log_queries,
     };
-    let zone = Arc::new(Zone::new(index));
+    let mut zone = Zone::new(index);
+    if let Some(domain) = config.clusterset_domain {
+        zone = zone.with_clusterset(Arc::new(Index::new(clusterset_settings(config, domain))));
+    }
+    let zone = Arc::new(zone);
     let responder = Responder::with_policy(zone, forwarder, policy, Arc::new(Metrics::default()));
     let feed = Feed {
         clients: clients.filter(|_| of_nodes),
@@ -232,6 +236,7 @@ fn feed(config: &Config) -> Feed {
 
 fn index_settings(config: &Config) -> Settings {
     Settings {
+        kind: ZoneKind::Cluster,
         cluster_domain: config.cluster_domain,
         ttl_seconds: config.ttl_seconds,
         own_addresses: own_addresses(&config.listen),
@@ -240,6 +245,16 @@ fn index_settings(config: &Config) -> Settings {
         endpoint_pod_names: config.endpoint_pod_names,
         only_known_namespaces: !config.namespaces.is_empty() || !config.namespace_labels.is_empty(),
         ignore_empty_services: config.ignore_empty_services,
+    }
+}
+
+/// Returns the settings of the zone of a set, which has neither Pods nor name servers in Services.
+fn clusterset_settings(config: &Config, domain: Name) -> Settings {
+    Settings {
+        kind: ZoneKind::ClusterSet,
+        cluster_domain: domain,
+        pods: PodNames::Disabled,
+        ..index_settings(config)
     }
 }
 

@@ -14,6 +14,8 @@ pub struct Zone {
     snapshot: RwLock<Option<Arc<Index>>>,
     /// True if there is a snapshot; it avoids the lock.
     has_snapshot: AtomicBool,
+    /// Records of the Services that the clusters of a set export.
+    clusterset: Option<Arc<Index>>,
 }
 
 /// State that the zone answers from.
@@ -34,7 +36,27 @@ impl Zone {
             live,
             snapshot: RwLock::default(),
             has_snapshot: AtomicBool::new(false),
+            clusterset: None,
         }
+    }
+
+    /// Adds the zone of a set of clusters.
+    #[must_use]
+    pub fn with_clusterset(self, index: Arc<Index>) -> Self {
+        Self {
+            clusterset: Some(index),
+            ..self
+        }
+    }
+
+    /// Returns the live indexes: that of the cluster, and that of a set of clusters if there is one.
+    pub(crate) fn live_indexes(&self) -> impl Iterator<Item = &Index> {
+        std::iter::once(&self.live).chain(&self.clusterset).map(Arc::as_ref)
+    }
+
+    /// Returns the index of the zone of a set of clusters.
+    pub fn clusterset(&self) -> Option<&Arc<Index>> {
+        self.clusterset.as_ref()
     }
 
     /// Returns the live index.
@@ -72,6 +94,13 @@ impl Zone {
 
     /// Writes the records of the cluster that answer the query of `reply`.
     pub fn resolve(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> Resolution {
+        match (self.resolve_in_cluster(reply, scratch), &self.clusterset) {
+            (Resolution::Elsewhere, Some(clusterset)) => clusterset.resolve(reply, scratch),
+            (resolution, _) => resolution,
+        }
+    }
+
+    fn resolve_in_cluster(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> Resolution {
         if self.state() != ZoneState::Snapshot {
             return self.live.resolve(reply, scratch);
         }

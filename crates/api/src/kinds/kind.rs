@@ -4,7 +4,7 @@ mod rows;
 
 use serde_json::Value;
 
-use crate::kinds::event;
+use crate::kinds::{event, multicluster};
 use rows::KINDS;
 
 pub use rows::{SCALE_KIND, TOKEN_REQUEST};
@@ -144,10 +144,10 @@ impl Kind {
         !self.list_kind.is_empty()
     }
 
-    /// Returns true if the kind has a protobuf encoding. Portolan's own kinds have none, like custom
-    /// resources upstream.
+    /// Returns true if the kind has a protobuf encoding. Portolan's own kinds and those that upstream defines as custom
+    /// resources have none.
     pub fn has_protobuf(&self) -> bool {
-        self.group != PORTOLAN_GROUP
+        ![PORTOLAN_GROUP, multicluster::GROUP].contains(&self.group)
     }
 
     /// Returns true if the kind has a `status` subresource.
@@ -156,35 +156,47 @@ impl Kind {
     }
 
     /// Kind in whose form objects are stored: the kind itself, except for `events.k8s.io`, whose objects are stored
-    /// as Events of the core group.
+    /// as Events of the core group, and for earlier versions of a group.
     pub fn stored(&'static self) -> &'static Kind {
-        if self.is_stored_form() {
-            self
-        } else {
-            find("", "v1", self.plural).unwrap_or(self)
+        match self.form() {
+            Form::Stored => self,
+            Form::Event => find("", "v1", self.plural).unwrap_or(self),
+            Form::EarlierMultiCluster => {
+                find(multicluster::GROUP, multicluster::VERSION, self.plural).unwrap_or(self)
+            }
         }
     }
 
     /// Returns true if objects are stored in the form of this kind.
     pub fn is_stored_form(&self) -> bool {
-        self.group != event::GROUP
+        matches!(self.form(), Form::Stored)
+    }
+
+    fn form(&self) -> Form {
+        if self.group == event::GROUP {
+            Form::Event
+        } else if self.group == multicluster::GROUP && self.version != multicluster::VERSION {
+            Form::EarlierMultiCluster
+        } else {
+            Form::Stored
+        }
     }
 
     /// Converts an object of this kind to its stored form.
     pub fn into_stored(&self, object: Value) -> Value {
-        if self.is_stored_form() {
-            object
-        } else {
-            event::into_core(object)
+        match self.form() {
+            Form::Stored => object,
+            Form::Event => event::into_core(object),
+            Form::EarlierMultiCluster => multicluster::in_version(object, multicluster::VERSION),
         }
     }
 
     /// Converts a stored object to the form of this kind.
     pub fn of_stored(&self, object: Value) -> Value {
-        if self.is_stored_form() {
-            object
-        } else {
-            event::of_core(object)
+        match self.form() {
+            Form::Stored => object,
+            Form::Event => event::of_core(object),
+            Form::EarlierMultiCluster => multicluster::in_version(object, self.version),
         }
     }
 
@@ -197,7 +209,10 @@ impl Kind {
 
     /// Prefix of the store keys of all objects, or of those in one namespace. Ends with `/`.
     pub fn store_prefix(&self, namespace: Option<&str>) -> String {
-        let group = if self.is_stored_form() { self.group } else { "" };
+        let group = match self.form() {
+            Form::Event => "",
+            Form::Stored | Form::EarlierMultiCluster => self.group,
+        };
         let group_gap = if group.is_empty() { "" } else { "/" };
         let mut prefix = format!("/{group}{group_gap}{}/", self.plural);
         if let Some(namespace) = namespace
@@ -209,6 +224,16 @@ impl Kind {
         }
         prefix
     }
+}
+
+/// Relation of a kind to the form in which its objects are stored.
+enum Form {
+    /// The stored form.
+    Stored,
+    /// An Event, stored as one of the core group.
+    Event,
+    /// An earlier version of a multi-cluster kind, stored in the present one.
+    EarlierMultiCluster,
 }
 
 /// Path of a group and version: `/api/v1`, `/apis/discovery.k8s.io/v1`.

@@ -16,6 +16,7 @@ pub mod endpoints;
 pub mod event;
 pub mod kind;
 pub mod lease;
+pub mod multicluster;
 pub mod network;
 pub mod object;
 pub mod pod;

@@ -26,9 +26,9 @@ macro_rules! kinds {
             }
 
             /// Returns true if every Kubernetes API server has the kind, so that its initial list can be
-            /// awaited. A foreign cluster may lack Portolan's own kinds.
+            /// awaited. A foreign cluster may lack Portolan's own kinds and those of multi-cluster Services.
             pub fn is_everywhere(self) -> bool {
-                match self { $(Self::$kind => $group != "portolan.dev"),* }
+                match self { $(Self::$kind => !["portolan.dev", "multicluster.x-k8s.io"].contains(&$group)),* }
             }
 
             /// Returns the kind of an owner reference, if it is watched.
@@ -83,6 +83,8 @@ kinds! {
     CertificateSigningRequest "certificates.k8s.io" "v1" "certificatesigningrequests" false;
     Lease "coordination.k8s.io" "v1" "leases" true;
     EndpointSlice "discovery.k8s.io" "v1" "endpointslices" true;
+    ServiceExport "multicluster.x-k8s.io" "v1beta1" "serviceexports" true;
+    ServiceImport "multicluster.x-k8s.io" "v1beta1" "serviceimports" true;
     IPAddress "networking.k8s.io" "v1" "ipaddresses" false;
     ServiceCIDR "networking.k8s.io" "v1" "servicecidrs" false;
     ClusterRole "rbac.authorization.k8s.io" "v1" "clusterroles" false;

@@ -15,7 +15,7 @@ impl Index {
     pub fn describe(&self, name: &Name) -> Vec<String> {
         let name = name.to_lower();
         if let Some(zone_at) = name.suffix_offset(&self.settings.cluster_domain) {
-            return self.describe_target(grammar::read(&name, zone_at));
+            return self.describe_target(grammar::read(&name, zone_at, self.settings.kind));
         }
         match reverse_address(&name) {
             Some(address) => self.describe_address(address),
@@ -165,6 +165,11 @@ fn describe_part(selection: Selection<'_>, part: Part<'_>) -> String {
     let target = match part {
         Part::Whole => "the Service".to_owned(),
         Part::Endpoint(label) => format!("the endpoint {}", String::from_utf8_lossy(label)),
+        Part::ClusterEndpoint { label, cluster } => format!(
+            "the endpoint {} of cluster {}",
+            String::from_utf8_lossy(label),
+            String::from_utf8_lossy(cluster)
+        ),
         Part::Port { name, protocol } => format!(
             "the port {} over {}",
             String::from_utf8_lossy(name),

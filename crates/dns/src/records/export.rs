@@ -105,7 +105,7 @@ fn records_of(name: &[u8], selection: Selection<'_>, visit: &mut impl FnMut(Zone
         }
         Selection::Endpoints(endpoints) => {
             for (slice, endpoint) in endpoints.iter() {
-                let endpoint_name = [endpoint.label().as_wire(), name].concat();
+                let endpoint_name = [slice.labels_of(endpoint).as_wire(), name].concat();
                 for owner in [name, &endpoint_name] {
                     visit(ZoneRecord::Address {
                         owner: owner.into(),

@@ -71,6 +71,8 @@ fn filter<'e>(entry: &'e Entry, part: Part<'e>) -> Selection<'e> {
                 Selection::Nothing
             }
         }
+        // A clusterset IP has no names of single endpoints.
+        (ServiceKind::ClusterIp(_), Part::ClusterEndpoint { .. }) => Selection::Nothing,
         (ServiceKind::Headless, _) | (ServiceKind::ClusterIp(_), Part::Endpoint(_)) => {
             let endpoints = Endpoints {
                 entry,
@@ -113,6 +115,8 @@ impl<'e> Endpoints<'e> {
         slices.flat_map(move |slice| {
             let parts = match part {
                 Part::Endpoint(label) => slice.named(label),
+                Part::ClusterEndpoint { label, cluster } if slice.is_of_cluster(cluster) => slice.named(label),
+                Part::ClusterEndpoint { .. } => [&[][..], &[]],
                 Part::Whole | Part::Port { .. } => [slice.endpoints(), &[]],
             };
             let endpoints = parts.into_iter().flatten();

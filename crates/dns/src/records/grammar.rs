@@ -1,8 +1,9 @@
 //! Grammar of names below the cluster domain (DNS specification, schema 1.1.0).
 
+use super::ZoneKind;
 use crate::wire::Name;
 
-/// Limit of labels below the zone: `_port._protocol.service.namespace.svc`.
+/// Limit of labels below the zone: `_port._protocol.service.namespace.svc`, `hostname.cluster.service.namespace.svc`.
 const LABELS_MAX: usize = 5;
 
 /// Object that a query name denotes.
@@ -45,6 +46,13 @@ pub(super) enum Part<'a> {
     Whole,
     /// Endpoints with this name.
     Endpoint(&'a [u8]),
+    /// Endpoints with this name in a cluster of the set (KEP-1645).
+    ClusterEndpoint {
+        /// Name of the endpoint.
+        label: &'a [u8],
+        /// Name of the cluster.
+        cluster: &'a [u8],
+    },
     /// A named port. Empty labels match every port: CoreDNS strips underscores, so `_._tcp` is any TCP port.
     Port {
         /// Name of the port.
@@ -55,7 +63,7 @@ pub(super) enum Part<'a> {
 }
 
 /// Parses `name`, which is in lower case and whose zone begins at `zone_at`.
-pub(super) fn read(name: &Name, zone_at: usize) -> QueryTarget<'_> {
+pub(super) fn read(name: &Name, zone_at: usize, zone: ZoneKind) -> QueryTarget<'_> {
     let wire = name.as_wire();
     let mut all = [(0, &[][..]); LABELS_MAX];
     let mut count = 0;
@@ -79,7 +87,7 @@ pub(super) fn read(name: &Name, zone_at: usize) -> QueryTarget<'_> {
             label,
             namespace: wire.get(*start..*end).unwrap_or_default(),
         },
-        [part @ .., (start, _), _, (end, b"svc")] => match read_part(part) {
+        [part @ .., (start, _), _, (end, b"svc")] => match read_part(part, zone) {
             Some(part) => QueryTarget::Service {
                 key: wire.get(*start..*end).unwrap_or_default(),
                 at: *start,
@@ -91,11 +99,16 @@ pub(super) fn read(name: &Name, zone_at: usize) -> QueryTarget<'_> {
     }
 }
 
-fn read_part<'a>(labels: &[(usize, &'a [u8])]) -> Option<Part<'a>> {
+fn read_part<'a>(labels: &[(usize, &'a [u8])], zone: ZoneKind) -> Option<Part<'a>> {
     let plain = |label: &'a [u8]| label.strip_prefix(b"_").unwrap_or(label);
     match labels {
         [] => Some(Part::Whole),
-        [(_, label)] => Some(Part::Endpoint(label)),
+        [(_, label)] if zone == ZoneKind::Cluster => Some(Part::Endpoint(label)),
+        // No name stands for the endpoints of one cluster.
+        [_] => None,
+        [(_, label), (_, cluster)] if zone == ZoneKind::ClusterSet && !label.starts_with(b"_") => {
+            Some(Part::ClusterEndpoint { label, cluster })
+        }
         [(_, name), (_, protocol)] => Some(Part::Port {
             name: plain(name),
             protocol: plain(protocol),

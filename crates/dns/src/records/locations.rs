@@ -57,7 +57,7 @@ impl Resolver<'_, '_, '_> {
         self.scratch.seen.clear();
         let mut result = LookupResult::NoData;
         'records: for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
-            let label = endpoint.label();
+            let label = slice.labels_of(endpoint);
             let ports = slice.ports.iter().filter(|port| part.includes(port));
             for number in ports.filter_map(|port| port.number) {
                 if !self.scratch.is_new((label.as_wire(), number)) {
@@ -78,7 +78,7 @@ impl Resolver<'_, '_, '_> {
         if matches!(result, LookupResult::Records) {
             self.scratch.seen.clear();
             for (slice, endpoint) in endpoints.iter_rotated(self.scratch.rotation, count) {
-                let label = endpoint.label();
+                let label = slice.labels_of(endpoint);
                 let has_port = slice
                     .ports
                     .iter()

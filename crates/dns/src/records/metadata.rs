@@ -27,7 +27,7 @@ impl Index {
     pub fn metadata(&self, name: &Name) -> Option<Metadata> {
         let name = name.to_lower();
         let zone_at = name.suffix_offset(&self.settings.cluster_domain)?;
-        match grammar::read(&name, zone_at) {
+        match grammar::read(&name, zone_at, self.settings.kind) {
             QueryTarget::Service { key, part, .. } => {
                 let (service, rest) = first_label(key)?;
                 let mut metadata = Metadata {
@@ -38,7 +38,7 @@ impl Index {
                 };
                 match part {
                     Part::Whole => {}
-                    Part::Endpoint(label) => metadata.endpoint = Some(text(label)),
+                    Part::Endpoint(label) | Part::ClusterEndpoint { label, .. } => metadata.endpoint = Some(text(label)),
                     Part::Port { name, protocol } => {
                         metadata.port_name = Some(text(name));
                         metadata.protocol = Some(text(protocol));

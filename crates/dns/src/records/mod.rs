@@ -25,7 +25,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use api::object::{EndpointSlice, ObjectKey, Pod, Service};
+use api::object::{EndpointSlice, ObjectKey, Pod, Service, ServiceImport};
 
 pub use export::ZoneRecord;
 pub use metadata::Metadata;
@@ -41,10 +41,22 @@ use service::{Endpoint, Entry, ServiceData, ServiceKey, Slice};
 /// Number of shards with a lock each, so that a change rarely blocks a query.
 const SHARDS: usize = 64;
 
+/// Kind of a zone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ZoneKind {
+    /// Services of the cluster.
+    #[default]
+    Cluster,
+    /// Services that the clusters of a set export (KEP-1645).
+    ClusterSet,
+}
+
 /// Settings of an index.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Domain of the cluster in lower case, such as `cluster.local`.
+    /// Kind of the zone.
+    pub kind: ZoneKind,
+    /// Domain of the zone in lower case, such as `cluster.local`.
     pub cluster_domain: Name,
     /// TTL of records in seconds (DNS-24: 5 by default).
     pub ttl_seconds: u32,
@@ -68,6 +80,7 @@ impl Settings {
     /// Returns the default settings for a zone.
     pub fn of(cluster_domain: Name) -> Self {
         Self {
+            kind: ZoneKind::Cluster,
             cluster_domain,
             ttl_seconds: 5,
             own_addresses: Vec::new(),
@@ -207,7 +220,19 @@ impl Index {
         Ok(())
     }
 
-    /// Removes a Service.
+    /// Applies a new or changed ServiceImport to the zone of a set.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`NameError`] if the name or namespace is no valid label. The import is then not in the index.
+    pub fn apply_import(&self, import: &ServiceImport) -> Result<(), NameError> {
+        let key = ServiceKey::new(&import.metadata.key())?;
+        let _writer = self.write();
+        self.put_service(&key, Some(ServiceData::from_import(import)));
+        Ok(())
+    }
+
+    /// Removes a Service or ServiceImport.
     pub fn remove_service(&self, key: &ObjectKey) {
         let Ok(key) = ServiceKey::new(key) else { return };
         let _writer = self.write();
@@ -221,9 +246,7 @@ impl Index {
     /// Returns [`NameError`] if the name of its Service is no valid label.
     pub fn apply_slice(&self, slice: &EndpointSlice) -> Result<(), NameError> {
         let object = slice.metadata.key();
-        let owner = slice
-            .service_name()
-            .map(|name| ServiceKey::new(&ObjectKey::new(&object.namespace, name)));
+        let owner = service::owner_of(slice, self.settings.kind).map(|name| ServiceKey::new(&ObjectKey::new(&object.namespace, name)));
         let mut slices = self.write();
         let key = match owner {
             Some(Ok(key)) => key,
@@ -238,7 +261,7 @@ impl Index {
         self.put_slice(
             &key,
             &object.name,
-            Some(Slice::from_object(slice, self.settings.endpoint_pod_names)),
+            Some(Slice::from_object(slice, &self.settings)),
         );
         slices.insert(object, key);
         Ok(())

@@ -33,7 +33,7 @@ impl Index {
                     {
                         let named = endpoints
                             .iter()
-                            .map(|(_, e)| (below(e.label().as_wire()), e.address));
+                            .map(|(slice, e)| (below(slice.labels_of(e).as_wire()), e.address));
                         servers.extend(named);
                     }
                 });

@@ -9,11 +9,13 @@ use super::filter::Selection;
 use super::grammar::{self, QueryTarget};
 use super::names::reverse_zone_offset;
 use super::pod;
-use super::{Index, PodNames};
+use super::{Index, PodNames, ZoneKind};
 use crate::wire::{Full, Name, NameRef, Reply, ResponseCode, Section, kind};
 
 /// Version of the DNS schema (DNS-04).
 pub(super) const SCHEMA_VERSION: &str = "1.1.0";
+/// Version of the DNS schema of a set (KEP-1645).
+const SET_SCHEMA_VERSION: &str = "1.0.0";
 /// TTL of the schema version in seconds (DNS-04).
 pub(super) const SCHEMA_TTL_SECONDS: u32 = 28_800;
 
@@ -52,7 +54,9 @@ impl Index {
         let query = reply.query();
         let name = query.name.to_lower();
         let cluster_at = name.suffix_offset(&self.settings.cluster_domain);
-        let reverse_at = || reverse_zone_offset(&name);
+        // The zone of a set has no reverse zones: a derived Service has the clusterset IP in that of the cluster.
+        let has_reverse_zones = self.settings.kind == ZoneKind::Cluster;
+        let reverse_at = || reverse_zone_offset(&name).filter(|_| has_reverse_zones);
         let Some(zone_at) = cluster_at.or_else(reverse_at) else {
             return Resolution::Elsewhere;
         };
@@ -180,13 +184,16 @@ impl Resolver<'_, '_, '_> {
     }
 
     fn cluster(&mut self, name: &Name, kind: u16) -> LookupResult {
-        let target = grammar::read(name, self.zone_at);
+        let target = grammar::read(name, self.zone_at, self.index.settings.kind);
         match (kind, target) {
             (kind::AXFR | kind::IXFR, _) => LookupResult::Refused,
             (kind::SOA, QueryTarget::Apex) => self.all(|a| a.put_soa(Section::Answer)),
             (kind::TXT, QueryTarget::Version) => self.all(|a| {
-                a.reply
-                    .text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, SCHEMA_VERSION)
+                let version = match a.index.settings.kind {
+                    ZoneKind::Cluster => SCHEMA_VERSION,
+                    ZoneKind::ClusterSet => SET_SCHEMA_VERSION,
+                };
+                a.reply.text(NameRef::QUESTION, SCHEMA_TTL_SECONDS, version)
             }),
             // CoreDNS does not check the existence of the name for this type.
             (kind::SOA, _) => LookupResult::NoData,

@@ -4,8 +4,10 @@ use std::borrow::Borrow;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service};
+use api::multicluster;
+use api::object::{AddressType, EndpointSlice, ObjectKey, Protocol, Service, ServiceImport};
 
+use super::{Settings, ZoneKind};
 use crate::wire::{Name, NameError};
 
 /// Name and namespace of a Service as two labels in wire form and lower case, as in every name below the Service. A
@@ -118,6 +120,26 @@ impl ServiceData {
         }
     }
 
+    /// Converts an import. Its clusterset IPs are in the zone of the set what cluster IPs are in that of the cluster.
+    pub(super) fn from_import(import: &ServiceImport) -> Self {
+        let spec = &import.spec;
+        let kind = if spec.is_headless() {
+            ServiceKind::Headless
+        } else {
+            ServiceKind::ClusterIp(spec.ips.iter().filter_map(|text| text.parse().ok()).collect())
+        };
+        let ports = spec.ports.iter().map(|port| Port {
+            name: port.name.as_str().into(),
+            protocol: Some(port.protocol),
+            number: Some(port.port),
+        });
+        Self {
+            kind,
+            ports: or_all_ports(ports.collect()),
+            publish_not_ready: false,
+        }
+    }
+
     /// Returns the addresses whose PTR record is the name of the Service (DNS-07).
     pub(super) fn cluster_ips(&self) -> &[IpAddr] {
         match &self.kind {
@@ -149,6 +171,19 @@ fn or_all_ports(ports: Box<[Port]>) -> Box<[Port]> {
     }
 }
 
+/// Returns the Service of a slice, or its ServiceImport in the zone of a set.
+pub(super) fn owner_of(slice: &EndpointSlice, zone: ZoneKind) -> Option<&str> {
+    match zone {
+        ZoneKind::Cluster => slice.service_name(),
+        ZoneKind::ClusterSet => {
+            let labels = &slice.metadata.labels;
+            let has_cluster = labels.contains_key(multicluster::SOURCE_CLUSTER_LABEL);
+            let name = labels.get(multicluster::SERVICE_NAME_LABEL).map(String::as_str);
+            name.filter(|name| has_cluster && !name.is_empty())
+        }
+    }
+}
+
 /// Endpoints of one slice.
 #[derive(Debug)]
 pub(super) struct Slice {
@@ -156,6 +191,8 @@ pub(super) struct Slice {
     pub(super) name: Box<str>,
     /// Never empty.
     pub(super) ports: Box<[Port]>,
+    /// Cluster of the endpoints, a label in wire form and lower case; empty in the zone of the cluster.
+    cluster: Box<[u8]>,
     /// Sorted by [`Endpoint::order`].
     endpoints: Box<[Endpoint]>,
 }
@@ -171,7 +208,8 @@ pub(super) struct Endpoint {
 
 impl Slice {
     /// Converts a slice. A slice with address type FQDN has no endpoints in DNS.
-    pub(super) fn from_object(slice: &EndpointSlice, with_pod_names: bool) -> Self {
+    pub(super) fn from_object(slice: &EndpointSlice, settings: &Settings) -> Self {
+        let with_pod_names = settings.endpoint_pod_names;
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
         if slice.address_type != AddressType::Fqdn {
             for endpoint in &slice.endpoints {
@@ -196,7 +234,13 @@ impl Slice {
             protocol: port.protocol,
             number: port.port,
         });
-        Self::from_parts(&slice.metadata.name, or_all_ports(ports.collect()), endpoints)
+        Self {
+            cluster: match settings.kind {
+                ZoneKind::Cluster => Box::default(),
+                ZoneKind::ClusterSet => cluster_label(slice),
+            },
+            ..Self::from_parts(&slice.metadata.name, or_all_ports(ports.collect()), endpoints)
+        }
     }
 
     /// Creates a slice from its parts; `ports` is not empty.
@@ -205,12 +249,35 @@ impl Slice {
         Self {
             name: name.into(),
             ports,
+            cluster: Box::default(),
             endpoints: endpoints.into(),
         }
     }
 
     pub(super) fn endpoints(&self) -> &[Endpoint] {
         &self.endpoints
+    }
+
+    /// Returns true if the endpoints belong to a cluster of the set.
+    pub(super) fn is_of_cluster(&self, label: &[u8]) -> bool {
+        self.cluster.get(1..) == Some(label)
+    }
+
+    /// Returns the labels of an endpoint below its Service.
+    pub(super) fn labels_of(&self, endpoint: &Endpoint) -> EndpointLabels {
+        let mut labels = EndpointLabels {
+            octets: [0; 128],
+            length: 0,
+        };
+        for part in [endpoint.label().as_wire(), &self.cluster] {
+            let end = labels.length + part.len();
+            // Two labels have 128 octets with their lengths.
+            if let Some(octets) = labels.octets.get_mut(labels.length..end) {
+                octets.copy_from_slice(part);
+                labels.length = end;
+            }
+        }
+        labels
     }
 
     /// Returns the endpoints that a label in lower case names, by host name and by address.
@@ -248,6 +315,21 @@ impl Endpoint {
 
     pub(super) fn label(&self) -> Label {
         Label::of_endpoint(self.hostname.as_deref(), self.address)
+    }
+}
+
+/// The labels of an endpoint below its Service in wire form, on the stack: its own, and that of its cluster in the zone of a
+/// set.
+#[derive(Clone, Copy)]
+pub(super) struct EndpointLabels {
+    octets: [u8; 128],
+    length: usize,
+}
+
+impl EndpointLabels {
+    /// Returns the labels without the root label.
+    pub(super) fn as_wire(&self) -> &[u8] {
+        self.octets.get(..self.length).unwrap_or_default()
     }
 }
 
@@ -295,6 +377,21 @@ impl std::fmt::Write for Label {
 fn address_of_label(label: &[u8]) -> Option<IpAddr> {
     let address = super::pod::address_of_label(label)?;
     (Label::of_endpoint(None, address).as_wire().get(1..)? == label).then_some(address)
+}
+
+/// Returns the label of the cluster of a mirrored slice; empty if it is invalid.
+fn cluster_label(slice: &EndpointSlice) -> Box<[u8]> {
+    let cluster = slice.metadata.labels.get(multicluster::SOURCE_CLUSTER_LABEL);
+    let mut name = Name::ROOT;
+    match cluster.map(|cluster| name.push_label(cluster.as_bytes())) {
+        Some(Ok(())) => name
+            .to_lower()
+            .as_wire()
+            .strip_suffix(&[0])
+            .unwrap_or_default()
+            .into(),
+        _ => Box::default(),
+    }
 }
 
 /// Returns a host name in lower case, if it is a valid label.

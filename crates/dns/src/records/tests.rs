@@ -1,3 +1,5 @@
+mod clusterset;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 

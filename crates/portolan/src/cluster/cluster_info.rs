@@ -33,6 +33,9 @@ pub struct ClusterSettings {
     pub cluster_dns: Vec<IpAddr>,
     /// DNS zone of the cluster.
     pub cluster_domain: String,
+    /// DNS zone of the set of clusters; `None` outside of a set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusterset_domain: Option<String>,
     /// Pod network between nodes.
     pub network: Network,
     /// Duration of the Lease of a Node.

@@ -164,6 +164,7 @@ impl NodeFlags {
             .collect();
         let zone = DnsZoneFlags {
             cluster_domain: cluster.cluster_domain.clone(),
+            clusterset_domain: cluster.clusterset_domain.clone(),
             ..self.zone.clone()
         };
         let mut dns = zone.config(listen)?;

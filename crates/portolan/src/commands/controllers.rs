@@ -15,6 +15,7 @@ use tokio::task::JoinSet;
 
 use crate::error::{CommandError, InvalidValue, UsageError};
 use crate::flags::client::ClientFlags;
+use crate::flags::clusterset::ClusterSetFlags;
 use crate::flags::election::ElectionFlags;
 use crate::flags::values::{OptionalAddress, cidr, duration, optional_address};
 use crate::leadership::{self, Shutdown};
@@ -27,10 +28,10 @@ Controllers:
   certificatesigningrequest-cleaner-controller   certificatesigningrequest-signing-controller
   deployment-controller                          endpoints-controller
   endpointslice-controller                       endpointslice-mirroring-controller
-  garbage-collector-controller                   node-ipam-controller
-  node-lifecycle-controller                      replicaset-controller
-  scheduler (not with kube-scheduler)            service-cidr-controller
-  token-cleaner-controller";
+  garbage-collector-controller                   multicluster-service-controller
+  node-ipam-controller                           node-lifecycle-controller
+  replicaset-controller                          scheduler (not with kube-scheduler)
+  service-cidr-controller                        token-cleaner-controller";
 
 /// Flags of `portolan controllers`.
 #[derive(Debug, Args)]
@@ -82,6 +83,8 @@ pub struct Flags {
     node_ipam: NodeIpamFlags,
     #[command(flatten)]
     signing: SigningFlags,
+    #[command(flatten)]
+    clusterset: ClusterSetFlags,
 }
 
 /// Flags of the controller that allocates Pod CIDRs.
@@ -250,6 +253,7 @@ impl Flags {
             node_lifecycle: self.node_lifecycle.settings(),
             node_ipam: self.node_ipam.settings()?,
             authority: self.signing.authority()?,
+            multicluster: self.clusterset.settings()?,
             ..Options::default()
         })
     }

@@ -23,6 +23,7 @@ use crate::cluster::server_taint::server_taint;
 use crate::cluster::status_file::StatusFile;
 use crate::error::{CommandError, FileError, UsageError};
 use crate::flags::access::AccessFlags;
+use crate::flags::clusterset::ClusterSetFlags;
 use crate::flags::services::ServiceFlags;
 use crate::flags::storage::EngineFlags;
 use crate::flags::values::{DATA_DIRECTORY, cidr, duration, listen_address, one_per_family};
@@ -62,6 +63,8 @@ pub struct Flags {
     nodes: NodesFlags,
     #[command(flatten, next_help_heading = "Cluster")]
     network: NetworkFlags,
+    #[command(flatten)]
+    clusterset: ClusterSetFlags,
     #[command(flatten)]
     node: NodeFlags,
     #[command(flatten)]
@@ -134,6 +137,7 @@ impl Flags {
         ];
         node.agent.hidden.push(admin_kubeconfig.clone());
         node.agent.hidden.extend(key_files.into_iter().flatten());
+        node.agent.hidden.extend(self.clusterset.files());
         if self.nodes.taint_server {
             node.agent.node_taints.push(server_taint());
         }
@@ -165,6 +169,7 @@ impl Flags {
             cluster_cidrs: self.cluster_cidrs()?,
             cluster_dns: self.services.cluster_dns(&pods.cluster_dns)?,
             cluster_domain: self.node.zone.cluster_domain.clone(),
+            clusterset_domain: self.clusterset.domain(self.node.zone.clusterset_domain.as_deref()),
             network: self.network.network(),
             node_lease_duration_seconds: pods
                 .node_lease_duration_seconds
@@ -188,7 +193,7 @@ impl Flags {
         Ok(given.clone())
     }
 
-    fn controller_options(&self, cluster: &ClusterSettings) -> Result<controllers::Options, UsageError> {
+    fn controller_options(&self, cluster: &ClusterSettings) -> Result<controllers::Options, CommandError> {
         let settings = node_ipam::Settings {
             cluster_cidrs: cluster.cluster_cidrs.clone(),
             mask_size_ipv4: self.nodes.node_cidr_mask_size_ipv4,
@@ -206,6 +211,7 @@ impl Flags {
                 ..node_lifecycle::Settings::for_small_clusters()
             },
             node_ipam: allocates.then_some(settings),
+            multicluster: self.clusterset.settings()?,
             ..controllers::Options::default()
         })
     }

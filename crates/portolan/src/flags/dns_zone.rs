@@ -19,6 +19,9 @@ pub struct DnsZoneFlags {
     /// Zone of the cluster
     #[arg(long, default_value = "cluster.local", value_name = "DOMAIN")]
     pub cluster_domain: String,
+    /// Zone of the Services that the clusters of a set export, such as clusterset.local [default: none]
+    #[arg(long, value_name = "DOMAIN")]
+    pub clusterset_domain: Option<String>,
     /// TTL of records in seconds, 0 to 3600
     #[arg(long, default_value_t = 5, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(0..=3600))]
     pub ttl: u32,
@@ -138,14 +141,18 @@ impl DnsZoneFlags {
     ///
     /// [`UsageError`] that names the flag.
     pub fn config(&self, listen: Vec<SocketAddr>) -> Result<dns::Config, UsageError> {
-        let domain = Name::from_text(&self.cluster_domain)
-            .map_err(|e| UsageError(format!("--cluster-domain {:?}: {e}", self.cluster_domain)))?;
-        if domain == Name::ROOT {
-            return Err(UsageError::new(
-                "--cluster-domain is empty; name a domain such as cluster.local",
-            ));
+        let domain = domain("--cluster-domain", &self.cluster_domain)?;
+        let mut config = dns::Config::new(listen, domain);
+        if let Some(text) = &self.clusterset_domain {
+            let of_set = self::domain("--clusterset-domain", text)?;
+            if of_set.is_within(&domain) || domain.is_within(&of_set) {
+                return Err(UsageError(format!(
+                    "--clusterset-domain {text:?} and --cluster-domain {:?} overlap; an example is clusterset.local",
+                    self.cluster_domain
+                )));
+            }
+            config.clusterset_domain = Some(of_set);
         }
-        let mut config = dns::Config::new(listen, domain.to_lower());
         config.upstreams = match &self.forward {
             None => dns::Upstreams::ResolvConf(RESOLV_CONF.into()),
             Some(texts) => {
@@ -187,6 +194,17 @@ impl DnsZoneFlags {
         };
         Ok(config)
     }
+}
+
+/// Parses the domain of a zone, in lower case.
+fn domain(flag: &str, text: &str) -> Result<Name, UsageError> {
+    let name = Name::from_text(text).map_err(|e| UsageError(format!("{flag} {text:?}: {e}")))?;
+    if name == Name::ROOT {
+        return Err(UsageError(format!(
+            "{flag} is empty; name a domain such as cluster.local"
+        )));
+    }
+    Ok(name.to_lower())
 }
 
 fn concurrent_queries(text: &str) -> Result<usize, InvalidValue> {

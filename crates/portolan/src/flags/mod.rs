@@ -15,6 +15,7 @@ pub mod access;
 pub mod administrator;
 pub mod audit;
 pub mod client;
+pub mod clusterset;
 pub mod dns_clients;
 pub mod dns_zone;
 pub mod edge;

@@ -26,6 +26,8 @@ const LOAD_BALANCER: &str = "load-balancer/tutorial.md";
 const PORT_RANGES: &str = "port-ranges.md";
 /// Page of the guide for Services that do not answer.
 const DEBUGGING: &str = "debugging.md";
+/// Page of the guide for two clusters.
+const MULTICLUSTER: &str = "multicluster.md";
 
 #[test]
 fn one_host_guide_works() {
@@ -69,6 +71,11 @@ fn load_balancer_tutorial_works() {
 #[test]
 fn port_ranges_guide_works() {
     in_namespace(|| follow(PORT_RANGES, "port-ranges", 1));
+}
+
+#[test]
+fn multicluster_guide_works() {
+    in_namespace(|| follow(MULTICLUSTER, "multicluster", 2));
 }
 
 #[test]

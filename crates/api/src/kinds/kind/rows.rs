@@ -1,7 +1,7 @@
 //! The table of the served kinds.
 
 use super::{FLOWS, Kind, LOG, OBSERVATION, PORTOLAN_GROUP, PROXY, SCALE, Subresource};
-use crate::kinds::{certificates, event};
+use crate::kinds::{certificates, event, multicluster};
 
 /// Verbs of a stored kind, in the order of discovery.
 const ALL_VERBS: &[&str] = &[
@@ -131,6 +131,37 @@ const APPS: Kind = Kind {
     subresources: &[SCALE_OF_REPLICAS, STATUS],
     has_generation: true,
     ..CORE
+};
+
+/// Base of the kinds of multi-cluster Services, with the rules of custom resources.
+const MULTICLUSTER: Kind = Kind {
+    group: multicluster::GROUP,
+    version: multicluster::VERSION,
+    categories: &["multicluster"],
+    subresources: &[STATUS],
+    unconditional_update: false,
+    has_generation: true,
+    ..CORE
+};
+
+/// Base of ServiceExports.
+const SERVICE_EXPORT: Kind = Kind {
+    kind: "ServiceExport",
+    list_kind: "ServiceExportList",
+    plural: "serviceexports",
+    singular: "serviceexport",
+    short_names: &["svcex", "svcexport"],
+    ..MULTICLUSTER
+};
+
+/// Base of ServiceImports.
+const SERVICE_IMPORT: Kind = Kind {
+    kind: "ServiceImport",
+    list_kind: "ServiceImportList",
+    plural: "serviceimports",
+    singular: "serviceimport",
+    short_names: &["svcim", "svcimport"],
+    ..MULTICLUSTER
 };
 
 pub(super) static KINDS: &[Kind] = &[
@@ -359,6 +390,24 @@ pub(super) static KINDS: &[Kind] = &[
         definition: "io.k8s.api.events.v1.Event",
         create_on_update: true,
         ..CORE
+    },
+    Kind {
+        definition: "io.x-k8s.multicluster.v1beta1.ServiceExport",
+        ..SERVICE_EXPORT
+    },
+    Kind {
+        definition: "io.x-k8s.multicluster.v1beta1.ServiceImport",
+        ..SERVICE_IMPORT
+    },
+    Kind {
+        version: multicluster::EARLIER_VERSION,
+        definition: "io.x-k8s.multicluster.v1alpha1.ServiceExport",
+        ..SERVICE_EXPORT
+    },
+    Kind {
+        version: multicluster::EARLIER_VERSION,
+        definition: "io.x-k8s.multicluster.v1alpha1.ServiceImport",
+        ..SERVICE_IMPORT
     },
     Kind {
         group: "networking.k8s.io",

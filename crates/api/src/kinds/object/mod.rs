@@ -8,6 +8,7 @@ mod endpoints;
 mod endpointslice;
 mod lease;
 mod meta;
+mod multicluster;
 mod namespace;
 mod network;
 mod node;
@@ -33,6 +34,10 @@ pub use endpointslice::{
 };
 pub use lease::{Lease, LeaseSpec};
 pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource, null_as_default};
+pub use multicluster::{
+    ClusterStatus, ImportPort, ServiceExport, ServiceExportSpec, ServiceExportStatus, ServiceImport, ServiceImportSpec,
+    ServiceImportStatus, TimedCondition,
+};
 pub use namespace::Namespace;
 pub use network::{Condition, IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus};
 pub use node::{Node, NodeAddress, NodeCondition, NodeSpec, NodeStatus, Taint};

@@ -64,6 +64,7 @@ fn lists_groups_and_versions() {
             "coordination.k8s.io",
             "discovery.k8s.io",
             "events.k8s.io",
+            "multicluster.x-k8s.io",
             "networking.k8s.io",
             "portolan.dev",
             "rbac.authorization.k8s.io"
@@ -84,7 +85,7 @@ fn aggregated_documents_contain_all_kinds() {
         }
     }
     assert_eq!(kinds, kind::all().len());
-    let networking = &aggregated_groups()["items"][7];
+    let networking = &aggregated_groups()["items"][8];
     assert_eq!(networking["metadata"]["name"], "networking.k8s.io");
     let cidr = &networking["versions"][0]["resources"][1];
     assert_eq!(cidr["scope"], "Cluster");

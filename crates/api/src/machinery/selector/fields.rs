@@ -88,10 +88,10 @@ impl FieldSelector {
                 SelectorError(format!("invalid selector: '{text}'; can't understand '{part}'"))
             })?;
             let value = unescape(value)?;
-            let stored_name = if kind.is_stored_form() {
-                Cow::Borrowed(name)
-            } else {
+            let stored_name = if kind.group == event::GROUP {
                 Cow::Owned(event::core_selector(name))
+            } else {
+                Cow::Borrowed(name)
             };
             let field = fields_of(kind.kind)
                 .iter()

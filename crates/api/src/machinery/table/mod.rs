@@ -4,6 +4,7 @@ mod age;
 mod apps;
 mod certificates;
 mod cluster;
+mod multicluster;
 mod network;
 mod pod;
 mod rbac;
@@ -98,6 +99,7 @@ fn layout(kind: &Kind) -> &'static Layout {
         "Service" => &network::SERVICE,
         "ServiceAccount" => &cluster::SERVICE_ACCOUNT,
         "ServiceCIDR" => &network::SERVICE_CIDR,
+        "ServiceImport" => &multicluster::SERVICE_IMPORT,
         _ => &PLAIN,
     }
 }

@@ -11,6 +11,7 @@ use api::ip::Family;
 use api::kind::Kind;
 use api::lease;
 use api::metadata::{self, NameForm};
+use api::multicluster;
 use api::network;
 use api::pod;
 use api::rbac;
@@ -62,6 +63,8 @@ impl Strategy {
             "EndpointSlice" => &ENDPOINT_SLICE,
             "IPAddress" => &IP_ADDRESS,
             "ServiceCIDR" => &SERVICE_CIDR,
+            "ServiceExport" => &SERVICE_EXPORT,
+            "ServiceImport" => &SERVICE_IMPORT,
             "Event" if kind.is_stored_form() => &CORE_EVENT,
             "Event" => &EVENT,
             "AddressPool" => &ADDRESS_POOL,
@@ -217,6 +220,26 @@ static SERVICE_CIDR: Strategy = Strategy {
         None => registry.remove_service_cidr(name),
     },
     ..PLAIN_OF_CLUSTER
+};
+
+static SERVICE_EXPORT: Strategy = Strategy {
+    default_on_write: multicluster::default_export_on_write,
+    prepare_create: multicluster::prepare_create,
+    prepare_update: multicluster::prepare_update,
+    validate: multicluster::validate_export,
+    validate_update: multicluster::validate_export_update,
+    validate_status_update: multicluster::validate_export_status_update,
+    ..PLAIN
+};
+
+static SERVICE_IMPORT: Strategy = Strategy {
+    default_on_write: multicluster::default_import_on_write,
+    prepare_create: multicluster::prepare_create,
+    prepare_update: multicluster::prepare_update,
+    validate: multicluster::validate_import,
+    validate_update: multicluster::validate_import_update,
+    validate_status_update: multicluster::validate_import_status_update,
+    ..PLAIN
 };
 
 static NAMESPACE: Strategy = Strategy {

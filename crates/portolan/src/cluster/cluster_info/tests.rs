@@ -9,6 +9,7 @@ fn published_content_is_parsed_back() {
             cluster_cidrs: vec!["10.244.0.0/16".parse().expect("a CIDR")],
             cluster_dns: vec!["10.96.0.10".parse().expect("an address")],
             cluster_domain: "cluster.local".to_owned(),
+            clusterset_domain: Some("clusterset.local".to_owned()),
             network: Network::Vxlan { id: 1, port: 8472 },
             node_lease_duration_seconds: 8,
         }),
