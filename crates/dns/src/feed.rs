@@ -155,7 +155,9 @@ impl Watches<'_> {
     }
 
     async fn imports(&self, complete: impl Fn()) {
-        let Some(index) = self.zone.clusterset() else { return };
+        let Some(index) = self.zone.clusterset() else {
+            return;
+        };
         let put = |import: ServiceImport| {
             self.if_served(&import.metadata.namespace, || index.apply_import(&import))
         };
@@ -168,7 +170,11 @@ impl Watches<'_> {
         namespace: &str,
         put: impl FnOnce() -> Result<(), NameError>,
     ) -> Result<(), NameError> {
-        if self.feed.serves(namespace) { put() } else { Ok(()) }
+        if self.feed.serves(namespace) {
+            put()
+        } else {
+            Ok(())
+        }
     }
 
     fn each_index(&self, put: impl Fn(&Index) -> Result<(), NameError>) -> Result<(), NameError> {
@@ -182,7 +188,14 @@ impl Watches<'_> {
         remove: impl Fn(&ObjectKey),
         complete: impl Fn(),
     ) {
-        follow(watch(self.client, query.clone()), self.metrics, put, remove, complete).await;
+        follow(
+            watch(self.client, query.clone()),
+            self.metrics,
+            put,
+            remove,
+            complete,
+        )
+        .await;
     }
 }
 

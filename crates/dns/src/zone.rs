@@ -51,7 +51,9 @@ impl Zone {
 
     /// Returns the live indexes: that of the cluster, and that of a set of clusters if there is one.
     pub(crate) fn live_indexes(&self) -> impl Iterator<Item = &Index> {
-        std::iter::once(&self.live).chain(&self.clusterset).map(Arc::as_ref)
+        std::iter::once(&self.live)
+            .chain(&self.clusterset)
+            .map(Arc::as_ref)
     }
 
     /// Returns the index of the zone of a set of clusters.

@@ -74,7 +74,11 @@ fn conflict(resolution: &Resolution) -> State {
     if resolution.conflicts.is_empty() {
         return State::new("Conflict", false, "NoConflicts", "all exports agree");
     }
-    let reasons: Vec<&str> = resolution.conflicts.keys().map(|property| property.reason()).collect();
+    let reasons: Vec<&str> = resolution
+        .conflicts
+        .keys()
+        .map(|property| property.reason())
+        .collect();
     let details: Vec<String> = resolution
         .conflicts
         .iter()

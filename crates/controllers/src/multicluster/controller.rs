@@ -9,8 +9,8 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
-use super::cluster_id::ClusterId;
 use super::caches::{ClusterCache, Objects, SlicesByService, import_of};
+use super::cluster_id::ClusterId;
 use super::desired::{Desired, Inputs, Reachability, decide};
 use super::observed::Observed;
 use super::{names, step};
@@ -44,7 +44,10 @@ impl MultiClusterController {
     pub(super) fn new(clock: WallClock, local: ClusterId, others: impl Iterator<Item = ClusterId>) -> Self {
         Self {
             clock,
-            clusters: std::iter::once(local).chain(others).map(ClusterCache::new).collect(),
+            clusters: std::iter::once(local)
+                .chain(others)
+                .map(ClusterCache::new)
+                .collect(),
             imports: Objects::default(),
             mirrored: SlicesByService::new(SERVICE_NAME_LABEL),
             namespaces: Objects::default(),
@@ -58,7 +61,12 @@ impl MultiClusterController {
         };
         let was_synced = cluster.is_synced();
         let mut affected: BTreeSet<ObjectKey> = match change {
-            Change::Export(_, event) => cluster.exports.apply(event).map(|(key, _)| key).into_iter().collect(),
+            Change::Export(_, event) => cluster
+                .exports
+                .apply(event)
+                .map(|(key, _)| key)
+                .into_iter()
+                .collect(),
             Change::Service(_, event) => {
                 let (key, before) = cluster.services.apply(event).unzip();
                 let after = key.as_ref().and_then(|key| cluster.services.get(key));
@@ -105,7 +113,11 @@ impl MultiClusterController {
     fn desired(&self, key: &ObjectKey) -> Option<Desired> {
         let local = &self.clusters.first()?.id;
         let namespace = self.namespaces.get(&ObjectKey::new("", &key.namespace));
-        let clusters = self.imports.get(key).into_iter().flat_map(|import| &import.status.clusters);
+        let clusters = self
+            .imports
+            .get(key)
+            .into_iter()
+            .flat_map(|import| &import.status.clusters);
         Some(decide(&Inputs {
             key,
             has_namespace: namespace.is_some_and(|object| object.metadata.deletion_timestamp.is_none()),
@@ -143,7 +155,12 @@ impl Reconciler for MultiClusterController {
             | Change::Service(number, _)
             | Change::Slice(number, _)
             | Change::Reachability(number, _) => self.apply_to_cluster(number, change),
-            Change::Import(event) => self.imports.apply(event).map(|(key, _)| key).into_iter().collect(),
+            Change::Import(event) => self
+                .imports
+                .apply(event)
+                .map(|(key, _)| key)
+                .into_iter()
+                .collect(),
             Change::Mirrored(event) => self.mirrored.apply(event),
             Change::Namespace(event) => self.apply_namespace(event),
         };

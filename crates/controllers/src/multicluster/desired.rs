@@ -7,8 +7,8 @@ use api::object::{EndpointSlice, ObjectKey, Service, ServiceExport};
 
 use super::cluster_id::ClusterId;
 use super::conditions::{self, State, Validity};
-use super::resolution::{self, AcceptedPorts, ClusterExport, Resolution};
 use super::names;
+use super::resolution::{self, AcceptedPorts, ClusterExport, Resolution};
 use super::slices::{Mirror, SLICES_MAX};
 
 /// Knowledge about a cluster.
@@ -62,7 +62,7 @@ pub(super) struct Inputs<'a> {
 pub(super) struct Desired {
     pub(super) key: ObjectKey,
     pub(super) import: Import,
-    /// Conditions of the ServiceExport of this cluster; `None` without one.
+    /// Conditions of the ServiceExport of this cluster; `None` without one, and while the import is held.
     pub(super) export: Option<Vec<State>>,
 }
 
@@ -98,21 +98,25 @@ pub(super) struct Present {
 pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
     let exports: Vec<ClusterExport<'_>> = inputs.clusters.iter().filter_map(valid_export).collect();
     let resolution = resolution::resolve(&exports);
+    let import = import(inputs, &exports, resolution.as_ref());
     let local = inputs.clusters.iter().find(|state| state.cluster == inputs.local);
-    let export = local.and_then(|state| {
-        state.export?;
-        let validity = validity(state.service);
-        let resolution = resolution.as_ref().filter(|_| validity == Validity::Valid);
-        Some(conditions::of_export(validity, resolution))
-    });
+    // While a cluster is unread, its conflicts are unknown.
+    let export = local
+        .filter(|_| !matches!(import, Import::Held { .. }))
+        .and_then(|state| {
+            state.export?;
+            let validity = validity(state.service);
+            let resolution = resolution.as_ref().filter(|_| validity == Validity::Valid);
+            Some(conditions::of_export(validity, resolution))
+        });
     Desired {
         key: inputs.key.clone(),
-        import: import(inputs, &exports, resolution),
+        import,
         export,
     }
 }
 
-fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option<Resolution>) -> Import {
+fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option<&Resolution>) -> Import {
     if !inputs.has_namespace {
         return Import::Absent;
     }
@@ -142,12 +146,12 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
         return Import::Absent;
     };
     let derived = (!resolution.spec.is_headless()).then(|| names::derived_service(&inputs.key.name));
-    let slices = mirror(inputs, exports, &resolution, derived.as_deref());
+    let slices = mirror(inputs, exports, resolution, derived.as_deref());
     Import::Present(Box::new(Present {
         derived,
         slices,
         clusters: exports.iter().map(|export| export.cluster.clone()).collect(),
-        resolution,
+        resolution: resolution.clone(),
         reachability,
     }))
 }
@@ -178,8 +182,11 @@ fn mirror(
     slices
 }
 
-/// Returns the export of a cluster, if it is valid.
+/// Returns the export of a cluster, if it is valid and the lists of the cluster are complete.
 fn valid_export<'a>(state: &ClusterState<'a>) -> Option<ClusterExport<'a>> {
+    if !state.availability.is_known {
+        return None;
+    }
     let (export, service) = (state.export?, state.service?);
     let is_lost = state.availability.reachability == Reachability::Lost;
     (validity(Some(service)) == Validity::Valid).then(|| ClusterExport {

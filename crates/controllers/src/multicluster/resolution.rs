@@ -164,7 +164,10 @@ pub(super) fn resolve(exports: &[ClusterExport<'_>]) -> Option<Resolution> {
     let oldest = *sorted.first()?;
     let mut conflicts: BTreeMap<Property, BTreeSet<ClusterId>> = BTreeMap::new();
     for other in sorted.iter().skip(1) {
-        for property in BY_AGE.into_iter().filter(|property| property.differs(oldest, other)) {
+        for property in BY_AGE
+            .into_iter()
+            .filter(|property| property.differs(oldest, other))
+        {
             conflicts
                 .entry(property)
                 .or_default()

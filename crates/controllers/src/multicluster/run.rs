@@ -24,11 +24,7 @@ const REACHABILITY_PERIOD: Duration = Duration::from_secs(2);
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// Imports the Services of the set until `shutdown` resolves, then waits for writes in progress.
-pub(crate) async fn run(
-    environment: Environment,
-    settings: Settings,
-    shutdown: impl Future<Output = ()>,
-) {
+pub(crate) async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {
     let (sender, changes) = watches::channel();
     watch_cluster(&environment.client, 0, &sender);
     for (index, other) in settings.others.iter().enumerate() {

@@ -55,7 +55,11 @@ impl Mirror<'_> {
                 ..ObjectMeta::default()
             },
             address_type: source.address_type,
-            endpoints: source.endpoints.iter().map(|endpoint| self.endpoint(endpoint)).collect(),
+            endpoints: source
+                .endpoints
+                .iter()
+                .map(|endpoint| self.endpoint(endpoint))
+                .collect(),
             ports,
         })
     }
@@ -83,10 +87,12 @@ impl Mirror<'_> {
         Endpoint {
             node_name: None,
             target_ref: None,
-            hints: zones.filter(|zones| !zones.is_empty()).map(|for_zones| EndpointHints {
-                for_zones,
-                ..EndpointHints::default()
-            }),
+            hints: zones
+                .filter(|zones| !zones.is_empty())
+                .map(|for_zones| EndpointHints {
+                    for_zones,
+                    ..EndpointHints::default()
+                }),
             ..source.clone()
         }
     }

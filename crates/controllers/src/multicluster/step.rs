@@ -125,32 +125,42 @@ fn slice(present: &Present, observed: &Observed) -> Option<Write> {
             None => return Some(Write::CreateSlice(slice.clone())),
             Some(known) if !is_current(slice, known) => {
                 let mut slice = slice.clone();
-                slice.metadata.resource_version.clone_from(&known.metadata.resource_version);
+                slice
+                    .metadata
+                    .resource_version
+                    .clone_from(&known.metadata.resource_version);
                 slice.metadata.uid.clone_from(&known.metadata.uid);
                 return Some(Write::ReplaceSlice(slice));
             }
             Some(_) => {}
         }
     }
-    let surplus = known.iter().find(|(name, _)| !present.slices.contains_key(**name));
+    let surplus = known
+        .iter()
+        .find(|(name, _)| !present.slices.contains_key(**name));
     surplus.map(|(_, slice)| Write::DeleteSlice(slice.metadata.clone()))
 }
 
-fn import_status(
-    desired: &Desired,
-    present: &Present,
-    observed: &Observed,
-    now: Timestamp,
-) -> Option<Write> {
+fn import_status(desired: &Desired, present: &Present, observed: &Observed, now: Timestamp) -> Option<Write> {
     let status = &observed.import.as_ref()?.status;
-    let states = [service::readiness(desired, present, observed), present.reachability.clone()];
+    let states = [
+        service::readiness(desired, present, observed),
+        present.reachability.clone(),
+    ];
     let updated = conditions::update(&status.conditions, &states, now);
     let clusters: Vec<&str> = present.clusters.iter().map(ClusterId::as_str).collect();
-    let known: Vec<&str> = status.clusters.iter().map(|cluster| cluster.cluster.as_str()).collect();
+    let known: Vec<&str> = status
+        .clusters
+        .iter()
+        .map(|cluster| cluster.cluster.as_str())
+        .collect();
     if updated.is_none() && clusters == known && status.endpoint_slice_objects == "Present" {
         return None;
     }
-    let clusters: Vec<Value> = clusters.iter().map(|cluster| json!({"cluster": cluster})).collect();
+    let clusters: Vec<Value> = clusters
+        .iter()
+        .map(|cluster| json!({"cluster": cluster}))
+        .collect();
     Some(Write::PatchImportStatus(json!({"status": {
         "clusters": clusters,
         "endpointSliceObjects": "Present",
@@ -160,12 +170,10 @@ fn import_status(
 
 fn held_status(observed: &Observed, reachability: &State, now: Timestamp) -> Option<Write> {
     let import = observed.import.as_ref()?;
-    let updated = conditions::update(
-        &import.status.conditions,
-        std::slice::from_ref(reachability),
-        now,
-    )?;
-    Some(Write::PatchImportStatus(json!({"status": {"conditions": updated}})))
+    let updated = conditions::update(&import.status.conditions, std::slice::from_ref(reachability), now)?;
+    Some(Write::PatchImportStatus(
+        json!({"status": {"conditions": updated}}),
+    ))
 }
 
 fn export_status(desired: &Desired, observed: &Observed, now: Timestamp) -> Option<Write> {
@@ -179,7 +187,9 @@ fn export_status(desired: &Desired, observed: &Observed, now: Timestamp) -> Opti
         return None;
     }
     let conditions = updated.unwrap_or(kept);
-    Some(Write::PatchExportStatus(json!({"status": {"conditions": conditions}})))
+    Some(Write::PatchExportStatus(
+        json!({"status": {"conditions": conditions}}),
+    ))
 }
 
 /// Returns a merge patch that makes a map equal to `desired`.

@@ -160,7 +160,11 @@ impl Model {
     }
 
     pub(super) fn desired(&self, sources: &[Source]) -> Desired {
-        let clusters = self.observed.import.iter().flat_map(|import| &import.status.clusters);
+        let clusters = self
+            .observed
+            .import
+            .iter()
+            .flat_map(|import| &import.status.clusters);
         decide(&Inputs {
             key: &ObjectKey::new("shop", "web"),
             has_namespace: self.has_namespace,
@@ -190,7 +194,10 @@ impl Model {
             }
             Write::DeleteImport(_) => observed.import = None,
             Write::CreateSlice(slice) => {
-                let is_new = observed.slices.iter().all(|known| known.metadata.name != slice.metadata.name);
+                let is_new = observed
+                    .slices
+                    .iter()
+                    .all(|known| known.metadata.name != slice.metadata.name);
                 assert!(is_new, "slice exists: {}", slice.metadata.name);
                 observed.slices.push(slice);
             }

@@ -77,7 +77,12 @@ impl Resolver<'_, '_, '_> {
         let Some(at) = self.put_alias(NameRef::QUESTION, below) else {
             return LookupResult::Records;
         };
-        let result = self.addresses(&lower, grammar::read(&lower, zone_at, self.index.settings.kind), NameRef::At(at), 1);
+        let result = self.addresses(
+            &lower,
+            grammar::read(&lower, zone_at, self.index.settings.kind),
+            NameRef::At(at),
+            1,
+        );
         if matches!(result, LookupResult::NameError) {
             self.reply.rollback(mark);
         }
@@ -103,7 +108,12 @@ impl Resolver<'_, '_, '_> {
         let Some(at) = self.put_alias(owner, NameRef::below_question(labels, self.zone_at)) else {
             return LookupResult::Records;
         };
-        match self.addresses(&lower, grammar::read(&lower, zone_at, self.index.settings.kind), NameRef::At(at), chain + 1) {
+        match self.addresses(
+            &lower,
+            grammar::read(&lower, zone_at, self.index.settings.kind),
+            NameRef::At(at),
+            chain + 1,
+        ) {
             result @ (LookupResult::Records | LookupResult::External(_)) => result,
             _ => {
                 self.reply.rollback(mark);

@@ -115,7 +115,9 @@ impl<'e> Endpoints<'e> {
         slices.flat_map(move |slice| {
             let parts = match part {
                 Part::Endpoint(label) => slice.named(label),
-                Part::ClusterEndpoint { label, cluster } if slice.is_of_cluster(cluster) => slice.named(label),
+                Part::ClusterEndpoint { label, cluster } if slice.is_of_cluster(cluster) => {
+                    slice.named(label)
+                }
                 Part::ClusterEndpoint { .. } => [&[][..], &[]],
                 Part::Whole | Part::Port { .. } => [slice.endpoints(), &[]],
             };

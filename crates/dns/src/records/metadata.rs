@@ -38,7 +38,9 @@ impl Index {
                 };
                 match part {
                     Part::Whole => {}
-                    Part::Endpoint(label) | Part::ClusterEndpoint { label, .. } => metadata.endpoint = Some(text(label)),
+                    Part::Endpoint(label) | Part::ClusterEndpoint { label, .. } => {
+                        metadata.endpoint = Some(text(label))
+                    }
                     Part::Port { name, protocol } => {
                         metadata.port_name = Some(text(name));
                         metadata.protocol = Some(text(protocol));

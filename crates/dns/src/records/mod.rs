@@ -246,7 +246,8 @@ impl Index {
     /// Returns [`NameError`] if the name of its Service is no valid label.
     pub fn apply_slice(&self, slice: &EndpointSlice) -> Result<(), NameError> {
         let object = slice.metadata.key();
-        let owner = service::owner_of(slice, self.settings.kind).map(|name| ServiceKey::new(&ObjectKey::new(&object.namespace, name)));
+        let owner = service::owner_of(slice, self.settings.kind)
+            .map(|name| ServiceKey::new(&ObjectKey::new(&object.namespace, name)));
         let mut slices = self.write();
         let key = match owner {
             Some(Ok(key)) => key,

@@ -169,7 +169,9 @@ impl Flags {
             cluster_cidrs: self.cluster_cidrs()?,
             cluster_dns: self.services.cluster_dns(&pods.cluster_dns)?,
             cluster_domain: self.node.zone.cluster_domain.clone(),
-            clusterset_domain: self.clusterset.domain(self.node.zone.clusterset_domain.as_deref()),
+            clusterset_domain: self
+                .clusterset
+                .domain(self.node.zone.clusterset_domain.as_deref()),
             network: self.network.network(),
             node_lease_duration_seconds: pods
                 .node_lease_duration_seconds

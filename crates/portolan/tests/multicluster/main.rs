@@ -69,7 +69,12 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
     let namespace = "access";
     set.namespace(namespace);
     deploy(&mut set.west, namespace, 1);
-    serve(&mut set.west, namespace, HTTP, &json!({"sessionAffinity": "None"}));
+    serve(
+        &mut set.west,
+        namespace,
+        HTTP,
+        &json!({"sessionAffinity": "None"}),
+    );
     let name = "web.access";
     for machine in [&mut set.east, &mut set.west] {
         assert_eq!(machine.must(&imports(namespace)), "0");
@@ -81,7 +86,11 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
     set.wait_for(&request(namespace, 80), "200");
     wait_for(&mut set.west, &export_condition(namespace, "Valid"), "True Valid");
     wait_for(&mut set.west, &export_condition(namespace, "Ready"), "True Ready");
-    wait_for(&mut set.west, &export_condition(namespace, "Conflict"), "False NoConflicts");
+    wait_for(
+        &mut set.west,
+        &export_condition(namespace, "Conflict"),
+        "False NoConflicts",
+    );
     let labelled = "kubectl -n access get endpointslices -o jsonpath='{.items[*].metadata.name}' \
         -l multicluster.kubernetes.io/service-name=web,multicluster.kubernetes.io/source-cluster=west,\
         endpointslice.kubernetes.io/managed-by!=endpointslice-controller.k8s.io | wc -w";
@@ -89,19 +98,35 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
     for machine in [&mut set.east, &mut set.west] {
         let address = machine.must(&import_field(namespace, ".spec.ips[0]"));
         wait_for(machine, &resolve(name, "A"), &address);
-        wait_for(machine, &format!("{} | grep -c ' 80 web.access.'", resolve("_http._tcp.web.access", "SRV")), "1");
-        assert_eq!(machine.must(&resolve("west.web.access", "A")), "", "no name of one cluster");
+        wait_for(
+            machine,
+            &format!(
+                "{} | grep -c ' 80 web.access.'",
+                resolve("_http._tcp.web.access", "SRV")
+            ),
+            "1",
+        );
+        assert_eq!(
+            machine.must(&resolve("west.web.access", "A")),
+            "",
+            "no name of one cluster"
+        );
     }
     // The Service of the cluster keeps its name in the zone of the cluster.
     let local = "dig +short @169.254.20.10 web.access.svc.cluster.local";
-    let address = set.west.must("kubectl -n access get service web -o jsonpath='{.spec.clusterIP}'");
+    let address = set
+        .west
+        .must("kubectl -n access get service web -o jsonpath='{.spec.clusterIP}'");
     wait_for(&mut set.west, local, &address);
     assert_eq!(set.east.must(local), "");
 
     deploy(&mut set.east, namespace, 1);
     serve(&mut set.east, namespace, HTTP, &json!({}));
     export(&mut set.east, namespace, &json!({}));
-    set.wait_for(&import_field(namespace, ".status.clusters[*].cluster"), "east west");
+    set.wait_for(
+        &import_field(namespace, ".status.clusters[*].cluster"),
+        "east west",
+    );
     unexport(&mut set.west, namespace);
     set.wait_for(&import_field(namespace, ".status.clusters[*].cluster"), "east");
     set.wait_for(&request(namespace, 80), "200");
@@ -115,8 +140,14 @@ fn exported_service_is_reachable_and_ends(set: &mut Set) {
 fn import_has_the_properties_of_the_service(set: &mut Set) {
     let namespace = "properties";
     set.namespace(namespace);
-    let affinity = json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}}});
-    serve(&mut set.west, namespace, &[("http", 80), ("admin", 81)], &affinity);
+    let affinity =
+        json!({"sessionAffinity": "ClientIP", "sessionAffinityConfig": {"clientIP": {"timeoutSeconds": 60}}});
+    serve(
+        &mut set.west,
+        namespace,
+        &[("http", 80), ("admin", 81)],
+        &affinity,
+    );
     let metadata = json!({"exportedLabels": {"team": "shop"}, "exportedAnnotations": {"note": "exported"}});
     export(&mut set.west, namespace, &metadata);
     set.wait_for(&import_field(namespace, ".spec.ports[*].port"), "80 81");
@@ -148,7 +179,10 @@ fn headless_service_has_names_of_endpoints(set: &mut Set) {
     assert_eq!(addresses.split_whitespace().count(), 2);
     set.wait_for(&resolve("web.headless", "A"), &addresses);
     set.wait_for(
-        &format!("{} | grep -o ' 8080 ' | wc -l", resolve("_http._tcp.web.headless", "SRV")),
+        &format!(
+            "{} | grep -o ' 8080 ' | wc -l",
+            resolve("_http._tcp.web.headless", "SRV")
+        ),
         "2",
     );
     let first = addresses.split_whitespace().next().expect("an address");
@@ -186,7 +220,12 @@ fn ports_are_united(set: &mut Set) {
     serve(&mut set.east, namespace, HTTP, &json!({}));
     export(&mut set.east, namespace, &json!({}));
     set.wait_for(&import_field(namespace, ".spec.ports[*].port"), "80");
-    serve(&mut set.west, namespace, &[("http", 80), ("admin", 81)], &json!({}));
+    serve(
+        &mut set.west,
+        namespace,
+        &[("http", 80), ("admin", 81)],
+        &json!({}),
+    );
     export(&mut set.west, namespace, &json!({}));
     set.wait_for(&import_field(namespace, ".spec.ports[*].port"), "80 81");
     set.wait_for(&request(namespace, 80), "200");
@@ -228,11 +267,19 @@ fn oldest_type_and_metadata_decide(set: &mut Set) {
     let namespace = "types";
     set.namespace(namespace);
     serve(&mut set.west, namespace, HTTP, &json!({}));
-    export(&mut set.west, namespace, &json!({"exportedLabels": {"first": "1"}}));
+    export(
+        &mut set.west,
+        namespace,
+        &json!({"exportedLabels": {"first": "1"}}),
+    );
     set.wait_for(&import_field(namespace, ".status.clusters[*].cluster"), "west");
     set.east.must("sleep 1.1");
     serve(&mut set.east, namespace, HTTP, &json!({"clusterIP": "None"}));
-    export(&mut set.east, namespace, &json!({"exportedAnnotations": {"second": "1"}}));
+    export(
+        &mut set.east,
+        namespace,
+        &json!({"exportedAnnotations": {"second": "1"}}),
+    );
     set.wait_for(
         &export_condition(namespace, "Conflict"),
         "True TypeConflict,AnnotationsConflict,LabelsConflict",

@@ -71,7 +71,9 @@ impl Set {
             ));
         }
         for machine in [&mut self.east, &mut self.west] {
-            machine.must("portolan status --wait 60s >/dev/null; export KUBECONFIG=/var/lib/portolan/admin.conf");
+            machine.must(
+                "portolan status --wait 60s >/dev/null; export KUBECONFIG=/var/lib/portolan/admin.conf",
+            );
             machine.must("until kubectl get nodes -o name | grep -q .; do sleep 0.1; done");
             machine.must("kubectl wait --for=condition=Ready node --all --timeout=60s");
         }

@@ -19,7 +19,11 @@ fn accepts_imports_of_both_types() {
         json!({"type": "ClusterSetIP", "ports": [{"name": "http", "port": 80}], "ips": ["10.96.0.9", "fd00::9"]}),
         json!({"type": "Headless", "ports": []}),
     ] {
-        assert_eq!(paths(&validate_import(&import(&spec))), Vec::<&str>::new(), "{spec}");
+        assert_eq!(
+            paths(&validate_import(&import(&spec))),
+            Vec::<&str>::new(),
+            "{spec}"
+        );
     }
 }
 
@@ -29,9 +33,18 @@ fn rejects_imports_against_the_definition() {
         (json!({"ports": []}), "spec.type"),
         (json!({"type": "NodePort", "ports": []}), "spec.type"),
         (json!({"type": "Headless"}), "spec.ports"),
-        (json!({"type": "Headless", "ports": [{"name": "a"}]}), "spec.ports[0].port"),
-        (json!({"type": "Headless", "ports": [], "ips": ["1", "2", "3"]}), "spec.ips"),
-        (json!({"type": "Headless", "ports": [], "ipFamilies": ["a", "b", "c"]}), "spec.ipFamilies"),
+        (
+            json!({"type": "Headless", "ports": [{"name": "a"}]}),
+            "spec.ports[0].port",
+        ),
+        (
+            json!({"type": "Headless", "ports": [], "ips": ["1", "2", "3"]}),
+            "spec.ips",
+        ),
+        (
+            json!({"type": "Headless", "ports": [], "ipFamilies": ["a", "b", "c"]}),
+            "spec.ipFamilies",
+        ),
     ] {
         let object = import(&spec);
         assert_eq!(paths(&validate_import(&object)), [expected], "{spec}");
@@ -87,7 +100,10 @@ fn both_versions_share_the_stored_objects() {
         assert_eq!(earlier.store_key("a", "b"), present.store_key("a", "b"));
         let object = earlier.into_stored(json!({"apiVersion": "multicluster.x-k8s.io/v1alpha1"}));
         assert_eq!(object["apiVersion"], "multicluster.x-k8s.io/v1beta1");
-        assert_eq!(earlier.of_stored(object)["apiVersion"], "multicluster.x-k8s.io/v1alpha1");
+        assert_eq!(
+            earlier.of_stored(object)["apiVersion"],
+            "multicluster.x-k8s.io/v1alpha1"
+        );
         assert!(!present.has_protobuf());
     }
 }

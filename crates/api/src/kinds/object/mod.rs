@@ -35,8 +35,8 @@ pub use endpointslice::{
 pub use lease::{Lease, LeaseSpec};
 pub use meta::{Labels, ObjectKey, ObjectMeta, OwnerReference, Resource, null_as_default};
 pub use multicluster::{
-    ClusterStatus, ImportPort, ServiceExport, ServiceExportSpec, ServiceExportStatus, ServiceImport, ServiceImportSpec,
-    ServiceImportStatus, TimedCondition,
+    ClusterStatus, ImportPort, ServiceExport, ServiceExportSpec, ServiceExportStatus, ServiceImport,
+    ServiceImportSpec, ServiceImportStatus, TimedCondition,
 };
 pub use namespace::Namespace;
 pub use network::{Condition, IpAddress, ServiceCidr, ServiceCidrSpec, ServiceCidrStatus};

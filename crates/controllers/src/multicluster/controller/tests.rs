@@ -18,7 +18,11 @@ impl Fixture {
     fn new() -> Self {
         let id = |name: &str| name.parse::<ClusterId>().expect("a name");
         let mut fixture = Self {
-            controller: MultiClusterController::new(WallClock::system(), id("east"), [id("west")].into_iter()),
+            controller: MultiClusterController::new(
+                WallClock::system(),
+                id("east"),
+                [id("west")].into_iter(),
+            ),
             queue: Queue::new(BackOff::default()),
             now: Instant::now(),
         };
@@ -34,7 +38,10 @@ impl Fixture {
         fixture.apply(Change::Import(Event::Synced));
         assert!(!fixture.controller.is_synced());
         fixture.apply(Change::Mirrored(Event::Synced));
-        assert!(fixture.controller.is_synced(), "other clusters are not waited for");
+        assert!(
+            fixture.controller.is_synced(),
+            "other clusters are not waited for"
+        );
         assert!(fixture.taken().is_empty());
         fixture
     }
@@ -60,7 +67,10 @@ impl Fixture {
     }
 
     fn job(&mut self) -> Option<Desired> {
-        match self.controller.reconcile(&ObjectKey::new("shop", "web"), self.now) {
+        match self
+            .controller
+            .reconcile(&ObjectKey::new("shop", "web"), self.now)
+        {
             Action::Run(desired) => Some(desired),
             Action::Done => None,
             Action::RequeueAfter(_) => panic!("no delay is needed"),
@@ -71,6 +81,7 @@ impl Fixture {
 #[test]
 fn only_exported_services_are_reconciled() {
     let mut fixture = Fixture::new();
+    fixture.sync(1);
     fixture.apply(Change::Service(1, Event::Applied(service(&[("http", 80)]))));
     fixture.apply(Change::Slice(1, Event::Applied(slice(&[1]))));
     assert!(fixture.taken().is_empty());
@@ -92,12 +103,18 @@ fn import_is_held_until_its_cluster_is_read() {
         cluster: "west".to_owned(),
     }];
     fixture.apply(Change::Import(Event::Applied(import)));
-    let held = fixture.controller.desired(&ObjectKey::new("shop", "web")).expect("a decision");
+    let held = fixture
+        .controller
+        .desired(&ObjectKey::new("shop", "web"))
+        .expect("a decision");
     assert!(matches!(held.import, Import::Held { .. }));
     fixture.taken();
     fixture.sync(1);
     assert_eq!(fixture.taken(), ["shop/web"]);
-    let read = fixture.controller.desired(&ObjectKey::new("shop", "web")).expect("a decision");
+    let read = fixture
+        .controller
+        .desired(&ObjectKey::new("shop", "web"))
+        .expect("a decision");
     assert_eq!(read.import, Import::Absent);
 }
 

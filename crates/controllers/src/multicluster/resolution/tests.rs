@@ -22,7 +22,10 @@ fn ports(resolution: &Resolution) -> Vec<(&str, u16)> {
 }
 
 fn pair() -> [Source; 2] {
-    [Source::exporting("west", 2, &[]), Source::exporting("east", 1, &[])]
+    [
+        Source::exporting("west", 2, &[]),
+        Source::exporting("east", 1, &[]),
+    ]
 }
 
 /// Returns the reasons of conflicts after a change of the Service of the younger export.
@@ -30,11 +33,22 @@ fn conflicts_after(change: impl Fn(&mut Service)) -> Vec<&'static str> {
     let mut sources = pair();
     change(sources[0].service.as_mut().expect("a Service"));
     let resolution = resolution(&sources);
-    assert_eq!(resolution.spec, self::resolution(&pair()).spec, "the oldest decides");
+    assert_eq!(
+        resolution.spec,
+        self::resolution(&pair()).spec,
+        "the oldest decides"
+    );
     for clusters in resolution.conflicts.values() {
-        assert_eq!(clusters.iter().map(ClusterId::as_str).collect::<Vec<_>>(), ["west"]);
+        assert_eq!(
+            clusters.iter().map(ClusterId::as_str).collect::<Vec<_>>(),
+            ["west"]
+        );
     }
-    resolution.conflicts.keys().map(|property| property.reason()).collect()
+    resolution
+        .conflicts
+        .keys()
+        .map(|property| property.reason())
+        .collect()
 }
 
 #[test]
@@ -47,11 +61,20 @@ fn equal_exports_have_no_conflict() {
 #[test]
 fn age_then_name_decides() {
     let mut sources = pair();
-    sources[0].export.as_mut().unwrap().metadata.creation_timestamp =
-        sources[1].export.as_ref().unwrap().metadata.creation_timestamp.clone();
+    sources[0].export.as_mut().unwrap().metadata.creation_timestamp = sources[1]
+        .export
+        .as_ref()
+        .unwrap()
+        .metadata
+        .creation_timestamp
+        .clone();
     assert_eq!(resolution(&sources).oldest.as_str(), "east");
     sources[1].export.as_mut().unwrap().metadata.creation_timestamp = Some("yesterday".to_owned());
-    assert_eq!(resolution(&sources).oldest.as_str(), "west", "an invalid time is the youngest");
+    assert_eq!(
+        resolution(&sources).oldest.as_str(),
+        "west",
+        "an invalid time is the youngest"
+    );
 }
 
 #[test]
@@ -71,9 +94,16 @@ fn older_port_wins() {
         sources[0].service = Some(service(&[younger]));
         let resolution = resolution(&sources);
         assert_eq!(ports(&resolution), [("http", 80)], "{younger:?}");
-        let reasons: Vec<_> = resolution.conflicts.keys().map(|property| property.reason()).collect();
+        let reasons: Vec<_> = resolution
+            .conflicts
+            .keys()
+            .map(|property| property.reason())
+            .collect();
         assert_eq!(reasons, ["PortConflict"]);
-        assert_eq!(resolution.accepted[&sources[0].id], AcceptedPorts::Named(BTreeSet::new()));
+        assert_eq!(
+            resolution.accepted[&sources[0].id],
+            AcceptedPorts::Named(BTreeSet::new())
+        );
     }
 }
 
@@ -136,12 +166,19 @@ fn only_valid_metadata_of_the_oldest_export_is_imported() {
     assert_eq!(
         resolution.labels,
         Labels::from([
-            label("app.kubernetes.io/managed-by", "multicluster-service-controller.portolan.dev"),
+            label(
+                "app.kubernetes.io/managed-by",
+                "multicluster-service-controller.portolan.dev"
+            ),
             label("team", "web"),
         ])
     );
     assert!(resolution.annotations.is_empty());
-    let reasons: Vec<_> = resolution.conflicts.keys().map(|property| property.reason()).collect();
+    let reasons: Vec<_> = resolution
+        .conflicts
+        .keys()
+        .map(|property| property.reason())
+        .collect();
     assert_eq!(reasons, ["AnnotationsConflict", "LabelsConflict"]);
 }
 

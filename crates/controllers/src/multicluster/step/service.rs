@@ -62,7 +62,12 @@ pub(super) fn readiness(desired: &Desired, present: &Present, observed: &Observe
             let message = format!("Service {name} was rejected: {rejection}");
             State::new("Ready", false, reason, message)
         }
-        (Some(_), None) => State::new("Ready", true, "Ready", "the clusterset IPs are those of the derived Service"),
+        (Some(_), None) => State::new(
+            "Ready",
+            true,
+            "Ready",
+            "the clusterset IPs are those of the derived Service",
+        ),
         (None, None) => {
             let message = format!("Service {name}, which is not derived from this import, has the name");
             State::new("Ready", false, "Pending", message)
@@ -121,5 +126,7 @@ fn is_current(desired: &ServiceImportSpec, service: &Service) -> bool {
         && spec.session_affinity_config == desired.session_affinity_config
         && policy(&spec.internal_traffic_policy) == policy(&desired.internal_traffic_policy)
         && spec.traffic_distribution == desired.traffic_distribution
-        && labels.get(MANAGED_BY_LABEL).is_some_and(|name| name == MANAGED_BY)
+        && labels
+            .get(MANAGED_BY_LABEL)
+            .is_some_and(|name| name == MANAGED_BY)
 }

@@ -28,7 +28,10 @@ fn rejected_service_is_tried_once_and_reported() {
         panic!("no import");
     };
     let ready = service::readiness(&desired, present, &observed);
-    assert_eq!((ready.is_true, ready.reason.as_str()), (false, "IPFamilyNotSupported"));
+    assert_eq!(
+        (ready.is_true, ready.reason.as_str()),
+        (false, "IPFamilyNotSupported")
+    );
 }
 
 #[test]

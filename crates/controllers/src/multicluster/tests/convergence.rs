@@ -15,32 +15,34 @@ fn source(id: &'static str) -> impl Strategy<Value = Source> {
         prop::collection::vec(1..9_u8, 0..4),
         (any::<bool>(), 0..3_u8),
     )
-        .prop_map(move |(is_exported, second, kind, ports, endpoints, availability)| {
-            let mut source = Source::exporting(id, second, &endpoints);
-            let names = ["", "http", "admin"];
-            let ports: Vec<(&str, u16)> = ports
-                .iter()
-                .map(|(name, port)| (names[usize::from(*name)], *port))
-                .collect();
-            let exported = service(&ports);
-            source.service = match kind {
-                0 => None,
-                1 => Some(headless(exported)),
-                _ => Some(exported),
-            };
-            if !is_exported {
-                source.export = None;
-            }
-            source.availability = Availability {
-                is_known: availability.0,
-                reachability: match availability.1 {
-                    0 => Reachability::Lost,
-                    1 => Reachability::Unreachable,
-                    _ => Reachability::Reachable,
-                },
-            };
-            source
-        })
+        .prop_map(
+            move |(is_exported, second, kind, ports, endpoints, availability)| {
+                let mut source = Source::exporting(id, second, &endpoints);
+                let names = ["", "http", "admin"];
+                let ports: Vec<(&str, u16)> = ports
+                    .iter()
+                    .map(|(name, port)| (names[usize::from(*name)], *port))
+                    .collect();
+                let exported = service(&ports);
+                source.service = match kind {
+                    0 => None,
+                    1 => Some(headless(exported)),
+                    _ => Some(exported),
+                };
+                if !is_exported {
+                    source.export = None;
+                }
+                source.availability = Availability {
+                    is_known: availability.0,
+                    reachability: match availability.1 {
+                        0 => Reachability::Lost,
+                        1 => Reachability::Unreachable,
+                        _ => Reachability::Reachable,
+                    },
+                };
+                source
+            },
+        )
 }
 
 /// A state of three clusters. This cluster is always known.

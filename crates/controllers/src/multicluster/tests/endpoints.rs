@@ -29,7 +29,10 @@ fn import_has_the_endpoints_of_all_clusters() {
 #[test]
 fn nodes_and_pods_of_other_clusters_are_not_named() {
     let mut model = Model::new();
-    model.settle(&[Source::exporting("east", 1, &[1]), Source::exporting("west", 2, &[2])]);
+    model.settle(&[
+        Source::exporting("east", 1, &[1]),
+        Source::exporting("west", 2, &[2]),
+    ]);
     for slice in &model.observed.slices {
         let is_own = slice.metadata.labels["multicluster.kubernetes.io/source-cluster"] == "east";
         let endpoint = &slice.endpoints[0];
@@ -44,7 +47,10 @@ fn refused_port_has_no_endpoints() {
     let mut west = Source::exporting("west", 2, &[2]);
     west.service = Some(service(&[("http", 8080)]));
     model.settle(&[Source::exporting("east", 1, &[1]), west]);
-    assert_eq!(model.endpoints(), BTreeSet::from([("east".into(), "10.1.0.1".into())]));
+    assert_eq!(
+        model.endpoints(),
+        BTreeSet::from([("east".into(), "10.1.0.1".into())])
+    );
     assert_eq!(model.export_condition("Conflict"), Some(("True", "PortConflict")));
 }
 

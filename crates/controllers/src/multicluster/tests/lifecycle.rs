@@ -34,14 +34,20 @@ fn headless_export_has_no_clusterset_ip() {
 #[test]
 fn import_ends_with_the_last_export() {
     let mut model = Model::new();
-    let mut sources = [Source::exporting("east", 1, &[1]), Source::exporting("west", 2, &[2])];
+    let mut sources = [
+        Source::exporting("east", 1, &[1]),
+        Source::exporting("west", 2, &[2]),
+    ];
     model.settle(&sources);
     let address = model.import().spec.ips.clone();
     sources[0].export = None;
     model.settle(&sources);
     assert_eq!(model.clusters(), ["west"]);
     assert_eq!(model.import().spec.ips, address, "the clusterset IP stays");
-    assert_eq!(model.endpoints(), BTreeSet::from([("west".into(), "10.1.0.2".into())]));
+    assert_eq!(
+        model.endpoints(),
+        BTreeSet::from([("west".into(), "10.1.0.2".into())])
+    );
     sources[1].export = None;
     model.settle(&sources);
     assert!(model.observed.import.is_none() && model.observed.service.is_none());
@@ -65,7 +71,10 @@ fn external_name_is_not_exported() {
     let mut east = Source::exporting("east", 1, &[]);
     east.service.as_mut().unwrap().spec.kind = "ExternalName".to_owned();
     model.settle(&[east]);
-    assert_eq!(model.export_condition("Valid"), Some(("False", "InvalidServiceType")));
+    assert_eq!(
+        model.export_condition("Valid"),
+        Some(("False", "InvalidServiceType"))
+    );
     assert_eq!(model.export_condition("Conflict"), None);
     assert!(model.observed.import.is_none());
 }
@@ -78,7 +87,10 @@ fn derived_service_is_not_exported() {
     let label = api::multicluster::SERVICE_NAME_LABEL.to_owned();
     service.metadata.labels.insert(label, "other".to_owned());
     model.settle(&[east]);
-    assert_eq!(model.export_condition("Valid"), Some(("False", "InvalidServiceType")));
+    assert_eq!(
+        model.export_condition("Valid"),
+        Some(("False", "InvalidServiceType"))
+    );
 }
 
 #[test]

@@ -21,7 +21,10 @@ fn endpoints_of_an_unreachable_cluster_stay() {
     assert_eq!(model.import_condition("ClustersReachable"), unreachable);
     set(&mut sources[1], true, Reachability::Reachable);
     model.settle(&sources);
-    assert_eq!(model.import_condition("ClustersReachable"), Some(("True", "Reachable")));
+    assert_eq!(
+        model.import_condition("ClustersReachable"),
+        Some(("True", "Reachable"))
+    );
 }
 
 #[test]
@@ -39,7 +42,10 @@ fn endpoints_of_a_lost_cluster_are_removed_and_its_import_stays() {
 #[test]
 fn restart_without_the_other_cluster_changes_nothing() {
     let mut model = Model::new();
-    let mut sources = [Source::exporting("east", 2, &[1]), Source::exporting("west", 1, &[2])];
+    let mut sources = [
+        Source::exporting("east", 2, &[1]),
+        Source::exporting("west", 1, &[2]),
+    ];
     model.settle(&sources);
     let before = model.observed.clone();
     // After the restart nothing is known of the other cluster.
@@ -52,16 +58,29 @@ fn restart_without_the_other_cluster_changes_nothing() {
     assert_eq!(model.import().spec, before.import.unwrap().spec);
     set(&mut sources[1], false, Reachability::Lost);
     model.settle(&sources);
-    assert_eq!(model.endpoints(), BTreeSet::from([("east".into(), "10.1.0.1".into())]));
-    assert_eq!(model.clusters(), ["east", "west"], "its export is not known to be gone");
+    assert_eq!(
+        model.endpoints(),
+        BTreeSet::from([("east".into(), "10.1.0.1".into())])
+    );
+    assert_eq!(
+        model.clusters(),
+        ["east", "west"],
+        "its export is not known to be gone"
+    );
 }
 
 #[test]
 fn cluster_that_left_the_set_is_removed() {
     let mut model = Model::new();
-    let sources = [Source::exporting("east", 1, &[1]), Source::exporting("west", 2, &[2])];
+    let sources = [
+        Source::exporting("east", 1, &[1]),
+        Source::exporting("west", 2, &[2]),
+    ];
     model.settle(&sources);
     model.settle(&sources[..1]);
     assert_eq!(model.clusters(), ["east"]);
-    assert_eq!(model.endpoints(), BTreeSet::from([("east".into(), "10.1.0.1".into())]));
+    assert_eq!(
+        model.endpoints(),
+        BTreeSet::from([("east".into(), "10.1.0.1".into())])
+    );
 }

@@ -20,7 +20,12 @@ fn import(name: &str, ips: &[&str]) -> ServiceImport {
     let mut import = ServiceImport::default();
     import.metadata.name = name.to_owned();
     import.metadata.namespace = "ns".to_owned();
-    import.spec.kind = if ips.is_empty() { "Headless" } else { "ClusterSetIP" }.to_owned();
+    import.spec.kind = if ips.is_empty() {
+        "Headless"
+    } else {
+        "ClusterSetIP"
+    }
+    .to_owned();
     import.spec.ips = ips.iter().map(|ip| (*ip).to_owned()).collect();
     import.spec.ports = vec![ImportPort {
         name: "http".to_owned(),
@@ -63,15 +68,26 @@ fn locations(index: &Index, name: &str) -> String {
 #[test]
 fn import_has_its_clusterset_ips() {
     let index = set();
-    index.apply_import(&import("web", &["10.97.0.1", "fd00::1"])).expect("applied");
-    index.apply_slice(&mirrored("east", "web", &[("pod-1", 1)])).expect("applied");
+    index
+        .apply_import(&import("web", &["10.97.0.1", "fd00::1"]))
+        .expect("applied");
+    index
+        .apply_slice(&mirrored("east", "web", &[("pod-1", 1)]))
+        .expect("applied");
     let name = "web.ns.svc.clusterset.local";
     let v4 = BTreeSet::from([IpAddr::from([10, 97, 0, 1])]);
     assert_eq!(ask(&index, name, kind::A), (NO_ERROR, v4.clone()));
     assert_eq!(ask(&index, name, kind::AAAA).1.len(), 1);
-    assert_eq!(ask(&index, &format!("_http._tcp.{name}"), kind::A), (NO_ERROR, v4));
+    assert_eq!(
+        ask(&index, &format!("_http._tcp.{name}"), kind::A),
+        (NO_ERROR, v4)
+    );
     for absent in ["east", "pod-1.east", "10-1-0-1.east", "_other._tcp"] {
-        assert_eq!(ask(&index, &format!("{absent}.{name}"), kind::A).0, NO_NAME, "{absent}");
+        assert_eq!(
+            ask(&index, &format!("{absent}.{name}"), kind::A).0,
+            NO_NAME,
+            "{absent}"
+        );
     }
     index.remove_service(&ObjectKey::new("ns", "web"));
     assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
@@ -83,8 +99,12 @@ fn headless_import_has_its_endpoints_and_their_clusters() {
     index.apply_import(&import("db", &[])).expect("applied");
     let name = "db.ns.svc.clusterset.local";
     assert_eq!(ask(&index, name, kind::A).0, NO_NAME, "no endpoint");
-    index.apply_slice(&mirrored("east", "db", &[("db-0", 1), ("", 2)])).expect("applied");
-    index.apply_slice(&mirrored("west", "db", &[("db-0", 3)])).expect("applied");
+    index
+        .apply_slice(&mirrored("east", "db", &[("db-0", 1), ("", 2)]))
+        .expect("applied");
+    index
+        .apply_slice(&mirrored("west", "db", &[("db-0", 3)]))
+        .expect("applied");
     assert_eq!(ask(&index, name, kind::A), (NO_ERROR, addresses([1, 2, 3])));
     let of = |label: &str| ask(&index, &format!("{label}.{name}"), kind::A);
     assert_eq!(of("db-0.east"), (NO_ERROR, addresses([1])));
@@ -94,22 +114,33 @@ fn headless_import_has_its_endpoints_and_their_clusters() {
         assert_eq!(of(absent).0, NO_NAME, "{absent}");
     }
     let located = locations(&index, &format!("_http._tcp.{name}"));
-    assert!(located.contains("db-0\u{4}east") && located.contains("db-0\u{4}west"), "{located:?}");
+    assert!(
+        located.contains("db-0\u{4}east") && located.contains("db-0\u{4}west"),
+        "{located:?}"
+    );
 }
 
 #[test]
 fn slices_of_the_cluster_are_not_in_the_set() {
     let index = set();
     index.apply_import(&import("db", &[])).expect("applied");
-    index.apply_slice(&slice("db-1", "db", &[(1, true)])).expect("applied");
+    index
+        .apply_slice(&slice("db-1", "db", &[(1, true)]))
+        .expect("applied");
     assert_eq!(ask(&index, "db.ns.svc.clusterset.local", kind::A).0, NO_NAME);
 }
 
 #[test]
 fn other_zones_are_elsewhere() {
     let index = set();
-    index.apply_import(&import("web", &["10.97.0.1"])).expect("applied");
-    for name in ["web.ns.svc.cluster.local", "1.0.97.10.in-addr.arpa", "example.com"] {
+    index
+        .apply_import(&import("web", &["10.97.0.1"]))
+        .expect("applied");
+    for name in [
+        "web.ns.svc.cluster.local",
+        "1.0.97.10.in-addr.arpa",
+        "example.com",
+    ] {
         assert_eq!(ask(&index, name, kind::PTR).0, None, "{name}");
     }
     for (name, code) in [
