@@ -13,6 +13,7 @@
 //! - `port_ranges`: the annotation for port ranges
 //! - `pings`: answers to echo requests
 //! - `decide`: decision about a packet
+//! - `departed`: endpoints that left without termination
 //! - `outline`: endpoint choice of each Service port, for terminals and comparisons
 //!
 //! ```
@@ -30,6 +31,7 @@ mod address;
 mod choice;
 mod claims;
 mod decide;
+mod departed;
 mod fault;
 mod intern;
 mod outline;
@@ -43,6 +45,7 @@ mod slice;
 mod types;
 
 pub use decide::{Choice, Decision, Packet, PingDecision, Verdict};
+pub use departed::Departed;
 pub use fault::Fault;
 pub use outline::Outline;
 pub use plan::Plan;

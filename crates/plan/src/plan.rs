@@ -8,6 +8,7 @@ use api::object::{EndpointSlice, ObjectKey, Protocol, Service};
 use ipnet::IpNet;
 
 use crate::claims::{Claims, FrontendKey};
+use crate::departed::{Departed, DepartedList};
 use crate::fault::Fault;
 use crate::intern::Interner;
 use crate::port_ranges::PortRange;
@@ -34,6 +35,7 @@ pub struct Plan {
     claims: Claims,
     names: Interner,
     touched: BTreeSet<ObjectKey>,
+    departed: DepartedList,
     everything: bool,
     totals: [Totals; 2],
 }
@@ -58,6 +60,7 @@ impl Plan {
             claims: Claims::default(),
             names: Interner::default(),
             touched: BTreeSet::new(),
+            departed: DepartedList::default(),
             everything: true,
             totals: [Totals::default(); 2],
         }
@@ -97,12 +100,8 @@ impl Plan {
         }
         let owner = self.key(&slice.metadata.namespace, owner);
         self.slice_owners.insert(key.clone(), owner.name.clone());
-        if self
-            .services
-            .entry(owner.clone())
-            .or_default()
-            .set_slice(key.name, record)
-        {
+        let entry = self.services.entry(owner.clone()).or_default();
+        if entry.set_slice(key.name, record, &mut self.departed) {
             self.touched.insert(owner);
         }
     }
@@ -117,7 +116,9 @@ impl Plan {
             name,
         };
         if let Some(entry) = self.services.get_mut(&owner) {
-            entry.slices.retain(|(name, _)| *name != key.name);
+            for (_, slice) in entry.slices.extract_if(.., |(name, _)| *name == key.name) {
+                self.departed.record(&slice, None);
+            }
             self.touched.insert(owner);
         }
     }
@@ -180,6 +181,11 @@ impl Plan {
             self.decide_service(key, &mut changes);
         }
         changes
+    }
+
+    /// Returns the endpoints of other nodes that left without termination since the previous call.
+    pub fn take_departed(&mut self) -> Vec<Departed> {
+        self.departed.take()
     }
 
     /// Requests a full write with the next changes.
@@ -423,11 +429,12 @@ impl Plan {
 
 impl Entry {
     /// Stores a slice. Returns true if it changed.
-    fn set_slice(&mut self, name: Arc<str>, record: SliceRecord) -> bool {
+    fn set_slice(&mut self, name: Arc<str>, record: SliceRecord, departed: &mut DepartedList) -> bool {
         match self.slices.binary_search_by(|(known, _)| known.cmp(&name)) {
             Ok(index) => {
                 let changes = self.slices.get(index).is_none_or(|(_, known)| *known != record);
                 if let Some(slot) = self.slices.get_mut(index).filter(|_| changes) {
+                    departed.record(&slot.1, Some(&record));
                     slot.1 = record;
                 }
                 changes

@@ -85,7 +85,10 @@ impl Inputs<'_> {
         let mut serving = Vec::new();
         let is_tcp = port.protocol == Protocol::Tcp;
         if !is_tcp || record.drain_seconds.is_some() {
-            let all = found.iter().filter(|c| c.endpoint.is_serving());
+            let keeps_unready = record.keeps_unready_flows && !is_tcp;
+            let all = found
+                .iter()
+                .filter(|c| c.endpoint.is_serving() || (keeps_unready && !c.endpoint.is_terminating()));
             serving.extend(all.map(|c| c.address));
         }
         ServicePortPlan {
@@ -102,6 +105,8 @@ impl Inputs<'_> {
             serving,
             scheduler: record.scheduler,
             drain_seconds: record.drain_seconds.filter(|_| is_tcp),
+            connection_age_max_seconds: record.connection_age_max_seconds.filter(|_| is_tcp),
+            rebalance_percent: record.rebalance_percent.filter(|_| is_tcp),
             affinity_seconds: record.affinity_seconds,
         }
     }

@@ -22,6 +22,14 @@ const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 const SCHEDULER_ANNOTATION: &str = "service.portolan.dev/scheduler";
 /// Annotation with the seconds after which TCP connections to endpoints that have left are reset.
 const DRAIN_ANNOTATION: &str = "service.portolan.dev/drain-seconds";
+/// Annotation that keeps UDP and SCTP flows to endpoints that are not ready: `true` or `false`.
+const KEEP_UNREADY_FLOWS_ANNOTATION: &str = "service.portolan.dev/keep-unready-flows";
+/// Annotation with the seconds after which TCP connections are reset.
+const CONNECTION_AGE_ANNOTATION: &str = "service.portolan.dev/max-connection-age-seconds";
+/// Annotation with the maximum share of TCP connections that are reset when endpoints are added, in percent.
+const REBALANCE_ANNOTATION: &str = "service.portolan.dev/rebalance-percent";
+/// Shortest maximum age of connections in seconds: a shorter one would reset connections faster than they are checked.
+const CONNECTION_AGE_SECONDS_MIN: u32 = 10;
 
 /// Returns true if labels assign an object to another proxy.
 pub(crate) fn has_other_proxy(labels: &api::object::Labels) -> bool {
@@ -41,6 +49,9 @@ pub(crate) struct ServiceRecord {
     pub(crate) scheduler: Scheduler,
     pub(crate) drain_seconds: Option<u32>,
     pub(crate) port_ranges: PortRanges,
+    pub(crate) keeps_unready_flows: bool,
+    pub(crate) connection_age_max_seconds: Option<u32>,
+    pub(crate) rebalance_percent: Option<u8>,
     pub(crate) is_external_local: bool,
     pub(crate) is_internal_local: bool,
     pub(crate) health_check_port: Option<u16>,
@@ -134,6 +145,29 @@ impl ServiceRecord {
             drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
             port_ranges: read_annotation(service, PORT_RANGES_ANNOTATION, PortRanges::parse, &mut faults)
                 .unwrap_or_default(),
+            keeps_unready_flows: read_annotation(
+                service,
+                KEEP_UNREADY_FLOWS_ANNOTATION,
+                |text| text.parse().ok(),
+                &mut faults,
+            )
+            .unwrap_or(false),
+            connection_age_max_seconds: read_annotation(
+                service,
+                CONNECTION_AGE_ANNOTATION,
+                |text| {
+                    text.parse()
+                        .ok()
+                        .filter(|seconds| *seconds >= CONNECTION_AGE_SECONDS_MIN)
+                },
+                &mut faults,
+            ),
+            rebalance_percent: read_annotation(
+                service,
+                REBALANCE_ANNOTATION,
+                |text| text.parse().ok().filter(|percent| (1..=100).contains(percent)),
+                &mut faults,
+            ),
             is_external_local: is_external_local(spec),
             is_internal_local: spec.internal_traffic_policy.as_deref() == Some("Local"),
             health_check_port: health_check_port(spec, &mut faults),
@@ -276,3 +310,6 @@ fn read_source_ranges(spec: &ServiceSpec, faults: &mut Vec<Fault>) -> Vec<IpNet>
     }
     read
 }
+
+#[cfg(test)]
+mod tests;

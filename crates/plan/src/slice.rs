@@ -1,5 +1,6 @@
 //! Compact records of EndpointSlices.
 
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
 
@@ -21,6 +22,8 @@ pub(crate) struct SliceRecord {
     pub(crate) endpoints: Box<[EndpointRecord]>,
     /// Distinct sets of zone hints of the endpoints.
     zone_sets: Box<[Box<[Arc<str>]>]>,
+    /// Distinct names of the other nodes that have endpoints.
+    nodes: Box<[Arc<str>]>,
     pub(crate) fault: Option<Box<Fault>>,
 }
 
@@ -32,13 +35,15 @@ pub(crate) struct SlicePort {
     pub(crate) number: u16,
 }
 
-/// An endpoint in 20 bytes, because a node may hold 250,000 of them.
+/// An endpoint in 22 bytes, because a node may hold 250,000 of them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct EndpointRecord {
     pub(crate) address: IpAddr,
     flags: u8,
     /// Index into `zone_sets`, from 1; 0 for no hint.
     zone_set: u16,
+    /// Index into `nodes`, from 1; 0 for this node and for none.
+    node: u16,
 }
 
 const READY: u8 = 1;
@@ -100,6 +105,7 @@ impl SliceRecord {
         });
         let ports = ports.collect();
         let mut zone_sets = Vec::new();
+        let mut nodes = NodeNames::default();
         let mut endpoints = Vec::with_capacity(slice.endpoints.len());
         let mut invalid: Option<(&str, usize)> = None;
         for endpoint in &slice.endpoints {
@@ -115,6 +121,7 @@ impl SliceRecord {
                 address,
                 flags: flags(endpoint, node_name),
                 zone_set,
+                node: nodes.index(endpoint, node_name, names),
             });
         }
         let fault = invalid.map(|(value, count)| {
@@ -130,6 +137,7 @@ impl SliceRecord {
             ports,
             endpoints: endpoints.into(),
             zone_sets: zone_sets.into(),
+            nodes: nodes.names.into(),
             fault,
         })
     }
@@ -140,6 +148,38 @@ impl SliceRecord {
         index
             .and_then(|index| self.zone_sets.get(index))
             .map_or(&[], |zones| zones)
+    }
+
+    /// Returns the name of the other node that has an endpoint, if the slice states one.
+    pub(crate) fn node_of(&self, endpoint: &EndpointRecord) -> Option<&Arc<str>> {
+        self.nodes.get(usize::from(endpoint.node).checked_sub(1)?)
+    }
+}
+
+/// Distinct names of nodes in a slice.
+#[derive(Default)]
+struct NodeNames<'a> {
+    names: Vec<Arc<str>>,
+    indexes: HashMap<&'a str, u16>,
+}
+
+impl<'a> NodeNames<'a> {
+    /// Returns the index of an endpoint's node, from 1; 0 if the slice states none, or this node.
+    fn index(&mut self, endpoint: &'a Endpoint, own_name: &str, names: &mut Interner) -> u16 {
+        let name = endpoint.node_name.as_deref().unwrap_or_default();
+        if name.is_empty() || name == own_name {
+            return 0;
+        }
+        if let Some(index) = self.indexes.get(name) {
+            return *index;
+        }
+        // The API allows 1,000 endpoints in a slice; the nodes of further ones are not recorded.
+        let Ok(index) = u16::try_from(self.names.len() + 1) else {
+            return 0;
+        };
+        self.names.push(names.intern(name));
+        self.indexes.insert(name, index);
+        index
     }
 }
 

@@ -183,14 +183,22 @@ pub struct ServicePortPlan {
     pub cluster: Vec<Backend>,
     /// Usable endpoints of traffic policy Local, sorted, without duplicates; empty if no frontend uses that policy.
     pub local: Vec<Backend>,
-    /// Serving endpoints, usable or not, sorted; flows to other endpoints are stale (EPT-22). It is filled for UDP,
-    /// SCTP, and TCP ports that drain. Other TCP connections are never cut (EPT-21).
+    /// Endpoints whose flows continue, sorted; flows to other endpoints are stale (EPT-22). These are the serving
+    /// endpoints, usable or not. With the annotation `service.portolan.dev/keep-unready-flows` they include, for UDP and
+    /// SCTP, those that neither serve nor terminate. It is filled for UDP, SCTP, and TCP ports that drain. Other TCP
+    /// connections are never cut for a change of endpoints (EPT-21).
     pub serving: Vec<SocketAddr>,
     /// Scheduler of new connections.
     pub scheduler: Scheduler,
     /// Seconds after which TCP connections to an endpoint that no longer serves are reset (annotation
     /// `service.portolan.dev/drain-seconds`); `None` for never.
     pub drain_seconds: Option<u32>,
+    /// Seconds after which TCP connections are reset (annotation `service.portolan.dev/max-connection-age-seconds`);
+    /// `None` for never.
+    pub connection_age_max_seconds: Option<u32>,
+    /// Maximum share of TCP connections that are reset when endpoints are added, in percent (annotation
+    /// `service.portolan.dev/rebalance-percent`); `None` for none.
+    pub rebalance_percent: Option<u8>,
     /// Session affinity in seconds (EPT-11).
     pub affinity_seconds: Option<u32>,
     /// Addresses and ports that clients use.

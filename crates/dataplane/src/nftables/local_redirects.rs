@@ -38,6 +38,8 @@ impl LocalRedirects {
             affinity_seconds: None,
             scheduler: Scheduler::default(),
             drain_seconds: None,
+            connection_age_max_seconds: None,
+            rebalance_percent: None,
             ..port.clone()
         };
         for frontend in &mut redirected.frontends {

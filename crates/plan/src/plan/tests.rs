@@ -551,3 +551,37 @@ fn health_check_needs_a_port_number() {
     plan.take_changes();
     assert_eq!((plan.health_checks().count(), plan.faults().count()), (1, 0));
 }
+
+/// EPT-22.
+#[test]
+fn unready_datagram_endpoints_keep_flows_by_annotation() {
+    use serde_json::json;
+    let endpoint = |address: &str, serving: bool, terminating: bool| {
+        json!({"addresses": [address],
+            "conditions": {"ready": false, "serving": serving, "terminating": terminating}})
+    };
+    let endpoints = json!([
+        endpoint("10.244.1.1", false, false),
+        endpoint("10.244.1.2", false, true),
+        endpoint("10.244.1.3", true, true),
+    ]);
+    let ports = json!([{"name": "", "protocol": "UDP", "port": 53}]);
+    let mut service = simple("a", "10.96.0.9", "");
+    let mut plan = Plan::new(settings());
+    plan.apply_slice(&slice_of("one", "IPv4", ports, endpoints));
+    for (value, expected) in [
+        ("false", &["10.244.1.3:53"][..]),
+        ("true", &["10.244.1.1:53", "10.244.1.3:53"]),
+    ] {
+        let annotations = &mut service.metadata.annotations;
+        annotations.insert(
+            "service.portolan.dev/keep-unready-flows".to_owned(),
+            value.to_owned(),
+        );
+        plan.apply_service(&service);
+        plan.take_changes();
+        let port = plan.ports().next().expect("a port");
+        let serving: Vec<String> = port.serving.iter().map(ToString::to_string).collect();
+        assert_eq!(serving, expected, "{value}");
+    }
+}

@@ -30,6 +30,8 @@ fn port(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -
         serving: Vec::new(),
         scheduler,
         drain_seconds: None,
+        connection_age_max_seconds: None,
+        rebalance_percent: None,
         affinity_seconds,
         frontends: Vec::new(),
     }
