@@ -10,6 +10,7 @@
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
 //! - [`echo`]: ICMP echo requests
+//! - [`segment`]: TCP segments with any source address
 //! - [`tcp`]: state of TCP connections
 //! - [`rlimit`]: resource limits of this process
 //! - [`clock`]: clock that continues during suspend
@@ -43,5 +44,6 @@ pub mod nftables;
 pub mod packet;
 pub mod rlimit;
 pub mod route;
+pub mod segment;
 pub mod socket;
 pub mod tcp;
