@@ -16,7 +16,7 @@
 //! Invariants:
 //!
 //! - A listener that stays in the settings is never closed. Its next connection uses the new certificates, backends and limits.
-//! - Connections survive changes of settings. Only draining, the idle timeout and the shutdown of the edge close them.
+//! - Connections survive changes of settings. Only draining, the idle timeout, the maximum age and the shutdown of the edge close them.
 //! - An idle connection holds no buffer and no pipe.
 //! - Every table of clients is bounded. Clients beyond the bound are served, but not remembered.
 //! - A flood at one Service leaves connections for the others: each has a share of the process's connections.
@@ -48,6 +48,7 @@
 
 mod admission;
 mod backends;
+mod connection_age;
 mod connections;
 mod counters;
 mod edge;

@@ -74,6 +74,9 @@ pub struct Policy {
     pub connect_timeout: Duration,
     /// Drain time of connections to a removed backend; `None` leaves them open until they end.
     pub draining: Option<Duration>,
+    /// Age at which a connection of a client ends: HTTP after the requests under way, others at once; `None` for none.
+    /// Connections end up to a tenth earlier, so that those of the same time do not end together.
+    pub connection_age_max: Option<Duration>,
     /// Limits of clients.
     pub limits: Limits,
     /// Uses backends of all zones alike. Otherwise those of the edge's own zone come first, as long as one is usable.
@@ -100,6 +103,7 @@ impl Default for Policy {
             idle_timeout: Self::IDLE_TIMEOUT,
             connect_timeout: Self::CONNECT_TIMEOUT,
             draining: None,
+            connection_age_max: None,
             limits: Limits::default(),
             is_cross_zone: true,
         }

@@ -202,6 +202,7 @@ fn policy(values: &AnnotationValues, service: &Service, errors: &mut Vec<Annotat
         idle_timeout: values.timeouts.idle.get_or(Policy::IDLE_TIMEOUT),
         connect_timeout: values.timeouts.connect.get_or(Policy::CONNECT_TIMEOUT),
         draining: draining(values),
+        connection_age_max: values.timeouts.connection_age_max.get().copied(),
         limits: Limits {
             connections_max: limits.connections_max.get_or(0),
             connections_per_client: limits.connections_per_client.get_or(0),

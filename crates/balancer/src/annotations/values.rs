@@ -167,6 +167,7 @@ pub struct TimeoutValues {
     /// Set if connections to a removed backend drain.
     pub is_draining: Setting<bool>,
     pub draining: Setting<Duration>,
+    pub connection_age_max: Setting<Duration>,
 }
 
 /// Limits of a Service.

@@ -30,6 +30,7 @@ use super::tunnel::Tunnel;
 use super::wire::WireBody;
 use crate::admission::ConnectionPermit;
 use crate::backends::ChosenBackend;
+use crate::connection_age::{end_of_age, reached};
 use crate::flag::raised;
 use crate::peer::Peer;
 use crate::port::Port;
@@ -217,8 +218,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> HttpServer for Http2Server<S> {
     }
 }
 
-/// Serves requests until the connection ends: by itself, by its idle timeout, or when the port drains and no request
-/// is under way.
+/// Serves requests until the connection ends: by itself, by its idle timeout, or when the port drains or the connection
+/// reaches its maximum age, and no request is under way.
 async fn drive<E: Display>(
     server: impl HttpServer + Future<Output = Result<(), E>>,
     connection: &Connection,
@@ -227,6 +228,7 @@ async fn drive<E: Display>(
     let mut server = pin!(server);
     let mut drain = connection.port.drain();
     let activity = &connection.activity;
+    let ends_at = end_of_age(&connection.port.policy.settings().service.policy);
     let mut end_requested_at: Option<Instant> = None;
     loop {
         let until = deadline(activity, end_requested_at, idle_timeout);
@@ -234,6 +236,10 @@ async fn drive<E: Display>(
             // Draining comes first, so that the next response announces the end of the connection.
             biased;
             () = raised(&mut drain), if end_requested_at.is_none() => {
+                end_requested_at = Some(Instant::now());
+                server.as_mut().start_shutdown();
+            }
+            () = reached(ends_at), if end_requested_at.is_none() => {
                 end_requested_at = Some(Instant::now());
                 server.as_mut().start_shutdown();
             }

@@ -32,6 +32,8 @@ pub(super) enum ConnectionEnd {
     NoBackend,
     /// The backend was removed while the connection to it was opened, and its drain time is over.
     BackendRemoved,
+    /// The connection reached its maximum age.
+    Age,
     /// The relay ended.
     Relayed(RelayOutcome),
 }
@@ -56,6 +58,7 @@ impl<'a> AccessRecord<'a> {
         match self.end {
             Some(ConnectionEnd::NoBackend) => "no backend",
             Some(ConnectionEnd::Relayed(outcome)) => outcome.as_str(),
+            Some(ConnectionEnd::Age) => "age",
             Some(ConnectionEnd::BackendRemoved) => "backend left",
             None if self.chosen.as_ref().is_some_and(is_cut_off) => "backend left",
             None => "shutdown",

@@ -13,6 +13,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::admission::ConnectionPermit;
+use crate::connection_age::until_end_of_age;
 use crate::connections::ConnectionSlot;
 use crate::http;
 use crate::outbound::{self, BackendStream, socket_reuse};
@@ -237,15 +238,20 @@ async fn relay_to_backend<S: RelayStream>(
     let idle_timeout = settings.service.policy.idle_timeout;
     // Only sockets of near backends are reused: a far one acknowledges the end too late.
     let is_near = initial.is_sent();
-    let outcome = relay(
+    let relayed = relay(
         stream,
         &mut backend,
         initial,
         idle_timeout,
         &port.counters,
         &mut record.relayed,
-    )
-    .await;
+    );
+    let Some(outcome) = until_end_of_age(&settings.service.policy, relayed).await else {
+        record.end = Some(ConnectionEnd::Age);
+        close_early(stream);
+        close_early(&mut backend);
+        return Ok(());
+    };
     record.end = Some(ConnectionEnd::Relayed(outcome));
     if let (RelayOutcome::Finished, BackendStream::Plain(backend), true) = (outcome, backend, is_near)
         && record.relayed.is_small()

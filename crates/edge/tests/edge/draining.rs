@@ -74,3 +74,15 @@ fn drain_closes_connections_after_its_timeout() {
     runtime().block_on(fixture.edge.drain(Duration::from_millis(50)));
     assert!(is_closed(&mut client));
 }
+
+#[test]
+fn connections_end_at_their_maximum_age() {
+    let mut settings = service(Frontend::Tcp, &[named("a")]);
+    settings.policy.connection_age_max = Some(Duration::from_millis(300));
+    let fixture = Fixture::new(settings);
+    let mut client = fixture.connect();
+    greeting(&mut client).expect("a greeting");
+    assert_eq!(exchange(&mut client, "hello").expect("an echo"), "hello");
+    assert!(is_closed(&mut client));
+    assert_eq!(fixture.chosen_backend().expect("a new connection"), "a");
+}

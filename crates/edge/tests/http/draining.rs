@@ -101,3 +101,30 @@ fn changed_backend_protocol_opens_new_connections() {
     assert_status(&client.answer(), 502);
     assert_eq!(backend.connections(), 2);
 }
+
+#[test]
+fn connection_ends_after_the_request_under_way_at_its_maximum_age() {
+    let with_age = |backend: &Backend| {
+        let mut service = service(&[backend.address]);
+        service.policy.connection_age_max = Some(Duration::from_millis(300));
+        Served::new(service)
+    };
+    let (backend, has_come, go) = waiting();
+    let served = with_age(&backend);
+    let mut busy = Client::connect(served.address);
+    busy.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+    has_come.recv().unwrap();
+    // Two lifetimes of idle connections, one after the other, are longer than that of the busy one.
+    let answering = Backend::answering(OK);
+    let other = with_age(&answering);
+    for _ in 0..2 {
+        let mut idle = Client::connect(other.address);
+        idle.send("GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+        assert_status(&idle.answer(), 200);
+        assert_eq!(idle.rest(), "");
+    }
+    go.send(()).unwrap();
+    let answer = busy.rest();
+    assert_status(&answer, 200);
+    assert!(answer.contains("\r\nconnection: close\r\n"), "{answer}");
+}

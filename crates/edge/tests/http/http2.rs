@@ -122,6 +122,24 @@ async fn drain_sends_goaway() {
     assert!(client.send_request(request()).await.is_err());
 }
 
+#[tokio::test]
+async fn maximum_age_sends_goaway() {
+    let backend = Backend::answering(OK);
+    let mut service = service(&[backend.address]);
+    service.policy.connection_age_max = Some(Duration::from_millis(300));
+    let served = Served::new(service);
+    let mut client = connect(served.address).await;
+    let request = || Request::get("http://a/").body(Full::<Bytes>::default()).unwrap();
+    let answer = client.send_request(request()).await.unwrap();
+    answer.into_body().collect().await.unwrap();
+    while client.ready().await.is_ok() {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let mut next = connect(served.address).await;
+    let answer = next.send_request(request()).await.unwrap();
+    assert_eq!(answer.status(), 200);
+}
+
 /// Returns an HTTP/2 frame.
 fn frame(kind: u8, flags: u8, stream: u8, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();

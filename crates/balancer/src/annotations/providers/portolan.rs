@@ -230,6 +230,14 @@ const ROWS: &[Row] = &[
             values.timeouts.draining.set(annotation, timeout)
         },
     ),
+    Row::direct(
+        "service.portolan.dev/max-connection-age-seconds",
+        "age at which connections end, at the edge after the requests under way; minimum 10",
+        |values, annotation| {
+            let age = seconds(annotation.value, 10..=u32::MAX)?;
+            values.timeouts.connection_age_max.set(annotation, age)
+        },
+    ),
     Row::requires_edge(
         edge!("connections-max"),
         "open connections of all clients",
