@@ -7,6 +7,8 @@ use plan::Family;
 pub struct Counts {
     /// Failed deletions of stale nftables objects (MET-21).
     pub cleanup_failures: u64,
+    /// TCP connections of this process that were reset because their endpoint was lost.
+    pub reset_connections: u64,
     /// Counters of iptables mode, by IP family.
     pub iptables: Vec<IptablesCounts>,
 }

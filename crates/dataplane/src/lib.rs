@@ -13,6 +13,9 @@
 //! # Ok::<(), dataplane::DataplaneError>(())
 //! ```
 
+use std::collections::HashSet;
+use std::net::IpAddr;
+
 use api::object::ObjectKey;
 use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
 use plan::{Changes, Plan, Scheduler};
@@ -65,6 +68,12 @@ pub trait Dataplane {
             [] => Ok(0),
             _ => self.repair(plan),
         }
+    }
+
+    /// Resets the open TCP connections to these endpoints. Returns false if connections do not pass through this process:
+    /// then connection tracking knows them.
+    fn end_connections(&mut self, _endpoints: &HashSet<IpAddr>) -> bool {
+        false
     }
 
     /// Returns counters for metrics.

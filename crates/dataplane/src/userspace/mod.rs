@@ -16,7 +16,7 @@ mod listener;
 mod tcp;
 mod udp;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -245,8 +245,16 @@ impl Dataplane for UserspaceDataplane {
         self.ruleset.repair_external(plan, changes)
     }
 
+    fn end_connections(&mut self, endpoints: &HashSet<IpAddr>) -> bool {
+        self.workers.end_connections(endpoints);
+        true
+    }
+
     fn counts(&self) -> Counts {
-        self.ruleset.counts()
+        Counts {
+            reset_connections: self.workers.ended_connections(),
+            ..self.ruleset.counts()
+        }
     }
 
     fn supports(&self, _: Scheduler) -> bool {

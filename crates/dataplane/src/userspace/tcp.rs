@@ -12,8 +12,10 @@ mod outbound_sockets;
 mod pump;
 mod relay;
 
+use std::collections::HashSet;
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use event_loop::EventLoop;
@@ -32,6 +34,8 @@ enum Request {
     Close(usize),
     /// Continue a long-lived connection that another worker accepted.
     Adopt(Box<Relay>),
+    /// Reset the connections to these endpoints.
+    End(Arc<HashSet<IpAddr>>),
     /// Stop, and close all connections.
     Stop,
 }
@@ -40,10 +44,12 @@ enum Request {
 #[derive(Debug)]
 struct WorkerHandle {
     waker: Waker,
-    /// Pending requests, bounded by the number of listeners and of connection permits.
+    /// Pending requests, bounded by the number of listeners, of connection permits and of lost nodes.
     requests: Mutex<Vec<Request>>,
     /// Number of long-lived connections.
     load: AtomicUsize,
+    /// Number of connections that requests have reset.
+    ended: AtomicU64,
 }
 
 impl WorkerHandle {
@@ -96,6 +102,7 @@ impl Workers {
                 waker,
                 requests: Mutex::default(),
                 load: AtomicUsize::new(0),
+                ended: AtomicU64::new(0),
             });
         }
         let this = Self {
@@ -108,6 +115,23 @@ impl Workers {
             thread.spawn(move || event_loop.run(&handles))?;
         }
         Ok(this)
+    }
+
+    /// Resets the connections to these endpoints.
+    pub fn end_connections(&self, endpoints: &HashSet<IpAddr>) {
+        let endpoints = Arc::new(endpoints.clone());
+        for handle in self.handles.iter() {
+            handle.send(Request::End(endpoints.clone()));
+        }
+    }
+
+    /// Returns the number of connections that were reset so.
+    pub fn ended_connections(&self) -> u64 {
+        let ended = self
+            .handles
+            .iter()
+            .map(|handle| handle.ended.load(Ordering::Relaxed));
+        ended.sum()
     }
 
     /// Accepts connections from a listener until the guard is dropped.

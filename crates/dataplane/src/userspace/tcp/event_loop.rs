@@ -1,7 +1,8 @@
 //! Event loop of a worker: it waits for all sockets and advances each one as far as possible.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -130,10 +131,16 @@ impl EventLoop {
                             .map(WorkerHandle::take_requests)
                             .unwrap_or_default()
                         {
-                            if matches!(request, Request::Stop) {
-                                return;
+                            match request {
+                                Request::Stop => return,
+                                Request::End(endpoints) => {
+                                    let ended = self.end_connections(&endpoints);
+                                    if let Some(worker) = workers.get(self.index) {
+                                        worker.ended.fetch_add(ended, Ordering::Relaxed);
+                                    }
+                                }
+                                request => self.handle_request(request),
                             }
-                            self.handle_request(request);
                         }
                     }
                     Token(token) => self.accept(token & !LISTENER_BIT),
@@ -174,8 +181,26 @@ impl EventLoop {
                 self.long_lived += 1;
                 self.start_relay(TrackedRelay::new(relay, LONG_LIVED_EVENTS));
             }
-            Request::Stop => {}
+            Request::End(_) | Request::Stop => {}
         }
+    }
+
+    /// Resets the connections to these endpoints. Returns their number.
+    fn end_connections(&mut self, endpoints: &HashSet<IpAddr>) -> u64 {
+        let leads_there = |connection: &Connection| match connection {
+            Connection::Established(tracked) => endpoints.contains(&tracked.relay.endpoint.address().ip()),
+            // Its timeout leads to another endpoint.
+            Connection::Connecting(..) => false,
+        };
+        let connections = self.connections.iter();
+        let ended: Vec<usize> = connections
+            .filter(|(_, connection)| leads_there(connection))
+            .map(|(number, _)| number)
+            .collect();
+        for number in &ended {
+            self.end_relay(*number, RelayProgress::Broken);
+        }
+        ended.len() as u64
     }
 
     /// Registers a listener for incoming connections.

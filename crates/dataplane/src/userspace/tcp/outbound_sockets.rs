@@ -47,6 +47,11 @@ struct Owner {
 }
 
 impl OutboundSocket {
+    /// Returns the address of the endpoint.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
     /// Registers the socket, or changes its registration. After an error of `epoll_ctl(2)` the registration is
     /// unchanged.
     pub fn register(&mut self, registry: &Registry, interest: Interest) -> io::Result<()> {
