@@ -56,22 +56,25 @@ pub(crate) fn delete_stale(
     Ok(deleted)
 }
 
-/// Deletes the entries of TCP connections whose drain period is over. Returns their number.
-pub(crate) fn end_drained(
+/// Returns the TCP connections whose drain period is over.
+pub(crate) fn drained(
     conntrack: &mut Conntrack,
     plan: &Plan,
     due: &Due,
-) -> Result<usize, ConntrackError> {
-    let mut count = 0;
+) -> Result<Vec<KernelFlow>, ConntrackError> {
+    tcp_flows(conntrack, |flow| due.ends(plan, &view(Protocol::Tcp, flow)))
+}
+
+/// Returns the TCP connections that `filter` accepts.
+pub(crate) fn tcp_flows(
+    conntrack: &mut Conntrack,
+    mut filter: impl FnMut(&KernelFlow) -> bool,
+) -> Result<Vec<KernelFlow>, ConntrackError> {
+    let mut flows = Vec::new();
     for family in [Family::V4, Family::V6] {
-        let ended = conntrack.flows(family, Protocol::Tcp.number(), |flow| {
-            due.ends(plan, &view(Protocol::Tcp, flow))
-        })?;
-        for flow in ended {
-            count += usize::from(conntrack.delete(&flow)?);
-        }
+        flows.extend(conntrack.flows(family, Protocol::Tcp.number(), &mut filter)?);
     }
-    Ok(count)
+    Ok(flows)
 }
 
 /// Passes all TCP connections to `each`.

@@ -1,6 +1,5 @@
 //! Draining of TCP connections to endpoints that have left: they are reset after a period (annotation
-//! `service.portolan.dev/drain-seconds`). Deletion of the conntrack entry suffices: the next packet belongs to no
-//! known connection, and the rules of draining Services reject it.
+//! `service.portolan.dev/drain-seconds`).
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -8,6 +8,9 @@
 //! - `worker`: thread that owns plan and data plane: it applies queued updates and retries
 //! - `conntrack`, `conntrack_cleanup`: deletion of conntrack entries; stale entries of UDP and SCTP
 //! - `drain`: TCP connections to endpoints that have left
+//! - `lost_nodes`: endpoints whose node has died
+//! - `connection_age`, `rebalance`: TCP connections that are too old; their distribution after a scale-out
+//! - `resets`: resets of the peers of TCP connections
 //! - `faults`, `events`: faults of Services; Events about Services and the Node
 //! - `node`: facts of the Node object, and addresses of this node
 //! - `node_plan`: the plan of a node from a list of objects, for other processes
@@ -40,6 +43,7 @@
 
 mod config;
 pub mod configuration;
+mod connection_age;
 mod conntrack;
 mod conntrack_cleanup;
 mod drain;
@@ -49,11 +53,14 @@ mod health;
 mod instance;
 mod leftovers;
 mod localhost;
+mod lost_nodes;
 mod metrics;
 mod node;
 mod node_plan;
 mod pages;
 mod plan_reader;
+mod rebalance;
+mod resets;
 mod run;
 mod sources;
 mod sysctl;

@@ -43,6 +43,8 @@ pub(crate) struct Values {
     pub(crate) repaired_elements_total: u64,
     /// TCP connections that were reset at the end of their drain period. Portolan only.
     pub(crate) drained_connections_total: u64,
+    /// TCP connections that were reset for another reason, by [`EndReason`]. Portolan only.
+    pub(crate) reset_connections_total: [u64; EndReason::ALL.len()],
     /// Services that are not applied completely. Portolan only.
     pub(crate) faulty_services: u64,
     /// Responses of `/healthz` with 200 and 503.
@@ -55,6 +57,31 @@ pub(crate) struct Values {
     pub(crate) counts: Counts,
     /// True in iptables mode.
     pub(crate) is_iptables: bool,
+}
+
+/// Reason for which TCP connections were reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum EndReason {
+    /// The node of their endpoint died.
+    NodeLost,
+    /// They reached their maximum age.
+    Age,
+    /// Endpoints were added.
+    Rebalance,
+}
+
+impl EndReason {
+    /// All reasons, in the order of the counters.
+    pub(crate) const ALL: [Self; 3] = [Self::NodeLost, Self::Age, Self::Rebalance];
+
+    /// Returns the value of the label.
+    fn label(self) -> &'static str {
+        match self {
+            Self::NodeLost => "node_lost",
+            Self::Age => "age",
+            Self::Rebalance => "rebalance",
+        }
+    }
 }
 
 /// Counters that are read on request.
@@ -85,6 +112,7 @@ impl Default for Values {
             conntrack_reconciler_deleted_entries_total: [0; 2],
             repaired_elements_total: 0,
             drained_connections_total: 0,
+            reset_connections_total: [0; EndReason::ALL.len()],
             faulty_services: 0,
             proxy_healthz_total: [0; 2],
             proxy_livez_total: [0; 2],
@@ -185,6 +213,7 @@ impl Metrics {
             "repairedElements": values.repaired_elements_total,
             "forgottenFlows": values.conntrack_reconciler_deleted_entries_total.iter().sum::<u64>(),
             "drainedConnections": values.drained_connections_total,
+            "resetConnections": values.reset_connections_total.iter().sum::<u64>() + values.counts.reset_connections,
             "faultyServices": values.faulty_services,
             "IPv4": of_family(ipv4),
             "IPv6": of_family(ipv6),
@@ -332,6 +361,17 @@ impl Values {
         ] {
             text.family(name, metric_type, help);
             text.sample(name, "", value);
+        }
+        let name = "reset_connections_total";
+        let help = "Number of TCP connections reset because the node of their endpoint died, because of their age, or to rebalance them";
+        text.family(name, MetricType::Counter, help);
+        for (reason, count) in EndReason::ALL.into_iter().zip(self.reset_connections_total) {
+            let in_process = match reason {
+                EndReason::NodeLost => self.counts.reset_connections,
+                EndReason::Age | EndReason::Rebalance => 0,
+            };
+            let labels = format!("reason=\"{}\"", reason.label());
+            text.sample(name, &labels, count + in_process);
         }
     }
 

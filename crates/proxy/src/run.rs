@@ -22,6 +22,7 @@ use crate::events::Events;
 use crate::health::{Moment, serve_service_checks};
 use crate::instance::{AnotherProxy, InstanceGuard};
 use crate::localhost::relay_localhost;
+use crate::lost_nodes;
 use crate::metrics::Packets;
 use crate::node;
 use crate::plan_reader::PlanReader;
@@ -154,6 +155,12 @@ async fn start<D: Dataplane + Send + 'static>(
 
     let sources = sources::start(&client, &config.node_name, own_addresses.clone(), &sender);
     servers.spawn(sources::configs(configs, sender.clone()));
+    let (departed_sender, departed) = mpsc::channel(lost_nodes::QUEUE_BATCHES_MAX);
+    servers.spawn(lost_nodes::check_departed(
+        client.clone(),
+        departed,
+        sender.downgrade(),
+    ));
     let change_sender = sender.downgrade();
     drop(sender);
     events.record_node_event("Starting", "Starting portolan proxy.".to_owned());
@@ -164,7 +171,8 @@ async fn start<D: Dataplane + Send + 'static>(
         own_addresses,
         shared_status,
         events,
-    );
+    )
+    .check_departed(departed_sender);
     let runtime = tokio::runtime::Handle::current();
     let (ended, mut end) = oneshot::channel();
     std::thread::Builder::new()

@@ -1,6 +1,7 @@
 //! Worker thread: it owns plan and data plane, and applies queued updates.
 
 mod drift;
+mod ends;
 mod flows;
 mod updates;
 
@@ -23,6 +24,7 @@ use tokio::sync::mpsc::{Receiver, WeakSender};
 
 use self::flows::SparedRequests;
 use crate::config::Config;
+use crate::connection_age::ConnectionAges;
 use crate::conntrack_cleanup::CleanupScope;
 use crate::drain::Drains;
 use crate::events::Events;
@@ -30,8 +32,11 @@ use crate::faults::{Faults, ServiceFault};
 use crate::health::{Health, Moment, ServiceChecks};
 use crate::leftovers::{LeftoverScope, remove_leftovers};
 use crate::localhost::LocalhostPorts;
+use crate::lost_nodes::DepartedSender;
 use crate::metrics::{Metrics, seconds_of};
 use crate::node;
+use crate::rebalance::Rebalancing;
+use crate::resets::Resets;
 
 pub(crate) use updates::{TrafficQuery, Update};
 
@@ -134,6 +139,13 @@ pub(crate) struct Worker<D> {
     spared_requests: Option<SparedRequests>,
     /// TCP connections to end later.
     drains: Drains,
+    /// Maximum ages of TCP connections.
+    ages: ConnectionAges,
+    /// Services whose connections are to be distributed again.
+    rebalancing: Rebalancing,
+    resets: Resets,
+    /// Channel for endpoints whose node may have died.
+    departed_sender: Option<DepartedSender>,
     events: Events,
     /// Queue for external changes, until they are watched.
     change_sender: Option<WeakSender<Update>>,
@@ -185,6 +197,10 @@ impl<D: Dataplane> Worker<D> {
             scope: CleanupScope::default(),
             spared_requests: None,
             drains: Drains::default(),
+            ages: ConnectionAges::default(),
+            rebalancing: Rebalancing::default(),
+            resets: Resets::default(),
+            departed_sender: None,
             events,
             change_sender: None,
             external_changes: Vec::new(),
@@ -208,6 +224,12 @@ impl<D: Dataplane> Worker<D> {
         worker
     }
 
+    /// Sends endpoints that left without termination to the check of their nodes.
+    pub(crate) fn check_departed(mut self, sender: DepartedSender) -> Self {
+        self.departed_sender = Some(sender);
+        self
+    }
+
     /// Runs until the queue is closed and empty, or until the kernel denies access. Blocks its thread. External
     /// changes go to `change_sender`.
     pub(crate) fn run(
@@ -228,6 +250,9 @@ impl<D: Dataplane> Worker<D> {
             let deadlines = [
                 retry.map(|retry| retry.at),
                 self.drains.next(),
+                self.ages.next(),
+                self.rebalancing.next(),
+                self.resets.next(),
                 self.spared_requests.as_ref().map(SparedRequests::at),
                 repair_external_at,
                 ready_at,
@@ -255,6 +280,9 @@ impl<D: Dataplane> Worker<D> {
                 };
             }
             self.end_drained();
+            self.end_aged();
+            self.rebalance();
+            self.resets.expire(Instant::now());
             self.clean_up_spared_requests();
             self.repair_external_changes();
             if repair_at <= Instant::now() {
@@ -286,6 +314,7 @@ impl<D: Dataplane> Worker<D> {
             return Ok(SyncResult::Applied);
         }
         let changes = self.plan.take_changes();
+        self.report_departed();
         self.publish(&changes);
         self.scope.merge(CleanupScope::after(&self.plan, &changes));
         self.pending.merge(changes);
@@ -307,6 +336,7 @@ impl<D: Dataplane> Worker<D> {
                 self.refused.remove(service);
             }
             self.record_drains(&changes);
+            self.record_ends(&changes);
             self.watch_external_changes();
             self.take_over_once();
             for skipped in applied.skipped {
@@ -391,7 +421,8 @@ impl<D: Dataplane> Worker<D> {
                 self.config.proxy_mode
             ),
         });
-        skipped.chain(refused).chain(unsupported).chain(ranges).collect()
+        let faults = skipped.chain(refused).chain(unsupported).chain(ranges);
+        faults.chain(self.unsupported_ends(service)).collect()
     }
 
     /// Removes the rules of kube-proxy and of Portolan's other modes after the first sync.

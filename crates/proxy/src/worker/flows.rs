@@ -6,8 +6,9 @@ use dataplane::Dataplane;
 use plan::Changes;
 
 use super::Worker;
-use crate::conntrack::{Deleted, Requests, delete_stale, end_drained, tcp_connections};
+use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
 use crate::conntrack_cleanup::CleanupScope;
+use crate::resets::Peers;
 
 /// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
 /// DNS servers do, responds to it.
@@ -65,11 +66,14 @@ impl<D: Dataplane> Worker<D> {
 
     /// Ends the TCP connections whose drain period is over.
     pub(super) fn end_drained(&mut self) {
-        let due = self.drains.due(Instant::now());
+        let now = Instant::now();
+        let due = self.drains.due(now);
         let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
             return;
         };
-        match end_drained(conntrack, &self.plan, &due) {
+        let ended = drained(conntrack, &self.plan, &due)
+            .and_then(|flows| self.resets.end(conntrack, &flows, Peers::Both, now));
+        match ended {
             Ok(count) => {
                 tracing::info!(count, "drained connections reset");
                 let ended = count as u64;

@@ -1,0 +1,153 @@
+//! Maximum age of TCP connections (annotation `service.portolan.dev/max-connection-age-seconds`).
+//!
+//! Connection tracking states the begin of a connection if `net.netfilter.nf_conntrack_timestamp` is 1. The setting is
+//! written when the first Service has the annotation. Older connections have no begin; theirs counts as that time.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::io;
+use std::time::{Duration, Instant, SystemTime};
+
+use api::object::{ObjectKey, Protocol};
+use netlink::conntrack::Flow;
+use plan::{Changes, Plan, ServicePortPlan};
+
+/// Period of checks: the maximum delay of a reset. A check lists all TCP connections of this node.
+const CHECK_PERIOD: Duration = Duration::from_secs(5);
+/// Share of the age by which connections end earlier, so that connections of the same time do not end together: at most
+/// one tenth.
+const JITTER_DIVISOR: u64 = 10;
+/// File of the kernel setting.
+const TIMESTAMP_SETTING: &str = "/proc/sys/net/netfilter/nf_conntrack_timestamp";
+
+/// Services whose connections have a maximum age.
+#[derive(Debug, Default)]
+pub(crate) struct ConnectionAges {
+    services: BTreeSet<ObjectKey>,
+    next: Option<Instant>,
+    begins: Begins,
+}
+
+/// State of the kernel's record of begins.
+#[derive(Debug, Default)]
+enum Begins {
+    /// No Service has needed it.
+    #[default]
+    Unused,
+    /// Recorded since this time.
+    RecordedSince(SystemTime),
+    /// Not available, for this reason.
+    Unavailable(String),
+}
+
+impl ConnectionAges {
+    /// Records changes that were applied.
+    pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
+        if changes.everything {
+            self.services.clear();
+            self.services
+                .extend(plan.services().filter(|service| has_age(plan, service)).cloned());
+        } else {
+            for service in &changes.services {
+                if has_age(plan, service) {
+                    self.services.insert(service.clone());
+                } else {
+                    self.services.remove(service);
+                }
+            }
+        }
+        if self.services.is_empty() {
+            self.next = None;
+        } else if self.next.is_none() {
+            self.record_begins();
+            self.next = Some(now + CHECK_PERIOD);
+        }
+    }
+
+    /// Lets the kernel record begins. A failure ends no connection.
+    pub(crate) fn record_begins(&mut self) {
+        if matches!(self.begins, Begins::Unused) {
+            self.begins = match enable_timestamps() {
+                Ok(()) => Begins::RecordedSince(SystemTime::now()),
+                Err(error) => Begins::Unavailable(format!("{TIMESTAMP_SETTING}: {error}")),
+            };
+        }
+    }
+
+    /// Returns the reason for which begins are not known.
+    pub(crate) fn unavailable(&self) -> Option<&str> {
+        match &self.begins {
+            Begins::Unavailable(reason) => Some(reason),
+            Begins::Unused | Begins::RecordedSince(_) => None,
+        }
+    }
+
+    /// Returns the time of the next check.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.next.filter(|_| self.unavailable().is_none())
+    }
+
+    /// Returns the check if it is due.
+    pub(crate) fn due(&mut self, now: Instant) -> Option<AgeCheck> {
+        let Begins::RecordedSince(since) = self.begins else {
+            return None;
+        };
+        self.next.filter(|at| *at <= now)?;
+        self.next = Some(now + CHECK_PERIOD);
+        Some(AgeCheck {
+            since,
+            now: SystemTime::now(),
+        })
+    }
+}
+
+/// A check of all connections.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AgeCheck {
+    /// Begin of connections without a begin.
+    since: SystemTime,
+    now: SystemTime,
+}
+
+impl AgeCheck {
+    /// Returns true if a connection through a Service is too old.
+    pub(crate) fn ends(&self, plan: &Plan, flow: &Flow) -> bool {
+        if flow.reply.source == flow.original.destination {
+            return false;
+        }
+        let owner = plan.frontend_at(Protocol::Tcp, flow.original.destination);
+        let Some(seconds) = owner.and_then(|(port, _)| port.connection_age_max_seconds) else {
+            return false;
+        };
+        let begin = flow.began_at_nanoseconds.map(Duration::from_nanos);
+        let begin = begin.map_or(self.since, |begin| SystemTime::UNIX_EPOCH + begin);
+        // A begin in the future follows from a clock that was set back.
+        let age = self.now.duration_since(begin).unwrap_or_default();
+        age >= limit(Duration::from_secs(u64::from(seconds)), flow)
+    }
+}
+
+/// Returns the age at which a connection ends: up to a tenth earlier than `max`, by a hash of its addresses.
+fn limit(max: Duration, flow: &Flow) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    (flow.original.source, flow.original.destination, flow.id).hash(&mut hasher);
+    let span = u64::try_from(max.as_millis()).unwrap_or(u64::MAX) / JITTER_DIVISOR;
+    max.saturating_sub(Duration::from_millis(hasher.finish() % (span + 1)))
+}
+
+fn has_age(plan: &Plan, service: &ObjectKey) -> bool {
+    let has_age = |port: &ServicePortPlan| port.connection_age_max_seconds.is_some();
+    plan.ports_of(service).any(has_age)
+}
+
+/// Enables timestamps of connections, unless they are enabled.
+fn enable_timestamps() -> io::Result<()> {
+    if fs::read_to_string(TIMESTAMP_SETTING)?.trim() == "1" {
+        return Ok(());
+    }
+    fs::write(TIMESTAMP_SETTING, "1")
+}
+
+#[cfg(test)]
+mod tests;

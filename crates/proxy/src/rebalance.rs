@@ -1,0 +1,128 @@
+//! Distribution of TCP connections after a scale-out (annotation `service.portolan.dev/rebalance-percent`): the oldest
+//! connections of the endpoints with more than their share are reset, so that their clients connect again.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use api::object::{ObjectKey, Protocol};
+use netlink::conntrack::Flow;
+use plan::{Changes, Plan, PortKey, Scheduler, ServicePortPlan, Set, Target};
+
+/// Time between a scale-out and the resets. Endpoints that are added meanwhile belong to the same scale-out.
+const SETTLING_TIME: Duration = Duration::from_secs(10);
+
+/// Service ports whose connections may be distributed again.
+#[derive(Debug, Default)]
+pub(crate) struct Rebalancing {
+    /// Endpoints of the annotated Service ports.
+    endpoints: HashMap<ObjectKey, BTreeMap<PortKey, BTreeSet<SocketAddr>>>,
+    /// Scale-outs, with the time of their resets.
+    due: BTreeMap<PortKey, Instant>,
+}
+
+impl Rebalancing {
+    /// Records changes that were applied. Endpoints that are present at the first record were not added.
+    pub(crate) fn record(&mut self, plan: &Plan, changes: &Changes, now: Instant) {
+        let services: BTreeSet<&ObjectKey> = if changes.everything {
+            plan.services().collect()
+        } else {
+            changes.services.iter().collect()
+        };
+        if changes.everything {
+            self.endpoints.retain(|service, _| services.contains(service));
+        }
+        for service in services {
+            self.record_service(plan, service, now);
+        }
+        self.due.retain(|key, _| {
+            let ports = self.endpoints.get(&key.service);
+            ports.is_some_and(|ports| ports.contains_key(key))
+        });
+    }
+
+    fn record_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
+        let ports: BTreeMap<PortKey, BTreeSet<SocketAddr>> = plan
+            .ports_of(service)
+            .filter(|port| port.rebalance_percent.is_some() && can_move(port))
+            .map(|port| {
+                let backends = port.cluster.iter().chain(&port.local);
+                (
+                    port.key.clone(),
+                    backends.map(|backend| backend.address).collect(),
+                )
+            })
+            .collect();
+        let former = self.endpoints.remove(service).unwrap_or_default();
+        for (key, endpoints) in &ports {
+            let is_scale_out = former
+                .get(key)
+                .is_some_and(|former| !former.is_empty() && !endpoints.is_subset(former));
+            if is_scale_out {
+                self.due.entry(key.clone()).or_insert(now + SETTLING_TIME);
+            }
+        }
+        if !ports.is_empty() {
+            self.endpoints.insert(service.clone(), ports);
+        }
+    }
+
+    /// Returns true if a Service has the annotation.
+    pub(crate) fn is_used(&self) -> bool {
+        !self.endpoints.is_empty()
+    }
+
+    /// Returns the time of the next resets.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.due.values().min().copied()
+    }
+
+    /// Removes and returns the Service ports whose connections are distributed now.
+    pub(crate) fn due(&mut self, now: Instant) -> BTreeSet<PortKey> {
+        let due = self.due.extract_if(.., |_, at| *at <= now);
+        due.map(|(key, _)| key).collect()
+    }
+}
+
+/// Returns true if a new connection of a client can reach another endpoint.
+pub(crate) fn can_move(port: &ServicePortPlan) -> bool {
+    port.affinity_seconds.is_none() && port.scheduler != Scheduler::Maglev
+}
+
+/// Returns the endpoint set from which the endpoint of a connection was chosen, with the Service port.
+pub(crate) fn set_of<'a>(plan: &'a Plan, flow: &Flow) -> Option<(&'a ServicePortPlan, Set)> {
+    let (port, frontend) = plan.frontend_at(Protocol::Tcp, flow.original.destination)?;
+    let origin = plan.settings().origin(flow.original.source.ip(), None);
+    match frontend.target(origin) {
+        Target::Balance { set, .. } => Some((port, set)),
+        Target::Reject | Target::Drop => None,
+    }
+}
+
+/// Returns the connections to reset: of each endpoint with more than its share the oldest ones, at most `percent` of all,
+/// and at least one. The endpoint that has the most left is next.
+pub(crate) fn excess(mut flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8) -> Vec<Flow> {
+    flows.retain(|flow| endpoints.contains(&flow.reply.source));
+    let budget = (flows.len() * usize::from(percent) / 100).max(1);
+    let share = flows.len().div_ceil(endpoints.len().max(1));
+    let mut by_endpoint: BTreeMap<SocketAddr, Vec<Flow>> = BTreeMap::new();
+    for flow in flows {
+        by_endpoint.entry(flow.reply.source).or_default().push(flow);
+    }
+    let mut candidates: Vec<(usize, Flow)> = Vec::new();
+    for mut flows in by_endpoint.into_values() {
+        // A connection without a begin is older than the record of begins.
+        flows.sort_unstable_by_key(|flow| flow.began_at_nanoseconds);
+        let count = flows.len();
+        let surplus = count.saturating_sub(share);
+        let of_endpoint = flows.into_iter().take(surplus).enumerate();
+        candidates.extend(of_endpoint.map(|(index, flow)| (count - index, flow)));
+    }
+    candidates.sort_by_key(|(left, _)| Reverse(*left));
+    candidates.truncate(budget);
+    candidates.into_iter().map(|(_, flow)| flow).collect()
+}
+
+#[cfg(test)]
+mod tests;

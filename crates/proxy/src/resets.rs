@@ -1,0 +1,186 @@
+//! Resets of TCP connections whose peers would wait: each peer gets a reset at once, in every mode that uses connection
+//! tracking.
+//!
+//! 1. A table lists the addresses of the connection for [`LISTED_TIME`]. Before connection tracking, it rejects each of
+//!    their packets that opens no connection. A SYN removes the addresses: the client uses its port again.
+//! 2. The conntrack entry is deleted.
+//! 3. Each peer gets a SYN with the addresses of the other one. It responds with an acknowledgement (RFC 5961, section
+//!    4.2), which the table rejects. A peer that waits without sending therefore gets its reset, too.
+//!
+//! The kernel deletes the table with its socket. If it refuses the table, only the entry is deleted: another endpoint, or
+//! the rules of the Service, answer the next packet of the client.
+
+mod rules;
+
+use std::collections::VecDeque;
+use std::io;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use netlink::conntrack::{Conntrack, ConntrackError, Flow, TcpState};
+use netlink::nftables::{CommitError, Nftables};
+use netlink::segment::SegmentSocket;
+
+/// Time for which packets of a connection are rejected: the longest pause between retransmissions (`TCP_RTO_MAX` of
+/// Linux, 120 s), and some time for the packet.
+const LISTED_TIME: Duration = Duration::from_secs(125);
+/// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
+/// connections, only the conntrack entries are deleted.
+const LISTED_MAX: usize = 65_536;
+
+/// Peers of a connection that get a reset.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Peers {
+    /// The client only: the endpoint does not answer.
+    Client,
+    /// The client and the endpoint.
+    Both,
+}
+
+/// One direction of a connection: packets of `from`, as they arrive at this node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Side {
+    from: SocketAddr,
+    to: SocketAddr,
+}
+
+/// Failures of listing connections.
+#[derive(Debug, thiserror::Error)]
+enum ListError {
+    #[error("cannot open a netlink socket: {0}")]
+    Open(#[source] io::Error),
+    #[error(transparent)]
+    Commit(#[from] CommitError),
+}
+
+/// Resets of connections, in the network namespace in which it is used.
+#[derive(Debug, Default)]
+pub(crate) struct Resets {
+    /// Connection that owns the table; `None` without a table.
+    nftables: Option<Nftables>,
+    /// Listed addresses: time of their end, and their number.
+    listed: VecDeque<(Instant, usize)>,
+    has_warned_of_table: bool,
+    has_warned_of_segments: bool,
+}
+
+impl Resets {
+    /// Ends connections. Closed ones are skipped, and of an attempt to connect only the conntrack entry is deleted: its
+    /// next SYN reaches another endpoint. Returns the number of ended connections.
+    ///
+    /// # Errors
+    ///
+    /// A [`ConntrackError`] if an entry cannot be deleted.
+    pub(crate) fn end(
+        &mut self,
+        conntrack: &mut Conntrack,
+        flows: &[Flow],
+        peers: Peers,
+        now: Instant,
+    ) -> Result<usize, ConntrackError> {
+        let flows: Vec<&Flow> = flows.iter().filter(|flow| !is_closed(flow)).collect();
+        let mut sides: Vec<Side> = flows
+            .iter()
+            .filter(|flow| !is_opening(flow))
+            .flat_map(|flow| sides(flow, peers))
+            .collect();
+        self.expire(now);
+        let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
+        sides.truncate(LISTED_MAX.saturating_sub(listed));
+        let is_listed = match self.list(&sides, now) {
+            Ok(()) => true,
+            Err(error) => {
+                if !std::mem::replace(&mut self.has_warned_of_table, true) {
+                    tracing::warn!(%error, "peers of ended connections not reset; conntrack entries deleted only");
+                }
+                false
+            }
+        };
+        let mut count = 0;
+        for flow in flows {
+            count += usize::from(conntrack.delete(flow)?);
+        }
+        if is_listed {
+            self.provoke(&sides);
+        }
+        Ok(count)
+    }
+
+    /// Returns the time at which the table can be deleted.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        self.listed.back().map(|(until, _)| *until)
+    }
+
+    /// Deletes the table if all of its elements have expired.
+    pub(crate) fn expire(&mut self, now: Instant) {
+        while self.listed.front().is_some_and(|(until, _)| *until <= now) {
+            self.listed.pop_front();
+        }
+        if self.listed.is_empty() {
+            self.nftables = None;
+        }
+    }
+
+    /// Adds the addresses to the table, which is created with the first ones.
+    fn list(&mut self, sides: &[Side], now: Instant) -> Result<(), ListError> {
+        if sides.is_empty() {
+            return Ok(());
+        }
+        let nftables = match &mut self.nftables {
+            Some(nftables) => nftables,
+            None => {
+                let mut nftables = Nftables::open().map_err(ListError::Open)?;
+                nftables.commit(rules::table())?;
+                self.nftables.insert(nftables)
+            }
+        };
+        nftables.commit(rules::elements(sides))?;
+        self.listed.push_back((now + LISTED_TIME, sides.len()));
+        Ok(())
+    }
+
+    /// Makes the peers send a packet. Without CAP_NET_RAW, they get the reset with their next own packet.
+    fn provoke(&mut self, sides: &[Side]) {
+        if sides.is_empty() {
+            return;
+        }
+        let sent = SegmentSocket::open().and_then(|socket| {
+            let mut result = Ok(());
+            for side in sides {
+                // A peer without a route does not concern the others.
+                result = socket.send_syn(side.to, side.from).and(result);
+            }
+            result
+        });
+        if let Err(error) = sent
+            && !std::mem::replace(&mut self.has_warned_of_segments, true)
+        {
+            tracing::warn!(%error, "peers of ended connections not notified; their next packets are reset");
+        }
+    }
+}
+
+/// Returns true if no peer waits any more.
+fn is_closed(flow: &Flow) -> bool {
+    matches!(flow.tcp_state, Some(TcpState::TimeWait | TcpState::Close))
+}
+
+/// Returns true if the client waits for the endpoint's SYN.
+fn is_opening(flow: &Flow) -> bool {
+    matches!(flow.tcp_state, Some(TcpState::SynSent | TcpState::SynSentBoth))
+}
+
+fn sides(flow: &Flow, peers: Peers) -> impl Iterator<Item = Side> {
+    let of_client = Side {
+        from: flow.original.source,
+        to: flow.original.destination,
+    };
+    let of_endpoint = Side {
+        from: flow.reply.source,
+        to: flow.reply.destination,
+    };
+    std::iter::once(of_client).chain((peers == Peers::Both).then_some(of_endpoint))
+}
+
+#[cfg(test)]
+mod tests;

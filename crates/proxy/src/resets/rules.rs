@@ -1,0 +1,243 @@
+//! Contents of the table of [`Resets`](super::Resets), as nftables transactions.
+
+use std::net::{IpAddr, SocketAddr};
+
+use netlink::nftables::{
+    BaseChain, Batch, Chain, ChainKind, Change, Comparison, Destination, DynsetOperation, Element,
+    ElementData, Expression, Field, Hook, MetaKey, PayloadBase, Register, Rejection, Rule, Set, SetValue,
+    TableFamily,
+};
+use netlink::tcp;
+use plan::Family;
+
+use super::{LISTED_MAX, LISTED_TIME, Side};
+
+/// Name of the table, which `nft list ruleset` shows while connections are reset.
+pub(super) const TABLE: &str = "portolan-resets";
+/// `NF_IP_PRI_RAW` of `netfilter_ipv4.h`: before connection tracking.
+const PRIORITY: i32 = -300;
+const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
+const START: Register = Register::at(0);
+/// Flags that distinguish a first segment from others.
+const FLAGS: u8 = tcp::FIN | tcp::SYN | tcp::RST | tcp::ACK;
+/// Value of each element. Rules change elements of maps only, so there has to be one.
+const VALUE: [u8; 4] = [0; 4];
+
+/// Builds the transaction that creates the table.
+pub(super) fn table() -> Batch {
+    let mut batch = Batch::new(TABLE, None);
+    batch.owned_table(TABLE, 0);
+    for family in FAMILIES {
+        batch.set(Change::Add, &listed(family), 0);
+    }
+    for (name, hook, comment) in [
+        ("incoming", Hook::Prerouting, "packets of ended connections"),
+        (
+            "outgoing",
+            Hook::Output,
+            "packets of ended connections of this node",
+        ),
+    ] {
+        let chain = Chain {
+            name: name.to_owned(),
+            base: Some(BaseChain {
+                kind: ChainKind::Filter,
+                hook,
+                priority: PRIORITY,
+            }),
+            comment: comment.to_owned(),
+        };
+        batch.chain(Change::Add, &chain, 0);
+        for family in FAMILIES {
+            if hook == Hook::Output {
+                batch.rule(name, &untracked_rule(family), 0);
+            }
+            batch.rule(name, &new_connection_rule(family), 0);
+            batch.rule(name, &reset_rule(family), 0);
+        }
+    }
+    batch
+}
+
+/// Builds the transaction that lists connections.
+pub(super) fn elements(sides: &[Side]) -> Batch {
+    let mut batch = Batch::new(TABLE, None);
+    for family in FAMILIES {
+        let set = listed(family);
+        let mut list = batch.elements(Change::Add, &set.name, 0);
+        for side in sides.iter().filter(|side| Family::of(side.from.ip()) == family) {
+            let key = key(side);
+            let element = Element {
+                timeout_ms: u64::try_from(LISTED_TIME.as_millis()).ok(),
+                ..Element::pair(&key, ElementData::Value(&VALUE))
+            };
+            list.push(&element);
+        }
+    }
+    batch
+}
+
+/// Map with the listed directions: source, source port, destination, destination port.
+fn listed(family: Family) -> Set {
+    let (name, address) = match family {
+        Family::V4 => ("ended4", Field::Ipv4),
+        Family::V6 => ("ended6", Field::Ipv6),
+    };
+    Set {
+        name: name.to_owned(),
+        key: vec![address, Field::Port, address, Field::Port],
+        value: SetValue::Fields(vec![Field::Mark]),
+        is_interval: false,
+        dynamic_size: Some(LISTED_MAX as u32),
+        comment: "directions of ended connections".to_owned(),
+    }
+}
+
+fn key(side: &Side) -> Vec<u8> {
+    let mut key = Vec::new();
+    for end in [side.from, side.to] {
+        append(&mut key, end);
+    }
+    key
+}
+
+fn append(key: &mut Vec<u8>, end: SocketAddr) {
+    match end.ip() {
+        IpAddr::V4(address) => key.extend(address.octets()),
+        IpAddr::V6(address) => key.extend(address.octets()),
+    }
+    key.extend(end.port().to_be_bytes());
+    key.extend([0; 2]);
+}
+
+/// Excludes packets to the peers from connection tracking: resets, and the segments that provoke a response. They would
+/// begin a connection of their own.
+fn untracked_rule(family: Family) -> Rule {
+    let mut expressions = match_tcp(family);
+    expressions.extend(match_listed(family, Order::Reversed));
+    expressions.push(Expression::Notrack);
+    rule(expressions, "to a peer of an ended connection")
+}
+
+/// Removes the addresses of a connection whose client opens another one.
+fn new_connection_rule(family: Family) -> Rule {
+    let mut expressions = match_flags(family, Comparison::Equal);
+    expressions.extend(match_listed(family, Order::AsSent));
+    expressions.push(Expression::Dynset {
+        set: listed(family).name,
+        operation: DynsetOperation::Delete,
+        key: START,
+        data: value_register(family),
+        timeout_ms: 0,
+    });
+    rule(expressions, "the client uses its port again")
+}
+
+fn reset_rule(family: Family) -> Rule {
+    let mut expressions = match_flags(family, Comparison::NotEqual);
+    expressions.extend(match_listed(family, Order::AsSent));
+    expressions.push(Expression::Reject(Rejection::TcpReset));
+    rule(expressions, "of an ended connection")
+}
+
+fn rule(expressions: Vec<Expression>, comment: &str) -> Rule {
+    Rule {
+        expressions,
+        comment: comment.to_owned(),
+    }
+}
+
+/// Order of the addresses of a packet in a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    AsSent,
+    /// Destination first.
+    Reversed,
+}
+
+/// Matches TCP packets of a family.
+fn match_tcp(family: Family) -> Vec<Expression> {
+    let number = match family {
+        Family::V4 => TableFamily::Ipv4,
+        Family::V6 => TableFamily::Ipv6,
+    };
+    let mut expressions = Vec::new();
+    for (key, value) in [
+        (MetaKey::Family, number as u8),
+        (MetaKey::Protocol, tcp::PROTOCOL),
+    ] {
+        expressions.push(Expression::Meta { key, into: START });
+        expressions.push(Expression::Compare {
+            register: START,
+            comparison: Comparison::Equal,
+            value: vec![value],
+        });
+    }
+    expressions
+}
+
+/// Matches TCP packets of a family that open a connection, or that do not.
+fn match_flags(family: Family, comparison: Comparison) -> Vec<Expression> {
+    let mut expressions = match_tcp(family);
+    expressions.extend([
+        Expression::Payload {
+            base: PayloadBase::Transport,
+            offset: tcp::FLAGS_OFFSET,
+            bytes: 1,
+            into: START,
+        },
+        Expression::Mask {
+            from: START,
+            into: START,
+            mask: vec![FLAGS],
+        },
+        Expression::Compare {
+            register: START,
+            comparison,
+            value: vec![tcp::SYN],
+        },
+    ]);
+    expressions
+}
+
+/// Matches packets whose addresses are listed.
+fn match_listed(family: Family, order: Order) -> Vec<Expression> {
+    let (source, destination, bytes) = match family {
+        Family::V4 => (12, 16, 4),
+        Family::V6 => (8, 24, 16),
+    };
+    let mut ends = [(source, 0), (destination, 2)];
+    if order == Order::Reversed {
+        ends.reverse();
+    }
+    let mut expressions = Vec::new();
+    let mut into = START;
+    for (address_offset, port_offset) in ends {
+        for (base, offset, bytes) in [
+            (PayloadBase::Network, address_offset, bytes),
+            (PayloadBase::Transport, port_offset, 2),
+        ] {
+            expressions.push(Expression::Payload {
+                base,
+                offset,
+                bytes,
+                into,
+            });
+            into = into.plus((bytes as usize).next_multiple_of(4));
+        }
+    }
+    expressions.push(Expression::Lookup {
+        set: listed(family).name,
+        key: START,
+        into: Destination::Register(into),
+    });
+    expressions
+}
+
+/// Returns the register after the key.
+fn value_register(family: Family) -> Register {
+    match family {
+        Family::V4 => START.plus(16),
+        Family::V6 => START.plus(40),
+    }
+}
