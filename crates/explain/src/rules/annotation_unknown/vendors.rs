@@ -53,7 +53,13 @@ const KNOWN: [(&str, &[&str]); 20] = [
     ("traefik.ingress.kubernetes.io", &TRAEFIK),
     (
         "service.portolan.dev",
-        &["scheduler", "drain-seconds", "port-ranges"],
+        &[
+            "scheduler",
+            "drain-seconds",
+            "keep-unready-flows",
+            "max-connection-age-seconds",
+            "rebalance-percent",
+        ],
     ),
     ("networking.istio.io", &["exportTo", "traffic-distribution"]),
     (

@@ -65,7 +65,7 @@ fn pod(settings: &Settings) -> Value {
         "dnsPolicy": "Default",
         "securityContext": root_pod(),
         "initContainers": [init_container(settings, container.clone())],
-        "containers": [main_container(settings, has_iptables, container)],
+        "containers": [main_container(settings, container)],
     });
     if !volumes.is_empty() {
         pod["volumes"] = json!(volumes);
@@ -84,17 +84,13 @@ fn init_container(settings: &Settings, mut container: Value) -> Value {
     container
 }
 
-/// Returns the container of the proxy. The legacy programs of iptables open raw sockets.
-fn main_container(settings: &Settings, has_iptables: bool, mut container: Value) -> Value {
-    let capabilities: &[&str] = if has_iptables {
-        &["NET_ADMIN", "NET_RAW"]
-    } else {
-        &["NET_ADMIN"]
-    };
+/// Returns the container of the proxy. Raw sockets notify the peers of connections that the proxy resets; the legacy
+/// programs of iptables open them, too.
+fn main_container(settings: &Settings, mut container: Value) -> Value {
     container["name"] = json!("proxy");
     container["command"] = json!(["portolan", "proxy"]);
     container["args"] = json!(arguments(settings));
-    container["securityContext"] = container_with(capabilities);
+    container["securityContext"] = container_with(&["NET_ADMIN", "NET_RAW"]);
     // The ConfigMap of kube-proxy decides about the address of its metrics.
     if !settings.replaces(Predecessor::KubeProxy) {
         container["ports"] = json!([metrics_port(METRICS_PORT)]);
