@@ -2,7 +2,7 @@
 //! tracking.
 //!
 //! 1. A table lists the addresses of the connection for [`LISTED_TIME`]. Before connection tracking, it rejects each of
-//!    their packets that opens no connection. A SYN removes the addresses: the client uses its port again.
+//!    their packets without SYN. A SYN removes its direction: another connection has the same addresses.
 //! 2. The conntrack entry is deleted.
 //! 3. Each peer gets a SYN with the addresses of the other one. It responds with an acknowledgement (RFC 5961, section
 //!    4.2), which the table rejects. A peer that waits without sending therefore gets its reset, too.

@@ -361,6 +361,29 @@ fn open_connection_survives_removal_from_plan() {
 }
 
 #[test]
+fn connections_to_lost_endpoint_are_reset_and_others_continue() {
+    testbed::in_namespace(|| {
+        let mut machine = Machine::new("TCP", json!({}));
+        machine.endpoints("TCP", &[echo_at_once()]);
+        let mut client = connect();
+        let exchange = |client: &mut TcpStream| {
+            client.write_all(b"x")?;
+            client.read_exact(&mut [0])
+        };
+        exchange(&mut client).unwrap();
+        let of = |address: &str| HashSet::from([address.parse().unwrap()]);
+        assert!(machine.dataplane.end_connections(&of("127.0.0.2")));
+        exchange(&mut client).unwrap();
+        assert!(machine.dataplane.end_connections(&of("127.0.0.1")));
+        let error = client.read(&mut [0]).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+        testbed::until("the count", REPLY_TIMEOUT, || {
+            (machine.dataplane.counts().reset_connections == 1).then_some(())
+        });
+    });
+}
+
+#[test]
 fn backlog_is_accepted_when_service_is_deleted() {
     testbed::in_namespace(|| {
         let mut machine = Machine::new("TCP", json!({}));

@@ -192,3 +192,33 @@ fn flows_through_a_withdrawn_range_are_stale() {
     assert!(scope.is_stale(&plan, &flow("10.96.0.10:20000", "10.244.1.2:20000")));
     assert!(!scope.is_stale(&plan, &flow("192.0.2.1:20000", "10.244.1.2:20000")));
 }
+
+#[test]
+fn flows_to_unready_endpoint_stay_by_annotation_until_it_is_gone() {
+    for (value, stays) in [("true", true), ("false", false)] {
+        let mut plan = plan();
+        let mut service = service();
+        let annotations = &mut service.metadata.annotations;
+        annotations.insert(
+            "service.portolan.dev/keep-unready-flows".to_owned(),
+            value.to_owned(),
+        );
+        plan.apply_service(&service);
+        plan.take_changes();
+        let flow = flow("10.96.0.10:53", "10.244.1.2:5353");
+        let mut slice = slice("10.244.1.2");
+        let mut is_stale = |serving, terminating| {
+            let conditions = &mut slice.endpoints[0].conditions;
+            conditions.ready = Some(false);
+            conditions.serving = Some(serving);
+            conditions.terminating = Some(terminating);
+            plan.apply_slice(&slice);
+            let changes = plan.take_changes();
+            CleanupScope::after(&plan, &changes).is_stale(&plan, &flow)
+        };
+        assert!(!is_stale(true, true), "a terminating endpoint serves");
+        assert_eq!(is_stale(false, false), !stays, "unready, {value}");
+        is_stale(true, false);
+        assert!(is_stale(false, true), "it no longer serves");
+    }
+}

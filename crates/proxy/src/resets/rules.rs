@@ -18,8 +18,6 @@ pub(super) const TABLE: &str = "portolan-resets";
 const PRIORITY: i32 = -300;
 const FAMILIES: [Family; 2] = [Family::V4, Family::V6];
 const START: Register = Register::at(0);
-/// Flags that distinguish a first segment from others.
-const FLAGS: u8 = tcp::FIN | tcp::SYN | tcp::RST | tcp::ACK;
 /// Value of each element. Rules change elements of maps only, so there has to be one.
 const VALUE: [u8; 4] = [0; 4];
 
@@ -119,7 +117,8 @@ fn untracked_rule(family: Family) -> Rule {
     rule(expressions, "to a peer of an ended connection")
 }
 
-/// Removes the addresses of a connection whose client opens another one.
+/// Removes a direction of an ended connection when the same addresses open another one: by the SYN of the client, and by
+/// that of the endpoint.
 fn new_connection_rule(family: Family) -> Rule {
     let mut expressions = match_flags(family, Comparison::Equal);
     expressions.extend(match_listed(family, Order::AsSent));
@@ -130,7 +129,7 @@ fn new_connection_rule(family: Family) -> Rule {
         data: value_register(family),
         timeout_ms: 0,
     });
-    rule(expressions, "the client uses its port again")
+    rule(expressions, "another connection with the same addresses")
 }
 
 fn reset_rule(family: Family) -> Rule {
@@ -176,7 +175,7 @@ fn match_tcp(family: Family) -> Vec<Expression> {
     expressions
 }
 
-/// Matches TCP packets of a family that open a connection, or that do not.
+/// Matches TCP packets of a family with SYN, or without it.
 fn match_flags(family: Family, comparison: Comparison) -> Vec<Expression> {
     let mut expressions = match_tcp(family);
     expressions.extend([
@@ -189,7 +188,7 @@ fn match_flags(family: Family, comparison: Comparison) -> Vec<Expression> {
         Expression::Mask {
             from: START,
             into: START,
-            mask: vec![FLAGS],
+            mask: vec![tcp::SYN],
         },
         Expression::Compare {
             register: START,

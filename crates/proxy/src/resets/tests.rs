@@ -223,38 +223,36 @@ fn iptables() -> Box<dyn Dataplane + Send> {
 
 /// A client gets the reset while it waits, and its endpoint has lost its link: nothing else can end the connection.
 fn idle_clients_of_a_dead_endpoint_are_reset(open: fn() -> Box<dyn Dataplane + Send>) {
-    testbed::in_namespace(|| {
-        for family in [0, 1] {
-            for is_pod in [true, false] {
-                let world = World::new(open);
-                let mut resets = Resets::default();
-                let down = LinkChange {
-                    up: Some(false),
-                    ..LinkChange::default()
-                };
-                let from = if is_pod { &world.client } else { &world.node };
-                let mut connected = world.connect(from, family);
-                enter(&world.server, || set_link("eth0", &down));
-                assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
-                let error = connected.client.read(&mut [0]).expect_err("a reset");
-                assert_eq!(
-                    error.kind(),
-                    ErrorKind::ConnectionReset,
-                    "family {family}, Pod: {is_pod}"
-                );
-            }
+    for family in [0, 1] {
+        for is_pod in [true, false] {
+            let world = World::new(open);
+            let mut resets = Resets::default();
+            let down = LinkChange {
+                up: Some(false),
+                ..LinkChange::default()
+            };
+            let from = if is_pod { &world.client } else { &world.node };
+            let mut connected = world.connect(from, family);
+            enter(&world.server, || set_link("eth0", &down));
+            assert_eq!(world.end(&mut resets, connected.frontend, Peers::Client), 1);
+            let error = connected.client.read(&mut [0]).expect_err("a reset");
+            assert_eq!(
+                error.kind(),
+                ErrorKind::ConnectionReset,
+                "family {family}, Pod: {is_pod}"
+            );
         }
-    });
+    }
 }
 
 #[test]
 fn idle_clients_of_a_dead_endpoint_are_reset_in_nftables_mode() {
-    idle_clients_of_a_dead_endpoint_are_reset(nftables);
+    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(nftables));
 }
 
 #[test]
 fn idle_clients_of_a_dead_endpoint_are_reset_in_iptables_mode() {
-    idle_clients_of_a_dead_endpoint_are_reset(iptables);
+    testbed::in_namespace(|| idle_clients_of_a_dead_endpoint_are_reset(iptables));
 }
 
 #[test]

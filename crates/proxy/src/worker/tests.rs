@@ -423,3 +423,64 @@ fn health_checks_listen_on_loopback_if_node_ports_do() {
         Some(vec![node::LOCALHOST])
     );
 }
+
+fn annotated(annotations: &serde_json::Value, affinity: &str) -> Update {
+    let service = json!({
+        "metadata": {"namespace": "ns", "name": "a", "annotations": annotations},
+        "spec": {"clusterIP": "10.96.0.1", "ports": [{"port": 80}], "sessionAffinity": affinity},
+    });
+    Update::Service(Box::new(Event::Applied(
+        serde_json::from_value(service).expect("a Service"),
+    )))
+}
+
+#[test]
+fn annotations_that_userspace_mode_lacks_are_faults() {
+    let (mut worker, _) = worker();
+    worker.config.proxy_mode = "userspace".to_owned();
+    let annotations = json!({
+        "service.portolan.dev/max-connection-age-seconds": "60",
+        "service.portolan.dev/rebalance-percent": "10",
+    });
+    worker.apply_update(annotated(&annotations, "None"));
+    sync(&mut worker);
+    worker.apply().expect("an applied change");
+    let faults = worker.faults_of(&ObjectKey::new("ns", "a"));
+    let reasons: Vec<_> = faults.iter().map(|fault| fault.reason).collect();
+    assert_eq!(reasons, ["ConnectionAgeNotSupported", "RebalanceNotSupported"]);
+    assert_eq!((worker.ages.next(), worker.rebalancing.next()), (None, None));
+}
+
+#[test]
+fn rebalancing_with_session_affinity_is_a_fault() {
+    for (affinity, expected) in [("ClientIP", 1), ("None", 0)] {
+        let (mut worker, _) = worker();
+        let annotations = json!({"service.portolan.dev/rebalance-percent": "10"});
+        worker.apply_update(annotated(&annotations, affinity));
+        worker.plan.take_changes();
+        let faults = worker.faults_of(&ObjectKey::new("ns", "a"));
+        assert_eq!(faults.len(), expected, "{faults:?}");
+    }
+}
+
+#[test]
+fn departed_endpoints_are_sent_to_the_check_of_their_nodes() {
+    let (worker, _) = worker();
+    let (sender, mut departed) = tokio::sync::mpsc::channel(1);
+    let mut worker = worker.check_departed(sender);
+    sync(&mut worker);
+    for is_ready in [true, false] {
+        let slice = json!({
+            "metadata": {"namespace": "ns", "name": "a-1", "labels": {"kubernetes.io/service-name": "a"}},
+            "addressType": "IPv4", "ports": [{"name": "", "port": 8080}],
+            "endpoints": [{"addresses": ["10.244.1.2"], "nodeName": "node-b",
+                "conditions": {"ready": is_ready, "serving": is_ready}}],
+        });
+        let slice = serde_json::from_value(slice).expect("a slice");
+        worker.apply_update(Update::Slice(Event::Applied(slice)));
+        worker.apply().expect("an applied change");
+    }
+    let received = departed.try_recv().expect("departed endpoints");
+    assert_eq!(received[0].endpoint.to_string(), "10.244.1.2:8080");
+    assert_eq!(&*received[0].node, "node-b");
+}

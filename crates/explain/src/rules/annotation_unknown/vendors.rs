@@ -56,6 +56,7 @@ const KNOWN: [(&str, &[&str]); 20] = [
         &[
             "scheduler",
             "drain-seconds",
+            "port-ranges",
             "keep-unready-flows",
             "max-connection-age-seconds",
             "rebalance-percent",
