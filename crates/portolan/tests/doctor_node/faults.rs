@@ -160,11 +160,7 @@ fn check_without_api(mut world: World) {
     world.stop_api();
     let report = world.doctor(&[]);
     expect_none(&report);
-    assert!(
-        report.warnings.contains("only this host"),
-        "{}",
-        report.warnings
-    );
+    assert!(report.warnings.contains("only this host"), "{}", report.warnings);
     assert!(report.observation["links"].is_array());
 }
 
