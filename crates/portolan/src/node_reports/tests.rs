@@ -70,7 +70,7 @@ async fn reports_that_discovery_does_not_list_are_not_served() {
 }
 
 #[tokio::test]
-async fn busy_server_is_asked_again() {
+async fn request_is_repeated_while_the_server_is_busy() {
     let requests = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&requests);
     let exchange: Exchange = Arc::new(move |_: Request<Bytes>| {
