@@ -1,12 +1,13 @@
 //! Watches of all clusters, and jobs.
 
 use std::future::Future;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::multicluster::SOURCE_CLUSTER_LABEL;
 use api::object::ObjectKey;
 use client::{Client, Query};
 use reconcile::watches;
+use serde_json::Value;
 use tokio::sync::mpsc::Sender;
 
 use super::controller::{Change, ClusterNumber, MultiClusterController};
@@ -20,6 +21,10 @@ use crate::selection::Controller;
 
 /// Period of checking the reachability of other clusters.
 const REACHABILITY_PERIOD: Duration = Duration::from_secs(2);
+/// Path that every client of an API server may read.
+const PROBE_PATH: &str = "/version";
+/// Time for a response to a probe, many times that of a busy API server far away.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Time without a response after which a cluster is reported as unreachable: longer than a restart of an API server.
 const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
@@ -83,12 +88,19 @@ async fn report_reachability(
     sender: Sender<Change>,
 ) {
     let mut known = Reachability::default();
+    let mut silent_since = None;
     loop {
         tokio::select! {
             () = sender.closed() => return,
             () = tokio::time::sleep(REACHABILITY_PERIOD) => {}
         }
-        let present = reachability(client.unreachable_for(), grace_period);
+        let started = Instant::now();
+        if responds(&client).await {
+            silent_since = None;
+        } else {
+            silent_since.get_or_insert(started);
+        }
+        let present = reachability(silent_since.map(|since| since.elapsed()), grace_period);
         if present != known {
             tracing::info!(server = client.server(), state = ?present, "reachability of a cluster changed");
             known = present;
@@ -99,10 +111,23 @@ async fn report_reachability(
     }
 }
 
-fn reachability(unreachable_for: Option<Duration>, grace_period: Duration) -> Reachability {
-    match unreachable_for {
+/// Returns true if an API server responds in time, with any status. Watches do not show that a server hangs.
+async fn responds(client: &Client) -> bool {
+    let response = client.get::<Value>(PROBE_PATH);
+    match tokio::time::timeout(PROBE_TIMEOUT, response).await {
+        Ok(Ok(_)) => true,
+        Ok(Err(error)) => error.code().is_some(),
+        Err(_) => false,
+    }
+}
+
+fn reachability(silent_for: Option<Duration>, grace_period: Duration) -> Reachability {
+    match silent_for {
         Some(time) if time >= grace_period.max(UNREACHABLE_AFTER) => Reachability::Lost,
         Some(time) if time >= UNREACHABLE_AFTER => Reachability::Unreachable,
         _ => Reachability::Reachable,
     }
 }
+
+#[cfg(test)]
+mod tests;
