@@ -122,7 +122,8 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     }
     let with = |is_meant: fn(Reachability) -> bool| -> BTreeSet<ClusterId> {
         let exports_it = |state: &&ClusterState<'_>| {
-            inputs.importing.contains(state.cluster.as_str()) || valid_export(state).is_some()
+            let is_unread = !state.availability.is_known;
+            (is_unread && inputs.importing.contains(state.cluster.as_str())) || valid_export(state).is_some()
         };
         let states = inputs.clusters.iter().filter(exports_it);
         states
