@@ -9,6 +9,10 @@ fn cluster_is_lost_after_the_grace_period() {
     assert_eq!(reachability(seconds(10), grace), Reachability::Unreachable);
     assert_eq!(reachability(seconds(60), grace), Reachability::Lost);
     let none = Duration::ZERO;
-    assert_eq!(reachability(seconds(1), none), Reachability::Reachable, "a restart is no loss");
+    assert_eq!(
+        reachability(seconds(1), none),
+        Reachability::Reachable,
+        "a restart is no loss"
+    );
     assert_eq!(reachability(seconds(10), none), Reachability::Lost);
 }
