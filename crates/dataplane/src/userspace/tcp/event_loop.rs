@@ -187,14 +187,14 @@ impl EventLoop {
 
     /// Resets the connections to these endpoints. Returns their number.
     fn end_connections(&mut self, endpoints: &HashSet<IpAddr>) -> u64 {
-        let leads_there = |connection: &Connection| match connection {
+        let is_to_lost = |connection: &Connection| match connection {
             Connection::Established(tracked) => endpoints.contains(&tracked.relay.endpoint.address().ip()),
             // Its timeout leads to another endpoint.
             Connection::Connecting(..) => false,
         };
         let connections = self.connections.iter();
         let ended: Vec<usize> = connections
-            .filter(|(_, connection)| leads_there(connection))
+            .filter(|(_, connection)| is_to_lost(connection))
             .map(|(number, _)| number)
             .collect();
         for number in &ended {
