@@ -192,8 +192,8 @@ pub enum StoreError {
         /// Number of missed events.
         lag: usize,
     },
-    /// The engine cannot write at present (disk full, read-only …); a retry may succeed.
-    #[error("the store cannot write: {reason}")]
+    /// The engine cannot read or write at present (disk full, no server …); a retry may succeed.
+    #[error("the store is unavailable: {reason}")]
     Unavailable {
         /// Error of the engine.
         reason: String,

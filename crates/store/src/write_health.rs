@@ -45,7 +45,7 @@ mod tests {
         health.record(&Err(conflict));
         assert_eq!(
             health.failure().as_deref(),
-            Some("the store cannot write: disk full")
+            Some("the store is unavailable: disk full")
         );
         health.record(&Ok(Revision(7)));
         assert_eq!(health.failure(), None);

@@ -95,6 +95,18 @@ impl Failure {
         Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
     }
 
+    /// 406: the Accept header names no media type that is served.
+    pub(crate) fn no_representation() -> Failure {
+        let message = "406: Not Acceptable\n\nAvailable representations: application/json, application/yaml, \
+                       application/vnd.kubernetes.protobuf";
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 406: metadata of one object is requested for a list, or the reverse.
+    pub(crate) fn not_acceptable_metadata(message: String) -> Failure {
+        Failure::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
     /// 406: the client accepts no media type that is served for watches.
     pub fn not_acceptable_stream() -> Failure {
         let message = "only the following media types are accepted: application/json;stream=watch, \

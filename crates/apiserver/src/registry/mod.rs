@@ -6,5 +6,6 @@ pub(crate) mod encryption;
 pub(crate) mod event;
 pub(crate) mod event_expiry;
 pub(crate) mod namespace;
+pub(crate) mod node;
 pub(crate) mod repair;
 pub mod service;

@@ -16,8 +16,10 @@ pub(crate) enum Representation {
     Objects,
     /// Rows and columns for terminals (API-15).
     Table,
-    /// Metadata only.
+    /// Metadata of one object.
     Metadata,
+    /// Metadata of the objects of a list.
+    MetadataList,
 }
 
 /// Serialization of a response.
@@ -31,10 +33,29 @@ pub(crate) enum Encoding {
     Protobuf,
 }
 
+/// Version of the group `meta.k8s.io`, for tables and metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum MetaVersion {
+    V1,
+    V1Beta1,
+}
+
+impl MetaVersion {
+    /// Value of `apiVersion`.
+    pub(crate) fn api_version(self) -> &'static str {
+        match self {
+            MetaVersion::V1 => "meta.k8s.io/v1",
+            MetaVersion::V1Beta1 => "meta.k8s.io/v1beta1",
+        }
+    }
+}
+
 /// Representation and encoding of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Form {
     pub(crate) representation: Representation,
+    /// Version of tables and metadata.
+    pub(crate) meta_version: MetaVersion,
     pub(crate) encoding: Encoding,
 }
 
@@ -42,6 +63,7 @@ impl Form {
     /// Form for clients that send no Accept header.
     pub(crate) const PLAIN: Form = Form {
         representation: Representation::Objects,
+        meta_version: MetaVersion::V1,
         encoding: Encoding::Json,
     };
 
@@ -70,36 +92,48 @@ impl Encoding {
     }
 }
 
-/// Forms of a client that count. The parsed headers live as long as their request waits.
+/// Clauses of an Accept header that count. The parsed header lives as long as its request waits.
 const FORMS_MAX: usize = 64;
 
-/// Forms that a client accepts, parsed from its Accept headers.
+/// Media types that every path serves.
+const MEDIA_TYPES: [&str; 4] = [
+    "application/json",
+    "application/yaml",
+    "application/vnd.kubernetes.protobuf",
+    "*/*",
+];
+
+/// Forms that a client accepts, parsed from its Accept header.
 #[derive(Debug)]
 pub(crate) struct Accept {
-    /// Forms with their weights, most preferred first. Unknown media types are left out.
-    forms: Vec<(u16, Form)>,
-    /// Set if there is a media type, known or not.
+    /// Known forms, most preferred first.
+    forms: Vec<Form>,
+    /// Set if the header has a media type.
     has_media_type: bool,
+    /// Set if a media type of the header is served, with whatever parameters.
+    names_served_type: bool,
 }
 
 impl Accept {
-    /// Parses the Accept headers.
+    /// Parses the Accept header. As upstream, a second header has no effect.
     pub(crate) fn of(headers: &HeaderMap) -> Accept {
-        let (mut forms, mut has_media_type) = (Vec::new(), false);
-        for accept in headers.get_all(ACCEPT) {
-            let text = accept.to_str().unwrap_or_default();
-            for clause in text.split(',').map(str::trim).filter(|clause| !clause.is_empty()) {
-                has_media_type = true;
-                if forms.len() < FORMS_MAX {
-                    forms.extend(form_of(clause).map(|form| (weight(clause), form)));
-                }
-            }
-        }
-        // Stable: of two forms with the same weight, the first is preferred.
-        forms.sort_by_key(|(weight, _)| std::cmp::Reverse(*weight));
+        let text = headers.get(ACCEPT).and_then(|value| value.to_str().ok());
+        let clauses = text.unwrap_or_default().split(',').map(str::trim);
+        let clauses: Vec<&str> = clauses.filter(|clause| !clause.is_empty()).collect();
+        let names_served_type = clauses.iter().any(|clause| {
+            let media_type = clause.split(';').next().unwrap_or_default().trim();
+            MEDIA_TYPES.contains(&media_type)
+        });
+        let mut parsed: Vec<Clause<'_>> = clauses
+            .iter()
+            .take(FORMS_MAX)
+            .filter_map(|clause| Clause::parse(clause))
+            .collect();
+        sort(&mut parsed);
         Accept {
-            forms,
-            has_media_type,
+            forms: parsed.iter().filter_map(Clause::form).collect(),
+            has_media_type: !clauses.is_empty(),
+            names_served_type,
         }
     }
 
@@ -108,8 +142,7 @@ impl Accept {
     /// # Errors
     /// 406 if the client accepts none of the offered forms.
     pub(crate) fn form(&self, headers: &HeaderMap, query: &Query, kind: &Kind) -> Result<Form, Failure> {
-        let form = self.first(|form| is_offered(kind, form));
-        let form = form.ok_or_else(Failure::not_acceptable)?;
+        let form = self.first(|form| is_offered(kind, form))?;
         match form.encoding {
             Encoding::Json if wants_line_breaks(headers, query) => Ok(Form {
                 encoding: Encoding::PrettyJson,
@@ -119,13 +152,26 @@ impl Accept {
         }
     }
 
-    /// Form of the events of a watch on objects of a kind.
+    /// Form of the events of a watch on objects of a kind. As upstream, the preferred form is selected among those of
+    /// responses, and then has to be a form of watches.
     ///
     /// # Errors
-    /// 406 if the client accepts none of the offered forms.
+    /// 406 if the client accepts none of the offered forms, or prefers YAML.
     pub(crate) fn stream_form(&self, kind: &Kind) -> Result<Form, Failure> {
-        let is_served = |form: Form| form.encoding != Encoding::Yaml && is_offered(kind, form);
-        self.first(is_served).ok_or_else(Failure::not_acceptable_stream)
+        let form = self.first(|form| is_offered(kind, form))?;
+        if form.encoding == Encoding::Yaml {
+            return Err(Failure::not_acceptable_stream());
+        }
+        Ok(form)
+    }
+
+    /// Encoding of a document that is not about objects.
+    ///
+    /// # Errors
+    /// 406 if the client accepts none of the offered encodings.
+    pub(crate) fn document_encoding(&self) -> Result<Encoding, Failure> {
+        let form = self.first(|form| form.representation == Representation::Objects)?;
+        Ok(form.encoding)
     }
 
     /// Encoding of a `Status`: JSON if the client accepts no known form.
@@ -134,12 +180,124 @@ impl Accept {
     }
 
     /// Most preferred form that is served.
-    fn first(&self, is_served: impl Fn(Form) -> bool) -> Option<Form> {
+    fn first(&self, is_served: impl Fn(Form) -> bool) -> Result<Form, Failure> {
         if !self.has_media_type {
-            return Some(Form::PLAIN);
+            return Ok(Form::PLAIN);
         }
-        let mut forms = self.forms.iter().map(|(_, form)| *form);
-        forms.find(|form| is_served(*form))
+        if !self.names_served_type {
+            return Err(Failure::no_representation());
+        }
+        let mut forms = self.forms.iter().copied();
+        forms
+            .find(|form| is_served(*form))
+            .ok_or_else(Failure::not_acceptable)
+    }
+}
+
+/// One media type of an Accept header, with its parameters.
+#[derive(Debug)]
+struct Clause<'h> {
+    media_type: &'h str,
+    subtype: &'h str,
+    /// The parameter `q`; 0 if it is no number. As upstream, 0 does not exclude a form.
+    weight: f32,
+    parameters: Vec<(&'h str, &'h str)>,
+}
+
+impl<'h> Clause<'h> {
+    /// Parses a clause; `None` if it has no media type. Parameters without a value have no effect.
+    fn parse(clause: &'h str) -> Option<Clause<'h>> {
+        let mut parts = clause.split(';');
+        let name = parts.next().unwrap_or_default().trim();
+        let (media_type, subtype) = match name.split_once('/') {
+            Some((media_type, subtype)) if !subtype.is_empty() && !subtype.contains('/') => {
+                (media_type.trim(), subtype.trim())
+            }
+            None if name == "*" => ("*", "*"),
+            _ => return None,
+        };
+        let pairs = parts.filter_map(|part| part.split_once('='));
+        let pairs = pairs.filter(|(_, value)| !value.is_empty() && !value.contains('='));
+        let mut parsed = Clause {
+            media_type,
+            subtype,
+            weight: 1.0,
+            parameters: Vec::new(),
+        };
+        for (name, value) in pairs {
+            match name.trim() {
+                "q" => parsed.weight = value.parse().unwrap_or(0.0),
+                name => parsed.parameters.push((name, value.trim())),
+            }
+        }
+        Some(parsed)
+    }
+
+    /// Form of the clause; `None` for an unknown media type, or parameters that no form has.
+    fn form(&self) -> Option<Form> {
+        let mut encoding = match (self.media_type, self.subtype) {
+            ("application", "json" | "*") | ("*", "*") => Encoding::Json,
+            ("application", "yaml") => Encoding::Yaml,
+            ("application", "vnd.kubernetes.protobuf") => Encoding::Protobuf,
+            _ => return None,
+        };
+        let mut converted = None;
+        for &(name, value) in &self.parameters {
+            let (kind, group, version) = converted.unwrap_or_default();
+            match name {
+                "as" => converted = Some((value, group, version)),
+                "g" => converted = Some((kind, value, version)),
+                "v" => converted = Some((kind, group, value)),
+                "stream" if value != "watch" => return None,
+                "sv" => return None,
+                "pretty" if value == "1" && encoding == Encoding::Json => encoding = Encoding::PrettyJson,
+                _ => {}
+            }
+        }
+        let Some((kind, group, version)) = converted else {
+            return Some(Form {
+                encoding,
+                ..Form::PLAIN
+            });
+        };
+        let meta_version = match (group, version) {
+            ("meta.k8s.io", "v1") => MetaVersion::V1,
+            ("meta.k8s.io", "v1beta1") => MetaVersion::V1Beta1,
+            _ => return None,
+        };
+        let representation = match kind {
+            // Upstream serves no tables in protobuf.
+            "Table" if encoding != Encoding::Protobuf => Representation::Table,
+            "PartialObjectMetadata" => Representation::Metadata,
+            "PartialObjectMetadataList" => Representation::MetadataList,
+            _ => return None,
+        };
+        Some(Form {
+            representation,
+            meta_version,
+            encoding,
+        })
+    }
+
+    /// Returns true if upstream sorts the clause before another one. The relation is no order: a media type without
+    /// wildcard also precedes wildcards of a greater weight.
+    fn precedes(&self, other: &Clause<'_>) -> bool {
+        self.weight > other.weight
+            || (self.media_type != "*" && other.media_type == "*")
+            || (self.subtype != "*" && other.subtype == "*")
+    }
+}
+
+/// Sorts clauses by insertion, as upstream does for a few clauses. Since [`Clause::precedes`] is no order, another algorithm
+/// would have another result.
+fn sort(clauses: &mut [Clause<'_>]) {
+    for end in 1..clauses.len() {
+        for at in (1..=end).rev() {
+            if !clauses[at].precedes(&clauses[at - 1]) {
+                break;
+            }
+            clauses.swap(at, at - 1);
+        }
     }
 }
 
@@ -148,51 +306,6 @@ fn is_offered(kind: &Kind, form: Form) -> bool {
     kind.has_protobuf()
         || form.encoding != Encoding::Protobuf
         || form.representation != Representation::Objects
-}
-
-/// Weight of a clause in thousandths (RFC 9110, section 12.4.2).
-fn weight(clause: &str) -> u16 {
-    const WHOLE: u16 = 1000;
-    let mut parameters = clause.split(';').skip(1).map(str::trim);
-    let given = parameters.find_map(|parameter| parameter.strip_prefix("q="));
-    let weight = given.and_then(|text| text.parse::<f32>().ok());
-    weight.map_or(WHOLE, |weight| (weight.clamp(0.0, 1.0) * f32::from(WHOLE)) as u16)
-}
-
-/// Form of one clause of an Accept header; `None` for an unknown media type.
-fn form_of(clause: &str) -> Option<Form> {
-    let mut parts = clause.split(';').map(str::trim);
-    let mut encoding = match parts.next() {
-        Some("application/json" | "application/*" | "*/*") => Encoding::Json,
-        Some("application/yaml") => Encoding::Yaml,
-        Some("application/vnd.kubernetes.protobuf") => Encoding::Protobuf,
-        _ => return None,
-    };
-    let (mut kind, mut group, mut version) = ("", "", "");
-    for part in parts {
-        match part.split_once('=') {
-            Some(("as", value)) => kind = value,
-            Some(("g", value)) => group = value,
-            Some(("v", value)) => version = value,
-            Some(("stream", value)) if value != "watch" => return None,
-            Some(("charset", value)) if !value.eq_ignore_ascii_case("utf-8") => return None,
-            Some(("pretty", "1")) if encoding == Encoding::Json => encoding = Encoding::PrettyJson,
-            _ => {}
-        }
-    }
-    let representation = match (kind, group, version) {
-        ("", ..) => Representation::Objects,
-        // Upstream serves no tables in protobuf.
-        ("Table", "meta.k8s.io", "v1") if encoding != Encoding::Protobuf => Representation::Table,
-        ("PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1") => {
-            Representation::Metadata
-        }
-        _ => return None,
-    };
-    Some(Form {
-        representation,
-        encoding,
-    })
 }
 
 /// Returns true if JSON is indented: by the parameter `pretty`, or by the user agent.

@@ -77,6 +77,11 @@ impl Call {
         let (target, headers, body) = (&self.target, &self.headers, self.body.bytes());
         // Before the write: a client that receives an error assumes that nothing was written.
         let form = self.form(target.kind)?;
+        if self.verb == Verb::DeleteCollection {
+            printing::ensure_list(target.kind, form)?;
+        } else {
+            printing::ensure_object(target.kind, form)?;
+        }
         let outcome = match self.verb {
             Verb::Create => {
                 let options = self.write_options("CreateOptions")?;

@@ -6,10 +6,11 @@ use bytes::Bytes;
 use http::header::{ACCEPT, ETAG, HeaderValue, IF_NONE_MATCH, VARY};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
+use store::Revision;
 
 use crate::access::authentication::service_accounts::ServiceAccounts;
 use crate::failure::Failure;
-use crate::request::negotiation::{Encoding, accepts_aggregated_discovery};
+use crate::request::negotiation::{Accept, Encoding, accepts_aggregated_discovery};
 use crate::transport::response::{self, ApiResponse};
 use crate::version::GIT_VERSION;
 
@@ -46,6 +47,29 @@ pub(crate) fn token_keys(accounts: &ServiceAccounts) -> ApiResponse {
 /// Returns the response to `/.well-known/openid-configuration`.
 pub(crate) fn token_issuer(accounts: &ServiceAccounts, host: &str) -> ApiResponse {
     response::tree(StatusCode::OK, &accounts.discovery(host))
+}
+
+/// Returns the list of CustomResourceDefinitions at a revision. It is empty: kinds are built in. Clients read it before they
+/// report that a kind is unknown.
+pub(crate) fn custom_resource_definitions(revision: Revision) -> ApiResponse {
+    let list = json!({
+        "kind": "CustomResourceDefinitionList",
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "metadata": { "resourceVersion": revision.to_string() },
+        "items": [],
+    });
+    response::tree(StatusCode::OK, &list)
+}
+
+/// Refuses an Accept header that allows no form of a discovery document.
+///
+/// # Errors
+/// 406 if the client accepts none of the forms.
+pub(crate) fn ensure_acceptable(accept: &Accept, headers: &HeaderMap) -> Result<(), Failure> {
+    if accepts_aggregated_discovery(headers) {
+        return Ok(());
+    }
+    accept.document_encoding().map(|_| ())
 }
 
 /// Returns the discovery or OpenAPI document at a path. `host` is the server's host from the request.

@@ -141,8 +141,13 @@ impl Handler {
                 if !matches!(info.method, Method::GET | Method::HEAD) {
                     return Err(Failure::method_not_allowed());
                 }
+                if !info.path().starts_with("/openapi/") {
+                    // Documents are JSON; an Accept header that allows nothing is an error nevertheless.
+                    discovery::ensure_acceptable(&info.accept, request.headers())?;
+                }
                 discovery::document(info.path(), host(&request), request.headers())
             }
+            Route::CustomResourceDefinitions => self.custom_resource_definitions(&info),
             Route::Metrics => Ok(response::text(StatusCode::OK, self.render_metrics())),
             Route::UnknownResource => Err(Failure::no_such_path()),
             Route::Unknown => Ok(response::text(StatusCode::NOT_FOUND, "404 page not found\n")),
@@ -169,6 +174,18 @@ impl Handler {
         }
         tracing::debug!(user = %admitted.requester.user, method = %info.method, path = info.path(), "request admitted");
         Ok(admitted)
+    }
+
+    /// Lists CustomResourceDefinitions. A watch would never report one, so it is not served.
+    fn custom_resource_definitions(&self, info: &RequestInfo) -> Result<ApiResponse, Failure> {
+        if !matches!(info.method, Method::GET | Method::HEAD) {
+            return Err(Failure::method_not_allowed());
+        }
+        if info.query.flag("watch") == Some(true) {
+            return Err(Failure::no_such_path());
+        }
+        let revision = self.resources.store.index().revision();
+        Ok(discovery::custom_resource_definitions(revision))
     }
 
     fn count_refused(&self, info: &RequestInfo, failure: &Failure) {

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::failure::Failure;
-use crate::request::negotiation::{Encoding, Form, Representation};
+use crate::request::negotiation::{Encoding, Form, MetaVersion, Representation};
 use crate::verbs::page::Page;
 
 /// The part of an object that a table row includes: the `includeObject` parameter.
@@ -33,6 +33,39 @@ impl IncludeObject {
     }
 }
 
+/// Refuses the metadata of one object as the form of a list.
+///
+/// # Errors
+/// 406 if the form is not one of lists.
+pub(crate) fn ensure_list(kind: &Kind, form: Form) -> Result<(), Failure> {
+    if form.representation != Representation::Metadata {
+        return Ok(());
+    }
+    Err(Failure::not_acceptable_metadata(format!(
+        "you requested PartialObjectMetadata, but the requested object is a list ({})",
+        kind.list_kind
+    )))
+}
+
+/// Refuses the metadata of a list as the form of one object.
+///
+/// # Errors
+/// 406 if the form is not one of objects.
+pub(crate) fn ensure_object(kind: &Kind, form: Form) -> Result<(), Failure> {
+    if form.representation == Representation::MetadataList {
+        Err(no_list(kind))
+    } else {
+        Ok(())
+    }
+}
+
+fn no_list(kind: &Kind) -> Failure {
+    Failure::not_acceptable_metadata(format!(
+        "you requested PartialObjectMetadataList, but the requested object is not a list ({})",
+        kind.kind
+    ))
+}
+
 /// OpenAPI definition of `Status`.
 pub(crate) const STATUS_DEFINITION: &str = "io.k8s.apimachinery.pkg.apis.meta.v1.Status";
 
@@ -49,17 +82,20 @@ pub(crate) fn object(
     let object = parse(&bytes)?;
     match form.representation {
         Representation::Objects => encode(&kind.of_stored(object), kind.definition, form.encoding),
+        Representation::MetadataList => Err(no_list(kind)),
         Representation::Metadata if form.encoding == Encoding::Protobuf => {
             let message = protobuf::metadata_message(&object).ok_or_else(no_protobuf)?;
-            Ok(protobuf::envelope(&metadata_only(&object), &message).into())
+            Ok(protobuf::envelope(&metadata_only(&object, form.meta_version), &message).into())
         }
-        Representation::Metadata => encode(&metadata_only(&object), "", form.encoding),
+        Representation::Metadata => encode(&metadata_only(&object, form.meta_version), "", form.encoding),
         Representation::Table => {
             let version = text(child(&object, "metadata"), "resourceVersion").to_owned();
+            let rows = vec![row(kind, object, include, form.meta_version)];
             let table = table_of(
                 kind,
-                vec![row(kind, object, include)],
+                rows,
                 json!({ "resourceVersion": version }),
+                form.meta_version,
             );
             encode(&table, "", form.encoding)
         }
@@ -99,29 +135,29 @@ fn no_protobuf() -> Failure {
 }
 
 /// Builds a `Table`.
-pub(crate) fn table_of(kind: &Kind, rows: Vec<Value>, metadata: Value) -> Value {
-    let mut table = json!({ "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata });
+pub(crate) fn table_of(kind: &Kind, rows: Vec<Value>, metadata: Value, version: MetaVersion) -> Value {
+    let mut table = json!({ "kind": "Table", "apiVersion": version.api_version(), "metadata": metadata });
     table["columnDefinitions"] = table::column_definitions(kind);
     table["rows"] = Value::Array(rows);
     table
 }
 
 /// Builds the table row of an object.
-pub(crate) fn row(kind: &Kind, object: Value, include: IncludeObject) -> Value {
+pub(crate) fn row(kind: &Kind, object: Value, include: IncludeObject, version: MetaVersion) -> Value {
     let cells = table::cells(kind, &object, Timestamp::now());
     let object = match include {
         IncludeObject::Nothing => return json!({ "cells": cells }),
-        IncludeObject::Metadata => metadata_only(&object),
+        IncludeObject::Metadata => metadata_only(&object, version),
         IncludeObject::Whole => kind.of_stored(object),
     };
     json!({ "cells": cells, "object": object })
 }
 
 /// Returns the metadata of an object as a `PartialObjectMetadata`.
-pub(crate) fn metadata_only(object: &Value) -> Value {
+pub(crate) fn metadata_only(object: &Value, version: MetaVersion) -> Value {
     json!({
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": version.api_version(),
         "metadata": child(object, "metadata"),
     })
 }
@@ -133,6 +169,7 @@ pub(crate) fn page(
     form: Form,
     include: IncludeObject,
 ) -> Result<Vec<Bytes>, Failure> {
+    ensure_list(kind, form)?;
     let mut metadata = json!({ "resourceVersion": page.revision.to_string() });
     if let Some(token) = page.continue_token {
         metadata["continue"] = token.into();
@@ -148,7 +185,7 @@ pub(crate) fn page(
     let list_of = |kind: &str, api_version: &str| json!({"kind": kind, "apiVersion": api_version, "metadata": metadata});
     let mut list = match form.representation {
         Representation::Objects => list_of(kind.list_kind, &kind.api_version()),
-        _ => list_of("PartialObjectMetadataList", "meta.k8s.io/v1"),
+        _ => list_of("PartialObjectMetadataList", form.meta_version.api_version()),
     };
     if form.encoding == Encoding::Protobuf {
         let encode_item = |bytes: Bytes| {
@@ -167,13 +204,15 @@ pub(crate) fn page(
         let object = parse(&bytes)?;
         Ok(match form.representation {
             Representation::Objects => without_type(kind.of_stored(object)),
-            Representation::Metadata => metadata_only(&object),
-            Representation::Table => row(kind, object, include),
+            Representation::Metadata | Representation::MetadataList => {
+                metadata_only(&object, form.meta_version)
+            }
+            Representation::Table => row(kind, object, include, form.meta_version),
         })
     };
     let items: Result<Vec<Value>, Failure> = values.map(convert).collect();
     match form.representation {
-        Representation::Table => list = table_of(kind, items?, metadata),
+        Representation::Table => list = table_of(kind, items?, metadata, form.meta_version),
         _ => list["items"] = items?.into(),
     }
     Ok(vec![encode(&list, "", form.encoding)?])

@@ -186,6 +186,29 @@ async fn lists_are_encoded_as_tables_and_metadata() {
         .expect(200);
     assert_eq!(one["metadata"]["name"], "cm-00");
     assert_eq!(one.get("data"), None);
+    let beta = [(
+        "accept",
+        "application/json;as=PartialObjectMetadataList;v=v1beta1;g=meta.k8s.io",
+    )];
+    let list = api
+        .send(Method::GET, &config_maps(""), &beta, "")
+        .await
+        .expect(200);
+    assert_eq!(
+        (&list["kind"], &list["apiVersion"]),
+        (&json!("PartialObjectMetadataList"), &json!("meta.k8s.io/v1beta1"))
+    );
+    assert_eq!(list["items"][0]["apiVersion"], "meta.k8s.io/v1beta1");
+    // The form of one object is none of a list, and the reverse. A refused write has no effect.
+    for (method, path, accept) in [
+        (Method::GET, config_maps(""), &metadata),
+        (Method::GET, config_maps("cm-00"), &beta),
+        (Method::DELETE, config_maps("cm-00"), &beta),
+        (Method::DELETE, config_maps(""), &metadata),
+    ] {
+        api.send(method, &path, accept, "").await.expect(406);
+    }
+    api.get(&config_maps("cm-00")).await.expect(200);
     let html = [("accept", "text/html")];
     api.send(Method::GET, &config_maps(""), &html, "")
         .await

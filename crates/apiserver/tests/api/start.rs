@@ -82,6 +82,20 @@ async fn serves_discovery_and_openapi() {
     );
 }
 
+/// kubectl lists CustomResourceDefinitions before it reports `no matches for kind`.
+#[tokio::test]
+async fn list_of_custom_resource_definitions_is_empty() {
+    let api = Api::start().await;
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let list = api.get(path).await.expect(200);
+    assert_eq!(list["kind"], "CustomResourceDefinitionList");
+    assert_eq!(list["items"], serde_json::json!([]));
+    assert_eq!(api.get(&format!("{path}?watch=true")).await.code, 404);
+    assert_eq!(api.send(Method::POST, path, &[], "{}").await.code, 405);
+    let groups = api.get("/apis").await.expect(200).to_string();
+    assert!(!groups.contains("apiextensions.k8s.io"), "{groups}");
+}
+
 #[tokio::test]
 async fn requests_are_counted() {
     let api = Api::start().await;

@@ -44,6 +44,12 @@ pub enum PkiError {
         /// Fault of the content.
         reason: String,
     },
+    /// There is no cluster CA. A retry helps after the first start of the API server, which creates it.
+    #[error("{} does not exist: start the API server first; it creates the cluster CA", path.display())]
+    NoAuthority {
+        /// Path of the certificate.
+        path: PathBuf,
+    },
     /// A certificate cannot be issued.
     #[error("cannot issue the {subject} certificate: {source}")]
     Issue {
@@ -249,9 +255,8 @@ struct Files<'d> {
 
 impl Files<'_> {
     fn authority(&self) -> Result<Pair, PkiError> {
-        self.read(AUTHORITY)?.ok_or_else(|| PkiError::Unusable {
+        self.read(AUTHORITY)?.ok_or_else(|| PkiError::NoAuthority {
             path: self.path(AUTHORITY, "crt"),
-            reason: "there is no cluster CA yet; start the API server first".to_owned(),
         })
     }
 

@@ -7,8 +7,11 @@ mod termination;
 pub(crate) use default_objects::maintain as maintain_default_objects;
 pub(crate) use termination::run as run_termination;
 
+use api::field::{FieldError, FieldErrors, Path};
+use api::metadata::{self, NameForm, push_faults};
+use api::names;
 use api::object::Namespace;
-use api::tree::{as_object_mut, child, object_mut, set, set_or_clear, text};
+use api::tree::{as_object_mut, child, is_set, object_mut, set, set_or_clear, text, texts};
 use serde_json::{Value, json};
 use store::{Expectation, Index, Key};
 
@@ -77,13 +80,22 @@ pub(crate) fn default_on_write(namespace: &mut Value) {
         object_mut(metadata, "labels").insert(NAME_LABEL.to_owned(), name.into());
     }
     api::metadata::omit_empty(namespace);
+    // The time of a condition is null if it is unknown.
+    if let Some(status) = namespace.get_mut("status") {
+        for condition in api::tree::items_mut(status, "conditions") {
+            if let Some(condition) = condition.as_object_mut() {
+                condition.entry("lastTransitionTime").or_insert(Value::Null);
+            }
+        }
+    }
 }
 
 /// Sets the phase and the finalizer of a new Namespace.
 pub(crate) fn prepare_create(namespace: &mut Value) {
-    let mut finalizers = vec![json!(FINALIZER)];
-    let given = api::tree::items(child(namespace, "spec"), "finalizers");
-    finalizers.extend(given.iter().filter(|finalizer| *finalizer != FINALIZER).cloned());
+    let mut finalizers = api::tree::items(child(namespace, "spec"), "finalizers").to_vec();
+    if !finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        finalizers.push(json!(FINALIZER));
+    }
     object_mut(namespace, "spec").insert("finalizers".to_owned(), finalizers.into());
     set(namespace, "status", json!({"phase": "Active"}));
 }
@@ -93,6 +105,37 @@ pub(crate) fn prepare_update(new: &mut Value, old: &Value) {
     for field in ["spec", "status"] {
         set_or_clear(new, field, old.get(field).cloned());
     }
+}
+
+/// Validates a new Namespace.
+pub(crate) fn validate(namespace: &Value) -> FieldErrors {
+    let mut errors = metadata::validate(namespace, NameForm::DnsLabel, false);
+    let path = Path::new("spec").child("finalizers");
+    for finalizer in texts(child(namespace, "spec"), "finalizers") {
+        push_faults(&mut errors, &path, finalizer, names::qualified_name(finalizer));
+        if !finalizer.contains('/') && finalizer != FINALIZER {
+            let fault = "name is neither a standard finalizer name nor is it fully qualified";
+            errors.push(FieldError::invalid(&path, finalizer, fault));
+        }
+    }
+    errors
+}
+
+/// Validates an update of the status: the phase tells if the Namespace is being deleted.
+pub(crate) fn validate_status_update(new: &Value, old: &Value) -> FieldErrors {
+    let mut errors = metadata::validate_update(new, old);
+    let phase = text(child(new, "status"), "phase");
+    let (expected, state) = if is_set(child(new, "metadata"), "deletionTimestamp") {
+        ("Terminating", "not empty")
+    } else {
+        ("Active", "empty")
+    };
+    if !phase.is_empty() && phase != expected {
+        let path = Path::new("status").child("Phase");
+        let fault = format!("may only be '{expected}' if `deletionTimestamp` is {state}");
+        errors.push(FieldError::invalid(&path, phase, fault));
+    }
+    errors
 }
 
 /// Returns a Namespace without its finalizer.

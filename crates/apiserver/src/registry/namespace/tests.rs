@@ -12,6 +12,49 @@ fn new_namespace_has_phase_label_and_finalizer() {
 }
 
 #[test]
+fn given_finalizers_precede_the_default_one() {
+    let mut namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": ["x.example/y"]}});
+    prepare_create(&mut namespace);
+    assert_eq!(
+        namespace["spec"]["finalizers"],
+        json!(["x.example/y", "kubernetes"])
+    );
+}
+
+#[test]
+fn rejects_finalizers_without_domain() {
+    let of = |finalizer: &str| {
+        let namespace = json!({"metadata": {"name": "a"}, "spec": {"finalizers": [finalizer]}});
+        validate(&namespace).len()
+    };
+    assert_eq!(
+        [of("kubernetes"), of("x.example/y"), of("x"), of("a b")],
+        [0, 0, 1, 2]
+    );
+}
+
+#[test]
+fn phase_follows_the_deletion() {
+    let of = |phase: &str, is_deleted: bool| {
+        let mut namespace = json!({"metadata": {"name": "a"}, "status": {"phase": phase}});
+        if is_deleted {
+            namespace["metadata"]["deletionTimestamp"] = json!("2024-01-01T00:00:00Z");
+        }
+        validate_status_update(&namespace, &namespace).len()
+    };
+    assert_eq!(
+        [
+            of("Active", false),
+            of("Terminating", false),
+            of("x", false),
+            of("", false)
+        ],
+        [0, 1, 1, 0]
+    );
+    assert_eq!([of("Terminating", true), of("Active", true)], [0, 1]);
+}
+
+#[test]
 fn update_keeps_spec_and_status() {
     let old = json!({"spec": {"finalizers": ["kubernetes"]}, "status": {"phase": "Active"}});
     let mut new = json!({"spec": {}, "status": {"phase": "Terminating"}});

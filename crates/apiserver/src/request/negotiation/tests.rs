@@ -44,9 +44,9 @@ fn selects_the_most_preferred_served_form() {
     let table_first = "application/vnd.kubernetes.protobuf;as=Table;v=v1;g=meta.k8s.io, application/json";
     assert_eq!(accepted(table_first), Some((Objects, Json)));
     let old_table = "application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*";
-    assert_eq!(accepted(old_table), Some((Objects, Json)));
+    assert_eq!(accepted(old_table), Some((Table, Json)));
     let metadata = "application/vnd.kubernetes.protobuf;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
-    assert_eq!(accepted(metadata), Some((Metadata, Protobuf)));
+    assert_eq!(accepted(metadata), Some((MetadataList, Protobuf)));
     assert_eq!(
         accepted("application/json;q=0.1, application/yaml;q=0.9"),
         Some((Objects, Yaml))
@@ -55,6 +55,78 @@ fn selects_the_most_preferred_served_form() {
     assert_eq!(accepted("application/json;pretty=1"), Some((Objects, PrettyJson)));
     assert_eq!(accepted("application/json;stream=follow"), None);
     assert_eq!(accepted("text/html"), None);
+}
+
+#[test]
+fn order_of_media_types_is_that_of_upstream() {
+    use Encoding::*;
+    let encoding = |value| accepted(value).map(|(_, encoding)| encoding);
+    for (value, expected) in [
+        ("*/*, application/yaml", Yaml),
+        ("application/yaml;q=0.5, */*", Json),
+        // A media type without wildcard precedes a wildcard that is before it, also with a lower weight.
+        ("*/*, application/yaml;q=0.5", Yaml),
+        ("application/json;q=x, application/yaml;q=0.1", Yaml),
+        ("application/json;q=0, text/html", Json),
+        ("application/json;Q=0.1, application/yaml", Json),
+        ("application/json/x, application/yaml", Yaml),
+    ] {
+        assert_eq!(encoding(value), Some(expected), "{value}");
+    }
+}
+
+#[test]
+fn parameters_without_effect_are_ignored() {
+    for value in [
+        "application/json;stream=",
+        "application/json;charset=latin1",
+        "application/json;as=;g=;v=",
+        "application/json;a=b=c",
+        "application/json;foo=bar",
+        "*/*;pretty=0",
+    ] {
+        let plain = Some((Representation::Objects, Encoding::Json));
+        assert_eq!(accepted(value), plain, "{value}");
+    }
+    for value in [
+        "application/json;v=v1",
+        "application/json;as=Table;v=v1",
+        "application/json;sv=v1",
+        "application/json;as=Table;as=Nope;g=meta.k8s.io;v=v1",
+    ] {
+        assert_eq!(accepted(value), None, "{value}");
+    }
+}
+
+#[test]
+fn header_without_served_media_type_is_not_acceptable() {
+    for value in [
+        "*",
+        "application",
+        "application/*",
+        "text/html",
+        "APPLICATION/JSON",
+    ] {
+        let failure = form(&with(ACCEPT, value), &Query::parse("")).unwrap_err();
+        assert!(
+            failure.message().starts_with("406: Not Acceptable"),
+            "{value}: {}",
+            failure.message()
+        );
+    }
+}
+
+#[test]
+fn table_and_metadata_have_the_requested_version() {
+    for (version, expected) in [("v1", MetaVersion::V1), ("v1beta1", MetaVersion::V1Beta1)] {
+        for kind in ["Table", "PartialObjectMetadata", "PartialObjectMetadataList"] {
+            let value = format!("application/json;as={kind};g=meta.k8s.io;v={version}");
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_str(&value).unwrap());
+            let form = form(&headers, &Query::parse("")).unwrap();
+            assert_eq!(form.meta_version, expected, "{value}");
+        }
+    }
 }
 
 #[test]
@@ -97,6 +169,12 @@ fn indents_json_on_request() {
 fn rejects_yaml_for_watches() {
     let refused = stream_form(&with(ACCEPT, "application/yaml"), services()).unwrap_err();
     assert_eq!(refused.code().as_u16(), 406);
+    // The preferred form is selected before the check.
+    let yaml_first = with(ACCEPT, "application/yaml, application/json");
+    assert_eq!(
+        stream_form(&yaml_first, services()).unwrap_err().code().as_u16(),
+        406
+    );
     let protobuf = with(ACCEPT, "application/vnd.kubernetes.protobuf;stream=watch");
     assert_eq!(
         stream_form(&protobuf, services()).unwrap().encoding,

@@ -6,6 +6,9 @@ use api::kind::{self, Kind};
 
 use crate::request::query::decode_segment;
 
+/// Path of the list of CustomResourceDefinitions.
+const CUSTOM_RESOURCE_DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
 /// Meaning of a path.
 #[derive(Debug)]
 pub(crate) enum Route {
@@ -23,6 +26,8 @@ pub(crate) enum Route {
     TokenIssuer,
     /// `/api`, `/apis`, `/openapi/…` and `/`: discovery documents.
     Document,
+    /// The list of CustomResourceDefinitions, which is empty.
+    CustomResourceDefinitions,
     /// API path of a resource or version that is not served.
     UnknownResource,
     /// Any other path.
@@ -122,6 +127,7 @@ pub(crate) fn route(path: &str) -> Route {
             (Some(group), Some(version)) if is_group(group) => {
                 versioned(path, trimmed, group, version, segments.collect())
             }
+            (Some(_), Some(_)) if trimmed == CUSTOM_RESOURCE_DEFINITIONS => Route::CustomResourceDefinitions,
             (Some(_), Some(_)) => Route::Unknown,
             _ => Route::Document,
         },

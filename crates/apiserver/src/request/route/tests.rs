@@ -77,6 +77,13 @@ fn recognizes_documents_and_health_endpoints() {
 }
 
 #[test]
+fn recognizes_the_list_of_custom_resource_definitions() {
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    assert!(matches!(route(path), Route::CustomResourceDefinitions));
+    assert!(matches!(route(&format!("{path}/a.example")), Route::Unknown));
+}
+
+#[test]
 fn store_keys_parse_back_to_their_objects() {
     for path in [
         "/api/v1/namespaces/default/services/web",

@@ -54,6 +54,7 @@ fn encodes_lists_in_every_encoding() {
         let form = Form {
             representation,
             encoding,
+            ..Form::PLAIN
         };
         page(services, page_of(), form, IncludeObject::Metadata)
             .unwrap()
@@ -75,7 +76,7 @@ fn encodes_lists_in_every_encoding() {
     assert_eq!(list["kind"], "ServiceList");
     assert_eq!(list["metadata"]["resourceVersion"], "7");
     assert_eq!(list["items"][0]["spec"]["type"], "ClusterIP");
-    let metadata = listed(Representation::Metadata, Encoding::Protobuf);
+    let metadata = listed(Representation::MetadataList, Encoding::Protobuf);
     assert_eq!(
         protobuf::open(&metadata).unwrap().kind,
         "PartialObjectMetadataList"

@@ -36,7 +36,7 @@ use apply::SERVER;
 
 use api::decode::{DecodeError, Decoded, Format};
 use api::kind::Kind;
-use api::tree::{child, set, text};
+use api::tree::{child, clear, set, text};
 use bytes::Bytes;
 use http::StatusCode;
 use serde_json::Value;
@@ -348,14 +348,19 @@ pub(crate) fn render(object: &Value) -> Bytes {
     Bytes::from(object.to_string())
 }
 
-/// Sets the namespace of an object to that of the path; refuses a different one.
+/// Sets the namespace of an object to that of the path; refuses a different one. As upstream, an object of the cluster
+/// loses its namespace.
 pub(crate) fn ensure_namespace(object: &mut Value, target: &Target) -> Result<(), Failure> {
     let metadata = metadata_mut(object);
     let given = text(metadata, "namespace");
     if given == target.namespace() {
         return Ok(());
     }
-    if !given.is_empty() || !target.kind.namespaced {
+    if !target.kind.namespaced {
+        clear(metadata, "namespace");
+        return Ok(());
+    }
+    if !given.is_empty() {
         let message = format!(
             "the namespace of the provided object does not match the namespace sent on the request ({given} != {})",
             target.namespace()

@@ -20,6 +20,7 @@ use api::tree::set_or_clear;
 use serde_json::Value;
 
 use crate::registry::namespace;
+use crate::registry::node;
 use crate::registry::service::Allocators;
 
 /// The rules of one kind, in the order in which a write applies them.
@@ -246,7 +247,8 @@ static NAMESPACE: Strategy = Strategy {
     default_on_write: namespace::default_on_write,
     prepare_create: namespace::prepare_create,
     prepare_update: namespace::prepare_update,
-    validate: |object| metadata::validate(object, NameForm::DnsLabel, false),
+    validate: namespace::validate,
+    validate_status_update: namespace::validate_status_update,
     ..PLAIN_OF_CLUSTER
 };
 
@@ -324,8 +326,12 @@ static CERTIFICATE_SIGNING_REQUEST: Strategy = Strategy {
 };
 
 static NODE: Strategy = Strategy {
+    default_on_write: node::default_on_write,
     // A kubelet registers its Node with a status, so a new Node keeps it.
     prepare_update: keep_status,
+    validate: node::validate,
+    validate_update: node::validate_update,
+    validate_status_update: node::validate_update,
     ..PLAIN_OF_CLUSTER
 };
 

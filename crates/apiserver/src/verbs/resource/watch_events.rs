@@ -154,7 +154,7 @@ impl Lines {
 
     /// Encodes an object in the form of this watch, as a line or a protobuf frame.
     fn framed(&self, change: &str, object: Value, include: IncludeObject, includes_columns: bool) -> Bytes {
-        let kind = self.kind;
+        let (kind, version) = (self.kind, self.form.meta_version);
         let shown = match (self.form.representation, self.form.encoding) {
             (Representation::Objects, Encoding::Protobuf) => {
                 let object = kind.of_stored(object);
@@ -162,15 +162,15 @@ impl Lines {
             }
             (_, Encoding::Protobuf) => {
                 let message = protobuf::metadata_message(&object);
-                let enveloped = message.map(|m| protobuf::envelope(&metadata_only(&object), &m));
+                let enveloped = message.map(|m| protobuf::envelope(&metadata_only(&object, version), &m));
                 return protobuf_frame(change, enveloped);
             }
             (Representation::Objects, _) => kind.of_stored(object),
-            (Representation::Metadata, _) => metadata_only(&object),
+            (Representation::Metadata | Representation::MetadataList, _) => metadata_only(&object, version),
             (Representation::Table, _) => {
-                let version = object["metadata"]["resourceVersion"].clone();
-                let row = row(kind, object, include);
-                let mut table = table_of(kind, vec![row], json!({ "resourceVersion": version }));
+                let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
+                let row = row(kind, object, include, version);
+                let mut table = table_of(kind, vec![row], metadata, version);
                 if !includes_columns {
                     table["columnDefinitions"] = Value::Array(Vec::new());
                 }
