@@ -45,6 +45,11 @@ def objects():
         service("terminating", headless), slice_of("terminating-1", "terminating", [{"addresses": ["10.244.20.1"], "hostname": "t0", "conditions": {"ready": False, "serving": True, "terminating": True}}, {"addresses": ["10.244.20.2"], "hostname": "t1", "conditions": {"ready": False, "serving": False, "terminating": True}}, {"addresses": ["10.244.20.3"], "conditions": {"serving": True}}, {"addresses": ["10.244.20.4"], "conditions": {"ready": True, "serving": False}}]),
         service("same", headless), slice_of("same-1", "same", [{"addresses": ["10.244.21.1"], "hostname": "s"}]), slice_of("same-2", "same", [{"addresses": ["10.244.21.1"], "hostname": "s"}, {"addresses": ["10.244.21.2"], "hostname": "s"}], [{"name": "y", "port": 2}]),
         service("fqdn", headless), slice_of("fqdn-1", "fqdn", [{"addresses": ["a.example"]}], kind="FQDN"),
+        service("fqdn-names", headless), slice_of("fqdn-names-1", "fqdn-names", [{"addresses": ["b.example"], "hostname": "f"}, {"addresses": ["c.example"], "conditions": {"ready": False}}], kind="FQDN"),
+        service("fqdn-mixed", headless), slice_of("fqdn-mixed-1", "fqdn-mixed", [{"addresses": ["d.example"]}], kind="FQDN"), slice_of("fqdn-mixed-2", "fqdn-mixed", [{"addresses": ["10.244.28.1"]}]),
+        service("fqdn-cluster", {"ports": [{"name": "x", "port": 1}], "clusterIP": "10.96.77.1"}), slice_of("fqdn-cluster-1", "fqdn-cluster", [{"addresses": ["e.example"]}], kind="FQDN"),
+        service("two-ports", {"clusterIP": "10.96.77.2", "ports": [{"name": "a", "port": 1}, {"name": "b", "port": 2, "protocol": "UDP"}]}), slice_of("two-ports-1", "two-ports", [{"addresses": ["10.244.29.1"]}], [{"name": "a", "port": 1}, {"name": "b", "port": 2, "protocol": "UDP"}]),
+        service("external-port", {"type": "ExternalName", "externalName": "a.example", "ports": [{"name": "x", "port": 7}]}, "prod"),
         service("nilport", headless), slice_of("nilport-1", "nilport", [{"addresses": ["10.244.22.1"]}], [{"name": "x"}]),
         service("manual", headless), slice_of("manual-1", "manual", [{"addresses": ["10.244.23.1", "10.244.23.2"]}], labels={"endpointslice.kubernetes.io/managed-by": "me", "service.kubernetes.io/service-proxy-name": "other"}),
         service("upper", headless), slice_of("upper-1", "upper", [{"addresses": ["10.244.24.1"], "hostname": "w"}], [{"port": 5}]),
@@ -64,6 +69,66 @@ def query(name, kind, ident, edns=None, opcode=0, recursion=True, questions=1, c
         size, version, bits, options = edns if isinstance(edns, tuple) else (edns, 0, 0, b"")
         wire += b"\0" + struct.pack(">HHBBHH", 41, size, 0, version, bits, len(options)) + options
     return wire
+
+
+def malformed():
+    """Labels and messages that a resolver library does not send."""
+    service = "my-service.my-ns.svc.cluster.local."
+    plain = lambda i, **more: query(service, 1, i, **more)
+    opt = lambda size=1232, version=0, bits=0, options=b"", name=b"\0", extended=0: name + struct.pack(">HHBBHH", 41, size, extended, version, bits, len(options)) + options
+    option = lambda code, data: struct.pack(">HH", code, len(data)) + data
+
+    def counted(wire, answers=0, authorities=0, additional=0):
+        return wire[:6] + struct.pack(">HHH", answers, authorities, additional) + wire[12:]
+
+    def with_flags(wire, bits):
+        return wire[:2] + struct.pack(">H", struct.unpack(">H", wire[2:4])[0] | bits) + wire[4:]
+    record = b"\1x\0" + struct.pack(">HHIH", 1, 1, 5, 4) + b"\1\2\3\4"
+    yield "two OPT", lambda i: counted(plain(i), additional=2) + opt() * 2
+    yield "OPT with a name", lambda i: counted(plain(i), additional=1) + opt(name=b"\1x\0")
+    yield "OPT in the answer section", lambda i: counted(plain(i), answers=1) + opt()
+    yield "OPT in the authority section", lambda i: counted(plain(i), authorities=1) + opt()
+    yield "OPT with an extended code", lambda i: counted(plain(i), additional=1) + opt(extended=5)
+    yield "OPT of size 0", lambda i: counted(plain(i), additional=1) + opt(0)
+    yield "OPT after a record", lambda i: counted(plain(i), additional=2) + record + opt()
+    yield "OPT before a record", lambda i: counted(plain(i), additional=2) + opt() + record
+    for length in (0, 7, 8, 9, 15, 16, 24, 40, 41):
+        yield "cookie of %d bytes" % length, lambda i, n=length: counted(plain(i), additional=1) + opt(options=option(10, b"c" * n))
+    yield "two cookies", lambda i: counted(plain(i), additional=1) + opt(options=option(10, b"c" * 8) * 2)
+    for family, source, scope, data in ((1, 33, 0, b"\1\2\3\4\5"), (1, 24, 0, b"\1\2\3\4"), (1, 24, 0, b"\1\2"), (3, 24, 0, b"\1\2\3"), (0, 0, 0, b""), (2, 56, 0, b"\x20\1" + b"\0" * 5), (1, 24, 24, b"\1\2\3")):
+        yield "subnet %d/%d/%d of %d bytes" % (family, source, scope, len(data)), lambda i, f=family, s=source, c=scope, d=data: counted(plain(i), additional=1) + opt(options=option(8, struct.pack(">HBB", f, s, c) + d))
+    for code, data in ((3, b"id"), (5, b"\1"), (9, b"\0"), (9, b"\0\0\0\1"), (11, b"\0\1"), (11, b"\0"), (12, b""), (13, b"x"), (15, b"\0\1text"), (15, b"\0"), (16, b""), (0, b""), (65535, b"x")):
+        yield "option %d %r" % (code, data), lambda i, c=code, d=data: counted(plain(i), additional=1) + opt(options=option(c, d))
+    yield "version 1 and a bad option", lambda i: counted(plain(i), additional=1) + opt(version=1, options=b"\0\3\0\9")
+    yield "data after the question", lambda i: plain(i) + b"rest"
+    yield "data after the OPT", lambda i: counted(plain(i), additional=1) + opt() + b"rest"
+    yield "counted OPT missing", lambda i: counted(plain(i), additional=1)
+    yield "counted answer missing", lambda i: counted(plain(i), answers=1)
+    yield "an answer", lambda i: counted(plain(i), answers=1) + record
+    yield "an authority", lambda i: counted(plain(i), authorities=1) + record
+    yield "an additional record", lambda i: counted(plain(i), additional=1) + record
+    for label, bits in (("response", 0x8000), ("AA", 0x400), ("TC", 0x200), ("RA", 0x80), ("Z", 0x40), ("AD", 0x20), ("CD", 0x10), ("rcode", 3)):
+        yield "flag " + label, lambda i, b=bits: with_flags(plain(i), b)
+    yield "header only", lambda i: plain(i)[:12]
+    yield "11 bytes", lambda i: plain(i)[:11]
+    yield "half a question", lambda i: plain(i)[:20]
+    yield "no class", lambda i: plain(i)[:-2]
+    yield "pointer to itself", lambda i: plain(i)[:12] + b"\xc0\x0c\0\1\0\1"
+    yield "pointer to the end", lambda i: plain(i)[:12] + b"\xc0\xff\0\1\0\1"
+    yield "pointer to the header", lambda i: plain(i)[:12] + b"\xc0\x02\0\1\0\1"
+    yield "label of 64", lambda i: plain(i)[:12] + b"\x40" + b"a" * 64 + b"\0\0\1\0\1"
+    yield "reserved label", lambda i: plain(i)[:12] + b"\x80\0\0\1\0\1"
+    yield "label with a dot", lambda i: plain(i)[:12] + b"\x3a.b\5my-ns\3svc\7cluster\5local\0\0\1\0\1"
+    for label, raw in (("dot", b"a.b"), ("zero", b"a\0b"), ("space", b"a b"), ("quote", b'a"b'), ("backslash", b"a\\b"), ("high", b"a\xffb"), ("at", b"a@b"), ("semicolon", b"a;b")):
+        name = bytes([len(raw)]) + raw
+        yield "byte " + label, lambda i, n=name: plain(i)[:12] + n + b"\5my-ns\3svc\7cluster\5local\0\0\1\0\1"
+    for kind in (0, 41, 249, 250, 251, 252, 253, 254, 255, 256, 65535):
+        yield "type %d" % kind, lambda i, k=kind: query(service, k, i)
+    for kind in (251, 252):
+        yield "type %d of the zone" % kind, lambda i, k=kind: query("cluster.local.", k, i)
+    for cls in (0, 3, 4, 254, 255):
+        for name, kind in (("version.bind.", 16), ("hostname.bind.", 16), ("id.server.", 16), ("version.server.", 16), ("authors.bind.", 16), (service, 255), ("cluster.local.", 6)):
+            yield "class %d %s %d" % (cls, name, kind), lambda i, c=cls, n=name, k=kind: query(n, k, i, cls=c)
 
 
 def parse(m):
@@ -132,6 +197,16 @@ def queries():
     for name in ("hl-big.my-ns.svc.cluster.local.", "hl.my-ns.svc.cluster.local.", "my-service.my-ns.svc.cluster.local.", "none.my-ns.svc.cluster.local.", "chain1.prod.svc.cluster.local.", "cluster.local."):
         for kind in (1, 28, 33, 5, 6, 2, 16, 255, 252):
             yield "tcp %s %d" % (name, kind), lambda i, n=name, k=kind: query(n, k, i), True
+
+
+    for label, build in malformed():
+        for tcp in (False, True):
+            yield "malformed: %s%s" % (label, " tcp" if tcp else ""), build, tcp
+    deep = "a.b.c.d.e.f.g.h.i.j.k.l.m.n.o.p"
+    for name in (deep + ".cluster.local.", deep + ".svc.cluster.local.", deep + ".my-service.my-ns.svc.cluster.local.", deep + ".in-addr.arpa.", "1.2.3.4.5.in-addr.arpa.", ".".join("a" * 60) + ".cluster.local.", "%s.my-ns.svc.cluster.local." % ("a" * 63), "_.my-service.my-ns.svc.cluster.local.", "_._.my-service.my-ns.svc.cluster.local.", "_http._tcp.x.my-service.my-ns.svc.cluster.local.", "_http._tcp.web-0.hl.my-ns.svc.cluster.local.", "_peer._tcp.web-0.hl.my-ns.svc.cluster.local.", "_peer._tcp.p.hl.my-ns.svc.cluster.local.", "p.hl.my-ns.svc.cluster.local.",
+                 "_peer._tcp.10-244-1-13.hl.my-ns.svc.cluster.local.", "_x._tcp.fqdn.my-ns.svc.cluster.local.", "a.fqdn.my-ns.svc.cluster.local.", "_x._tcp.fqdn-names.my-ns.svc.cluster.local.", "fqdn-names.my-ns.svc.cluster.local.", "f.fqdn-names.my-ns.svc.cluster.local.", "fqdn-mixed.my-ns.svc.cluster.local.", "fqdn-cluster.my-ns.svc.cluster.local.", "_x._tcp.fqdn-cluster.my-ns.svc.cluster.local.", "x.cluster.local.", "my-ns.cluster.local.", "pod.cluster.local.", "svc.cluster.local.", "ns.dns.cluster.local.", "dns-version.cluster.local.", "hl-long.my-ns.svc.cluster.local.", "two-ports.my-ns.svc.cluster.local.", "_a._tcp.two-ports.my-ns.svc.cluster.local.", "external-port.prod.svc.cluster.local.", "_x._tcp.external-port.prod.svc.cluster.local."):
+        for kind in (1, 2, 5, 6, 12, 15, 16, 28, 33, 35, 64, 65, 255, 257):
+            yield "deep %s %d" % (name, kind), lambda i, n=name, k=kind: query(n, k, i), False
 
 
 def main():
