@@ -24,7 +24,7 @@ pub struct PodFacts {
     pub node_name: Arc<str>,
     /// DNS name of the Pod, if it has one of its own.
     pub host: Option<Box<Host>>,
-    /// Valid IP addresses, as the Pod reports them.
+    /// Valid IP addresses in canonical form, in the order of the Pod.
     pub addresses: Box<[Arc<str>]>,
     /// Named container ports; those of restartable init containers come last (EPC-06).
     pub ports: Arc<[NamedPort]>,
@@ -106,14 +106,18 @@ impl PodFacts {
     }
 }
 
+/// Returns the addresses in canonical form, the only one that the API server accepts in slices.
 fn addresses_of(status: &PodStatus) -> Box<[Arc<str>]> {
-    let is_address = |text: &&str| text.parse::<std::net::IpAddr>().is_ok();
+    let canonical = |text: &str| {
+        text.parse::<std::net::IpAddr>()
+            .ok()
+            .map(|ip| ip.to_string().into())
+    };
     if status.pod_ips.is_empty() {
-        let only = Some(status.pod_ip.as_str()).filter(is_address);
-        return only.into_iter().map(Into::into).collect();
+        return canonical(&status.pod_ip).into_iter().collect();
     }
     let all = status.pod_ips.iter().map(|address| address.ip.as_str());
-    all.filter(is_address).map(Into::into).collect()
+    all.filter_map(canonical).collect()
 }
 
 fn ports_of(pod: &Pod) -> Vec<NamedPort> {

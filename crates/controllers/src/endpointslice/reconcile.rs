@@ -92,8 +92,8 @@ fn desired_sets(
 ) -> BTreeMap<String, PortSet> {
     let mut sets: BTreeMap<String, PortSet> = BTreeMap::new();
     for pod in inputs.pods.iter().filter(|pod| is_candidate(pod)) {
+        // As upstream, a Pod without a Node counts as one on an unknown Node.
         let zone = match (inputs.node_zones)(&pod.node_name) {
-            _ if pod.node_name.is_empty() => None,
             Some(zone) => zone,
             None if inputs.service.spec.publish_not_ready_addresses => None,
             None => {

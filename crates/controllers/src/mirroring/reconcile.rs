@@ -205,7 +205,7 @@ fn writes(desired: Vec<EndpointSlice>, slices: &[&EndpointSlice], counts: &mut C
             Some(index) => {
                 let old = left.swap_remove(index);
                 counts.compare(&old.endpoints, &slice.endpoints);
-                updates.extend(update_of(old, slice));
+                updates.push(reuse(old, slice));
             }
             None => {
                 counts.compare(&[], &slice.endpoints);
@@ -235,6 +235,17 @@ fn update_of(old: &EndpointSlice, desired: EndpointSlice) -> Option<SliceWrite> 
     };
     let update = EndpointSlice { metadata, ..desired };
     (!same).then_some(SliceWrite::Update(update))
+}
+
+/// Returns the write that gives an existing slice other ports. As upstream, it has the `generateName` of a new slice.
+fn reuse(old: &EndpointSlice, desired: EndpointSlice) -> SliceWrite {
+    let metadata = ObjectMeta {
+        name: old.metadata.name.clone(),
+        uid: old.metadata.uid.clone(),
+        resource_version: old.metadata.resource_version.clone(),
+        ..desired.metadata
+    };
+    SliceWrite::Update(EndpointSlice { metadata, ..desired })
 }
 
 /// Returns an empty slice owned by the Endpoints (EPM-03 to EPM-05).

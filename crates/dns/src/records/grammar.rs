@@ -83,9 +83,13 @@ pub(super) fn read(name: &Name, zone_at: usize, zone: ZoneKind) -> QueryTarget<'
         [(start, _), (end, branch @ (b"svc" | b"pod"))] => {
             QueryTarget::Namespace(wire.get(*start..*end).unwrap_or_default(), branch)
         }
-        [(_, label), (start, _), (end, b"pod")] => QueryTarget::Pod {
-            label,
-            namespace: wire.get(*start..*end).unwrap_or_default(),
+        // As in CoreDNS, the labels that select a part of a Service are allowed before the address, without effect.
+        [part @ .., (_, label), (start, _), (end, b"pod")] => match read_part(part) {
+            Some(_) => QueryTarget::Pod {
+                label,
+                namespace: wire.get(*start..*end).unwrap_or_default(),
+            },
+            None => QueryTarget::Invalid,
         },
         [part @ .., (start, _), _, (end, b"svc")] => match read_part(part, zone) {
             Some(part) => QueryTarget::Service {

@@ -297,6 +297,19 @@ fn namespaces_that_are_not_served_have_no_names() {
     assert_eq!(outcomes(), [denied, denied, denied, denied, denied, None]);
 }
 
+/// As in CoreDNS, the labels that would select a port or an endpoint have no effect.
+#[test]
+fn labels_before_a_pod_name_have_no_effect() {
+    let index = index_with(|_| {});
+    index.apply_namespace("ns").expect("applied");
+    let of = |prefix: &str| ask(&index, &format!("{prefix}10-1-0-7.ns.pod.cluster.local"), kind::A);
+    let answered = (Some(ResponseCode::NoError), addresses([7]));
+    for prefix in ["", "x.", "_http._tcp."] {
+        assert_eq!(of(prefix), answered, "{prefix}");
+    }
+    assert_eq!(of("a.b.c.").0, Some(ResponseCode::NameError));
+}
+
 #[test]
 fn pod_names_follow_the_mode() {
     let name = "10-1-0-7.ns.pod.cluster.local";

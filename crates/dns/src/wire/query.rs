@@ -6,6 +6,18 @@ use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_
 /// that any resolver sends.
 const EXTRA_RECORDS_MAX: usize = 4;
 
+/// Codes of EDNS options with a fixed form.
+mod option {
+    /// RFC 7871.
+    pub(super) const CLIENT_SUBNET: u16 = 8;
+    /// RFC 7314.
+    pub(super) const EXPIRE: u16 = 9;
+    /// RFC 7828.
+    pub(super) const TCP_KEEPALIVE: u16 = 11;
+    /// RFC 8914.
+    pub(super) const EXTENDED_ERROR: u16 = 15;
+}
+
 /// A parsed query.
 #[derive(Clone, Debug)]
 pub struct Query {
@@ -123,6 +135,9 @@ fn parse_extra(message: &[u8], at: usize, query: &mut Query) -> Option<usize> {
         if query.edns.is_some() || owner != Name::ROOT {
             return None;
         }
+        if !are_options_valid(message.get(at + 10..end)?) {
+            return None;
+        }
         let [_, version, high_flags, _] = ttl.to_be_bytes();
         query.edns = Some(Edns {
             udp_octets: class,
@@ -131,4 +146,45 @@ fn parse_extra(message: &[u8], at: usize, query: &mut Query) -> Option<usize> {
         });
     }
     Some(end)
+}
+
+/// Returns true if the options of an OPT record have the lengths of their RFCs, as CoreDNS requires.
+fn are_options_valid(mut options: &[u8]) -> bool {
+    while !options.is_empty() {
+        let (Some(code), Some(length)) = (read_u16(options, 0), read_u16(options, 2)) else {
+            return false;
+        };
+        let Some(data) = options.get(4..4 + usize::from(length)) else {
+            return false;
+        };
+        if !is_option_valid(code, data) {
+            return false;
+        }
+        options = options.get(4 + data.len()..).unwrap_or_default();
+    }
+    true
+}
+
+fn is_option_valid(code: u16, data: &[u8]) -> bool {
+    match code {
+        option::CLIENT_SUBNET => is_client_subnet_valid(data),
+        option::EXPIRE => matches!(data.len(), 0 | 4),
+        option::TCP_KEEPALIVE => matches!(data.len(), 0 | 2),
+        option::EXTENDED_ERROR => data.len() >= 2,
+        _ => true,
+    }
+}
+
+/// Checks family and prefix lengths (RFC 7871, section 6).
+fn is_client_subnet_valid(data: &[u8]) -> bool {
+    let [high, low, source, scope, ..] = data else {
+        return false;
+    };
+    let prefix_bits_max = match u16::from_be_bytes([*high, *low]) {
+        0 => 0,
+        1 => 32,
+        2 => 128,
+        _ => return false,
+    };
+    *source <= prefix_bits_max && *scope <= prefix_bits_max
 }

@@ -65,6 +65,29 @@ fn parses_query() {
 }
 
 #[test]
+fn rejects_malformed_options() {
+    let with_option = |code: u16, length: u16, data: &[u8]| {
+        let mut message = query("a.b", kind::A);
+        let octets = u16::try_from(4 + data.len()).expect("a short option");
+        let end = message.len();
+        message[end - 2..].copy_from_slice(&octets.to_be_bytes());
+        message.extend([code.to_be_bytes(), length.to_be_bytes()].concat());
+        message.extend(data);
+        parse_query(&message).is_ok()
+    };
+    assert!(with_option(10, 8, b"12345678"), "a cookie");
+    assert!(with_option(10, 3, b"123"), "a short cookie, which is ignored");
+    assert!(with_option(65_001, 2, b"xx"), "an unknown option");
+    assert!(!with_option(65_001, 9, b"xx"), "longer than the record");
+    assert!(with_option(8, 7, &[0, 1, 24, 0, 1, 2, 3]), "a subnet");
+    assert!(!with_option(8, 9, &[0, 1, 33, 0, 1, 2, 3, 4, 5]), "a long prefix");
+    assert!(!with_option(8, 7, &[0, 3, 24, 0, 1, 2, 3]), "an unknown family");
+    assert!(!with_option(9, 1, &[0]), "a short EXPIRE");
+    assert!(!with_option(11, 1, &[0]), "a short keepalive");
+    assert!(!with_option(15, 1, &[0]), "an error without code");
+}
+
+#[test]
 fn rejects_messages_that_are_no_queries() {
     let good = query("a.b", kind::A);
     let changed = |at: usize, octet: u8| {

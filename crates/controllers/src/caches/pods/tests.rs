@@ -59,7 +59,7 @@ fn pods_are_indexed_by_selector_keys() {
 }
 
 #[test]
-fn invalid_addresses_are_omitted() {
+fn invalid_addresses_are_omitted_and_others_are_canonical() {
     let of = |status: Value| {
         let facts = of_spec(json!({}), status);
         facts
@@ -70,7 +70,7 @@ fn invalid_addresses_are_omitted() {
     };
     assert_eq!(
         of(json!({"podIPs": [{"ip": "x"}, {"ip": ""}, {"ip": "fd00:0::1"}]})),
-        ["fd00:0::1"]
+        ["fd00::1"]
     );
     assert_eq!(
         of(json!({"podIP": "10.0.0.1"})),

@@ -27,6 +27,22 @@ fn service_without_pods_keeps_one_empty_slice() {
     ));
 }
 
+/// EPS-08.
+#[test]
+fn pod_without_a_node_is_omitted_unless_not_ready_addresses_are_published() {
+    let mut without_node = pod(1, true, 80);
+    without_node.spec.node_name.clear();
+    let pods = [without_node, pod(2, true, 80)];
+    let count = |service: &Service| {
+        let slices = applied(&[], writes(service, &pods, &[], 100), 0);
+        slices.iter().map(|slice| slice.endpoints.len()).sum::<usize>()
+    };
+    assert_eq!(count(&plain()), 1);
+    let mut publishes = plain();
+    publishes.spec.publish_not_ready_addresses = true;
+    assert_eq!(count(&publishes), 2);
+}
+
 #[test]
 fn readiness_is_written_in_place() {
     let service = plain();

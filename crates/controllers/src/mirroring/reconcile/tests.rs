@@ -26,6 +26,16 @@ fn endpoints(metadata: Value, subsets: Value) -> Endpoints {
     endpoints
 }
 
+#[test]
+fn slice_with_other_ports_keeps_its_name_and_generate_name() {
+    let first = mirrored(&endpoints(json!({}), one_address()), &[], 0);
+    let other = json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 81}]}]);
+    let second = mirrored(&endpoints(json!({}), other), &first, 1);
+    assert_eq!(second[0].metadata.name, first[0].metadata.name);
+    assert_eq!(second[0].metadata.generate_name, "s-");
+    assert_eq!(second[0].ports[0].port, Some(81));
+}
+
 fn one_address() -> Value {
     json!([{"addresses": [{"ip": "192.0.2.1"}], "ports": [{"port": 80}]}])
 }
