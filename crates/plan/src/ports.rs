@@ -198,6 +198,8 @@ impl Inputs<'_> {
             local: chosen.local,
             scheduler: Scheduler::Maglev,
             drain_seconds: None,
+            connection_age_max_seconds: None,
+            rebalance_percent: None,
             affinity_seconds: record.affinity_seconds,
         })
     }
