@@ -84,7 +84,7 @@ pub(super) fn read(name: &Name, zone_at: usize, zone: ZoneKind) -> QueryTarget<'
             QueryTarget::Namespace(wire.get(*start..*end).unwrap_or_default(), branch)
         }
         // As in CoreDNS, the labels that select a part of a Service are allowed before the address, without effect.
-        [part @ .., (_, label), (start, _), (end, b"pod")] => match read_part(part) {
+        [part @ .., (_, label), (start, _), (end, b"pod")] => match read_part(part, zone) {
             Some(_) => QueryTarget::Pod {
                 label,
                 namespace: wire.get(*start..*end).unwrap_or_default(),
