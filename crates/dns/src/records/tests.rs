@@ -302,7 +302,7 @@ fn namespaces_that_are_not_served_have_no_names() {
 fn labels_before_a_pod_name_have_no_effect() {
     let index = index_with(|_| {});
     index.apply_namespace("ns").expect("applied");
-    let of = |prefix: &str| ask(&index, &format!("{prefix}10-1-0-7.ns.pod.cluster.local"), kind::A);
+    let of = |prefix: &str| query(&index, &format!("{prefix}10-1-0-7.ns.pod.cluster.local"), kind::A);
     let answered = (Some(ResponseCode::NoError), addresses([7]));
     for prefix in ["", "x.", "_http._tcp."] {
         assert_eq!(of(prefix), answered, "{prefix}");

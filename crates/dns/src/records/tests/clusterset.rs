@@ -76,21 +76,21 @@ fn import_has_its_clusterset_ips() {
         .expect("applied");
     let name = "web.ns.svc.clusterset.local";
     let v4 = BTreeSet::from([IpAddr::from([10, 97, 0, 1])]);
-    assert_eq!(ask(&index, name, kind::A), (NO_ERROR, v4.clone()));
-    assert_eq!(ask(&index, name, kind::AAAA).1.len(), 1);
+    assert_eq!(query(&index, name, kind::A), (NO_ERROR, v4.clone()));
+    assert_eq!(query(&index, name, kind::AAAA).1.len(), 1);
     assert_eq!(
-        ask(&index, &format!("_http._tcp.{name}"), kind::A),
+        query(&index, &format!("_http._tcp.{name}"), kind::A),
         (NO_ERROR, v4)
     );
     for absent in ["east", "pod-1.east", "10-1-0-1.east", "_other._tcp"] {
         assert_eq!(
-            ask(&index, &format!("{absent}.{name}"), kind::A).0,
+            query(&index, &format!("{absent}.{name}"), kind::A).0,
             NO_NAME,
             "{absent}"
         );
     }
     index.remove_service(&ObjectKey::new("ns", "web"));
-    assert_eq!(ask(&index, name, kind::A).0, NO_NAME);
+    assert_eq!(query(&index, name, kind::A).0, NO_NAME);
 }
 
 #[test]
@@ -98,15 +98,15 @@ fn headless_import_has_its_endpoints_and_their_clusters() {
     let index = set();
     index.apply_import(&import("db", &[])).expect("applied");
     let name = "db.ns.svc.clusterset.local";
-    assert_eq!(ask(&index, name, kind::A).0, NO_NAME, "no endpoint");
+    assert_eq!(query(&index, name, kind::A).0, NO_NAME, "no endpoint");
     index
         .apply_slice(&mirrored("east", "db", &[("db-0", 1), ("", 2)]))
         .expect("applied");
     index
         .apply_slice(&mirrored("west", "db", &[("db-0", 3)]))
         .expect("applied");
-    assert_eq!(ask(&index, name, kind::A), (NO_ERROR, addresses([1, 2, 3])));
-    let of = |label: &str| ask(&index, &format!("{label}.{name}"), kind::A);
+    assert_eq!(query(&index, name, kind::A), (NO_ERROR, addresses([1, 2, 3])));
+    let of = |label: &str| query(&index, &format!("{label}.{name}"), kind::A);
     assert_eq!(of("db-0.east"), (NO_ERROR, addresses([1])));
     assert_eq!(of("DB-0.West"), (NO_ERROR, addresses([3])));
     assert_eq!(of("10-1-0-2.east"), (NO_ERROR, addresses([2])));
@@ -127,7 +127,7 @@ fn slices_of_the_cluster_are_not_in_the_set() {
     index
         .apply_slice(&slice("db-1", "db", &[(1, true)]))
         .expect("applied");
-    assert_eq!(ask(&index, "db.ns.svc.clusterset.local", kind::A).0, NO_NAME);
+    assert_eq!(query(&index, "db.ns.svc.clusterset.local", kind::A).0, NO_NAME);
 }
 
 #[test]
@@ -141,7 +141,7 @@ fn other_zones_are_elsewhere() {
         "1.0.97.10.in-addr.arpa",
         "example.com",
     ] {
-        assert_eq!(ask(&index, name, kind::PTR).0, None, "{name}");
+        assert_eq!(query(&index, name, kind::PTR).0, None, "{name}");
     }
     for (name, code) in [
         ("clusterset.local", NO_ERROR),
@@ -151,7 +151,10 @@ fn other_zones_are_elsewhere() {
         ("pod.clusterset.local", NO_NAME),
         ("dns-version.clusterset.local", NO_NAME),
     ] {
-        assert_eq!(ask(&index, name, kind::A).0, code, "{name}");
+        assert_eq!(query(&index, name, kind::A).0, code, "{name}");
     }
-    assert_eq!(ask(&index, "dns-version.clusterset.local", kind::TXT).0, NO_ERROR);
+    assert_eq!(
+        query(&index, "dns-version.clusterset.local", kind::TXT).0,
+        NO_ERROR
+    );
 }

@@ -179,11 +179,7 @@ fn servers_of_the_host_and_its_cloud_are_no_targets() {
                 "addressType": "IPv4", "ports": [{"port": 8080}],
                 "endpoints": addresses.iter().map(|address| json!({"addresses": [address]})).collect::<Vec<_>>()},
         ]));
-        jobs(&Cluster::read(
-            &builder,
-            "node-a",
-            Some(&ObjectKey::new("shop", "web")),
-        ))
+        jobs(&Cluster::read(&builder, Some(&ObjectKey::new("shop", "web"))))
     };
     let special = [
         "127.0.0.1",
