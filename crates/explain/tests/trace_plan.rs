@@ -80,6 +80,7 @@ fn proxy_plan(recorded: &Value, variant: &Variant) -> Plan {
         masquerade_all: variant.masquerade_all,
         node_addresses: ips.clone(),
         ignores_external_ips: false,
+        answers_ping: true,
         default_scheduler: Scheduler::default(),
     });
     plan.set_node(NodeFacts {

@@ -73,7 +73,7 @@ pub fn ranges_keep_the_port(mode: Mode) {
     let members = &world.members[1..4];
     let clients = members.iter().map(|client| {
         let to = SocketAddr::new(CLUSTER_IPS[0].parse().unwrap(), POD_PORTS[0]);
-        match client.ask(Protocol::Tcp, to, 0, true) {
+        match client.open(Protocol::Tcp, to.ip(), 0).ask(to, true) {
             Outcome::Answered { by, .. } => by,
             outcome => panic!("{}: {outcome:?}", client.name),
         }
@@ -92,7 +92,9 @@ pub fn ranges_keep_the_port(mode: Mode) {
     );
     for destination in BALANCED {
         let to = SocketAddr::new(destination.parse().unwrap(), POD_PORTS[0]);
-        let outcome = world.members[CLIENT].ask(Protocol::Udp, to, 0, false);
+        let outcome = world.members[CLIENT]
+            .open(Protocol::Udp, to.ip(), 0)
+            .ask(to, false);
         assert_eq!(
             outcome,
             Outcome::Silence,
@@ -119,7 +121,9 @@ fn endpoint(world: &World, protocol: Protocol, destination: &str, port: u16) -> 
 
 fn ask(world: &World, protocol: Protocol, destination: &str, port: u16) -> Outcome {
     let address: IpAddr = destination.parse().unwrap();
-    world.members[CLIENT].ask(protocol, SocketAddr::new(address, port), 0, true)
+    world.members[CLIENT]
+        .open(protocol, address, 0)
+        .ask(SocketAddr::new(address, port), true)
 }
 
 fn service(ranges: &str, source_ranges: Value) -> Value {

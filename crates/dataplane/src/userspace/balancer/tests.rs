@@ -19,6 +19,7 @@ fn port(endpoints: &[u8], scheduler: Scheduler, affinity_seconds: Option<u32>) -
         can_be_local: false,
     };
     ServicePortPlan {
+        is_range: false,
         key: PortKey {
             service: ObjectKey::new("ns", "a"),
             port: "".into(),
