@@ -178,7 +178,7 @@ impl Watches<'_> {
     }
 
     fn each_index(&self, put: impl Fn(&Index) -> Result<(), NameError>) -> Result<(), NameError> {
-        self.zone.live_indexes().try_for_each(|index| put(index))
+        self.zone.live_indexes().try_for_each(put)
     }
 
     async fn follow<T: Resource>(

@@ -33,7 +33,8 @@ pub async fn watch_file(
     host_name: String,
     configs: watch::Sender<Config>,
 ) {
-    let mut previous = std::fs::read(&path).ok();
+    // The first read is always applied, since the file may have changed after the start of the process.
+    let mut previous = None;
     loop {
         tokio::time::sleep(READ_PERIOD).await;
         let current = std::fs::read(&path).ok();

@@ -48,7 +48,11 @@ fn removes_leftovers_except_current_mode() {
 #[test]
 fn removes_link_and_sets_of_ipvs_mode() {
     testbed::in_namespace(|| {
-        run("ip", &["link", "add", IPVS_LINK, "type", "dummy"]);
+        // kube-proxy's link is of the type dummy, which not every kernel has. The name alone counts.
+        run(
+            "ip",
+            &["link", "add", IPVS_LINK, "type", "veth", "peer", "name", "peer"],
+        );
         let has_sets = try_run("ipset", &["create", "KUBE-CLUSTER-IP", "hash:ip,port"]);
         if has_sets {
             run(
