@@ -19,6 +19,10 @@ use super::{names, step};
 pub(super) type ClusterNumber = usize;
 
 /// A change that a watch reports.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a change is moved once, from a watch to the controller"
+)]
 pub(super) enum Change {
     Export(ClusterNumber, Event<ServiceExport>),
     Service(ClusterNumber, Event<Service>),
