@@ -29,6 +29,10 @@ pub mod userspace;
 
 pub use counts::{Counts, IptablesCounts, TableCounts};
 
+/// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
+/// name the address of a Pod in a slice.
+pub type ServiceEndpoints = HashSet<(ObjectKey, IpAddr)>;
+
 /// Implementation of a plan on this node.
 ///
 /// A change is one transaction, so the applied state always corresponds to some plan.
@@ -72,7 +76,7 @@ pub trait Dataplane {
 
     /// Resets the open TCP connections to these endpoints. Returns false if connections do not pass through this process:
     /// then connection tracking knows them.
-    fn end_connections(&mut self, _endpoints: &HashSet<IpAddr>) -> bool {
+    fn end_connections(&mut self, _endpoints: &ServiceEndpoints) -> bool {
         false
     }
 

@@ -45,6 +45,7 @@ pub fn plan_of(subject: &Subject<'_>, node_name: &str) -> Option<Plan> {
             .map(|node| node.zone().to_owned())
             .filter(|zone| !zone.is_empty()),
         ips: node.map(|node| node.ips()).unwrap_or_default(),
+        addresses: node.map(|node| node.ips()).unwrap_or_default(),
     });
     plan.apply_service(&service);
     for slice in subject.slices() {

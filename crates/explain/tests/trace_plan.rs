@@ -85,6 +85,7 @@ fn proxy_plan(recorded: &Value, variant: &Variant) -> Plan {
     });
     plan.set_node(NodeFacts {
         zone: node.zone().map(str::to_owned),
+        addresses: ips.clone(),
         ips,
     });
     for slice in recorded["endpointSlices"].as_array().expect("slices") {

@@ -30,7 +30,10 @@ fn plan_of(recorded: &Value) -> Plan {
         node_addresses: ips.clone(),
         ..Settings::default()
     });
-    plan.set_node(NodeFacts { zone: None, ips });
+    plan.set_node(NodeFacts {
+        ips,
+        ..NodeFacts::default()
+    });
     for slice in recorded["endpointSlices"].as_array().expect("slices") {
         let slice: EndpointSlice = serde_json::from_value(slice.clone()).expect("a slice");
         plan.apply_slice(&slice);

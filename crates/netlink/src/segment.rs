@@ -5,6 +5,8 @@ use std::mem;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
 use crate::tcp;
 
 /// Size of a TCP header without options, in bytes.
@@ -15,6 +17,12 @@ const TCP_DATA_OFFSET: u8 = (TCP_BYTES / 4) << 4;
 const CHECKSUM_OFFSET: usize = 16;
 /// Hops that a segment may take: the kernel's default.
 const HOPS: u8 = 64;
+
+/// Time for room in the buffer of a socket. A link transmits the buffered segments in less.
+const SEND_TIMEOUT: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 10_000_000,
+};
 
 /// A socket that sends TCP segments.
 #[derive(Debug)]
@@ -142,8 +150,21 @@ fn send_ipv6(socket: &OwnedFd, packet: &[u8], to: Ipv6Addr) -> io::Result<()> {
     send(socket, packet, &address)
 }
 
-/// Sends a packet to a socket address of the kernel's C types.
+/// Sends a packet to a socket address of the kernel's C types. If the buffer of the socket is full, it waits for room, and
+/// tries once more.
 fn send<A>(socket: &OwnedFd, packet: &[u8], address: &A) -> io::Result<()> {
+    match try_send(socket, packet, address) {
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            // After a timeout the second attempt fails in the same way.
+            poll(&mut [PollFd::new(socket, PollFlags::OUT)], Some(&SEND_TIMEOUT))?;
+            try_send(socket, packet, address)
+        }
+        sent => sent,
+    }
+}
+
+/// Sends a packet without waiting.
+fn try_send<A>(socket: &OwnedFd, packet: &[u8], address: &A) -> io::Result<()> {
     // SAFETY: both pointers are valid for the lengths that are given.
     let sent = unsafe {
         libc::sendto(

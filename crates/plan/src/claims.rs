@@ -94,7 +94,7 @@ impl Claims {
         for_each(service, record, |key, claimant| {
             join(&mut self.frontends, key, claimant, &mut concerned);
         });
-        for address in addresses(record) {
+        for address in ping_addresses(record) {
             join(&mut self.pings, address, whole(service, record), &mut concerned);
         }
         for_each_range(service, record, |key, claim| {
@@ -122,7 +122,7 @@ impl Claims {
         for_each(service, record, |key, claimant| {
             leave(&mut self.frontends, &key, &claimant, &mut concerned);
         });
-        for address in addresses(record) {
+        for address in ping_addresses(record) {
             leave(&mut self.pings, &address, &whole(service, record), &mut concerned);
         }
         for_each_range(service, record, |key, claim| {
@@ -219,6 +219,12 @@ fn whole(service: &ObjectKey, record: &ServiceRecord) -> Claimant {
 /// Returns the addresses of a Service in all families, without duplicates.
 fn addresses(record: &ServiceRecord) -> impl Iterator<Item = IpAddr> + '_ {
     let all = record.families.iter().flat_map(FamilyRecord::addresses);
+    all.map(|(_, address)| address)
+}
+
+/// Returns the addresses of a Service at which it decides about echo requests, in all families.
+fn ping_addresses(record: &ServiceRecord) -> impl Iterator<Item = IpAddr> + '_ {
+    let all = record.families.iter().flat_map(FamilyRecord::ping_addresses);
     all.map(|(_, address)| address)
 }
 

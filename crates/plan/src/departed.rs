@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use api::object::Protocol;
+use api::object::{ObjectKey, Protocol};
 
 use crate::slice::{EndpointRecord, SliceRecord};
 
@@ -18,6 +18,8 @@ const DEPARTED_MAX: usize = 16_384;
 /// An endpoint of another node that served and left without termination.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Departed {
+    /// Service that the endpoint has left.
+    pub service: ObjectKey,
     /// Address, with the first TCP port of its slice.
     pub endpoint: SocketAddr,
     /// Name of its Node.
@@ -29,8 +31,8 @@ pub struct Departed {
 pub(crate) struct DepartedList(Vec<Departed>);
 
 impl DepartedList {
-    /// Adds the endpoints that left between two states of a slice; `None` stands for a deleted slice.
-    pub(crate) fn record(&mut self, before: &SliceRecord, after: Option<&SliceRecord>) {
+    /// Adds the endpoints that left between two states of a slice of a Service; `None` stands for a deleted slice.
+    pub(crate) fn record(&mut self, service: &ObjectKey, before: &SliceRecord, after: Option<&SliceRecord>) {
         let mut ports = before.ports.iter().filter(|port| port.protocol == Protocol::Tcp);
         let Some(port) = ports.next() else { return };
         let room = DEPARTED_MAX.saturating_sub(self.0.len());
@@ -48,6 +50,7 @@ impl DepartedList {
         };
         let departed = before.endpoints.iter().filter(has_left).filter_map(|endpoint| {
             Some(Departed {
+                service: service.clone(),
                 endpoint: SocketAddr::new(endpoint.address, port.number),
                 node: before.node_of(endpoint)?.clone(),
             })

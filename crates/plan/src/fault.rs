@@ -4,6 +4,8 @@ use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 
+use crate::port_ranges::RANGE_ELEMENTS_MAX;
+
 /// Reasons why a part of a Service is skipped. A retry does not help; a change of the object does.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -72,8 +74,19 @@ pub enum Fault {
         /// Owner of the overlapping range.
         by: ObjectKey,
     },
+    /// The port ranges of the Service need too many elements; none of them is served.
+    #[error(
+        "port ranges are not served: they need {elements} elements (ranges, times addresses, times source ranges), more than the maximum of {most}; use fewer ranges or source ranges",
+        most = RANGE_ELEMENTS_MAX
+    )]
+    RangeElements {
+        /// Number of elements.
+        elements: usize,
+    },
     /// An external address is the node's own: port ranges would take its ports away from the node.
-    #[error("port ranges are not served at {address}, which is an address of the node")]
+    #[error(
+        "port ranges are not served at {address}, which is an address of the node; use an address that no node has"
+    )]
     RangeAtNode {
         /// Address.
         address: IpAddr,

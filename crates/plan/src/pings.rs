@@ -1,7 +1,8 @@
 //! Answers to echo requests (ping).
 //!
-//! A Service answers at an address from the same origins from which one of its ports has an endpoint. Without an
-//! endpoint, echo requests are rejected or dropped as the first packets of connections are.
+//! A Service answers at a cluster IP or load balancer IP from the same origins from which one of its ports has an
+//! endpoint. Without an endpoint, echo requests are rejected or dropped as the first packets of connections are. Echo
+//! requests to external IPs continue: these are often addresses of hosts, which answer themselves.
 
 use crate::ports::Inputs;
 use crate::types::{Frontend, FrontendKind, PingPlan, ServicePortPlan, Target};
@@ -10,7 +11,8 @@ impl Inputs<'_> {
     /// Decides about echo requests; `ports` and `ranges` are the decisions for this Service.
     pub(crate) fn pings(&self, ports: &[ServicePortPlan], ranges: &[ServicePortPlan]) -> Vec<PingPlan> {
         let families = self.record.families.iter();
-        let answered = families.filter(|family| self.settings.ping_address(family.family).is_some());
+        let answered =
+            families.filter(|family| self.settings.ping_address(self.node, family.family).is_some());
         answered
             .filter_map(|family| {
                 let own: Vec<&ServicePortPlan> = ports
@@ -19,9 +21,9 @@ impl Inputs<'_> {
                     .filter(|port| port.key.family == family.family)
                     .collect();
                 let mut frontends = Vec::new();
-                for (kind, address) in family.addresses() {
+                for (kind, address) in family.ping_addresses() {
                     let is_owner = self.claims.ping_owner(address) == Some(self.key);
-                    let is_at_node = kind != FrontendKind::ClusterIp && self.node.ips.contains(&address);
+                    let is_at_node = kind != FrontendKind::ClusterIp && self.node.has_address(address);
                     let here = own.iter().flat_map(|port| &port.frontends);
                     let here = here.filter(|frontend| frontend.address == Some(address));
                     let targets = here.map(|frontend| frontend.targets).reduce(best_of_each);

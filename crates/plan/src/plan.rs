@@ -101,7 +101,7 @@ impl Plan {
         let owner = self.key(&slice.metadata.namespace, owner);
         self.slice_owners.insert(key.clone(), owner.name.clone());
         let entry = self.services.entry(owner.clone()).or_default();
-        if entry.set_slice(key.name, record, &mut self.departed) {
+        if entry.set_slice(&owner, key.name, record, &mut self.departed) {
             self.touched.insert(owner);
         }
     }
@@ -117,7 +117,7 @@ impl Plan {
         };
         if let Some(entry) = self.services.get_mut(&owner) {
             for (_, slice) in entry.slices.extract_if(.., |(name, _)| *name == key.name) {
-                self.departed.record(&slice, None);
+                self.departed.record(&owner, &slice, None);
             }
             self.touched.insert(owner);
         }
@@ -126,7 +126,9 @@ impl Plan {
     /// Sets the facts of this Node. All Services are decided again if they changed.
     pub fn set_node(&mut self, node: NodeFacts) {
         if self.node != node {
+            let pings = self.ping_addresses();
             self.node = node;
+            self.everything |= pings != self.ping_addresses();
             self.touched.extend(self.services.keys().cloned());
         }
     }
@@ -158,16 +160,25 @@ impl Plan {
 
     /// Sets the addresses of this node and of node ports.
     pub fn set_node_addresses(&mut self, node_addresses: Vec<IpAddr>, node_ports: NodePortAddresses) {
-        let pings = FAMILIES.map(|family| self.settings.ping_address(family));
+        let pings = self.ping_addresses();
         let before = FAMILIES.map(|family| self.settings.node_port_ips(family));
         self.settings.node_addresses = node_addresses;
         self.settings.node_port_addresses = node_ports;
         let after = FAMILIES.map(|family| self.settings.node_port_ips(family));
         self.everything |= before != after;
-        if pings != FAMILIES.map(|family| self.settings.ping_address(family)) {
+        if pings != self.ping_addresses() {
             self.everything = true;
             self.touched.extend(self.services.keys().cloned());
         }
+    }
+
+    /// Returns the address of this node that answers echo requests to Services; `None` if no address does.
+    pub fn ping_address(&self, family: Family) -> Option<IpAddr> {
+        self.settings.ping_address(&self.node, family)
+    }
+
+    fn ping_addresses(&self) -> [Option<IpAddr>; 2] {
+        FAMILIES.map(|family| self.ping_address(family))
     }
 
     /// Decides all changed Services again. Returns the changes since the previous call.
@@ -428,13 +439,19 @@ impl Plan {
 }
 
 impl Entry {
-    /// Stores a slice. Returns true if it changed.
-    fn set_slice(&mut self, name: Arc<str>, record: SliceRecord, departed: &mut DepartedList) -> bool {
+    /// Stores a slice of a Service. Returns true if it changed.
+    fn set_slice(
+        &mut self,
+        service: &ObjectKey,
+        name: Arc<str>,
+        record: SliceRecord,
+        departed: &mut DepartedList,
+    ) -> bool {
         match self.slices.binary_search_by(|(known, _)| known.cmp(&name)) {
             Ok(index) => {
                 let changes = self.slices.get(index).is_none_or(|(_, known)| *known != record);
                 if let Some(slot) = self.slices.get_mut(index).filter(|_| changes) {
-                    departed.record(&slot.1, Some(&record));
+                    departed.record(service, &slot.1, Some(&record));
                     slot.1 = record;
                 }
                 changes

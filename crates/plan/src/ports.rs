@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::port_ranges::PROTOCOLS;
 use crate::service::{FamilyRecord, PortRecord, ServiceRecord};
 use crate::settings::{NodeFacts, Settings};
-use crate::slice::SliceRecord;
+use crate::slice::{EndpointRecord, SliceRecord};
 use crate::types::{
     Frontend, FrontendKind, HealthCheck, Origin, PingPlan, PortKey, Scheduler, ServicePortPlan, Set, Target,
 };
@@ -85,10 +85,9 @@ impl Inputs<'_> {
         let mut serving = Vec::new();
         let is_tcp = port.protocol == Protocol::Tcp;
         if !is_tcp || record.drain_seconds.is_some() {
-            let keeps_unready = record.keeps_unready_flows && !is_tcp;
             let all = found
                 .iter()
-                .filter(|c| c.endpoint.is_serving() || (keeps_unready && !c.endpoint.is_terminating()));
+                .filter(|c| flows_continue(record, port.protocol, c.endpoint));
             serving.extend(all.map(|c| c.address));
         }
         ServicePortPlan {
@@ -182,8 +181,9 @@ impl Inputs<'_> {
         let found = range_candidates(self.slices.iter().copied(), family.family);
         let chosen = choose(&found, uses(record, family, &port), self.node.zone.as_deref());
         let frontends = self.range_frontends(family, protocol, &chosen, conflicts);
-        let serving = found.iter().filter(|c| c.endpoint.is_serving());
-        let serving = serving.filter(|_| protocol != Protocol::Tcp);
+        let serving = found
+            .iter()
+            .filter(|c| protocol != Protocol::Tcp && flows_continue(record, protocol, c.endpoint));
         (!frontends.is_empty()).then(|| ServicePortPlan {
             key: PortKey {
                 service: self.key.clone(),
@@ -213,7 +213,7 @@ impl Inputs<'_> {
     ) -> Vec<Frontend> {
         let mut frontends = Vec::new();
         for (kind, address) in family.addresses() {
-            if self.node.ips.contains(&address) {
+            if self.node.has_address(address) {
                 let fault = Fault::RangeAtNode { address };
                 if !conflicts.contains(&fault) {
                     conflicts.push(fault);
@@ -334,6 +334,12 @@ pub(crate) fn uses(record: &ServiceRecord, family: &FamilyRecord, port: &PortRec
         cluster: !record.is_internal_local || is_accessible,
         local: record.is_internal_local || (record.is_external_local && is_accessible),
     }
+}
+
+/// Returns true if flows to an endpoint continue (EPT-22).
+fn flows_continue(record: &ServiceRecord, protocol: Protocol, endpoint: &EndpointRecord) -> bool {
+    let keeps_unready = record.keeps_unready_flows && protocol != Protocol::Tcp;
+    endpoint.is_serving() || (keeps_unready && !endpoint.is_terminating())
 }
 
 /// Balances over a set. If the set is empty, packets are dropped while other endpoints are usable, and rejected

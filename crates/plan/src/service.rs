@@ -11,7 +11,7 @@ use crate::address::{parse_address, parse_range};
 use crate::claims::FrontendKey;
 use crate::fault::Fault;
 use crate::intern::Interner;
-use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges};
+use crate::port_ranges::{PORT_RANGES_ANNOTATION, PortRanges, RANGE_ELEMENTS_MAX};
 use crate::settings::Settings;
 use crate::types::{Family, FrontendKind, Scheduler};
 
@@ -108,6 +108,12 @@ impl FamilyRecord {
         all.filter(|(_, address)| seen.insert(*address)).collect()
     }
 
+    /// Returns the addresses at which echo requests are decided: those of clients' packets, without external IPs.
+    pub(crate) fn ping_addresses(&self) -> impl Iterator<Item = (FrontendKind, IpAddr)> {
+        let all = self.addresses().into_iter();
+        all.filter(|(kind, _)| *kind != FrontendKind::ExternalIp)
+    }
+
     /// Returns true if a port has a frontend besides its cluster IP.
     pub(crate) fn is_externally_accessible(&self, port: &PortRecord) -> bool {
         port.node_port != 0 || !self.external_ips.is_empty() || !self.ingress_ips.is_empty()
@@ -128,6 +134,7 @@ impl ServiceRecord {
         }
         let mut faults = Vec::new();
         let families = read_families(service, settings.ignores_external_ips, &mut faults);
+        let port_ranges = read_port_ranges(service, &families, &mut faults);
         let ports = spec.ports.iter().map(|port| PortRecord {
             name: names.intern(&port.name),
             protocol: port.protocol,
@@ -143,8 +150,7 @@ impl ServiceRecord {
             scheduler: read_annotation(service, SCHEDULER_ANNOTATION, Scheduler::named, &mut faults)
                 .unwrap_or(settings.default_scheduler),
             drain_seconds: read_annotation(service, DRAIN_ANNOTATION, |text| text.parse().ok(), &mut faults),
-            port_ranges: read_annotation(service, PORT_RANGES_ANNOTATION, PortRanges::parse, &mut faults)
-                .unwrap_or_default(),
+            port_ranges,
             keeps_unready_flows: read_annotation(
                 service,
                 KEEP_UNREADY_FLOWS_ANNOTATION,
@@ -190,6 +196,27 @@ fn read_annotation<T>(
         faults.push(Fault::Annotation { name, value });
     }
     value
+}
+
+/// Reads the port ranges. Ranges with too many elements are a fault, and none of them is served: they claim no port
+/// either.
+fn read_port_ranges(service: &Service, families: &[FamilyRecord], faults: &mut Vec<Fault>) -> PortRanges {
+    let ranges =
+        read_annotation(service, PORT_RANGES_ANNOTATION, PortRanges::parse, faults).unwrap_or_default();
+    let at = |(kind, _): (FrontendKind, IpAddr), family: &FamilyRecord| match kind {
+        FrontendKind::LoadBalancerIp => family.source_ranges.len().max(1),
+        _ => 1,
+    };
+    let by_family = families.iter().map(|family| {
+        let addresses = family.addresses().into_iter();
+        addresses.map(|address| at(address, family)).sum::<usize>()
+    });
+    let elements = by_family.sum::<usize>() * ranges.iter().count();
+    if elements > RANGE_ELEMENTS_MAX {
+        faults.push(Fault::RangeElements { elements });
+        return PortRanges::default();
+    }
+    ranges
 }
 
 /// Returns the digits of an RFC 3339 time as one number, which orders like the time; 0 without a time.

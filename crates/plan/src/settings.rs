@@ -147,6 +147,15 @@ pub struct NodeFacts {
     pub zone: Option<String>,
     /// IPs (KPR-03). If a source range contains one of them, it admits the load balancer IP (EPT-19).
     pub ips: Vec<IpAddr>,
+    /// All internal and external IPs of the Node, and its bind address. Port ranges take no port of them.
+    pub addresses: Vec<IpAddr>,
+}
+
+impl NodeFacts {
+    /// Returns true if an address is one of the Node.
+    pub fn has_address(&self, address: IpAddr) -> bool {
+        self.ips.contains(&address) || self.addresses.contains(&address)
+    }
 }
 
 impl Settings {
@@ -190,16 +199,22 @@ impl Settings {
         Some(ips)
     }
 
-    /// Returns the address of this node that answers echo requests to Services; `None` if the node has no usable
-    /// address of the family. Any address serves: connection tracking gives the answer the address of the Service.
-    pub fn ping_address(&self, family: Family) -> Option<IpAddr> {
+    /// Returns the address of this node that answers echo requests to Services; `None` if no address of the Node is
+    /// usable in the family. Any address serves: connection tracking gives the answer the address of the Service. An
+    /// address that the Node does not have is not used, because Pods and links come and go with theirs, and a change
+    /// rewrites the rules of all Services.
+    pub(crate) fn ping_address(&self, node: &NodeFacts, family: Family) -> Option<IpAddr> {
         let is_usable = |ip: &IpAddr| match ip {
             IpAddr::V4(ip) => !ip.is_loopback() && !ip.is_link_local() && !ip.is_unspecified(),
             IpAddr::V6(ip) => !ip.is_loopback() && !ip.is_unicast_link_local() && !ip.is_unspecified(),
         };
-        let own = self.node_addresses.iter().copied();
-        own.filter(|ip| self.answers_ping && Family::of(*ip) == family && is_usable(ip))
-            .min()
+        let mut of_node = node.ips.iter().chain(&node.addresses).copied();
+        of_node.find(|ip| {
+            self.answers_ping
+                && Family::of(*ip) == family
+                && is_usable(ip)
+                && self.node_addresses.contains(ip)
+        })
     }
 
     /// Returns true if an address is in the Service CIDRs.

@@ -242,7 +242,7 @@ pub struct PingPlan {
     pub service: ObjectKey,
     /// IP family.
     pub family: Family,
-    /// Addresses, with port 0. [`Target::Balance`] stands for an answer by this node.
+    /// Cluster IPs and load balancer IPs, with port 0. [`Target::Balance`] stands for an answer by this node.
     pub frontends: Vec<Frontend>,
 }
 

@@ -32,6 +32,7 @@ fn plan_of(world: &Value) -> Plan {
     plan.set_node(NodeFacts {
         zone: node.zone().map(str::to_owned),
         ips: Vec::new(),
+        ..NodeFacts::default()
     });
     for slice in world["endpointSlices"].as_array().expect("slices") {
         let slice: EndpointSlice = serde_json::from_value(slice.clone()).expect("a slice");

@@ -66,7 +66,7 @@ fn key(name: &str) -> ObjectKey {
 }
 
 #[test]
-fn a_range_keeps_the_port_of_the_client() {
+fn range_keeps_the_port_of_the_client() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "10000-20000/UDP"));
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
@@ -96,7 +96,7 @@ fn a_range_keeps_the_port_of_the_client() {
 }
 
 #[test]
-fn a_named_port_precedes_a_range() {
+fn named_port_precedes_a_range() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "all"));
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
@@ -118,7 +118,7 @@ fn a_named_port_precedes_a_range() {
 }
 
 #[test]
-fn a_port_of_another_service_precedes_a_range() {
+fn port_of_another_service_precedes_a_range() {
     let mut plan = plan();
     apply(&mut plan, &service("old", 1, "5000-6000/UDP"));
     apply(&mut plan, &service("new", 2, "7000/UDP"));
@@ -130,7 +130,7 @@ fn a_port_of_another_service_precedes_a_range() {
 }
 
 #[test]
-fn a_range_without_endpoints_is_rejected() {
+fn range_without_endpoints_is_rejected() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "10000-20000/UDP"));
     plan.take_changes();
@@ -141,7 +141,7 @@ fn a_range_without_endpoints_is_rejected() {
 }
 
 #[test]
-fn the_older_service_owns_an_overlapping_range() {
+fn older_service_owns_an_overlapping_range() {
     let mut plan = plan();
     apply(&mut plan, &service("new", 2, "10500-11000/UDP,12000/UDP"));
     apply_slice(&mut plan, "new", &["10.244.1.3"]);
@@ -182,20 +182,78 @@ fn the_older_service_owns_an_overlapping_range() {
 #[test]
 fn ranges_do_not_take_addresses_of_the_node() {
     let mut plan = plan();
-    plan.set_node(NodeFacts {
-        zone: None,
-        ips: vec!["203.0.113.5".parse().expect("IP")],
-    });
     apply(&mut plan, &service("rtp", 1, "all"));
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
-    plan.take_changes();
-    assert_eq!(shown(&plan, "203.0.113.5", Protocol::Tcp, 22), "not a Service");
+    let address = vec!["203.0.113.5".parse().expect("IP")];
+    for (ips, addresses) in [(address.clone(), Vec::new()), (Vec::new(), address)] {
+        plan.set_node(NodeFacts {
+            zone: None,
+            ips,
+            addresses,
+        });
+        plan.take_changes();
+        assert_eq!(shown(&plan, "203.0.113.5", Protocol::Tcp, 22), "not a Service");
+    }
     assert!(shown(&plan, "10.96.0.1", Protocol::Tcp, 22).contains("10.244.1.2:22"));
     let faults: Vec<String> = plan.faults().map(|(_, fault)| fault.to_string()).collect();
     assert_eq!(
         faults,
-        ["port ranges are not served at 203.0.113.5, which is an address of the node"]
+        [
+            "port ranges are not served at 203.0.113.5, which is an address of the node; use an address that no node has"
+        ]
     );
+}
+
+#[test]
+fn ranges_with_too_many_elements_are_not_served() {
+    for (source_ranges, is_served) in [(30, true), (31, false)] {
+        let mut plan = plan();
+        let ranges: Vec<String> = (0..128)
+            .map(|index| format!("{}/UDP", 10_000 + 2 * index))
+            .collect();
+        let mut service = service("rtp", 2, &ranges.join(","));
+        let sources: Vec<String> = (0..source_ranges)
+            .map(|index| format!("192.0.{index}.0/24"))
+            .collect();
+        service["spec"]["loadBalancerSourceRanges"] = json!(sources);
+        service["status"] = json!({"loadBalancer": {"ingress": [{"ip": "203.0.113.6"}]}});
+        // One element for each of the cluster IP and the external IP, and one for each source range.
+        let elements = 128 * (2 + source_ranges);
+        apply(&mut plan, &service);
+        apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
+        plan.take_changes();
+        assert_eq!(plan.ranges_of(&key("rtp")).count(), usize::from(is_served));
+        let faults: Vec<&Fault> = plan.faults_of(&key("rtp")).collect();
+        let expected = Fault::RangeElements { elements };
+        let expected: Vec<&Fault> = Some(&expected).filter(|_| !is_served).into_iter().collect();
+        assert_eq!(faults, expected);
+    }
+}
+
+/// EPT-22: the annotation has the same effect on ranges as on ports.
+#[test]
+fn flows_of_a_range_to_unready_endpoints_continue_with_the_annotation() {
+    for keeps in [true, false] {
+        let mut plan = plan();
+        let mut service = service("rtp", 1, "10000-20000/UDP");
+        service["metadata"]["annotations"]["service.portolan.dev/keep-unready-flows"] =
+            json!(keeps.to_string());
+        apply(&mut plan, &service);
+        let slice = json!({
+            "metadata": {"namespace": "ns", "name": "rtp-1", "labels": {"kubernetes.io/service-name": "rtp"}},
+            "addressType": "IPv4", "ports": [{"name": "sip", "protocol": "UDP", "port": 6060}],
+            "endpoints": [{"addresses": ["10.244.1.2"], "conditions": {"ready": false, "serving": false}}],
+        });
+        let slice: EndpointSlice = serde_json::from_value(slice).expect("a slice");
+        plan.apply_slice(&slice);
+        plan.take_changes();
+        let endpoint = "10.244.1.2:10001".parse().expect("address and port");
+        let serves: Vec<bool> = plan
+            .ranges_of(&key("rtp"))
+            .map(|range| range.serves(endpoint, 10_001))
+            .collect();
+        assert_eq!(serves, [keeps]);
+    }
 }
 
 #[test]
@@ -215,7 +273,7 @@ fn source_ranges_restrict_a_range() {
 }
 
 #[test]
-fn an_invalid_annotation_is_a_fault_and_changes_nothing_else() {
+fn invalid_annotation_is_a_fault_and_changes_nothing_else() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "20000-10000/UDP"));
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);
@@ -227,7 +285,7 @@ fn an_invalid_annotation_is_a_fault_and_changes_nothing_else() {
 }
 
 #[test]
-fn a_flow_is_served_at_its_own_port_only() {
+fn flow_is_served_at_its_own_port_only() {
     let mut plan = plan();
     apply(&mut plan, &service("rtp", 1, "10000-20000/UDP"));
     apply_slice(&mut plan, "rtp", &["10.244.1.2"]);

@@ -75,7 +75,7 @@ impl ConnectionAges {
         }
     }
 
-    /// Returns the reason for which begins are not known.
+    /// Returns the reason why the kernel does not record begins.
     pub(crate) fn unavailable(&self) -> Option<&str> {
         match &self.begins {
             Begins::Unavailable(reason) => Some(reason),
@@ -86,6 +86,11 @@ impl ConnectionAges {
     /// Returns the time of the next check.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.next.filter(|_| self.unavailable().is_none())
+    }
+
+    /// Sets the time of the next check.
+    pub(crate) fn check_at(&mut self, at: Instant) {
+        self.next = Some(at);
     }
 
     /// Returns the check if it is due.
@@ -99,6 +104,17 @@ impl ConnectionAges {
             since,
             now: SystemTime::now(),
         })
+    }
+}
+
+#[cfg(test)]
+impl ConnectionAges {
+    /// Creates the state of a node whose kernel does not record begins.
+    pub(crate) fn without_begins(reason: &str) -> Self {
+        Self {
+            begins: Begins::Unavailable(reason.to_owned()),
+            ..Self::default()
+        }
     }
 }
 

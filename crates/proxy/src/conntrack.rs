@@ -1,11 +1,16 @@
 //! Deletion of conntrack entries.
 
-use api::object::Protocol;
+use std::collections::HashSet;
+use std::net::IpAddr;
+
+use api::object::{ObjectKey, Protocol};
+use dataplane::ServiceEndpoints;
 use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow as KernelFlow};
 use plan::Plan;
 
 use crate::conntrack_cleanup::{CleanupScope, Flow};
 use crate::drain::Due;
+use crate::resets::is_closed;
 
 /// Treatment of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,6 +82,34 @@ pub(crate) fn tcp_flows(
     Ok(flows)
 }
 
+/// Returns those of the endpoints to which an open TCP connection leads through their Service.
+pub(crate) fn connected(
+    conntrack: &mut Conntrack,
+    plan: &Plan,
+    endpoints: &ServiceEndpoints,
+) -> Result<ServiceEndpoints, ConntrackError> {
+    let mut found = HashSet::new();
+    tcp_flows(conntrack, |flow| {
+        found.extend(service_endpoint(plan, flow).filter(|endpoint| endpoints.contains(endpoint)));
+        false
+    })?;
+    Ok(found)
+}
+
+/// Returns true if an open TCP connection leads through a Service to one of these endpoints of the Service.
+pub(crate) fn leads_to(plan: &Plan, flow: &KernelFlow, endpoints: &ServiceEndpoints) -> bool {
+    service_endpoint(plan, flow).is_some_and(|endpoint| endpoints.contains(&endpoint))
+}
+
+/// Returns the Service of an open TCP connection, and the address of its endpoint; `None` without a frontend.
+fn service_endpoint(plan: &Plan, flow: &KernelFlow) -> Option<(ObjectKey, IpAddr)> {
+    if is_closed(flow) || flow.reply.source == flow.original.destination {
+        return None;
+    }
+    let (port, _) = plan.frontend_at(Protocol::Tcp, flow.original.destination)?;
+    Some((port.key.service.clone(), flow.reply.source.ip()))
+}
+
 /// Passes all TCP connections to `each`.
 pub(crate) fn tcp_connections(
     conntrack: &mut Conntrack,
@@ -99,3 +132,6 @@ fn view(protocol: Protocol, flow: &KernelFlow) -> Flow {
         is_replied: flow.is_replied,
     }
 }
+
+#[cfg(test)]
+mod tests;

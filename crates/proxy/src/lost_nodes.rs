@@ -1,18 +1,21 @@
 //! Endpoints whose node has died. Their connections would wait for timeouts of TCP, because no host closes them.
 //!
-//! An endpoint is lost if it left without termination, its Node is unreachable or deleted, and it does not answer an
-//! attempt to connect. The attempt keeps the connections of a node on which only the kubelet failed. Nodes are read one by
-//! one when endpoints leave; a watch of all Nodes would cost each proxy their heartbeats.
+//! The endpoints of a node are lost if they left without termination, their Node is unreachable or deleted, and no address
+//! of the node answers an attempt to connect: neither the kubelet's nor an endpoint's. An answer, also a refusal, keeps the
+//! connections of a node on which only the kubelet failed. Nodes are read one by one when endpoints leave; a watch of all
+//! Nodes would cost each proxy their heartbeats.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use api::names::dns_subdomain;
-use api::object::{Node, Resource};
+use api::object::{Node, ObjectKey, Resource};
 use client::{Client, ClientError};
+use dataplane::ServiceEndpoints;
 use plan::Departed;
 use tokio::net::TcpStream;
 use tokio::sync::mpsc::{Receiver, Sender, WeakSender};
@@ -23,6 +26,9 @@ use crate::worker::Update;
 
 /// Taint of a Node whose kubelet sends no heartbeats.
 const UNREACHABLE_TAINT: &str = "node.kubernetes.io/unreachable";
+/// Port of the kubelet: the default of `status.daemonEndpoints.kubeletEndpoint.Port`. On another port, the host refuses the
+/// connection, which is an answer, too.
+const KUBELET_PORT: u16 = 10_250;
 /// Capacity of the queue, in batches. A batch holds the endpoints that left in one sync.
 pub(crate) const QUEUE_BATCHES_MAX: usize = 256;
 /// Times of the checks after an endpoint has left. Its Node may change later than the endpoint: it may be deleted only
@@ -33,27 +39,47 @@ const CHECK_DELAYS: [Duration; 4] = [
     Duration::from_secs(45),
     Duration::from_secs(120),
 ];
-/// Maximum of nodes that are checked at the same time; endpoints of further ones are not checked.
+/// Maximum of the additional delay of all checks of this node, so that the proxies of a cluster do not read a Node at the
+/// same time.
+const SPREAD_MAX: Duration = Duration::from_secs(2);
+/// Maximum of nodes that wait for checks; endpoints of further ones are not checked.
 const NODES_MAX: usize = 1_024;
+/// Maximum of nodes that are checked at the same time: 32 requests to the API server, and 256 file descriptors.
+const NODES_AT_ONCE_MAX: usize = 32;
 /// Maximum of endpoints of a node: twice the Pods that a large one runs.
 const ENDPOINTS_PER_NODE_MAX: usize = 1_024;
-/// Time for an endpoint to answer. It covers one retransmission of the SYN.
+/// Maximum of addresses of a node to which a check connects: enough that one endpoint behind a firewall does not stand for
+/// all of them.
+const PROBES_PER_NODE_MAX: usize = 8;
+/// Time for an address to answer. It covers one retransmission of the SYN.
 const ANSWER_TIMEOUT: Duration = Duration::from_millis(2_500);
-/// Maximum of attempts to connect at the same time; each needs a file descriptor.
-const ATTEMPTS_MAX: usize = 128;
 
 /// Channel for endpoints that left.
 pub(crate) type DepartedSender = Sender<Vec<Departed>>;
 
+/// Endpoints of a node with their Services.
+type Endpoints = BTreeSet<(ObjectKey, SocketAddr)>;
+
+/// Returns the additional delay of the checks of this node.
+pub(crate) fn spread(node_name: &str) -> Duration {
+    let mut hasher = DefaultHasher::new();
+    node_name.hash(&mut hasher);
+    let span = u64::try_from(SPREAD_MAX.as_millis()).unwrap_or(u64::MAX);
+    Duration::from_millis(hasher.finish() % (span + 1))
+}
+
 /// Checks the nodes of departed endpoints, and sends the lost endpoints to `updates`. Ends with the sender of `departed`.
 pub(crate) async fn check_departed(
     client: Client,
+    spread: Duration,
     mut departed: Receiver<Vec<Departed>>,
     updates: WeakSender<Update>,
 ) {
-    let mut checks = Checks::default();
+    let mut checks = Checks::new(spread);
+    let mut running: JoinSet<(Arc<str>, Checked)> = JoinSet::new();
     loop {
-        let next = checks.next();
+        let room = NODES_AT_ONCE_MAX.saturating_sub(running.len());
+        let next = checks.next().filter(|_| room > 0);
         let wait = async {
             match next {
                 Some(at) => tokio::time::sleep_until(at).await,
@@ -65,8 +91,12 @@ pub(crate) async fn check_departed(
                 Some(endpoints) => checks.add(endpoints, Instant::now()),
                 None => return,
             },
-            () = wait => {
-                let lost = check_due(&client, &mut checks).await;
+            Some(finished) = running.join_next() => {
+                // A check does not panic; without a result, the connections stay.
+                let Ok((node, checked)) = finished else {
+                    continue;
+                };
+                let lost = checks.finish(&node, checked);
                 let Some(updates) = updates.upgrade().filter(|_| !lost.is_empty()) else {
                     continue;
                 };
@@ -74,26 +104,45 @@ pub(crate) async fn check_departed(
                     return;
                 }
             }
+            () = wait => {
+                for (node, endpoints) in checks.due(Instant::now(), room) {
+                    running.spawn(check(client.clone(), node, endpoints));
+                }
+            }
         }
     }
 }
 
-/// Runs the checks that are due. Returns the addresses of lost endpoints.
-async fn check_due(client: &Client, checks: &mut Checks) -> HashSet<IpAddr> {
-    let mut suspects = Vec::new();
-    for (node, endpoints) in checks.due(Instant::now()) {
-        let path = format!("{}/{node}", Node::collection(None));
-        match client.get::<Node>(&path).await {
-            Ok(object) if !is_unreachable(&object) => {}
-            Err(error) if !is_deleted(&error) => {
-                tracing::warn!(%node, %error, "Node of departed endpoints not read");
-            }
-            Ok(_) | Err(_) => suspects.extend(endpoints),
+/// Result of a check.
+#[derive(Debug)]
+enum Checked {
+    /// The Node is ready. Its state changes before its endpoints leave, so the endpoints left for another reason.
+    Ready,
+    /// The state of the node may change, or is not known.
+    Undecided,
+    /// The node has died with these endpoints.
+    Lost(Endpoints),
+}
+
+/// Checks a node with the endpoints that left.
+async fn check(client: Client, node: Arc<str>, endpoints: Endpoints) -> (Arc<str>, Checked) {
+    let path = format!("{}/{node}", Node::collection(None));
+    let object = match client.get::<Node>(&path).await {
+        Ok(object) if is_unreachable(&object) => Some(object),
+        Ok(object) if object.is_ready() => return (node, Checked::Ready),
+        Ok(_) => return (node, Checked::Undecided),
+        Err(error) if is_deleted(&error) => None,
+        Err(error) => {
+            tracing::warn!(%node, %error, "Node of departed endpoints not read");
+            return (node, Checked::Undecided);
         }
-    }
-    let silent = silent(suspects).await;
-    checks.remove(&silent);
-    silent
+    };
+    let checked = if answers(object.as_ref(), &endpoints).await {
+        Checked::Undecided
+    } else {
+        Checked::Lost(endpoints)
+    };
+    (node, checked)
 }
 
 /// Returns true if the kubelet sends no heartbeats, so that the host may be dead. A Node that reports itself not ready is
@@ -114,33 +163,53 @@ fn is_deleted(error: &ClientError) -> bool {
     error.code() == Some(404)
 }
 
-/// Returns the addresses of the endpoints that do not answer.
-async fn silent(endpoints: Vec<SocketAddr>) -> HashSet<IpAddr> {
-    let mut remaining = endpoints.into_iter();
-    let mut attempts: JoinSet<Option<IpAddr>> = JoinSet::new();
-    let attempt = |endpoint: SocketAddr| async move {
-        let connected = tokio::time::timeout(ANSWER_TIMEOUT, TcpStream::connect(endpoint)).await;
-        let is_silent = connected.map_or(true, |result| {
-            result.is_err_and(|error| means_silence(error.kind()))
+/// Returns true if the host of a Node, or one of its endpoints, answers. A NetworkPolicy may drop connections from nodes to
+/// endpoints, but not those to hosts.
+async fn answers(node: Option<&Node>, endpoints: &Endpoints) -> bool {
+    let hosts = node.map(kubelet_addresses).unwrap_or_default();
+    any_answers(hosts).await || any_answers(sample(endpoints)).await
+}
+
+/// Returns the addresses of the kubelet.
+fn kubelet_addresses(node: &Node) -> Vec<SocketAddr> {
+    let internal = node
+        .status
+        .addresses
+        .iter()
+        .filter(|address| address.kind == "InternalIP");
+    let ips = internal.filter_map(|address| address.address.parse().ok());
+    ips.map(|ip| SocketAddr::new(ip, KUBELET_PORT))
+        .take(PROBES_PER_NODE_MAX)
+        .collect()
+}
+
+/// Returns addresses of endpoints, of as many Services as possible.
+fn sample(endpoints: &Endpoints) -> Vec<SocketAddr> {
+    let step = endpoints.len().div_ceil(PROBES_PER_NODE_MAX).max(1);
+    let chosen = endpoints.iter().step_by(step);
+    chosen.map(|(_, address)| *address).collect()
+}
+
+/// Returns true if one of the addresses answers an attempt to connect.
+async fn any_answers(addresses: Vec<SocketAddr>) -> bool {
+    let mut attempts: JoinSet<bool> = JoinSet::new();
+    for address in addresses {
+        attempts.spawn(async move {
+            let connected = tokio::time::timeout(ANSWER_TIMEOUT, TcpStream::connect(address)).await;
+            connected.is_ok_and(|result| !result.is_err_and(|error| means_no_answer(error.kind())))
         });
-        is_silent.then_some(endpoint.ip())
-    };
-    for endpoint in remaining.by_ref().take(ATTEMPTS_MAX) {
-        attempts.spawn(attempt(endpoint));
     }
-    let mut silent = HashSet::new();
     while let Some(finished) = attempts.join_next().await {
-        // An attempt does not panic; without a result, its connections stay.
-        silent.extend(finished.ok().flatten());
-        if let Some(endpoint) = remaining.next() {
-            attempts.spawn(attempt(endpoint));
+        // An attempt does not panic; without a result, the connections stay.
+        if finished.unwrap_or(true) {
+            return true;
         }
     }
-    silent
+    false
 }
 
 /// Returns true for an error that no host caused by an answer, and this node not by itself.
-fn means_silence(kind: ErrorKind) -> bool {
+fn means_no_answer(kind: ErrorKind) -> bool {
     matches!(
         kind,
         ErrorKind::TimedOut | ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable
@@ -148,13 +217,18 @@ fn means_silence(kind: ErrorKind) -> bool {
 }
 
 /// Nodes to check.
-#[derive(Debug, Default)]
-struct Checks(BTreeMap<Arc<str>, Check>);
+#[derive(Debug)]
+struct Checks {
+    nodes: BTreeMap<Arc<str>, Check>,
+    /// Additional delay of all checks.
+    spread: Duration,
+}
 
 /// Checks of one node.
 #[derive(Debug)]
 struct Check {
-    endpoints: BTreeSet<SocketAddr>,
+    endpoints: Endpoints,
+    /// Time from which the delays count.
     begin: Instant,
     /// Number of the next check.
     index: usize,
@@ -168,40 +242,54 @@ impl Check {
 }
 
 impl Checks {
+    fn new(spread: Duration) -> Self {
+        Self {
+            nodes: BTreeMap::new(),
+            spread,
+        }
+    }
+
     /// Adds endpoints that left now. The checks of their nodes begin again.
     fn add(&mut self, departed: Vec<Departed>, now: Instant) {
-        for Departed { endpoint, node } in departed {
+        let begin = now + self.spread;
+        for Departed {
+            service,
+            endpoint,
+            node,
+        } in departed
+        {
             // A slice may contain any text, and the name becomes a part of a path.
             if !dns_subdomain(&node).is_empty() {
                 continue;
             }
-            if self.0.len() >= NODES_MAX && !self.0.contains_key(&node) {
+            if self.nodes.len() >= NODES_MAX && !self.nodes.contains_key(&node) {
                 continue;
             }
-            let check = self.0.entry(node).or_insert_with(|| Check {
+            let check = self.nodes.entry(node).or_insert_with(|| Check {
                 endpoints: BTreeSet::new(),
-                begin: now,
+                begin,
                 index: 0,
             });
             if check.endpoints.len() < ENDPOINTS_PER_NODE_MAX {
-                check.endpoints.insert(endpoint);
+                check.endpoints.insert((service, endpoint));
             }
             if check.index > 0 {
-                (check.begin, check.index) = (now, 0);
+                (check.begin, check.index) = (begin, 0);
             }
         }
     }
 
     /// Returns the time of the next check.
     fn next(&self) -> Option<Instant> {
-        self.0.values().filter_map(Check::at).min()
+        self.nodes.values().filter_map(Check::at).min()
     }
 
-    /// Returns the nodes to check now with their endpoints. Nodes without a further check are removed.
-    fn due(&mut self, now: Instant) -> Vec<(Arc<str>, BTreeSet<SocketAddr>)> {
+    /// Returns the nodes to check now with their endpoints, at most `nodes_max`. Nodes without a further check are
+    /// removed.
+    fn due(&mut self, now: Instant, nodes_max: usize) -> Vec<(Arc<str>, Endpoints)> {
         let mut due = Vec::new();
-        self.0.retain(|node, check| {
-            if check.at().is_some_and(|at| at <= now) {
+        self.nodes.retain(|node, check| {
+            if due.len() < nodes_max && check.at().is_some_and(|at| at <= now) {
                 check.index += 1;
                 due.push((node.clone(), check.endpoints.clone()));
             }
@@ -210,14 +298,28 @@ impl Checks {
         due
     }
 
-    /// Removes endpoints whose loss is known.
-    fn remove(&mut self, addresses: &HashSet<IpAddr>) {
-        self.0.retain(|_, check| {
-            check
-                .endpoints
-                .retain(|endpoint| !addresses.contains(&endpoint.ip()));
-            !check.endpoints.is_empty()
-        });
+    /// Applies the result of a check. Returns the lost endpoints.
+    fn finish(&mut self, node: &str, checked: Checked) -> ServiceEndpoints {
+        match checked {
+            Checked::Ready => {
+                // Endpoints that left during the check begin checks of their own.
+                if self.nodes.get(node).is_some_and(|check| check.index > 0) {
+                    self.nodes.remove(node);
+                }
+                HashSet::new()
+            }
+            Checked::Undecided => HashSet::new(),
+            Checked::Lost(lost) => {
+                if let Some(check) = self.nodes.get_mut(node) {
+                    check.endpoints.retain(|endpoint| !lost.contains(endpoint));
+                    if check.endpoints.is_empty() {
+                        self.nodes.remove(node);
+                    }
+                }
+                let lost = lost.into_iter();
+                lost.map(|(service, endpoint)| (service, endpoint.ip())).collect()
+            }
+        }
     }
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Values {
 pub(crate) enum EndReason {
     /// The node of their endpoint died.
     NodeLost,
-    /// They reached their maximum age.
+    /// Connections reached their maximum age.
     Age,
     /// Endpoints were added.
     Rebalance,

@@ -30,11 +30,26 @@ pub(crate) fn ips(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
     ips
 }
 
+/// Returns all internal and external IPs of the Node, and the bind address if it is specified, sorted.
+fn addresses(node: Option<&Node>, bind_address: IpAddr) -> Vec<IpAddr> {
+    let of_node = node.map_or(&[][..], |node| &node.status.addresses);
+    let listed = of_node
+        .iter()
+        .filter(|address| matches!(address.kind.as_str(), "InternalIP" | "ExternalIP"))
+        .filter_map(|address| address.address.parse().ok());
+    let bound = Some(bind_address).filter(|ip| !ip.is_unspecified());
+    let mut all: Vec<IpAddr> = bound.into_iter().chain(listed).collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 /// Returns the facts that the plan needs.
 pub(crate) fn facts(node: Option<&Node>, bind_address: IpAddr) -> NodeFacts {
     NodeFacts {
         zone: node.and_then(Node::zone).map(str::to_owned),
         ips: ips(node, bind_address),
+        addresses: addresses(node, bind_address),
     }
 }
 

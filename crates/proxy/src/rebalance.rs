@@ -20,6 +20,8 @@ pub(crate) struct Rebalancing {
     endpoints: HashMap<ObjectKey, BTreeMap<PortKey, BTreeSet<SocketAddr>>>,
     /// Scale-outs, with the time of their resets.
     due: BTreeMap<PortKey, Instant>,
+    /// Numbers of resets that a later pass makes, in the order of [`Set`].
+    left: BTreeMap<PortKey, [usize; 2]>,
 }
 
 impl Rebalancing {
@@ -40,6 +42,8 @@ impl Rebalancing {
             let ports = self.endpoints.get(&key.service);
             ports.is_some_and(|ports| ports.contains_key(key))
         });
+        let due = &self.due;
+        self.left.retain(|key, _| due.contains_key(key));
     }
 
     fn record_service(&mut self, plan: &Plan, service: &ObjectKey, now: Instant) {
@@ -59,7 +63,9 @@ impl Rebalancing {
             let is_scale_out = former
                 .get(key)
                 .is_some_and(|former| !former.is_empty() && !endpoints.is_subset(former));
-            if is_scale_out {
+            if is_scale_out && self.left.remove(key).is_some() {
+                self.due.insert(key.clone(), now + SETTLING_TIME);
+            } else if is_scale_out {
                 self.due.entry(key.clone()).or_insert(now + SETTLING_TIME);
             }
         }
@@ -82,6 +88,19 @@ impl Rebalancing {
     pub(crate) fn due(&mut self, now: Instant) -> BTreeSet<PortKey> {
         let due = self.due.extract_if(.., |_, at| *at <= now);
         due.map(|(key, _)| key).collect()
+    }
+
+    /// Removes and returns the numbers of resets that are left from an earlier pass; `None` for the first one.
+    pub(crate) fn take_left(&mut self, key: &PortKey) -> Option<[usize; 2]> {
+        self.left.remove(key)
+    }
+
+    /// Records the numbers of resets that the pass at `at` makes. They count against the share of the same scale-out.
+    pub(crate) fn resume(&mut self, key: &PortKey, left: [usize; 2], at: Instant) {
+        if left != [0; 2] {
+            self.due.insert(key.clone(), at);
+            self.left.insert(key.clone(), left);
+        }
     }
 }
 

@@ -27,6 +27,12 @@ const LISTED_TIME: Duration = Duration::from_secs(125);
 /// Maximum of addresses in the table, in both families together: about 10 MiB of the kernel's memory. Of further
 /// connections, only the conntrack entries are deleted.
 const LISTED_MAX: usize = 65_536;
+/// Places of the table that only connections to lost nodes and removed endpoints use: those of 8,192 connections. The other
+/// ones can end later.
+const LISTED_RESERVED: usize = 16_384;
+/// Maximum of segments of one pass that find no room in the buffer of the socket, each after its timeout of 10 ms: one second
+/// in total, in which this thread writes no rules.
+const WAITS_MAX: usize = 100;
 
 /// Peers of a connection that get a reset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +41,15 @@ pub(crate) enum Peers {
     Client,
     /// The client and the endpoint.
     Both,
+}
+
+/// Places of the table that a pass may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Places {
+    /// All of them.
+    All,
+    /// Those that are not reserved.
+    Unreserved,
 }
 
 /// One direction of a connection: packets of `from`, as they arrive at this node.
@@ -61,6 +76,8 @@ pub(crate) struct Resets {
     /// Listed addresses: time of their end, and their number.
     listed: VecDeque<(Instant, usize)>,
     has_warned_of_table: bool,
+    /// True after a warning about a full table, until the table is empty.
+    has_warned_of_places: bool,
     has_warned_of_segments: bool,
 }
 
@@ -76,6 +93,7 @@ impl Resets {
         conntrack: &mut Conntrack,
         flows: &[Flow],
         peers: Peers,
+        places: Places,
         now: Instant,
     ) -> Result<usize, ConntrackError> {
         let flows: Vec<&Flow> = flows.iter().filter(|flow| !is_closed(flow)).collect();
@@ -84,9 +102,15 @@ impl Resets {
             .filter(|flow| !is_opening(flow))
             .flat_map(|flow| sides(flow, peers))
             .collect();
-        self.expire(now);
-        let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
-        sides.truncate(LISTED_MAX.saturating_sub(listed));
+        let room = self.room(places, now);
+        if sides.len() > room && !std::mem::replace(&mut self.has_warned_of_places, true) {
+            tracing::warn!(
+                directions = sides.len(),
+                room,
+                "table of ended connections full; conntrack entries deleted only"
+            );
+        }
+        sides.truncate(room);
         let is_listed = match self.list(&sides, now) {
             Ok(()) => true,
             Err(error) => {
@@ -106,6 +130,17 @@ impl Resets {
         Ok(count)
     }
 
+    /// Returns the number of addresses that the table can still list.
+    pub(crate) fn room(&mut self, places: Places, now: Instant) -> usize {
+        self.expire(now);
+        let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
+        let listed_max = match places {
+            Places::All => LISTED_MAX,
+            Places::Unreserved => LISTED_MAX - LISTED_RESERVED,
+        };
+        listed_max.saturating_sub(listed)
+    }
+
     /// Returns the time at which the table can be deleted.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.listed.back().map(|(until, _)| *until)
@@ -117,6 +152,7 @@ impl Resets {
             self.listed.pop_front();
         }
         if self.listed.is_empty() {
+            self.has_warned_of_places = false;
             self.nftables = None;
         }
     }
@@ -144,24 +180,55 @@ impl Resets {
         if sides.is_empty() {
             return;
         }
-        let sent = SegmentSocket::open().and_then(|socket| {
-            let mut result = Ok(());
-            for side in sides {
-                // A peer without a route does not concern the others.
-                result = socket.send_syn(side.to, side.from).and(result);
+        let of = sides.len();
+        let socket = match SegmentSocket::open() {
+            Ok(socket) => socket,
+            Err(error) => return self.warn_of_segments(&error, of, of),
+        };
+        let mut unsent = Unsent::default();
+        for (index, side) in sides.iter().enumerate() {
+            // A peer without a route does not concern the others.
+            if let Err(error) = socket.send_syn(side.to, side.from)
+                && !unsent.record(error)
+            {
+                unsent.failed += of - index - 1;
+                break;
             }
-            result
-        });
-        if let Err(error) = sent
-            && !std::mem::replace(&mut self.has_warned_of_segments, true)
-        {
-            tracing::warn!(%error, "peers of ended connections not notified; their next packets are reset");
+        }
+        if let Some(error) = &unsent.error {
+            self.warn_of_segments(error, unsent.failed, of);
+        }
+    }
+
+    fn warn_of_segments(&mut self, error: &io::Error, failed: usize, of: usize) {
+        if !std::mem::replace(&mut self.has_warned_of_segments, true) {
+            tracing::warn!(%error, failed, of, "peers of ended connections not notified; their next packets are reset");
         }
     }
 }
 
+/// Segments of one pass that were not sent.
+#[derive(Debug, Default)]
+struct Unsent {
+    failed: usize,
+    /// Number of those that found no room.
+    waits: usize,
+    /// First error.
+    error: Option<io::Error>,
+}
+
+impl Unsent {
+    /// Records a failure. Returns false if the pass ends, because too many segments found no room.
+    fn record(&mut self, error: io::Error) -> bool {
+        self.failed += 1;
+        self.waits += usize::from(error.kind() == io::ErrorKind::WouldBlock);
+        self.error.get_or_insert(error);
+        self.waits < WAITS_MAX
+    }
+}
+
 /// Returns true if no peer waits any more.
-fn is_closed(flow: &Flow) -> bool {
+pub(crate) fn is_closed(flow: &Flow) -> bool {
     matches!(flow.tcp_state, Some(TcpState::TimeWait | TcpState::Close))
 }
 

@@ -314,7 +314,6 @@ impl<D: Dataplane> Worker<D> {
             return Ok(SyncResult::Applied);
         }
         let changes = self.plan.take_changes();
-        self.report_departed();
         self.publish(&changes);
         self.scope.merge(CleanupScope::after(&self.plan, &changes));
         self.pending.merge(changes);
@@ -353,6 +352,7 @@ impl<D: Dataplane> Worker<D> {
             self.shared_status.metrics.nothing_pending();
         }
         self.clean_up_conntrack();
+        self.report_departed();
         // A refused Service is a fault of the Service, not of the proxy.
         self.shared_status.health.updated(Moment::now());
         Ok(if self.pending.is_empty() {

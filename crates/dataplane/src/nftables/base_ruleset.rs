@@ -1,7 +1,7 @@
 //! Base ruleset: the table, its base chains and the chains that do not depend on Services.
 
 use netlink::nftables::{BaseChain, Chain, ChainKind, FibAddress, Hook, Rejection, Rule, Table, Verdict};
-use plan::{Family, NodePortAddresses, PodDetection, Settings};
+use plan::{Family, NodePortAddresses, Plan, PodDetection, Settings};
 
 use super::bytes::Bytes;
 use super::layout::{FAMILIES, MASQUERADED, Map, VERDICTS};
@@ -33,10 +33,11 @@ pub fn table(name: &str) -> Table {
 }
 
 /// Returns the chains with their rules; each chain jumps only to earlier ones.
-pub fn chains(settings: &Settings) -> Vec<(Chain, Vec<Rule>)> {
-    let mut chains = vec![reject(), masquerade(), answer_ping(settings)];
-    chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, &settings.pods)));
-    chains.push(services(settings));
+pub fn chains(plan: &Plan) -> Vec<(Chain, Vec<Rule>)> {
+    let pods = &plan.settings().pods;
+    let mut chains = vec![reject(), masquerade(), answer_ping(plan)];
+    chains.extend((1..MASQUERADE_BITS).map(|bits| masquerade_origins(bits, pods)));
+    chains.push(services(plan));
     chains.push(redirected());
     let to_services = || vec![RuleBuilder::any_family().goto(SERVICES).finish()];
     let base = |name, hook, priority, comment: &str| Chain {
@@ -93,15 +94,15 @@ pub fn masqueraded() -> Vec<MapElement> {
         .collect()
 }
 
-fn services(settings: &Settings) -> (Chain, Vec<Rule>) {
+fn services(plan: &Plan) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
         let addresses = RuleBuilder::for_family(family).verdict_by_address(family, VERDICTS);
-        rules.push(addresses.comment("by the treatment of the address; the mark is put back"));
+        rules.push(addresses.comment("by the verdict of the address; the mark is put back"));
         let ranges = RuleBuilder::for_family(family).verdict_by_range(family, VERDICTS);
-        rules.push(ranges.comment("by the treatment of the port range; the mark is put back"));
-        rules.push(node_ports(family, settings));
-        if settings.ping_address(family).is_some() {
+        rules.push(ranges.comment("by the verdict of the port range; the mark is put back"));
+        rules.push(node_ports(family, plan.settings()));
+        if plan.ping_address(family).is_some() {
             let pings = RuleBuilder::for_family(family).match_ping(family);
             let pings = pings.verdict_by_ping(family, VERDICTS);
             rules.push(pings.comment("echo requests; the mark is put back"));
@@ -132,7 +133,7 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
         }
     };
     rule.verdict_by_node_port(family, VERDICTS)
-        .comment("by the treatment of the node port; the mark is put back")
+        .comment("by the verdict of the node port; the mark is put back")
 }
 
 fn redirected() -> (Chain, Vec<Rule>) {
@@ -181,10 +182,10 @@ fn reject() -> (Chain, Vec<Rule>) {
 
 /// Builds the chain that sends echo requests to an address of this node, which answers. Connection tracking gives the
 /// answer the address of the Service.
-fn answer_ping(settings: &Settings) -> (Chain, Vec<Rule>) {
+fn answer_ping(plan: &Plan) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
-        if let Some(address) = settings.ping_address(family) {
+        if let Some(address) = plan.ping_address(family) {
             let rule = RuleBuilder::for_family(family).translate_to(address);
             rules.push(rule.finish());
         }

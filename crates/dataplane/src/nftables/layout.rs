@@ -48,7 +48,8 @@ pub enum Map {
     SourceRanges,
     /// Address, protocol, port range → verdict code.
     PortRanges,
-    /// Address, protocol, port range → 0, key of the endpoints of the Service's ranges.
+    /// Address, protocol, port range → 0, key of the endpoints of the Service's ranges: address, protocol with
+    /// `RANGE_BIT`, and first port of the Service's first range.
     ServiceOfRange,
     /// Address, protocol, port range, allowed source.
     RangeSources,
@@ -149,8 +150,8 @@ impl Map {
 
     const fn comment(self) -> &'static str {
         match self {
-            Self::Services => "cluster IP, external IP or load balancer IP : code of its treatment",
-            Self::NodePorts => "node port : code of its treatment",
+            Self::Services => "cluster IP, external IP or load balancer IP : code of its verdict",
+            Self::NodePorts => "node port : code of its verdict",
             Self::ServiceOfAddress => "external IP or load balancer IP : cluster IP with the endpoints",
             Self::ServiceOfNodePort => "node port : cluster IP with the endpoints",
             Self::ClusterEndpoints => "cluster IP . index : endpoint",
@@ -163,10 +164,10 @@ impl Map {
             Self::LocalMembers => "session affinity: cluster IP . number : endpoint on this node",
             Self::Affinity => "session affinity: client . cluster IP : number of the endpoint it is kept at",
             Self::SourceRanges => "load balancer IP . source that may use it",
-            Self::PortRanges => "port range of an address : code of its treatment",
+            Self::PortRanges => "port range of an address : code of its verdict",
             Self::ServiceOfRange => "port range of an address : key of the endpoints",
             Self::RangeSources => "port range of a load balancer IP . source that may use it",
-            Self::Pings => "address : code of the treatment of echo requests",
+            Self::Pings => "address : code of the verdict about echo requests",
             Self::PingSources => "load balancer IP . source that may send echo requests",
             Self::Hairpin => "endpoints on this node that reach themselves, masqueraded",
             Self::ClusterIps => "cluster IPs: other ports are refused",
@@ -245,10 +246,10 @@ pub fn sets() -> Vec<Set> {
         .into_iter()
         .flat_map(|map| FAMILIES.map(|family| map.set(family)))
         .collect();
-    sets.push(verdicts(VERDICTS, "code of a treatment : its chain"));
+    sets.push(verdicts(VERDICTS, "code of a verdict : its chain"));
     sets.push(verdicts(
         MASQUERADED,
-        "bits of a treatment's code : from outside 1, from Pods 2, from this node 4 are masqueraded",
+        "bits of a verdict's code : from outside 1, from Pods 2, from this node 4 are masqueraded",
     ));
     sets
 }

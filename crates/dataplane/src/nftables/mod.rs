@@ -186,7 +186,7 @@ impl NftablesDataplane {
 
     /// Applies the settings of the plan.
     fn apply_settings(&mut self, plan: &Plan) -> Result<usize, DataplaneError> {
-        let chains = base_ruleset::chains(plan.settings());
+        let chains = base_ruleset::chains(plan);
         let ranges = ranges::elements(plan.settings());
         let mut batch = Batch::new(&self.table, None);
         let changed: Vec<_> = chains

@@ -13,6 +13,10 @@ use super::map_element::{MapElement, MapId};
 use super::slots::Slots;
 use super::verdict_chain::{KeyLookup, VerdictChain};
 
+/// Bit of the protocol in the keys of port ranges. A Service port may have the address and port with which a range starts.
+/// The numbers of TCP (6), UDP (17) and SCTP (132) do not have this bit.
+pub const RANGE_BIT: u8 = 0x40;
+
 /// A Service port as it is written to the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
@@ -21,6 +25,9 @@ pub struct Port {
     /// Key of its endpoints: address and port of the first frontend, which no other Service has. The address is
     /// unspecified if the Service port has node ports only.
     first: (IpAddr, u16),
+    /// True for port ranges. Their key starts with the first port of their first range, which no range of another
+    /// Service contains, and [`RANGE_BIT`] distinguishes it from that of a Service port.
+    is_range: bool,
     is_sticky: bool,
     /// True if indexes are positions in a Maglev table.
     is_hashed: bool,
@@ -77,7 +84,7 @@ impl Port {
         let family = plan.key.family;
         let first = first(plan);
         let protocol = plan.key.protocol.number();
-        let key = service_key(first, protocol);
+        let key = service_key(first, protocol, plan.is_range);
         let frontends = plan.frontends.iter().map(|frontend| {
             let key_lookup = match frontend.address {
                 _ if plan.is_range => KeyLookup::Range,
@@ -92,6 +99,7 @@ impl Port {
             family,
             protocol,
             first,
+            is_range: plan.is_range,
             is_sticky: plan.affinity_seconds.is_some(),
             is_hashed: plan.scheduler == Scheduler::Maglev,
             name: plan.key.port.clone(),
@@ -112,6 +120,7 @@ impl Port {
             family: plan.family,
             protocol: 0,
             first: (unspecified(plan.family), 0),
+            is_range: false,
             is_sticky: false,
             is_hashed: false,
             name: Arc::default(),
@@ -123,7 +132,7 @@ impl Port {
 
     /// Returns the key of the endpoints.
     pub fn key(&self) -> Bytes {
-        service_key(self.first, self.protocol)
+        service_key(self.first, self.protocol, self.is_range)
     }
 
     /// Returns the IP family.
@@ -356,17 +365,17 @@ fn endpoint(backend: &Backend) -> Bytes {
     Bytes::new().address(address.ip()).port(address.port())
 }
 
-fn service_key((address, port): (IpAddr, u16), protocol: u8) -> Bytes {
+fn service_key((address, port): (IpAddr, u16), protocol: u8, is_range: bool) -> Bytes {
+    let protocol = if is_range { protocol | RANGE_BIT } else { protocol };
     Bytes::new().address(address).protocol(protocol).port(port)
 }
 
-/// Returns address and port of the key. Port ranges have port 0 there, which no Service port has.
+/// Returns address and port of the key. Of a range that is its first port.
 fn first(plan: &ServicePortPlan) -> (IpAddr, u16) {
-    let port = |frontend: &Frontend| if plan.is_range { 0 } else { frontend.port };
     let mut addresses = plan
         .frontends
         .iter()
-        .filter_map(|frontend| Some((frontend.address?, port(frontend))));
+        .filter_map(|frontend| Some((frontend.address?, frontend.port)));
     let unspecified = unspecified(plan.key.family);
     let node_port = || {
         plan.frontends

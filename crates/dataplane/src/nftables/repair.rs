@@ -13,7 +13,7 @@ use crate::DataplaneError;
 use super::applied::comment;
 use super::layout::{Map, address_bytes};
 use super::map_element::{MapElement, MapId};
-use super::port::{Port, Shared};
+use super::port::{Port, RANGE_BIT, Shared};
 use super::synchronize::Repair;
 use super::transaction::{NO_OWNER, write_chains, write_elements};
 use super::{Bytes, NftablesDataplane, base_ruleset, snapshot};
@@ -160,25 +160,39 @@ impl NftablesDataplane {
                 (Some(address).filter(|address| !address.is_unspecified()), rest)
             }
         };
-        let protocol = match i32::from(*rest.first()?) {
+        let number = *rest.first()?;
+        let protocol = match i32::from(number & !RANGE_BIT) {
             libc::IPPROTO_TCP => Protocol::Tcp,
             libc::IPPROTO_UDP => Protocol::Udp,
             libc::IPPROTO_SCTP => Protocol::Sctp,
             _ => return None,
         };
         let port = u16::from_be_bytes(*rest.get(4..)?.first_chunk()?);
-        let (plan, _) = plan.frontend(family, address, protocol, port)?;
+        let (plan, _) = match address.filter(|_| number & RANGE_BIT != 0) {
+            Some(address) => plan.range_frontend(address, protocol, port)?,
+            None => plan.frontend(family, address, protocol, port)?,
+        };
         let service = plan.key.service.clone();
         let ports = self.applied.ports(&service);
         Some((service, ports))
     }
 }
 
-/// Reports that the keys of a map do not identify their owner, because they are ranges.
+/// Reports that the keys of a map do not identify their owner: they are ranges, or addresses without a port.
 fn is_read_back(map_id: MapId) -> bool {
     matches!(
         map_id,
-        MapId::Map(Map::SourceRanges | Map::ServiceCidrs | Map::Pods, _)
+        MapId::Map(
+            Map::SourceRanges
+                | Map::PortRanges
+                | Map::ServiceOfRange
+                | Map::RangeSources
+                | Map::Pings
+                | Map::PingSources
+                | Map::ServiceCidrs
+                | Map::Pods,
+            _
+        )
     )
 }
 

@@ -42,7 +42,7 @@ pub(super) struct Repair {
 impl NftablesDataplane {
     /// Applies the whole plan as differences to the kernel's state.
     pub(super) fn synchronize(&mut self, plan: &Plan) -> Result<Applied, DataplaneError> {
-        let chains = base_ruleset::chains(plan.settings());
+        let chains = base_ruleset::chains(plan);
         self.codes.set_pods(&plan.settings().pods);
         match snapshot::table_state(&mut self.nftables, &self.table, &chains)? {
             TableState::Absent => self.load(plan, chains, false),

@@ -12,6 +12,7 @@ use crate::test_plans::{planned, put, settings};
 
 mod drift;
 mod first_load;
+mod ranges;
 
 const TABLE: &str = "portolan";
 

@@ -71,6 +71,7 @@ impl Listener {
             let listener = tcp::SharedListener {
                 socket: socket.into(),
                 address,
+                service: port.key.service.clone(),
                 balancer: balancer.clone(),
                 permits: permits.clone(),
                 congestion: congestion.clone(),

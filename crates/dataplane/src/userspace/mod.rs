@@ -16,7 +16,7 @@ mod listener;
 mod tcp;
 mod udp;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -27,7 +27,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
 use crate::nftables::{self, NftablesDataplane};
-use crate::{Applied, Counts, Dataplane, DataplaneError, Skipped};
+use crate::{Applied, Counts, Dataplane, DataplaneError, ServiceEndpoints, Skipped};
 
 use balancer::Balancer;
 use listener::Listener;
@@ -245,7 +245,7 @@ impl Dataplane for UserspaceDataplane {
         self.ruleset.repair_external(plan, changes)
     }
 
-    fn end_connections(&mut self, endpoints: &HashSet<IpAddr>) -> bool {
+    fn end_connections(&mut self, endpoints: &ServiceEndpoints) -> bool {
         self.workers.end_connections(endpoints);
         true
     }

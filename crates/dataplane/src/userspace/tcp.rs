@@ -12,15 +12,15 @@ mod outbound_sockets;
 mod pump;
 mod relay;
 
-use std::collections::HashSet;
 use std::io;
-use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use event_loop::EventLoop;
 use mio::Waker;
 use relay::Relay;
+
+use crate::ServiceEndpoints;
 
 pub use congestion::CongestionControl;
 pub use listener::SharedListener;
@@ -35,7 +35,7 @@ enum Request {
     /// Continue a long-lived connection that another worker accepted.
     Adopt(Box<Relay>),
     /// Reset the connections to these endpoints.
-    End(Arc<HashSet<IpAddr>>),
+    End(Arc<ServiceEndpoints>),
     /// Stop, and close all connections.
     Stop,
 }
@@ -118,7 +118,7 @@ impl Workers {
     }
 
     /// Resets the connections to these endpoints.
-    pub fn end_connections(&self, endpoints: &HashSet<IpAddr>) {
+    pub fn end_connections(&self, endpoints: &ServiceEndpoints) {
         let endpoints = Arc::new(endpoints.clone());
         for handle in self.handles.iter() {
             handle.send(Request::End(endpoints.clone()));

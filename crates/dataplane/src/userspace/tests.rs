@@ -1,3 +1,4 @@
+use std::collections::HashSet;
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::thread;
@@ -371,10 +372,14 @@ fn connections_to_lost_endpoint_are_reset_and_others_continue() {
             client.read_exact(&mut [0])
         };
         exchange(&mut client).unwrap();
-        let of = |address: &str| HashSet::from([address.parse().unwrap()]);
-        assert!(machine.dataplane.end_connections(&of("127.0.0.2")));
-        exchange(&mut client).unwrap();
-        assert!(machine.dataplane.end_connections(&of("127.0.0.1")));
+        let of = |service: &str, address: &str| {
+            HashSet::from([(ObjectKey::new("ns", service), address.parse().unwrap())])
+        };
+        for (service, address) in [("a", "127.0.0.2"), ("other", "127.0.0.1")] {
+            assert!(machine.dataplane.end_connections(&of(service, address)));
+            exchange(&mut client).unwrap();
+        }
+        assert!(machine.dataplane.end_connections(&of("a", "127.0.0.1")));
         let error = client.read(&mut [0]).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::ConnectionReset);
         testbed::until("the count", REPLY_TIMEOUT, || {

@@ -22,7 +22,7 @@ use dataplane::userspace::UserspaceDataplane;
 use dataplane::{Applied, Dataplane, DataplaneError};
 use netlink::conntrack::{Conntrack, Family};
 use netlink::nftables::{Batch, Change, Nftables, Table};
-use plan::{NodePortAddresses, Packet, Plan, PodDetection, Scheduler, Settings, Verdict};
+use plan::{NodeFacts, NodePortAddresses, Packet, Plan, PodDetection, Scheduler, Settings, Verdict};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 
 use explain::trace::Trace;
@@ -171,7 +171,7 @@ struct Run {
 impl Run {
     fn new(mode: Mode) -> Self {
         let world = World::new();
-        let plan = Plan::new(Settings {
+        let mut plan = Plan::new(Settings {
             node_name: "node".to_owned(),
             pods: by_range(),
             service_cidrs: nets(["10.96.0.0/24", "fd00:10:96::/120"]),
@@ -181,6 +181,11 @@ impl Run {
             default_scheduler: Scheduler::default(),
             answers_ping: mode.answers_ping,
             node_addresses: World::node_addresses(),
+        });
+        // The traces get them from the Node.
+        plan.set_node(NodeFacts {
+            ips: world.node().addresses.to_vec(),
+            ..NodeFacts::default()
         });
         let dataplane = match world.node().enter(mode.open) {
             Err(DataplaneError::Program {

@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use api::object::{EndpointSlice, Service};
 use dataplane::Dataplane;
-use plan::{Plan, Settings, Verdict};
+use plan::{NodeFacts, Plan, Settings, Verdict};
 use serde_json::{Value, json};
 
 use crate::Mode;
@@ -39,6 +39,10 @@ pub fn node_answers(mode: Mode) {
             service_cidrs: crate::nets(["10.96.0.0/24", "fd00:10:96::/120"]),
             answers_ping,
             ..Settings::default()
+        });
+        plan.set_node(NodeFacts {
+            ips: world.node().addresses.to_vec(),
+            ..NodeFacts::default()
         });
         plan.apply_service(&service(source_ranges));
         for family in 0..2 {

@@ -51,7 +51,7 @@ pub enum Outcome {
 /// Result of an echo request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Echo {
-    /// This address replied.
+    /// Reply from an address.
     Reply {
         from: IpAddr,
     },

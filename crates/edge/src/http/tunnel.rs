@@ -10,6 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use super::access_record::AccessRecord;
 use super::exchange::Exchange;
 use crate::backends::ChosenBackend;
+use crate::connection_age::{end_of_age, reached};
 use crate::flag::raised;
 
 /// Bytes of one copy.
@@ -28,7 +29,8 @@ pub struct Tunnel {
 }
 
 impl Tunnel {
-    /// Copies bytes until both sides have ended, one of them fails, or both are idle for too long.
+    /// Copies bytes until both sides have ended, one of them fails, both are idle for too long, or the tunnel reaches the
+    /// maximum age of connections. The age of a tunnel begins with it.
     pub async fn run(mut self) {
         let ends = tokio::try_join!(&mut self.client, &mut self.backend);
         let (client, backend) = match ends {
@@ -43,6 +45,7 @@ impl Tunnel {
         let (from_client, to_client) = tokio::io::split(client);
         let (from_backend, to_backend) = tokio::io::split(backend);
         let mut cut = self.chosen.backend.cut_off();
+        let ends_at = end_of_age(&self.record.settings().service.policy);
         let record = &mut self.record;
         let to_backend_copy = copy(from_client, to_backend, |count| exchange.received(count));
         let to_client_copy = copy(from_backend, to_client, |count| {
@@ -59,6 +62,7 @@ impl Tunnel {
             },
             () = exchange.idle().expired(self.idle_timeout) => "idle",
             () = raised(&mut cut) => "backend left",
+            () = reached(ends_at) => "age",
         };
         self.record.set_outcome(outcome);
     }

@@ -304,7 +304,7 @@ fn verdict(decided: &PlanVerdict, service: Service<'_>, frontend: &Frontend) -> 
             Verdict::Dropped,
             format!("no source range of Service {name} admits the client"),
         ),
-        // These verdicts have no frontend, or are about echo requests.
+        // The remaining verdicts have no frontend, or are about echo requests.
         PlanVerdict::Answered
         | PlanVerdict::NotAService
         | PlanVerdict::UndefinedPort

@@ -73,7 +73,11 @@ impl PlanNode {
             name: node.name.clone(),
             is_known: true,
             addresses: node.ips(),
-            facts: NodeFacts { zone, ips },
+            facts: NodeFacts {
+                zone,
+                ips,
+                addresses: node.ips(),
+            },
         }
     }
 }

@@ -12,9 +12,9 @@ pub fn path(node: &str, decider: Step, packet: &Packet, decision: &PingDecision<
     if let Some(frontend) = decision.frontend {
         let kind = match frontend.kind {
             FrontendKind::ClusterIp => "cluster IP",
-            FrontendKind::ExternalIp => "external IP",
             FrontendKind::LoadBalancerIp => "load balancer IP",
-            FrontendKind::NodePort => "node port",
+            // A plan decides about neither of these.
+            FrontendKind::ExternalIp | FrontendKind::NodePort => "address",
         };
         let text = format!("{kind} {address} of Service {service}, echo requests");
         steps.push(Step::new(StepKind::Frontend, text));
@@ -46,7 +46,7 @@ pub fn path(node: &str, decider: Step, packet: &Packet, decision: &PingDecision<
         ),
         PlanVerdict::NotAService | PlanVerdict::Balanced { .. } => (
             Verdict::NotAService,
-            format!("{address} is no address of a Service"),
+            format!("{address} is no cluster IP or load balancer IP of a Service"),
         ),
     };
     Path {

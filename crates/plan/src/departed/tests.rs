@@ -56,6 +56,7 @@ fn reports_unready_and_missing_endpoints_of_other_nodes() {
         ]
     };
     let expected = [Departed {
+        service: ObjectKey::new("ns", "web"),
         endpoint: "10.244.1.2:8080".parse().expect("an address"),
         node: "node-b".into(),
     }];
@@ -90,8 +91,9 @@ fn list_is_bounded() {
         .map(|number| endpoint(&format!("10.244.1.{number}"), Some("node-b"), State::Ready))
         .collect();
     let record = SliceRecord::read(&slice(&endpoints), "node-a", &mut names).expect("a record");
+    let service = ObjectKey::new("ns", "web");
     for _ in 0..DEPARTED_MAX {
-        list.record(&record, None);
+        list.record(&service, &record, None);
     }
     assert_eq!(list.take().len(), DEPARTED_MAX);
 }

@@ -4,13 +4,14 @@ use api::object::{EndpointSlice, Service};
 use serde_json::json;
 
 use crate::plan::Plan;
-use crate::settings::{PodDetection, Settings};
+use crate::settings::{NodeFacts, NodePortAddresses, PodDetection, Settings};
+use crate::types::Family;
 
 const POD: &str = "10.244.2.9";
 const OUTSIDE: &str = "198.51.100.7";
 
 fn plan(answers_ping: bool) -> Plan {
-    Plan::new(Settings {
+    let mut plan = Plan::new(Settings {
         node_name: "node-a".to_owned(),
         pods: PodDetection::Ranges(vec!["10.244.0.0/16".parse().expect("CIDR")]),
         service_cidrs: vec!["10.96.0.0/16".parse().expect("CIDR")],
@@ -20,7 +21,12 @@ fn plan(answers_ping: bool) -> Plan {
         ],
         answers_ping,
         ..Settings::default()
-    })
+    });
+    plan.set_node(NodeFacts {
+        ips: vec!["172.30.0.11".parse().expect("IP")],
+        ..NodeFacts::default()
+    });
+    plan
 }
 
 fn service(name: &str, created: &str, cluster_ip: &str, policy: &str) -> Service {
@@ -101,7 +107,7 @@ fn policy_local_answers_at_nodes_with_endpoints() {
 }
 
 #[test]
-fn the_oldest_service_of_an_address_decides() {
+fn oldest_service_of_an_address_decides() {
     let mut plan = plan(true);
     plan.apply_service(&service("old", "2026-01-01T00:00:00Z", "10.96.0.5", "Cluster"));
     plan.apply_service(&service("new", "2026-01-02T00:00:00Z", "10.96.0.6", "Cluster"));
@@ -120,7 +126,7 @@ fn the_oldest_service_of_an_address_decides() {
 }
 
 #[test]
-fn nothing_is_answered_without_the_setting() {
+fn pings_are_not_answered_without_the_setting() {
     let mut plan = plan(false);
     plan.apply_service(&service("web", "2026-01-01T00:00:00Z", "10.96.0.5", "Cluster"));
     plan.apply_slice(&slice("web", "web", "node-b"));
@@ -133,7 +139,7 @@ fn nothing_is_answered_without_the_setting() {
 }
 
 #[test]
-fn a_node_without_an_address_of_the_family_does_not_answer() {
+fn node_without_an_address_of_the_family_does_not_answer() {
     let mut plan = plan(true);
     plan.apply_service(&service("web", "2026-01-01T00:00:00Z", "10.96.0.5", "Cluster"));
     plan.apply_slice(&slice("web", "web", "node-b"));
@@ -144,4 +150,51 @@ fn a_node_without_an_address_of_the_family_does_not_answer() {
     );
     assert!(plan.take_changes().everything);
     assert_eq!(shown(&plan, OUTSIDE, "203.0.113.5"), "not a Service");
+}
+
+/// An older Service of another namespace may have any external IP.
+#[test]
+fn external_ips_neither_answer_nor_decide() {
+    let mut plan = plan(true);
+    let mut other = service("other", "2026-01-01T00:00:00Z", "10.96.0.6", "Cluster");
+    other.status.load_balancer.ingress.clear();
+    // The frontends of the other Service remain.
+    other.spec.ports.truncate(1);
+    other.spec.ports[0].port = 8443;
+    other.spec.external_ips = vec!["203.0.113.5".to_owned(), "172.30.0.12".to_owned()];
+    plan.apply_service(&other);
+    plan.apply_slice(&slice("other", "web", "node-b"));
+    plan.take_changes();
+    for address in ["203.0.113.5", "172.30.0.12"] {
+        assert_eq!(shown(&plan, OUTSIDE, address), "not a Service");
+    }
+    plan.apply_service(&service("web", "2026-01-02T00:00:00Z", "10.96.0.5", "Cluster"));
+    plan.apply_slice(&slice("web", "admin", "node-b"));
+    plan.take_changes();
+    assert_eq!(shown(&plan, OUTSIDE, "203.0.113.5"), "answered by this node");
+}
+
+/// Addresses of Pods' links come and go; a change of the address rewrites the rules of all Services.
+#[test]
+fn ip_of_the_node_on_one_of_its_links_answers() {
+    let address = |text: &str| text.parse::<IpAddr>().expect("IP");
+    let mut plan = plan(true);
+    plan.set_node(NodeFacts::default());
+    let own = vec![address("172.30.0.11"), address("10.244.1.1")];
+    plan.set_node_addresses(own, NodePortAddresses::All);
+    assert_eq!(plan.ping_address(Family::V4), None);
+    plan.take_changes();
+    plan.set_node(NodeFacts {
+        ips: vec![address("198.51.100.1")],
+        addresses: vec![address("198.51.100.1"), address("172.30.0.11")],
+        ..NodeFacts::default()
+    });
+    assert_eq!(plan.ping_address(Family::V4), Some(address("172.30.0.11")));
+    assert!(plan.take_changes().everything);
+    plan.set_node_addresses(
+        vec![address("172.30.0.11"), address("10.1.0.1")],
+        NodePortAddresses::All,
+    );
+    assert_eq!(plan.ping_address(Family::V4), Some(address("172.30.0.11")));
+    assert!(!plan.take_changes().everything);
 }

@@ -155,6 +155,7 @@ fn node(zone: Option<&str>) -> NodeFacts {
     NodeFacts {
         zone: zone.map(str::to_owned),
         ips,
+        ..NodeFacts::default()
     }
 }
 

@@ -239,6 +239,7 @@ fn set_node(plan: &mut Plan, node: &Node) {
         plan.set_node(NodeFacts {
             zone: node.zone().map(str::to_owned),
             ips,
+            ..NodeFacts::default()
         });
     }
 }

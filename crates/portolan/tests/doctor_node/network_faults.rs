@@ -11,7 +11,6 @@ use serde_json::json;
 use testbed::{in_namespace, write_sysctl};
 
 use crate::faults::{OF_SERVICE, entry, expect, expect_none};
-use crate::support::wait_for;
 use crate::world::{NODE, Report, TARGET_PORT, World, objects, record_of};
 
 /// Load balancer IP in the subnet of the nodes.
@@ -93,16 +92,8 @@ fn ipvs_link_is_left(world: &World, links: &mut Connection) {
     links
         .add_address(index, network("10.96.0.99/32"))
         .expect("an address");
-    // The proxy reads the addresses of the node every ten seconds. Until then its table differs from the plan, too.
-    wait_for("the finding of the link first", || {
-        world
-            .doctor(&[])
-            .codes
-            .first()
-            .is_some_and(|code| code == "PTL-0054")
-    });
+    expect(&world.doctor(&[]), "PTL-0054");
     links.delete_link(&left).expect("no link");
-    wait_for("no findings", || world.doctor(&[]).codes.is_empty());
 }
 
 fn bridged_packets_pass_no_chains(world: &World) {

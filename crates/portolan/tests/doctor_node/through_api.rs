@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use testbed::{in_namespace, write_sysctl};
 
 use crate::lab::{Lab, echo_container};
-use crate::support::wait_for;
 use crate::world::kubeconfig_of;
 
 /// Node with API server.
@@ -179,8 +178,8 @@ fn faults_of_nodes_are_found_through_the_api() {
     in_namespace(|| {
         let lab = start();
         check_observation(&lab);
-        // The proxies read the addresses of the node every ten seconds, and Pods have just added some.
-        wait_for("no findings", || findings(&lab, &[]).0.is_empty());
+        let (healthy, warnings) = findings(&lab, &[]);
+        assert_eq!(healthy, Vec::<String>::new(), "{warnings}");
         let (from_pod, warnings) = findings(&lab, &["--from", "pod/default/cart"]);
         assert_eq!(from_pod, Vec::<String>::new(), "{warnings}");
         let other = lab.cluster().member(OTHER).expect("a node");

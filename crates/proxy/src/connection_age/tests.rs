@@ -109,7 +109,7 @@ fn check_is_due_while_a_service_has_the_annotation() {
 }
 
 #[test]
-fn nothing_is_due_without_begins() {
+fn check_is_not_due_without_begins() {
     let mut ages = ConnectionAges {
         begins: Begins::Unavailable("read-only".to_owned()),
         ..ConnectionAges::default()

@@ -150,14 +150,19 @@ fn scope_is_empty_without_datagram_ports() {
     assert!(CleanupScope::after(&plan, &changes).is_empty());
 }
 
+fn plan_with_ranges() -> Plan {
+    let mut plan = plan();
+    let mut service = service();
+    let annotations = &mut service.metadata.annotations;
+    annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), "10000-20000/UDP".into());
+    plan.apply_service(&service);
+    plan.take_changes();
+    plan
+}
+
 #[test]
 fn flows_through_a_range_are_stale_without_their_endpoint() {
-    let mut plan = plan();
-    let mut with_ranges = service();
-    let annotations = &mut with_ranges.metadata.annotations;
-    annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), "10000-20000/UDP".into());
-    plan.apply_service(&with_ranges);
-    plan.take_changes();
+    let mut plan = plan_with_ranges();
     plan.apply_slice(&slice("10.244.1.3"));
     let changes = plan.take_changes();
     let scope = CleanupScope::after(&plan, &changes);
@@ -179,12 +184,7 @@ fn flows_through_a_range_are_stale_without_their_endpoint() {
 
 #[test]
 fn flows_through_a_withdrawn_range_are_stale() {
-    let mut plan = plan();
-    let mut with_ranges = service();
-    let annotations = &mut with_ranges.metadata.annotations;
-    annotations.insert(plan::PORT_RANGES_ANNOTATION.into(), "10000-20000/UDP".into());
-    plan.apply_service(&with_ranges);
-    plan.take_changes();
+    let mut plan = plan_with_ranges();
     plan.apply_service(&service());
     let changes = plan.take_changes();
     let scope = CleanupScope::after(&plan, &changes);

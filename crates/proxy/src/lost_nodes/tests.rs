@@ -3,66 +3,115 @@ use tokio::net::TcpListener;
 
 use super::*;
 
+/// Address of a documentation range (RFC 5737): no host has it.
+const UNANSWERED: &str = "192.0.2.1:80";
+
 fn departed(endpoint: &str, node: &str) -> Departed {
     Departed {
+        service: ObjectKey::new("ns", "web"),
         endpoint: endpoint.parse().expect("an address"),
         node: node.into(),
     }
 }
 
-fn nodes(due: &[(Arc<str>, BTreeSet<SocketAddr>)]) -> Vec<&str> {
+fn nodes(due: &[(Arc<str>, Endpoints)]) -> Vec<&str> {
     due.iter().map(|(node, _)| &**node).collect()
+}
+
+fn checks() -> Checks {
+    Checks::new(Duration::ZERO)
+}
+
+fn endpoints(addresses: &[&str]) -> Endpoints {
+    let addresses = addresses.iter();
+    let addresses = addresses.map(|address| address.parse().expect("an address"));
+    addresses
+        .map(|address| (ObjectKey::new("ns", "web"), address))
+        .collect()
 }
 
 #[tokio::test(start_paused = true)]
 async fn node_is_checked_at_each_delay_and_then_no_more() {
-    let (mut checks, begin) = (Checks::default(), Instant::now());
-    checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
-    for delay in CHECK_DELAYS {
-        assert_eq!(checks.next(), Some(begin + delay));
-        assert_eq!(
-            nodes(&checks.due(begin + delay - Duration::from_millis(1))),
-            [""; 0]
-        );
-        assert_eq!(nodes(&checks.due(begin + delay)), ["node-b"]);
+    for spread in [Duration::ZERO, SPREAD_MAX] {
+        let (mut checks, now) = (Checks::new(spread), Instant::now());
+        checks.add(vec![departed("10.244.1.2:80", "node-b")], now);
+        let begin = now + spread;
+        for delay in CHECK_DELAYS {
+            assert_eq!(checks.next(), Some(begin + delay));
+            let early = checks.due(begin + delay - Duration::from_millis(1), NODES_AT_ONCE_MAX);
+            assert_eq!(nodes(&early), [""; 0]);
+            assert_eq!(nodes(&checks.due(begin + delay, NODES_AT_ONCE_MAX)), ["node-b"]);
+            assert_eq!(checks.finish("node-b", Checked::Undecided), HashSet::new());
+        }
+        assert_eq!(checks.next(), None);
+        assert!(checks.nodes.is_empty());
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn ready_node_is_not_checked_again() {
+    let (mut checks, begin) = (checks(), Instant::now());
+    checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
+    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    checks.finish("node-b", Checked::Ready);
     assert_eq!(checks.next(), None);
-    assert!(checks.0.is_empty());
+    // An endpoint that leaves during the check is checked by itself.
+    checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
+    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    checks.add(vec![departed("10.244.1.3:80", "node-b")], begin);
+    checks.finish("node-b", Checked::Ready);
+    assert_eq!(checks.next(), Some(begin + CHECK_DELAYS[0]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn later_endpoint_begins_the_checks_of_its_node_again() {
-    let (mut checks, begin) = (Checks::default(), Instant::now());
+    let (mut checks, begin) = (checks(), Instant::now());
     checks.add(vec![departed("10.244.1.2:80", "node-b")], begin);
-    checks.due(begin + CHECK_DELAYS[0]);
+    checks.due(begin + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
     let later = begin + Duration::from_secs(5);
     checks.add(vec![departed("10.244.1.3:80", "node-b")], later);
     assert_eq!(checks.next(), Some(later + CHECK_DELAYS[0]));
-    let due = checks.due(later + CHECK_DELAYS[0]);
-    assert_eq!(due[0].1.len(), 2);
-    checks.remove(&due[0].1.iter().map(SocketAddr::ip).collect());
+    let mut due = checks.due(later + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    let (node, lost) = due.remove(0);
+    assert_eq!(lost.len(), 2);
+    let lost = checks.finish(&node, Checked::Lost(lost));
+    let expected =
+        ["10.244.1.2", "10.244.1.3"].map(|ip| (ObjectKey::new("ns", "web"), ip.parse().expect("IP")));
+    assert_eq!(lost, HashSet::from(expected));
     assert_eq!(checks.next(), None);
 }
 
 #[tokio::test(start_paused = true)]
 async fn numbers_of_nodes_and_endpoints_are_bounded() {
-    let (mut checks, now) = (Checks::default(), Instant::now());
+    let (mut checks, now) = (checks(), Instant::now());
     let of_nodes = (0..2 * NODES_MAX).map(|number| departed("10.244.1.2:80", &format!("node-{number}")));
     checks.add(of_nodes.collect(), now);
-    assert_eq!(checks.0.len(), NODES_MAX);
+    assert_eq!(checks.nodes.len(), NODES_MAX);
     let of_one = (0..2 * ENDPOINTS_PER_NODE_MAX)
         .map(|number| departed(&format!("10.{}.{}.9:80", number / 256, number % 256), "node-0"));
     checks.add(of_one.collect(), now);
-    assert_eq!(checks.0["node-0"].endpoints.len(), ENDPOINTS_PER_NODE_MAX);
+    let endpoints = &checks.nodes["node-0"].endpoints;
+    assert_eq!(endpoints.len(), ENDPOINTS_PER_NODE_MAX);
+    assert_eq!(sample(endpoints).len(), PROBES_PER_NODE_MAX);
+    let first = checks.due(now + CHECK_DELAYS[0], NODES_AT_ONCE_MAX);
+    assert_eq!(first.len(), NODES_AT_ONCE_MAX);
+    assert_eq!(checks.next(), Some(now + CHECK_DELAYS[0]), "the others wait");
 }
 
 #[tokio::test(start_paused = true)]
 async fn invalid_names_of_nodes_are_not_checked() {
-    let mut checks = Checks::default();
+    let mut checks = checks();
     for name in ["../secrets", "a?b", "", ".."] {
         checks.add(vec![departed("10.244.1.2:80", name)], Instant::now());
     }
-    assert!(checks.0.is_empty());
+    assert!(checks.nodes.is_empty());
+}
+
+#[test]
+fn checks_of_nodes_are_spread() {
+    let spreads: BTreeSet<Duration> = (0..100).map(|number| spread(&format!("node-{number}"))).collect();
+    assert!(spreads.len() > 50, "{spreads:?}");
+    assert!(spreads.iter().all(|spread| *spread <= SPREAD_MAX));
 }
 
 #[test]
@@ -92,14 +141,16 @@ fn only_nodes_without_heartbeats_are_unreachable() {
 }
 
 #[tokio::test]
-async fn endpoints_that_accept_or_refuse_are_not_silent() {
+async fn one_endpoint_that_accepts_or_refuses_is_an_answer() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a listener");
-    let open = listener.local_addr().expect("an address");
+    let open = listener.local_addr().expect("an address").to_string();
     let closed = {
         let listener = TcpListener::bind("127.0.0.2:0").await.expect("a listener");
-        listener.local_addr().expect("an address")
+        listener.local_addr().expect("an address").to_string()
     };
-    assert_eq!(silent(vec![open, closed]).await, HashSet::new());
+    assert!(answers(None, &endpoints(&[&open, UNANSWERED])).await);
+    assert!(answers(None, &endpoints(&[&closed, UNANSWERED])).await);
+    assert!(!answers(None, &endpoints(&[])).await);
     for (kind, expected) in [
         (ErrorKind::TimedOut, true),
         (ErrorKind::HostUnreachable, true),
@@ -107,6 +158,21 @@ async fn endpoints_that_accept_or_refuse_are_not_silent() {
         (ErrorKind::ConnectionReset, false),
         (ErrorKind::PermissionDenied, false),
     ] {
-        assert_eq!(means_silence(kind), expected, "{kind}");
+        assert_eq!(means_no_answer(kind), expected, "{kind}");
     }
+}
+
+/// A NetworkPolicy that drops connections from nodes to endpoints does not make a living node dead.
+#[tokio::test]
+async fn host_that_refuses_connections_to_the_kubelet_lives() {
+    let node = json!({"status": {"addresses": [
+        {"type": "Hostname", "address": "node-b"},
+        {"type": "InternalIP", "address": "127.0.0.3"},
+    ]}});
+    let node: Node = serde_json::from_value(node).expect("a Node");
+    assert_eq!(
+        kubelet_addresses(&node),
+        ["127.0.0.3:10250".parse::<SocketAddr>().expect("an address")]
+    );
+    assert!(answers(Some(&node), &endpoints(&[])).await);
 }

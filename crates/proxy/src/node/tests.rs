@@ -32,6 +32,20 @@ fn prefers_internal_ip_per_family() {
     assert_eq!(ips(None, any), parsed(&[]));
 }
 
+/// Port ranges at any of these addresses would take ports from the node.
+#[test]
+fn facts_contain_all_addresses_of_the_node() {
+    let bound = "172.30.0.7".parse().expect("IP");
+    let expected = [
+        "172.30.0.7",
+        "172.30.0.11",
+        "172.30.0.99",
+        "192.0.2.1",
+        "2001:db8::1",
+    ];
+    assert_eq!(facts(Some(&node()), bound).addresses, parsed(&expected));
+}
+
 #[test]
 fn node_under_deletion_is_not_eligible() {
     let mut node = node();

@@ -159,3 +159,37 @@ fn deleted_service_is_not_due() {
     rebalancing.record(&plan, &changes, now);
     assert_eq!(rebalancing.next(), None);
 }
+
+#[test]
+fn rest_of_a_scale_out_follows_and_a_later_scale_out_replaces_it() {
+    let (mut plan, mut rebalancing, now) = (
+        Plan::new(Settings::default()),
+        Rebalancing::default(),
+        Instant::now(),
+    );
+    let annotations = json!({"service.portolan.dev/rebalance-percent": "20"});
+    for endpoints in [&["10.244.1.2"][..], &["10.244.1.2", "10.244.1.3"]] {
+        let changes = put(&mut plan, endpoints, &annotations, "None");
+        rebalancing.record(&plan, &changes, now);
+    }
+    let later = now + SETTLING_TIME;
+    let due = rebalancing.due(later);
+    let key = due.first().expect("a Service port");
+    assert_eq!(rebalancing.take_left(key), None);
+    rebalancing.resume(key, [0, 0], later);
+    assert_eq!(rebalancing.next(), None);
+    rebalancing.resume(key, [3, 0], later);
+    assert_eq!(rebalancing.next(), Some(later));
+    assert_eq!(rebalancing.due(later).len(), 1);
+    assert_eq!(rebalancing.take_left(key), Some([3, 0]));
+    rebalancing.resume(key, [2, 0], later);
+    let changes = put(
+        &mut plan,
+        &["10.244.1.2", "10.244.1.3", "10.244.1.4"],
+        &annotations,
+        "None",
+    );
+    rebalancing.record(&plan, &changes, later);
+    assert_eq!(rebalancing.next(), Some(later + SETTLING_TIME));
+    assert_eq!(rebalancing.take_left(key), None);
+}

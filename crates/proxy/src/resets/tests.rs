@@ -118,7 +118,7 @@ impl World {
                 .expect("flows");
             let now = Instant::now();
             resets
-                .end(&mut conntrack, &flows, peers, now)
+                .end(&mut conntrack, &flows, peers, Places::All, now)
                 .expect("deleted entries")
         })
     }
@@ -317,6 +317,32 @@ fn table_is_deleted_after_its_last_element() {
         assert_eq!(resets.next(), None);
         assert!(!world.has_table());
     });
+}
+
+#[test]
+fn places_of_the_table_are_reserved() {
+    let (mut resets, now) = (Resets::default(), Instant::now());
+    let rest = LISTED_MAX - LISTED_RESERVED;
+    assert_eq!(resets.room(Places::Unreserved, now), rest);
+    resets.listed.push_back((now + LISTED_TIME, rest));
+    assert_eq!(resets.room(Places::Unreserved, now), 0);
+    assert_eq!(resets.room(Places::All, now), LISTED_RESERVED);
+    assert_eq!(resets.room(Places::Unreserved, now + LISTED_TIME), rest);
+}
+
+#[test]
+fn pass_ends_after_too_many_segments_without_room() {
+    let mut unsent = Unsent::default();
+    for _ in 0..2 * WAITS_MAX {
+        assert!(unsent.record(ErrorKind::NetworkUnreachable.into()));
+    }
+    for _ in 1..WAITS_MAX {
+        assert!(unsent.record(ErrorKind::WouldBlock.into()));
+    }
+    assert!(!unsent.record(ErrorKind::WouldBlock.into()));
+    assert_eq!(unsent.failed, 3 * WAITS_MAX);
+    let first = unsent.error.expect("the first error");
+    assert_eq!(first.kind(), ErrorKind::NetworkUnreachable);
 }
 
 /// Connects from a port of the client.

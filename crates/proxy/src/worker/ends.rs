@@ -1,31 +1,55 @@
 //! Ends of TCP connections to endpoints that still exist or whose node died: by loss of the node, by age, and after a
 //! scale-out.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use api::object::{ObjectKey, Protocol};
-use dataplane::Dataplane;
+use api::object::ObjectKey;
+use dataplane::{Dataplane, ServiceEndpoints};
 use netlink::conntrack::{ConntrackError, Flow};
-use plan::{Changes, PortKey, ServicePortPlan, Set};
+use plan::{Changes, Departed, PortKey, ServicePortPlan, Set};
 
 use super::Worker;
-use crate::conntrack::tcp_flows;
+use crate::conntrack::{connected, leads_to, tcp_flows};
 use crate::faults::ServiceFault;
 use crate::metrics::EndReason;
 use crate::rebalance::{can_move, excess, set_of};
-use crate::resets::Peers;
+use crate::resets::{Peers, Places, is_closed};
+
+/// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this thread for
+/// milliseconds, and the clients connect again within as short a time.
+const ENDED_PER_PASS_MAX: usize = 4_096;
+/// Time until the next pass, if connections remain.
+const PASS_PAUSE: Duration = Duration::from_secs(1);
 
 impl<D: Dataplane> Worker<D> {
-    /// Sends endpoints that left without termination to the check of their nodes.
+    /// Sends endpoints that left without termination to the check of their nodes, which reads Nodes. Endpoints without a
+    /// connection, and those of deleted Services, are not checked.
     pub(super) fn report_departed(&mut self) {
-        let departed = self.plan.take_departed();
+        let mut departed = self.plan.take_departed();
+        departed.retain(|endpoint| self.plan.ports_of(&endpoint.service).next().is_some());
+        let is_userspace = self.is_userspace();
         let Some(sender) = self.departed_sender.as_ref().filter(|_| !departed.is_empty()) else {
             return;
         };
+        if !is_userspace {
+            let Some(conntrack) = self.conntrack.as_mut() else {
+                return;
+            };
+            let endpoints: ServiceEndpoints = departed.iter().map(service_endpoint).collect();
+            match connected(conntrack, &self.plan, &endpoints) {
+                Ok(connected) => departed.retain(|endpoint| connected.contains(&service_endpoint(endpoint))),
+                Err(error) => {
+                    tracing::warn!(%error, "connections to departed endpoints not read; all checked")
+                }
+            }
+            if departed.is_empty() {
+                return;
+            }
+        }
         if let Err(error) = sender.try_send(departed) {
-            tracing::warn!(%error, "nodes of departed endpoints not checked");
+            tracing::warn!(%error, "nodes of departed endpoints not checked; connections to them wait for timeouts of TCP");
         }
     }
 
@@ -43,47 +67,54 @@ impl<D: Dataplane> Worker<D> {
     }
 
     /// Resets the connections to lost endpoints.
-    pub(super) fn end_lost(&mut self, addresses: &HashSet<IpAddr>) {
-        if self.dataplane.end_connections(addresses) {
+    pub(super) fn end_lost(&mut self, endpoints: &ServiceEndpoints) {
+        if self.dataplane.end_connections(endpoints) {
             return;
         }
         let plan = &self.plan;
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let lost = tcp_flows(conntrack, |flow| {
-            addresses.contains(&flow.reply.source.ip())
-                && flow.reply.source != flow.original.destination
-                && plan
-                    .frontend_at(Protocol::Tcp, flow.original.destination)
-                    .is_some()
-        });
+        let lost = tcp_flows(conntrack, |flow| leads_to(plan, flow, endpoints));
         self.end(lost, Peers::Client, EndReason::NodeLost);
     }
 
     /// Resets connections that are too old.
     pub(super) fn end_aged(&mut self) {
-        let Some(check) = self.ages.due(Instant::now()) else {
+        let now = Instant::now();
+        let Some(check) = self.ages.due(now) else {
             return;
         };
+        let mut pass = self.pass(now);
         let plan = &self.plan;
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let aged = tcp_flows(conntrack, |flow| check.ends(plan, flow));
+        let aged = tcp_flows(conntrack, |flow| {
+            !is_closed(flow) && check.ends(plan, flow) && pass.take(1) == 1
+        });
+        if pass.is_exceeded {
+            self.ages.check_at(now + PASS_PAUSE);
+        }
         self.end(aged, Peers::Both, EndReason::Age);
     }
 
     /// Resets the oldest connections of the busiest endpoints after a scale-out.
     pub(super) fn rebalance(&mut self) {
-        let due = self.rebalancing.due(Instant::now());
+        let now = Instant::now();
+        let due = self.rebalancing.due(now);
+        if due.is_empty() {
+            return;
+        }
+        let mut pass = self.pass(now);
         let plan = &self.plan;
-        let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
+        let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
         let mut groups: HashMap<(PortKey, Set), Vec<Flow>> = HashMap::new();
         let read = tcp_flows(conntrack, |flow| {
-            if let Some((port, set)) = set_of(plan, flow).filter(|(port, _)| due.contains(&port.key)) {
+            let found = set_of(plan, flow).filter(|(port, _)| due.contains(&port.key) && !is_closed(flow));
+            if let Some((port, set)) = found {
                 groups.entry((port.key.clone(), set)).or_default().push(*flow);
             }
             false
@@ -94,16 +125,36 @@ impl<D: Dataplane> Worker<D> {
         });
         let mut ended = Vec::new();
         for port in ports {
-            for set in [Set::Cluster, Set::Local] {
+            let Some(percent) = port.rebalance_percent else {
+                continue;
+            };
+            let former = self.rebalancing.take_left(&port.key);
+            let left = [Set::Cluster, Set::Local].map(|set| {
                 let flows = groups.remove(&(port.key.clone(), set)).unwrap_or_default();
                 let backends = port.backends(set).iter();
                 let endpoints: Vec<SocketAddr> = backends.map(|backend| backend.address).collect();
-                if let Some(percent) = port.rebalance_percent {
-                    ended.extend(excess(flows, &endpoints, percent));
+                let mut chosen = excess(flows, &endpoints, percent);
+                if let Some(former) = former {
+                    chosen.truncate(former[set as usize]);
                 }
-            }
+                let count = pass.take(chosen.len());
+                let left = chosen.len() - count;
+                ended.extend(chosen.into_iter().take(count));
+                left
+            });
+            self.rebalancing.resume(&port.key, left, now + PASS_PAUSE);
         }
         self.end(read.map(|_| ended), Peers::Both, EndReason::Rebalance);
+    }
+
+    /// Begins a pass that ends connections which could end later.
+    fn pass(&mut self, now: Instant) -> Pass {
+        // Each connection has two directions in the table.
+        let listed_max = self.resets.room(Places::Unreserved, now) / 2;
+        Pass {
+            room: ENDED_PER_PASS_MAX.min(listed_max),
+            is_exceeded: false,
+        }
     }
 
     /// Resets connections and counts them.
@@ -111,7 +162,12 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, Instant::now()));
+        let places = match reason {
+            EndReason::NodeLost => Places::All,
+            EndReason::Age | EndReason::Rebalance => Places::Unreserved,
+        };
+        let now = Instant::now();
+        let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, places, now));
         match ended {
             Ok(0) => {}
             Ok(count) => {
@@ -143,6 +199,25 @@ impl<D: Dataplane> Worker<D> {
                 message: format!("connections have no maximum age: {reason}"),
             }));
         }
+        let drains = |port: &ServicePortPlan| port.drain_seconds.is_some();
+        if self.is_userspace() && self.plan.ports_of(service).any(drains) {
+            faults.push(ServiceFault {
+                reason: "DrainNotSupported",
+                message: format!(
+                    "connections to removed endpoints are not reset: {mode} mode does not support it"
+                ),
+            });
+        }
+        let is_rebalanced = |port: &ServicePortPlan| port.rebalance_percent.is_some() && can_move(port);
+        if let Some(reason) = self.ages.unavailable()
+            && !self.is_userspace()
+            && self.plan.ports_of(service).any(is_rebalanced)
+        {
+            faults.push(ServiceFault {
+                reason: "ConnectionBeginsUnknown",
+                message: format!("any connections are rebalanced instead of the oldest ones: {reason}"),
+            });
+        }
         let mut rebalanced = self
             .plan
             .ports_of(service)
@@ -168,3 +243,28 @@ impl<D: Dataplane> Worker<D> {
         self.config.proxy_mode == "userspace"
     }
 }
+
+/// Connections that a pass may still end.
+#[derive(Debug)]
+struct Pass {
+    room: usize,
+    /// True if connections remain for the next pass.
+    is_exceeded: bool,
+}
+
+impl Pass {
+    /// Takes room for connections. Returns the number of those that may end.
+    fn take(&mut self, count: usize) -> usize {
+        let taken = count.min(self.room);
+        self.room -= taken;
+        self.is_exceeded |= taken < count;
+        taken
+    }
+}
+
+fn service_endpoint(departed: &Departed) -> (ObjectKey, IpAddr) {
+    (departed.service.clone(), departed.endpoint.ip())
+}
+
+#[cfg(test)]
+mod tests;

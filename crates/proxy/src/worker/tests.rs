@@ -439,6 +439,7 @@ fn annotations_that_userspace_mode_lacks_are_faults() {
     let (mut worker, _) = worker();
     worker.config.proxy_mode = "userspace".to_owned();
     let annotations = json!({
+        "service.portolan.dev/drain-seconds": "30",
         "service.portolan.dev/max-connection-age-seconds": "60",
         "service.portolan.dev/rebalance-percent": "10",
     });
@@ -447,7 +448,14 @@ fn annotations_that_userspace_mode_lacks_are_faults() {
     worker.apply().expect("an applied change");
     let faults = worker.faults_of(&ObjectKey::new("ns", "a"));
     let reasons: Vec<_> = faults.iter().map(|fault| fault.reason).collect();
-    assert_eq!(reasons, ["ConnectionAgeNotSupported", "RebalanceNotSupported"]);
+    assert_eq!(
+        reasons,
+        [
+            "ConnectionAgeNotSupported",
+            "DrainNotSupported",
+            "RebalanceNotSupported"
+        ]
+    );
     assert_eq!((worker.ages.next(), worker.rebalancing.next()), (None, None));
 }
 
@@ -464,10 +472,24 @@ fn rebalancing_with_session_affinity_is_a_fault() {
 }
 
 #[test]
-fn departed_endpoints_are_sent_to_the_check_of_their_nodes() {
-    let (worker, _) = worker();
+fn rebalancing_without_begins_of_connections_is_a_fault() {
+    let (mut worker, _) = worker();
+    worker.ages = ConnectionAges::without_begins("read-only");
+    let annotations = json!({"service.portolan.dev/rebalance-percent": "10"});
+    worker.apply_update(annotated(&annotations, "None"));
+    worker.plan.take_changes();
+    let faults = worker.faults_of(&ObjectKey::new("ns", "a"));
+    let reasons: Vec<_> = faults.iter().map(|fault| fault.reason).collect();
+    assert_eq!(reasons, ["ConnectionBeginsUnknown"]);
+}
+
+/// Sends an endpoint that becomes unready to the check of its node. Returns the endpoints that are checked.
+fn checked_endpoints(worker: Worker<Recorder>, has_service: bool) -> Vec<String> {
     let (sender, mut departed) = tokio::sync::mpsc::channel(1);
     let mut worker = worker.check_departed(sender);
+    if has_service {
+        worker.apply_update(annotated(&json!({}), "None"));
+    }
     sync(&mut worker);
     for is_ready in [true, false] {
         let slice = json!({
@@ -480,7 +502,30 @@ fn departed_endpoints_are_sent_to_the_check_of_their_nodes() {
         worker.apply_update(Update::Slice(Event::Applied(slice)));
         worker.apply().expect("an applied change");
     }
-    let received = departed.try_recv().expect("departed endpoints");
-    assert_eq!(received[0].endpoint.to_string(), "10.244.1.2:8080");
-    assert_eq!(&*received[0].node, "node-b");
+    let received = departed.try_recv().unwrap_or_default();
+    let shown = received
+        .iter()
+        .map(|departed| format!("{} {} {}", departed.service, departed.endpoint, departed.node));
+    shown.collect()
+}
+
+/// In userspace mode, connection tracking does not show which endpoints have connections.
+#[test]
+fn departed_endpoints_are_sent_to_the_check_of_their_nodes() {
+    for (has_service, expected) in [(true, vec!["ns/a 10.244.1.2:8080 node-b"]), (false, vec![])] {
+        let (mut worker, _) = worker();
+        worker.config.proxy_mode = "userspace".to_owned();
+        assert_eq!(checked_endpoints(worker, has_service), expected);
+    }
+}
+
+/// Each check reads a Node, and the endpoints of a deleted Service may be on all nodes.
+#[test]
+fn departed_endpoints_without_a_connection_are_not_checked() {
+    testbed::in_namespace(|| {
+        let (mut worker, _) = worker();
+        worker.config.proxy_mode = "nftables".to_owned();
+        worker.conntrack = Some(Conntrack::open().expect("connection tracking"));
+        assert_eq!(checked_endpoints(worker, true), [""; 0]);
+    });
 }

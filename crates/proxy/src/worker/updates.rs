@@ -1,12 +1,11 @@
 //! Updates, and their effect on the plan.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
 use std::sync::mpsc::SyncSender;
 
 use api::object::{EndpointSlice, Node, ObjectKey, Service, ServiceCidr};
 use client::Event;
-use dataplane::Dataplane;
+use dataplane::{Dataplane, ServiceEndpoints};
 use ipnet::IpNet;
 use jiff::Timestamp;
 use netlink::nftables::ExternalChange;
@@ -42,8 +41,8 @@ pub(crate) enum Update {
     ExternalChanges(Vec<ExternalChange>),
     /// A server's address became free: the process that had it, such as kube-proxy, has exited.
     AddressReleased,
-    /// Addresses of endpoints that left and do not answer, because their node died.
-    EndpointsLost(HashSet<IpAddr>),
+    /// Endpoints that left and do not answer, because their node died.
+    EndpointsLost(ServiceEndpoints),
     /// Query for the busiest Services.
     Traffic(TrafficQuery),
     /// Read of the plan.
@@ -75,7 +74,7 @@ impl<D: Dataplane> Worker<D> {
             Update::Config(config) => self.apply_config(*config),
             Update::ExternalChanges(changes) => self.queue_external_changes(changes),
             Update::AddressReleased => self.remove_leftovers_of_exited(),
-            Update::EndpointsLost(addresses) => self.end_lost(&addresses),
+            Update::EndpointsLost(endpoints) => self.end_lost(&endpoints),
             Update::Traffic(query) => self.respond_traffic(&query),
             Update::Plan(query) => query.run(&self.plan),
         }

@@ -202,6 +202,7 @@ impl EndpointSearch {
         Relay::new(
             stream,
             outbound,
+            listener.service.clone(),
             is_on_node,
             up,
             listener.congestion.clone(),

@@ -1,8 +1,7 @@
 //! Event loop of a worker: it waits for all sockets and advances each one as far as possible.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap};
 use std::io;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -17,6 +16,7 @@ use super::outbound_sockets::OutboundSockets;
 use super::pump::BUFFER_BYTES;
 use super::relay::{Direction, Relay, RelayProgress};
 use super::{Request, WorkerHandle};
+use crate::ServiceEndpoints;
 
 /// Events that one call of `epoll_wait` returns at most.
 const EVENTS_MAX: usize = 256;
@@ -186,9 +186,12 @@ impl EventLoop {
     }
 
     /// Resets the connections to these endpoints. Returns their number.
-    fn end_connections(&mut self, endpoints: &HashSet<IpAddr>) -> u64 {
+    fn end_connections(&mut self, endpoints: &ServiceEndpoints) -> u64 {
         let is_to_lost = |connection: &Connection| match connection {
-            Connection::Established(tracked) => endpoints.contains(&tracked.relay.endpoint.address().ip()),
+            Connection::Established(tracked) => {
+                let relay = &tracked.relay;
+                endpoints.contains(&(relay.service.clone(), relay.endpoint.address().ip()))
+            }
             // Its timeout leads to another endpoint.
             Connection::Connecting(..) => false,
         };

@@ -4,6 +4,7 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 
+use api::object::ObjectKey;
 use mio::net::TcpStream;
 use mio::{Registry, Token};
 use rustix::event::epoll;
@@ -22,6 +23,8 @@ pub struct SharedListener {
     pub socket: TcpListener,
     /// Bound address.
     pub address: SocketAddr,
+    /// Service of the listener.
+    pub service: ObjectKey,
     /// Selection of endpoints.
     pub balancer: Arc<SharedBalancer>,
     /// Permits for open connections.

@@ -3,6 +3,7 @@
 use std::net::Shutdown;
 use std::time::Duration;
 
+use api::object::ObjectKey;
 use mio::net::TcpStream;
 use socket2::SockRef;
 use tokio::sync::OwnedSemaphorePermit;
@@ -19,6 +20,8 @@ pub struct Relay {
     pub client: TcpStream,
     /// Connection to the endpoint.
     pub endpoint: OutboundSocket,
+    /// Service of the listener that accepted the client.
+    pub service: ObjectKey,
     up: Pump,
     down: Pump,
     /// True if the endpoint connected at once, so it is on this node.
@@ -62,11 +65,12 @@ pub enum RelayProgress {
 }
 
 impl Relay {
-    /// Creates the relay of a client and a connected endpoint. `is_on_node` is true if the endpoint connected at
+    /// Creates the relay of a client of a Service and a connected endpoint. `is_on_node` is true if the endpoint connected at
     /// once; `up` holds the initial data of the client.
     pub fn new(
         client: TcpStream,
         endpoint: OutboundSocket,
+        service: ObjectKey,
         is_on_node: bool,
         up: Pump,
         congestion: CongestionControl,
@@ -75,6 +79,7 @@ impl Relay {
         Self {
             client,
             endpoint,
+            service,
             up,
             down: Pump::default(),
             is_on_node,

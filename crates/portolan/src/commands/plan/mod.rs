@@ -87,7 +87,7 @@ fn compute(objects: &Objects, node: &str, labels: &Labels) -> Plan {
     });
     plan.set_node(NodeFacts {
         zone: labels.get(ZONE_LABEL).filter(|zone| !zone.is_empty()).cloned(),
-        ips: Vec::new(),
+        ..NodeFacts::default()
     });
     for slice in &objects.slices {
         plan.apply_slice(slice);
