@@ -3,12 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::multicluster::SERVICE_NAME_LABEL;
+use api::names::dns_label;
 use api::object::{EndpointSlice, ObjectKey, Resource, Service, ServiceExport};
 use client::Event;
 
 use super::cluster_id::ClusterId;
 use super::desired::{Availability, ClusterState, Reachability};
 use crate::malformed_object::log_skipped;
+
+/// Most exports of each other cluster. Each may use a cluster IP of this one, and the smallest usual range, a /20, has 4,094
+/// of them.
+pub(super) const EXPORTS_MAX: usize = 1_000;
 
 /// Objects of one kind by key, and the state of their initial list.
 pub(super) struct Objects<T> {
@@ -122,6 +127,9 @@ impl SlicesByService {
 /// Exports of one cluster, with their Services and slices.
 pub(super) struct ClusterCache {
     pub(super) id: ClusterId,
+    exports_max: usize,
+    /// Exports that count, at most `exports_max`.
+    counted: BTreeSet<ObjectKey>,
     pub(super) exports: Objects<ServiceExport>,
     pub(super) services: Objects<Service>,
     pub(super) slices: SlicesByService,
@@ -129,9 +137,12 @@ pub(super) struct ClusterCache {
 }
 
 impl ClusterCache {
-    pub(super) fn new(id: ClusterId) -> Self {
+    /// Creates the cache of a cluster, of which at most `exports_max` exports count.
+    pub(super) fn new(id: ClusterId, exports_max: usize) -> Self {
         Self {
             id,
+            exports_max,
+            counted: BTreeSet::new(),
             exports: Objects::default(),
             services: Objects::default(),
             slices: SlicesByService::new(api::object::SERVICE_NAME_LABEL),
@@ -143,6 +154,37 @@ impl ClusterCache {
         self.exports.is_synced() && self.services.is_synced() && self.slices.is_synced()
     }
 
+    /// Applies an event of an export; returns the exports whose state changed. Exports beyond the bound count when others are
+    /// deleted.
+    pub(super) fn apply_export(&mut self, event: Event<ServiceExport>) -> BTreeSet<ObjectKey> {
+        let Some((key, _)) = self.exports.apply(event) else {
+            return BTreeSet::new();
+        };
+        let mut changed = BTreeSet::from([key.clone()]);
+        if self.exports.get(&key).is_none() {
+            let has_counted = self.counted.remove(&key);
+            let next = self.exports.keys().find(|key| self.is_waiting(key)).cloned();
+            if let Some(next) = next.filter(|_| has_counted) {
+                self.counted.insert(next.clone());
+                changed.insert(next);
+            }
+        } else if self.is_waiting(&key) {
+            if self.counted.len() < self.exports_max {
+                self.counted.insert(key);
+            } else {
+                let (cluster, max) = (&self.id, self.exports_max);
+                tracing::warn!(%cluster, export = %key, max, "too many ServiceExports of a cluster; one is ignored");
+            }
+        }
+        changed
+    }
+
+    /// Returns true if an export could count and does not. Names reach selectors and paths, so a name that no Service can have
+    /// never counts.
+    fn is_waiting(&self, key: &ObjectKey) -> bool {
+        dns_label(&key.name).is_empty() && !self.counted.contains(key)
+    }
+
     /// Returns the state of a Service.
     pub(super) fn state(&self, key: &ObjectKey) -> ClusterState<'_> {
         ClusterState {
@@ -151,7 +193,7 @@ impl ClusterCache {
                 is_known: self.is_synced(),
                 reachability: self.reachability,
             },
-            export: self.exports.get(key),
+            export: self.exports.get(key).filter(|_| self.counted.contains(key)),
             service: self.services.get(key),
             slices: self.slices.of(key),
         }
@@ -163,3 +205,6 @@ pub(super) fn import_of(service: &Service) -> Option<ObjectKey> {
     let name = service.metadata.labels.get(SERVICE_NAME_LABEL)?;
     Some(ObjectKey::new(&service.metadata.namespace, name))
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! Conditions of ServiceExports and ServiceImports.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::object::TimedCondition;
 use jiff::Timestamp;
@@ -106,8 +106,25 @@ pub(super) fn reachability(unreachable: &BTreeSet<ClusterId>, withdrawn: &BTreeS
     if !withdrawn.is_empty() {
         parts.push(format!("no endpoints of {}", list(withdrawn)));
     }
-    let message = format!("no response from {}: {}", list(unreachable), parts.join("; "));
+    let message = format!(
+        "no successful response from {}: {}",
+        list(unreachable),
+        parts.join("; ")
+    );
     State::new(KIND, false, "ClusterUnreachable", message)
+}
+
+/// Returns the condition of an import about mirrored slices that the API server rejects.
+pub(super) fn mirrored(rejected: &BTreeMap<String, String>) -> State {
+    const KIND: &str = "EndpointsMirrored";
+    let Some((name, response)) = rejected.first_key_value() else {
+        return State::new(KIND, true, "Mirrored", "no EndpointSlice is rejected");
+    };
+    let message = format!(
+        "{} rejected EndpointSlices are left out; the first is {name}: {response}",
+        rejected.len()
+    );
+    State::new(KIND, false, "EndpointSliceRejected", message)
 }
 
 fn list(clusters: &BTreeSet<ClusterId>) -> String {

@@ -1,6 +1,6 @@
 //! The controller: changes of all clusters in; the desired state of imports out.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
 use api::multicluster::SERVICE_NAME_LABEL;
@@ -9,9 +9,9 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
-use super::caches::{ClusterCache, Objects, SlicesByService, import_of};
+use super::caches::{ClusterCache, EXPORTS_MAX, Objects, SlicesByService, import_of};
 use super::cluster_id::ClusterId;
-use super::desired::{Desired, Inputs, Reachability, decide};
+use super::desired::{Desired, Inputs, Reachability, decide, importing};
 use super::observed::Observed;
 use super::{names, step};
 
@@ -37,7 +37,7 @@ pub(super) enum Change {
 /// Imports the Services that the clusters of a set export.
 pub(super) struct MultiClusterController {
     clock: WallClock,
-    /// This cluster first.
+    /// Caches of all clusters, the local one first.
     clusters: Vec<ClusterCache>,
     imports: Objects<ServiceImport>,
     mirrored: SlicesByService,
@@ -48,9 +48,9 @@ impl MultiClusterController {
     pub(super) fn new(clock: WallClock, local: ClusterId, others: impl Iterator<Item = ClusterId>) -> Self {
         Self {
             clock,
-            clusters: std::iter::once(local)
-                .chain(others)
-                .map(ClusterCache::new)
+            // Users of this cluster are bound by its quotas.
+            clusters: std::iter::once(ClusterCache::new(local, usize::MAX))
+                .chain(others.map(|id| ClusterCache::new(id, EXPORTS_MAX)))
                 .collect(),
             imports: Objects::default(),
             mirrored: SlicesByService::new(SERVICE_NAME_LABEL),
@@ -65,12 +65,7 @@ impl MultiClusterController {
         };
         let was_synced = cluster.is_synced();
         let mut affected: BTreeSet<ObjectKey> = match change {
-            Change::Export(_, event) => cluster
-                .exports
-                .apply(event)
-                .map(|(key, _)| key)
-                .into_iter()
-                .collect(),
+            Change::Export(_, event) => cluster.apply_export(event),
             Change::Service(_, event) => {
                 let (key, before) = cluster.services.apply(event).unzip();
                 let after = key.as_ref().and_then(|key| cluster.services.get(key));
@@ -117,17 +112,14 @@ impl MultiClusterController {
     fn desired(&self, key: &ObjectKey) -> Option<Desired> {
         let local = &self.clusters.first()?.id;
         let namespace = self.namespaces.get(&ObjectKey::new("", &key.namespace));
-        let clusters = self
-            .imports
-            .get(key)
-            .into_iter()
-            .flat_map(|import| &import.status.clusters);
+        let import = self.imports.get(key);
         Some(decide(&Inputs {
             key,
             has_namespace: namespace.is_some_and(|object| object.metadata.deletion_timestamp.is_none()),
             local,
             clusters: self.clusters.iter().map(|cluster| cluster.state(key)).collect(),
-            importing: clusters.map(|cluster| cluster.cluster.as_str()).collect(),
+            import,
+            importing: importing(import, self.mirrored.of(key)),
         }))
     }
 
@@ -140,6 +132,7 @@ impl MultiClusterController {
             slices: self.mirrored.of(key).into_iter().cloned().collect(),
             export: local.and_then(|cluster| cluster.exports.get(key)).cloned(),
             rejection: None,
+            rejected_slices: BTreeMap::new(),
         }
     }
 }

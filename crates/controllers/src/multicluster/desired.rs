@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::multicluster::SERVICE_NAME_LABEL;
-use api::object::{EndpointSlice, ObjectKey, Service, ServiceExport};
+use api::multicluster::SOURCE_CLUSTER_LABEL;
+use api::object::{EndpointSlice, ObjectKey, Service, ServiceExport, ServiceImport};
 
 use super::cluster_id::ClusterId;
 use super::conditions::{self, State, Validity};
 use super::names;
+use super::observed::is_derived;
 use super::resolution::{self, AcceptedPorts, ClusterExport, Resolution};
 use super::slices::{Mirror, SLICES_MAX};
 
@@ -23,12 +24,12 @@ pub(super) struct Availability {
 /// Reachability of an API server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Reachability {
-    /// It responds.
+    /// The server responds.
     #[default]
     Reachable,
-    /// It does not respond; its last known endpoints stay.
+    /// The server does not respond; the last known endpoints of its cluster stay.
     Unreachable,
-    /// It has not responded during the grace period; its endpoints are removed.
+    /// The server has not responded during the grace period; the endpoints of its cluster are removed.
     Lost,
 }
 
@@ -49,12 +50,30 @@ pub(super) struct Inputs<'a> {
     pub(super) key: &'a ObjectKey,
     /// True if the namespace exists here and is not terminating.
     pub(super) has_namespace: bool,
-    /// This cluster.
+    /// Name of the local cluster.
     pub(super) local: &'a ClusterId,
     /// All clusters of the set, with this one.
     pub(super) clusters: Vec<ClusterState<'a>>,
-    /// Clusters that the present import lists.
+    /// The present import.
+    pub(super) import: Option<&'a ServiceImport>,
+    /// Clusters that the present import or its mirrored slices name.
     pub(super) importing: BTreeSet<&'a str>,
+}
+
+/// Returns the clusters that an import lists in its status, and those of its mirrored slices: a crash may precede the first
+/// write of the status.
+pub(super) fn importing<'a>(
+    import: Option<&'a ServiceImport>,
+    slices: impl IntoIterator<Item = &'a EndpointSlice>,
+) -> BTreeSet<&'a str> {
+    let listed = import.into_iter().flat_map(|import| &import.status.clusters);
+    let sources = slices
+        .into_iter()
+        .filter_map(|slice| slice.metadata.labels.get(SOURCE_CLUSTER_LABEL));
+    listed
+        .map(|cluster| cluster.cluster.as_str())
+        .chain(sources.map(String::as_str))
+        .collect()
 }
 
 /// The desired state of an import.
@@ -62,7 +81,8 @@ pub(super) struct Inputs<'a> {
 pub(super) struct Desired {
     pub(super) key: ObjectKey,
     pub(super) import: Import,
-    /// Conditions of the ServiceExport of this cluster; `None` without one, and while the import is held.
+    /// Conditions of the ServiceExport of this cluster; `None` without one. `Conflict` is not among them while the import is
+    /// held.
     pub(super) export: Option<Vec<State>>,
 }
 
@@ -71,10 +91,14 @@ pub(super) struct Desired {
 pub(super) enum Import {
     /// None: no cluster exports the Service, or the namespace does not exist.
     Absent,
-    /// The present ones stay, because an exporting cluster was not read since the start.
+    /// The spec stays, because an exporting cluster was not read since the start.
     Held {
-        /// Clusters whose endpoints are removed.
-        withdrawn: BTreeSet<ClusterId>,
+        /// Clusters whose present slices stay.
+        kept: BTreeSet<ClusterId>,
+        /// Mirrored slices of the other clusters by name.
+        slices: BTreeMap<String, EndpointSlice>,
+        /// Exporting clusters, as far as they are known.
+        clusters: BTreeSet<ClusterId>,
         reachability: State,
     },
     /// These.
@@ -101,14 +125,15 @@ pub(super) fn decide(inputs: &Inputs<'_>) -> Desired {
     let import = import(inputs, &exports, resolution.as_ref());
     let local = inputs.clusters.iter().find(|state| state.cluster == inputs.local);
     // While a cluster is unread, its conflicts are unknown.
-    let export = local
-        .filter(|_| !matches!(import, Import::Held { .. }))
-        .and_then(|state| {
-            state.export?;
-            let validity = validity(state.service);
-            let resolution = resolution.as_ref().filter(|_| validity == Validity::Valid);
-            Some(conditions::of_export(validity, resolution))
-        });
+    let is_held = matches!(import, Import::Held { .. });
+    let export = local.and_then(|state| {
+        state.export?;
+        let validity = validity(state.service);
+        let resolution = resolution
+            .as_ref()
+            .filter(|_| validity == Validity::Valid && !is_held);
+        Some(conditions::of_export(validity, resolution))
+    });
     Desired {
         key: inputs.key.clone(),
         import,
@@ -121,10 +146,8 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
         return Import::Absent;
     }
     let with = |is_meant: fn(Reachability) -> bool| -> BTreeSet<ClusterId> {
-        let exports_it = |state: &&ClusterState<'_>| {
-            let is_unread = !state.availability.is_known;
-            (is_unread && inputs.importing.contains(state.cluster.as_str())) || valid_export(state).is_some()
-        };
+        let exports_it =
+            |state: &&ClusterState<'_>| is_unread(inputs, state) || valid_export(state).is_some();
         let states = inputs.clusters.iter().filter(exports_it);
         states
             .filter(|state| is_meant(state.availability.reachability))
@@ -134,12 +157,12 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     let withdrawn = with(|reachability| reachability == Reachability::Lost);
     let unreachable = with(|reachability| reachability != Reachability::Reachable);
     let reachability = conditions::reachability(&unreachable, &withdrawn);
-    let is_unread = |state: &ClusterState<'_>| {
-        !state.availability.is_known && inputs.importing.contains(state.cluster.as_str())
-    };
-    if inputs.clusters.iter().any(is_unread) {
+    if inputs.clusters.iter().any(|state| is_unread(inputs, state)) {
+        let (kept, slices) = held(inputs, exports);
         return Import::Held {
-            withdrawn,
+            kept,
+            slices,
+            clusters: with(|_| true),
             reachability,
         };
     }
@@ -147,7 +170,7 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
         return Import::Absent;
     };
     let derived = (!resolution.spec.is_headless()).then(|| names::derived_service(&inputs.key.name));
-    let slices = mirror(inputs, exports, resolution, derived.as_deref());
+    let slices = mirror(inputs, exports, &resolution.accepted, derived.as_deref());
     Import::Present(Box::new(Present {
         derived,
         slices,
@@ -157,10 +180,45 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     }))
 }
 
+/// Returns true if a cluster contributes to the present import and was not read since the start.
+fn is_unread(inputs: &Inputs<'_>, state: &ClusterState<'_>) -> bool {
+    !state.availability.is_known && inputs.importing.contains(state.cluster.as_str())
+}
+
+/// Returns the clusters whose present slices stay, and the slices of the others. A port is accepted if the present import has
+/// it.
+fn held(
+    inputs: &Inputs<'_>,
+    exports: &[ClusterExport<'_>],
+) -> (BTreeSet<ClusterId>, BTreeMap<String, EndpointSlice>) {
+    // Without the import, the accepted ports are unknown, so all slices stay.
+    let stays = |state: &&ClusterState<'_>| {
+        let is_lost = state.availability.reachability == Reachability::Lost;
+        !is_lost && (inputs.import.is_none() || is_unread(inputs, state))
+    };
+    let kept = inputs.clusters.iter().filter(stays);
+    let kept: BTreeSet<ClusterId> = kept.map(|state| state.cluster.clone()).collect();
+    let Some(import) = inputs.import else {
+        return (kept, BTreeMap::new());
+    };
+    let ports = &import.spec.ports;
+    let accepted: BTreeMap<ClusterId, AcceptedPorts> = exports
+        .iter()
+        .map(|export| {
+            (
+                export.cluster.clone(),
+                resolution::accepted_by(ports, export.service),
+            )
+        })
+        .collect();
+    let derived = (!import.spec.is_headless()).then(|| names::derived_service(&inputs.key.name));
+    (kept, mirror(inputs, exports, &accepted, derived.as_deref()))
+}
+
 fn mirror(
     inputs: &Inputs<'_>,
     exports: &[ClusterExport<'_>],
-    resolution: &Resolution,
+    accepted: &BTreeMap<ClusterId, AcceptedPorts>,
     derived: Option<&str>,
 ) -> BTreeMap<String, EndpointSlice> {
     let mut slices = BTreeMap::new();
@@ -170,7 +228,7 @@ fn mirror(
             import: inputs.key,
             cluster: export.cluster,
             is_local: export.cluster == inputs.local,
-            accepted: resolution.accepted.get(export.cluster).unwrap_or(&all),
+            accepted: accepted.get(export.cluster).unwrap_or(&all),
             derived,
         };
         let mirrored = export.slices.iter().filter_map(|slice| mirror.of(slice));
@@ -202,8 +260,7 @@ fn validity(service: Option<&Service>) -> Validity {
     let Some(service) = service else {
         return Validity::NoService;
     };
-    let is_derived = service.metadata.labels.contains_key(SERVICE_NAME_LABEL);
-    if service.spec.kind == "ExternalName" || is_derived {
+    if service.spec.kind == "ExternalName" || is_derived(service) {
         Validity::InvalidServiceType
     } else {
         Validity::Valid

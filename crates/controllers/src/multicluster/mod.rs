@@ -28,4 +28,4 @@ mod write;
 
 pub use cluster_id::{ClusterId, InvalidClusterId};
 pub(crate) use run::run;
-pub use settings::{OTHER_CLUSTERS_MAX, OtherCluster, Settings};
+pub use settings::{OTHER_CLUSTERS_MAX, OtherCluster, Settings, UNREACHABLE_AFTER};

@@ -30,14 +30,17 @@ pub(super) fn derived_service(import: &str) -> String {
 }
 
 /// Returns the name of the slice that mirrors a slice of a cluster. The address type is immutable, so it is part of the
-/// name.
+/// name. The hash includes import and cluster, because both may contain hyphens.
 pub(super) fn mirrored_slice(import: &str, cluster: &ClusterId, source: &str, kind: AddressType) -> String {
     let kind = match kind {
         AddressType::IPv4 => "4",
         AddressType::IPv6 => "6",
         AddressType::Fqdn => "name",
     };
-    format!("{import}-{cluster}-{}", hash(&[source, kind]))
+    format!(
+        "{import}-{cluster}-{}",
+        hash(&[import, cluster.as_str(), source, kind])
+    )
 }
 
 /// Returns an FNV-1a hash of 64 bits. It is stable across versions, because names contain it.

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::cluster_id::ClusterId;
 
-pub(super) use ports::AcceptedPorts;
+pub(super) use ports::{AcceptedPorts, accepted_by};
 
 /// Type of an import with clusterset IPs.
 pub(super) const CLUSTER_SET_IP: &str = "ClusterSetIP";

@@ -13,7 +13,7 @@ use tokio::sync::mpsc::Sender;
 use super::controller::{Change, ClusterNumber, MultiClusterController};
 use super::desired::{Desired, Reachability};
 use super::names::MANAGED_BY;
-use super::settings::Settings;
+use super::settings::{Settings, UNREACHABLE_AFTER};
 use super::write::execute;
 use crate::endpointslice::MANAGED_BY_LABEL;
 use crate::environment::Environment;
@@ -21,12 +21,10 @@ use crate::selection::Controller;
 
 /// Period of checking the reachability of other clusters.
 const REACHABILITY_PERIOD: Duration = Duration::from_secs(2);
-/// Path that every client of an API server may read.
-const PROBE_PATH: &str = "/version";
+/// Path that the role of the controller permits. A server that refuses it does not serve the watches either.
+const PROBE_PATH: &str = "/apis/multicluster.x-k8s.io/v1beta1/serviceexports?limit=1";
 /// Time for a response to a probe, many times that of a busy API server far away.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time without a response after which a cluster is reported as unreachable: longer than a restart of an API server.
-const UNREACHABLE_AFTER: Duration = Duration::from_secs(10);
 
 /// Imports the Services of the set until `shutdown` resolves, then waits for writes in progress.
 pub(crate) async fn run(environment: Environment, settings: Settings, shutdown: impl Future<Output = ()>) {
@@ -88,21 +86,24 @@ async fn report_reachability(
     sender: Sender<Change>,
 ) {
     let mut known = Reachability::default();
-    let mut silent_since = None;
+    let mut unresponsive_since = None;
     loop {
         tokio::select! {
             () = sender.closed() => return,
             () = tokio::time::sleep(REACHABILITY_PERIOD) => {}
         }
         let started = Instant::now();
-        if responds(&client).await {
-            silent_since = None;
+        let fault = probe(&client).await.err();
+        if fault.is_none() {
+            unresponsive_since = None;
         } else {
-            silent_since.get_or_insert(started);
+            unresponsive_since.get_or_insert(started);
         }
-        let present = reachability(silent_since.map(|since| since.elapsed()), grace_period);
+        let unresponsive_for = unresponsive_since.map(|since| since.elapsed());
+        let present = reachability(unresponsive_for, grace_period);
         if present != known {
-            tracing::info!(server = client.server(), state = ?present, "reachability of a cluster changed");
+            let (server, error) = (client.server(), fault.unwrap_or_default());
+            tracing::info!(server, state = ?present, error, "reachability of a cluster changed");
             known = present;
             if sender.send(Change::Reachability(number, present)).await.is_err() {
                 return;
@@ -111,18 +112,19 @@ async fn report_reachability(
     }
 }
 
-/// Returns true if an API server responds in time, with any status. Watches do not show that a server hangs.
-async fn responds(client: &Client) -> bool {
+/// Reads from an API server; returns the fault if no successful response comes in time. Watches do not show that a server
+/// hangs.
+async fn probe(client: &Client) -> Result<(), String> {
     let response = client.get::<Value>(PROBE_PATH);
     match tokio::time::timeout(PROBE_TIMEOUT, response).await {
-        Ok(Ok(_)) => true,
-        Ok(Err(error)) => error.code().is_some(),
-        Err(_) => false,
+        Ok(Ok(_)) => Ok(()),
+        Ok(Err(error)) => Err(error.to_string()),
+        Err(_) => Err(format!("no response within {PROBE_TIMEOUT:?}")),
     }
 }
 
-fn reachability(silent_for: Option<Duration>, grace_period: Duration) -> Reachability {
-    match silent_for {
+fn reachability(unresponsive_for: Option<Duration>, grace_period: Duration) -> Reachability {
+    match unresponsive_for {
         Some(time) if time >= grace_period.max(UNREACHABLE_AFTER) => Reachability::Lost,
         Some(time) if time >= UNREACHABLE_AFTER => Reachability::Unreachable,
         _ => Reachability::Reachable,

@@ -2,8 +2,9 @@
 
 mod service;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use api::multicluster::SOURCE_CLUSTER_LABEL;
 use api::object::{EndpointSlice, Labels, ObjectMeta, ServiceImport, ServiceImportSpec};
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -37,18 +38,17 @@ pub(super) fn next(desired: &Desired, observed: &Observed, now: Timestamp) -> Op
     let import = match &desired.import {
         Import::Absent => absent(desired, observed),
         Import::Held {
-            withdrawn,
+            kept,
+            slices,
+            clusters,
             reachability,
-        } => {
-            let is_withdrawn = |slice: &&EndpointSlice| {
-                let source = slice.metadata.labels.get(api::multicluster::SOURCE_CLUSTER_LABEL);
-                source.is_some_and(|source| withdrawn.iter().any(|cluster| cluster.as_str() == source))
-            };
-            let slice = observed.slices.iter().find(is_withdrawn);
-            slice
-                .map(|slice| Write::DeleteSlice(slice.metadata.clone()))
-                .or_else(|| held_status(observed, reachability, now))
-        }
+        } => slice(slices, kept, observed).or_else(|| {
+            let states = [
+                reachability.clone(),
+                conditions::mirrored(&observed.rejected_slices),
+            ];
+            import_status(observed, clusters, &states, now)
+        }),
         Import::Present(present) => self::present(desired, present, observed, now),
     };
     import.or_else(|| export_status(desired, observed, now))
@@ -69,8 +69,15 @@ fn absent(desired: &Desired, observed: &Observed) -> Option<Write> {
 fn present(desired: &Desired, present: &Present, observed: &Observed, now: Timestamp) -> Option<Write> {
     service::next(desired, present, observed)
         .or_else(|| import(desired, present, observed))
-        .or_else(|| slice(present, observed))
-        .or_else(|| import_status(desired, present, observed, now))
+        .or_else(|| slice(&present.slices, &BTreeSet::new(), observed))
+        .or_else(|| {
+            let states = [
+                service::readiness(desired, present, observed),
+                present.reachability.clone(),
+                conditions::mirrored(&observed.rejected_slices),
+            ];
+            import_status(observed, &present.clusters, &states, now)
+        })
 }
 
 fn import(desired: &Desired, present: &Present, observed: &Observed) -> Option<Write> {
@@ -107,6 +114,7 @@ fn import_spec(desired: &Desired, present: &Present, observed: &Observed) -> Ser
     let mut spec = present.resolution.spec.clone();
     if present.derived.is_some()
         && let Some(service) = observed.derived(&desired.key)
+        && !service.spec.is_headless()
     {
         spec.ips.clone_from(&service.spec.cluster_ips);
         spec.ip_families.clone_from(&service.spec.ip_families);
@@ -114,13 +122,19 @@ fn import_spec(desired: &Desired, present: &Present, observed: &Observed) -> Ser
     spec
 }
 
-fn slice(present: &Present, observed: &Observed) -> Option<Write> {
+/// Returns the next write of a mirrored slice. Slices of the clusters in `kept` stay.
+fn slice(
+    desired: &BTreeMap<String, EndpointSlice>,
+    kept: &BTreeSet<ClusterId>,
+    observed: &Observed,
+) -> Option<Write> {
     let known: BTreeMap<&str, &EndpointSlice> = observed
         .slices
         .iter()
         .map(|slice| (slice.metadata.name.as_str(), slice))
         .collect();
-    for (name, slice) in &present.slices {
+    let is_rejected = |name: &str| observed.rejected_slices.contains_key(name);
+    for (name, slice) in desired.iter().filter(|(name, _)| !is_rejected(name)) {
         match known.get(name.as_str()) {
             None => return Some(Write::CreateSlice(slice.clone())),
             Some(known) if !is_current(slice, known) => {
@@ -135,20 +149,26 @@ fn slice(present: &Present, observed: &Observed) -> Option<Write> {
             Some(_) => {}
         }
     }
+    let is_desired = |name: &str| desired.contains_key(name) && !is_rejected(name);
+    let is_kept = |slice: &EndpointSlice| {
+        let source = slice.metadata.labels.get(SOURCE_CLUSTER_LABEL);
+        source.is_some_and(|source| kept.iter().any(|cluster| cluster.as_str() == source))
+    };
     let surplus = known
-        .iter()
-        .find(|(name, _)| !present.slices.contains_key(**name));
+        .into_iter()
+        .find(|(name, slice)| !is_desired(name) && !is_kept(slice));
     surplus.map(|(_, slice)| Write::DeleteSlice(slice.metadata.clone()))
 }
 
-fn import_status(desired: &Desired, present: &Present, observed: &Observed, now: Timestamp) -> Option<Write> {
+fn import_status(
+    observed: &Observed,
+    clusters: &BTreeSet<ClusterId>,
+    states: &[State],
+    now: Timestamp,
+) -> Option<Write> {
     let status = &observed.import.as_ref()?.status;
-    let states = [
-        service::readiness(desired, present, observed),
-        present.reachability.clone(),
-    ];
-    let updated = conditions::update(&status.conditions, &states, now);
-    let clusters: Vec<&str> = present.clusters.iter().map(ClusterId::as_str).collect();
+    let updated = conditions::update(&status.conditions, states, now);
+    let clusters: Vec<&str> = clusters.iter().map(ClusterId::as_str).collect();
     let known: Vec<&str> = status
         .clusters
         .iter()
@@ -168,18 +188,11 @@ fn import_status(desired: &Desired, present: &Present, observed: &Observed, now:
     }})))
 }
 
-fn held_status(observed: &Observed, reachability: &State, now: Timestamp) -> Option<Write> {
-    let import = observed.import.as_ref()?;
-    let updated = conditions::update(&import.status.conditions, std::slice::from_ref(reachability), now)?;
-    Some(Write::PatchImportStatus(
-        json!({"status": {"conditions": updated}}),
-    ))
-}
-
 fn export_status(desired: &Desired, observed: &Observed, now: Timestamp) -> Option<Write> {
     let (states, export) = (desired.export.as_ref()?, observed.export.as_ref()?);
-    // An invalid export conflicts with nothing.
-    let keeps = |kind: &str| kind != "Conflict" || states.iter().any(|state| state.kind == kind);
+    // An invalid export conflicts with nothing. While the import is held, the known conflict stays.
+    let is_held = matches!(desired.import, Import::Held { .. });
+    let keeps = |kind: &str| kind != "Conflict" || is_held || states.iter().any(|state| state.kind == kind);
     let known = &export.status.conditions;
     let kept: Vec<_> = known.iter().filter(|known| keeps(&known.kind)).cloned().collect();
     let updated = conditions::update(&kept, states, now);

@@ -3,6 +3,7 @@
 mod convergence;
 mod endpoints;
 mod lifecycle;
+pub(super) mod server;
 mod unreachable;
 
 use std::collections::BTreeSet;
@@ -15,7 +16,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::cluster_id::ClusterId;
-use super::desired::{Availability, ClusterState, Desired, Inputs, Reachability, decide};
+use super::desired::{Availability, ClusterState, Desired, Inputs, Reachability, decide, importing};
 use super::observed::Observed;
 use super::step::{self, Write};
 
@@ -124,7 +125,7 @@ pub(super) fn slice(endpoints: &[u8]) -> EndpointSlice {
     slice
 }
 
-/// This cluster: its objects under the name `shop/web`.
+/// Local cluster: its objects under the name `shop/web`.
 #[derive(Clone, Debug)]
 pub(super) struct Model {
     pub(super) has_namespace: bool,
@@ -160,17 +161,14 @@ impl Model {
     }
 
     pub(super) fn desired(&self, sources: &[Source]) -> Desired {
-        let clusters = self
-            .observed
-            .import
-            .iter()
-            .flat_map(|import| &import.status.clusters);
+        let import = self.observed.import.as_ref();
         decide(&Inputs {
             key: &ObjectKey::new("shop", "web"),
             has_namespace: self.has_namespace,
             local: &sources[0].id,
             clusters: sources.iter().map(Source::state).collect(),
-            importing: clusters.map(|cluster| cluster.cluster.as_str()).collect(),
+            import,
+            importing: importing(import, &self.observed.slices),
         })
     }
 

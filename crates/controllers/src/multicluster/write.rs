@@ -1,5 +1,7 @@
 //! Reads and writes of one import.
 
+use std::collections::BTreeMap;
+
 use api::multicluster::{SERVICE_NAME_LABEL, SOURCE_CLUSTER_LABEL};
 use api::object::{EndpointSlice, ObjectKey, Resource, Service, ServiceExport, ServiceImport};
 use client::{Client, ClientError, JSON, MERGE_PATCH, WallClock};
@@ -15,30 +17,67 @@ use crate::write::{self, decode, path_of, status_message};
 
 /// Most writes of one job. The events of these writes start the next job, so other imports get their turn.
 const WRITES_MAX: usize = 500;
-/// Status code of an object that the API server rejects.
-const UNPROCESSABLE: u16 = 422;
+/// Status codes of an object that the API server rejects: invalid request, missing permission or exhausted quota, too large,
+/// invalid object.
+const REJECTIONS: [u16; 4] = [400, 403, 413, 422];
+/// Status code of a Service for which the API server has no cluster IP left.
+const INTERNAL_ERROR: u16 = 500;
+/// Most characters of a response in a condition: a sentence or two. An invalid slice may have a fault in each endpoint.
+const RESPONSE_CHARS_MAX: usize = 1_024;
 
 /// Makes the objects of an import the desired ones. The objects are read first, so the writes do not depend on the age of
-/// the caches.
+/// the caches. Rejected objects are left out; an error at the end causes a retry with back-off.
 pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired) -> Result<(), ClientError> {
     let mut observed = read(client, &desired.key).await?;
     let mut rejected = None;
-    for _ in 0..WRITES_MAX {
+    let mut last: Option<Write> = None;
+    let mut writes = 0;
+    // Rejections do not count: each object is tried once, so they end, and they must not delay the other objects.
+    while writes < WRITES_MAX {
         let Some(write) = step::next(&desired, &observed, clock.now()) else {
             break;
         };
-        let is_of_service = matches!(write, Write::CreateService(_) | Write::PatchService(_));
-        match one(client, &desired.key, write, &mut observed).await {
-            Ok(()) => {}
+        if last.as_ref() == Some(&write) {
+            tracing::warn!(import = %desired.key, "write without effect; the job ends");
+            break;
+        }
+        match one(client, &desired.key, &write, &mut observed).await {
+            Ok(()) => writes += 1,
             // The import states the reason, and its other objects do not wait.
-            Err(error) if is_of_service && error.code() == Some(UNPROCESSABLE) => {
-                observed.rejection = Some(status_message(&error));
+            Err(error) if is_rejection(&write, &error) => {
+                tracing::warn!(import = %desired.key, %error, "object of an import rejected; it is left out");
+                note_rejection(&write, &error, &mut observed);
                 rejected = Some(error);
             }
             Err(error) => return Err(error),
         }
+        last = Some(write);
     }
     rejected.map_or(Ok(()), Err)
+}
+
+fn is_rejection(write: &Write, error: &ClientError) -> bool {
+    let Some(code) = error.code() else {
+        return false;
+    };
+    match write {
+        Write::CreateSlice(_) | Write::ReplaceSlice(_) => REJECTIONS.contains(&code),
+        Write::CreateService(_) | Write::PatchService(_) => {
+            REJECTIONS.contains(&code) || code == INTERNAL_ERROR
+        }
+        _ => false,
+    }
+}
+
+fn note_rejection(write: &Write, error: &ClientError, observed: &mut Observed) {
+    let response: String = status_message(error).chars().take(RESPONSE_CHARS_MAX).collect();
+    match write {
+        Write::CreateSlice(slice) | Write::ReplaceSlice(slice) => {
+            let name = slice.metadata.name.clone();
+            observed.rejected_slices.insert(name, response);
+        }
+        _ => observed.rejection = Some(response),
+    }
 }
 
 async fn read(client: &Client, key: &ObjectKey) -> Result<Observed, ClientError> {
@@ -54,6 +93,7 @@ async fn read(client: &Client, key: &ObjectKey) -> Result<Observed, ClientError>
         slices: slices.items,
         export: write::read(client, key).await?,
         rejection: None,
+        rejected_slices: BTreeMap::new(),
     })
 }
 
@@ -65,47 +105,68 @@ fn derived_key(key: &ObjectKey) -> ObjectKey {
 async fn one(
     client: &Client,
     key: &ObjectKey,
-    write: Write,
+    write: &Write,
     observed: &mut Observed,
 ) -> Result<(), ClientError> {
     match write {
         Write::CreateService(service) => {
             let path = Service::collection(Some(&key.namespace));
-            let created = client.request(Method::POST, &path, JSON, Some(&service)).await?;
+            let created = client.request(Method::POST, &path, JSON, Some(service)).await?;
             observed.service = Some(decode(path, created)?);
         }
         Write::PatchService(change) => {
-            observed.service = Some(patch(client, &derived_key(key), "", &change).await?);
+            observed.service = Some(patch(client, &derived_key(key), "", change).await?);
         }
         Write::DeleteService(meta) => {
-            write::delete::<Service>(client, &meta).await?;
+            write::delete::<Service>(client, meta).await?;
             observed.service = None;
         }
-        Write::CreateImport(import) => observed.import = Some(write::create(client, &*import).await?),
-        Write::PatchImport(change) => observed.import = Some(patch(client, key, "", &change).await?),
+        Write::CreateImport(import) => observed.import = Some(write::create(client, &**import).await?),
+        Write::PatchImport(change) => observed.import = Some(patch(client, key, "", change).await?),
         Write::DeleteImport(meta) => {
-            write::delete::<ServiceImport>(client, &meta).await?;
+            write::delete::<ServiceImport>(client, meta).await?;
             observed.import = None;
         }
-        Write::CreateSlice(slice) => observed.slices.push(write::create(client, &slice).await?),
+        Write::CreateSlice(slice) => {
+            let created = match write::create(client, slice).await {
+                Err(error) if error.is_conflict() => replace_unlabelled(client, slice, error).await?,
+                created => created?,
+            };
+            observed.slices.push(created);
+        }
         Write::ReplaceSlice(slice) => {
-            let slice = write::replace(client, &slice).await?;
+            let slice = write::replace(client, slice).await?;
             let is_other = |known: &EndpointSlice| known.metadata.name != slice.metadata.name;
             observed.slices.retain(is_other);
             observed.slices.push(slice);
         }
         Write::DeleteSlice(meta) => {
-            write::delete::<EndpointSlice>(client, &meta).await?;
+            write::delete::<EndpointSlice>(client, meta).await?;
             observed.slices.retain(|known| known.metadata.name != meta.name);
         }
         Write::PatchImportStatus(change) => {
-            observed.import = Some(patch(client, key, "/status", &change).await?);
+            observed.import = Some(patch(client, key, "/status", change).await?);
         }
         Write::PatchExportStatus(change) => {
-            observed.export = Some(patch::<ServiceExport>(client, key, "/status", &change).await?);
+            observed.export = Some(patch::<ServiceExport>(client, key, "/status", change).await?);
         }
     }
     Ok(())
+}
+
+/// Replaces a slice that exists without the labels by which mirrored slices are listed: somebody removed them.
+async fn replace_unlabelled(
+    client: &Client,
+    slice: &EndpointSlice,
+    conflict: ClientError,
+) -> Result<EndpointSlice, ClientError> {
+    let Some(known) = write::read::<EndpointSlice>(client, &slice.metadata.key()).await? else {
+        return Err(conflict);
+    };
+    let mut slice = slice.clone();
+    slice.metadata.uid = known.metadata.uid;
+    slice.metadata.resource_version = known.metadata.resource_version;
+    write::replace(client, &slice).await
 }
 
 async fn patch<T: Resource>(
@@ -120,3 +181,6 @@ async fn patch<T: Resource>(
         .await?;
     decode(path, response)
 }
+
+#[cfg(test)]
+mod tests;

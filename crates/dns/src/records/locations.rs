@@ -33,7 +33,9 @@ impl Resolver<'_, '_, '_> {
         ports: impl Iterator<Item = &'p Port>,
     ) -> LookupResult {
         self.scratch.seen.clear();
-        let target = self.name_below(&[], at);
+        let Some(target) = self.name_below(&[], at) else {
+            return LookupResult::NoData;
+        };
         let mut result = LookupResult::NoData;
         for number in ports.filter_map(|port| port.number) {
             if self.scratch.is_new(number) {
@@ -63,8 +65,10 @@ impl Resolver<'_, '_, '_> {
                 if !self.scratch.is_new((label.as_wire(), number)) {
                     continue;
                 }
+                let Some(target) = self.name_below(label.as_wire(), at) else {
+                    continue;
+                };
                 result = LookupResult::Records;
-                let target = self.name_below(label.as_wire(), at);
                 if self
                     .reply
                     .srv(NameRef::QUESTION, self.ttl, weight, number, &target)
@@ -83,7 +87,8 @@ impl Resolver<'_, '_, '_> {
                     .ports
                     .iter()
                     .any(|port| port.number.is_some() && part.includes(port));
-                if has_port && self.scratch.is_new((label.as_wire(), endpoint.address)) {
+                let has_name = self.name_below(label.as_wire(), at).is_some();
+                if has_port && has_name && self.scratch.is_new((label.as_wire(), endpoint.address)) {
                     let owner = NameRef::below_question(label.as_wire(), at);
                     if !self.put_additional(owner, endpoint.address) {
                         break;
@@ -94,14 +99,13 @@ impl Resolver<'_, '_, '_> {
         result
     }
 
-    /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query.
-    fn name_below(&self, labels: &[u8], at: usize) -> Name {
+    /// Returns the labels in front of the rest of the query name that begins at `at`, in the case of the query; `None` if the
+    /// name exceeds the limit of DNS. An endpoint without name has no records.
+    fn name_below(&self, labels: &[u8], at: usize) -> Option<Name> {
         let mut name = Name::ROOT;
         let suffix = self.reply.query().name.from_offset(at);
-        match name.push_wire(labels).and_then(|()| name.push_wire(suffix)) {
-            Ok(()) => name,
-            Err(_) => Name::ROOT,
-        }
+        let whole = name.push_wire(labels).and_then(|()| name.push_wire(suffix));
+        whole.is_ok().then_some(name)
     }
 }
 

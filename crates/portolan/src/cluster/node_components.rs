@@ -162,6 +162,14 @@ impl NodeFlags {
             .iter()
             .map(|ip| SocketAddr::new(*ip, self.dns_port))
             .collect();
+        let set = &self.zone.clusterset_domain;
+        if set.is_some() && *set != cluster.clusterset_domain {
+            tracing::warn!(
+                flag = "--clusterset-domain",
+                zone = cluster.clusterset_domain,
+                "flag without effect; the zone is that of the cluster"
+            );
+        }
         let zone = DnsZoneFlags {
             cluster_domain: cluster.cluster_domain.clone(),
             clusterset_domain: cluster.clusterset_domain.clone(),

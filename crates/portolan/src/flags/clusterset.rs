@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use client::{Client, Config};
-use controllers::multicluster::{ClusterId, OTHER_CLUSTERS_MAX, OtherCluster, Settings};
+use controllers::multicluster::{ClusterId, OTHER_CLUSTERS_MAX, OtherCluster, Settings, UNREACHABLE_AFTER};
 
 use crate::error::{CommandError, InvalidValue, UsageError};
 use crate::flags::values::duration;
@@ -20,14 +20,21 @@ const UNREACHABLE_GRACE_PERIOD: &str = "1h";
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Multi-cluster Services")]
 pub struct ClusterSetFlags {
-    /// Name of this cluster in its set, a DNS label; imports the Services that the clusters of the set export
+    /// Name of this cluster in its set, a DNS label; imports the Services that the clusters of the set export.
+    /// Without it, present imports stay
     #[arg(long, value_name = "NAME")]
     cluster_id: Option<ClusterId>,
     /// kubeconfig of another cluster of the set, for a user with the role portolan:clusterset-reader; can be repeated
     #[arg(long, value_name = "NAME=FILE", requires = "cluster_id", value_parser = kubeconfig)]
     clusterset_kubeconfig: Vec<(ClusterId, PathBuf)>,
-    /// Time after which the endpoints of an unreachable cluster are removed
-    #[arg(long, default_value = UNREACHABLE_GRACE_PERIOD, value_name = "DURATION", value_parser = duration)]
+    /// Time after which the endpoints of an unreachable cluster are removed, at least 10s
+    #[arg(
+        long,
+        default_value = UNREACHABLE_GRACE_PERIOD,
+        value_name = "DURATION",
+        requires = "cluster_id",
+        value_parser = grace_period
+    )]
     clusterset_unreachable_grace_period: Duration,
 }
 
@@ -43,7 +50,7 @@ impl ClusterSetFlags {
         };
         if self.clusterset_kubeconfig.len() > OTHER_CLUSTERS_MAX {
             return Err(UsageError(format!(
-                "expected at most {OTHER_CLUSTERS_MAX} times --clusterset-kubeconfig, got {}",
+                "expected --clusterset-kubeconfig at most {OTHER_CLUSTERS_MAX} times, got {}; remove clusters from the set",
                 self.clusterset_kubeconfig.len()
             ))
             .into());
@@ -52,7 +59,7 @@ impl ClusterSetFlags {
         for (id, file) in &self.clusterset_kubeconfig {
             if *id == cluster_id || others.iter().any(|other| other.id == *id) {
                 return Err(UsageError(format!(
-                    "cluster {id} occurs twice in --cluster-id and --clusterset-kubeconfig; each cluster has a name of its own"
+                    "expected distinct names in --cluster-id and --clusterset-kubeconfig, got {id} twice; give each cluster a name of its own"
                 ))
                 .into());
             }
@@ -81,6 +88,12 @@ impl ClusterSetFlags {
     }
 }
 
+/// Parses a grace period. A shorter one than the minimum would end before the cluster is reported as unreachable.
+fn grace_period(text: &str) -> Result<Duration, InvalidValue> {
+    let parsed = duration(text).ok().filter(|period| *period >= UNREACHABLE_AFTER);
+    parsed.ok_or_else(|| InvalidValue::new(text, "a duration of at least 10s, for example 1h"))
+}
+
 /// Parses the name of a cluster with its kubeconfig.
 fn kubeconfig(text: &str) -> Result<(ClusterId, PathBuf), InvalidValue> {
     let parsed = text.split_once('=').and_then(|(name, file)| {
@@ -89,3 +102,6 @@ fn kubeconfig(text: &str) -> Result<(ClusterId, PathBuf), InvalidValue> {
     });
     parsed.ok_or_else(|| InvalidValue::new(text, "NAME=FILE, for example west=/etc/portolan/west.conf"))
 }
+
+#[cfg(test)]
+mod tests;

@@ -25,3 +25,12 @@ fn mirrored_names_depend_on_cluster_source_and_address_type() {
         assert!(api::names::dns_subdomain(name).is_empty(), "{name}");
     }
 }
+
+#[test]
+fn mirrored_names_are_distinct_for_names_with_hyphens() {
+    let (both, last) = ("a-b".parse().unwrap(), "b".parse().unwrap());
+    assert_ne!(
+        mirrored_slice("web", &both, "web-1", AddressType::IPv4),
+        mirrored_slice("web-a", &last, "web-1", AddressType::IPv4)
+    );
+}

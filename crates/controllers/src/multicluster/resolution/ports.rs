@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::object::{EndpointPort, ImportPort, Protocol, ServicePort};
+use api::object::{EndpointPort, ImportPort, Protocol, Service, ServicePort};
 
 use super::ClusterExport;
 use crate::multicluster::cluster_id::ClusterId;
@@ -70,6 +70,18 @@ pub(super) fn unite(exports: &[&ClusterExport<'_>]) -> United {
         united.accepted.insert(export.cluster.clone(), accepted);
     }
     united
+}
+
+/// Returns the ports of a Service that an import has.
+pub(in crate::multicluster) fn accepted_by(known: &[ImportPort], service: &Service) -> AcceptedPorts {
+    let ports = &service.spec.ports;
+    if ports.is_empty() {
+        return AcceptedPorts::All;
+    }
+    let accepted = ports
+        .iter()
+        .filter(|port| known.iter().any(|known| is_same(known, port)));
+    AcceptedPorts::Named(accepted.map(|port| (port.name.clone(), port.protocol)).collect())
 }
 
 /// Returns true if a port is one of the union. The application protocol is a hint, which the oldest export decides.

@@ -1,4 +1,5 @@
 use super::*;
+use crate::multicluster::tests::server::ApiServer;
 
 #[test]
 fn cluster_is_lost_after_the_grace_period() {
@@ -15,4 +16,14 @@ fn cluster_is_lost_after_the_grace_period() {
         "a restart is no loss"
     );
     assert_eq!(reachability(seconds(10), none), Reachability::Lost);
+}
+
+#[tokio::test]
+async fn only_a_successful_response_counts() {
+    let server = ApiServer::new();
+    assert_eq!(probe(&server.client()).await, Ok(()));
+    for code in [401, 403, 404] {
+        let fault = probe(&server.failing(code).client()).await.expect_err("a fault");
+        assert!(fault.contains(&code.to_string()), "{fault}");
+    }
 }

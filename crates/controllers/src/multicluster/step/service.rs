@@ -8,7 +8,7 @@ use super::Write;
 use crate::multicluster::conditions::State;
 use crate::multicluster::desired::{Desired, Present};
 use crate::multicluster::names::{MANAGED_BY, MANAGED_BY_LABEL};
-use crate::multicluster::observed::Observed;
+use crate::multicluster::observed::{Observed, is_managed, names_import};
 
 /// Returns the next write of the derived Service.
 pub(super) fn next(desired: &Desired, present: &Present, observed: &Observed) -> Option<Write> {
@@ -21,9 +21,15 @@ pub(super) fn next(desired: &Desired, present: &Present, observed: &Observed) ->
     }
     let spec = &present.resolution.spec;
     match (derived, &observed.service) {
-        (Some(service), _) => (!is_current(spec, service)).then(|| {
+        // A Service without cluster IP gets none by a patch.
+        (Some(service), _) if service.spec.is_headless() => {
+            Some(Write::DeleteService(service.metadata.clone()))
+        }
+        (Some(service), _) => (!is_current(desired, spec, service)).then(|| {
             Write::PatchService(json!({
-                "metadata": {"labels": {MANAGED_BY_LABEL: MANAGED_BY}},
+                "metadata": {
+                    "labels": {MANAGED_BY_LABEL: MANAGED_BY, SERVICE_NAME_LABEL: &*desired.key.name},
+                },
                 "spec": service_spec(spec),
             }))
         }),
@@ -69,7 +75,9 @@ pub(super) fn readiness(desired: &Desired, present: &Present, observed: &Observe
             "the clusterset IPs are those of the derived Service",
         ),
         (None, None) => {
-            let message = format!("Service {name}, which is not derived from this import, has the name");
+            let message = format!(
+                "expected no Service {name}, got one that is not derived from this import: delete or rename it"
+            );
             State::new("Ready", false, "Pending", message)
         }
     }
@@ -80,6 +88,7 @@ fn service_spec(spec: &ServiceImportSpec) -> Value {
     json!({
         "type": "ClusterIP",
         "selector": null,
+        "externalIPs": null,
         "ports": ports,
         "sessionAffinity": spec.session_affinity,
         "sessionAffinityConfig": spec.session_affinity_config,
@@ -110,8 +119,8 @@ fn add_families(fields: &mut Value, spec: &ServiceImportSpec) {
     }
 }
 
-fn is_current(desired: &ServiceImportSpec, service: &Service) -> bool {
-    let (spec, labels) = (&service.spec, &service.metadata.labels);
+fn is_current(import: &Desired, desired: &ServiceImportSpec, service: &Service) -> bool {
+    let spec = &service.spec;
     let ports = spec.ports.iter().map(|port| ImportPort {
         name: port.name.clone(),
         protocol: port.protocol,
@@ -121,12 +130,12 @@ fn is_current(desired: &ServiceImportSpec, service: &Service) -> bool {
     let policy = |policy: &Option<String>| policy.clone().unwrap_or_else(|| "Cluster".to_owned());
     spec.kind == "ClusterIP"
         && spec.selector.is_empty()
+        && spec.external_ips.is_empty()
         && ports.eq(desired.ports.iter().cloned())
         && spec.session_affinity == desired.session_affinity
         && spec.session_affinity_config == desired.session_affinity_config
         && policy(&spec.internal_traffic_policy) == policy(&desired.internal_traffic_policy)
         && spec.traffic_distribution == desired.traffic_distribution
-        && labels
-            .get(MANAGED_BY_LABEL)
-            .is_some_and(|name| name == MANAGED_BY)
+        && is_managed(service)
+        && names_import(service, &import.key)
 }

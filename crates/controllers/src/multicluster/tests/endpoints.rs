@@ -1,5 +1,7 @@
 //! Endpoints of several clusters.
 
+use api::object::{EndpointHints, HintName, TargetRef};
+
 use super::*;
 use crate::multicluster::desired::Import;
 
@@ -29,14 +31,36 @@ fn import_has_the_endpoints_of_all_clusters() {
 #[test]
 fn nodes_and_pods_of_other_clusters_are_not_named() {
     let mut model = Model::new();
-    model.settle(&[
+    let mut sources = [
         Source::exporting("east", 1, &[1]),
         Source::exporting("west", 2, &[2]),
-    ]);
+    ];
+    for source in &mut sources {
+        let endpoint = &mut source.slices[0].endpoints[0];
+        endpoint.target_ref = Some(TargetRef {
+            kind: "Pod".to_owned(),
+            name: "pod-1".to_owned(),
+            ..TargetRef::default()
+        });
+        let hint = |name: &str| {
+            vec![HintName {
+                name: name.to_owned(),
+            }]
+        };
+        endpoint.hints = Some(EndpointHints {
+            for_zones: hint("zone-1"),
+            for_nodes: hint("node-1"),
+        });
+    }
+    model.settle(&sources);
     for slice in &model.observed.slices {
         let is_own = slice.metadata.labels["multicluster.kubernetes.io/source-cluster"] == "east";
         let endpoint = &slice.endpoints[0];
         assert_eq!(endpoint.node_name.is_some(), is_own);
+        assert_eq!(endpoint.target_ref.is_some(), is_own);
+        let hints = endpoint.hints.as_ref().expect("hints");
+        assert_eq!(hints.for_zones[0].name, "zone-1");
+        assert_eq!(!hints.for_nodes.is_empty(), is_own);
         assert!(endpoint.hostname.is_some());
     }
 }
@@ -56,7 +80,6 @@ fn refused_port_has_no_endpoints() {
 
 #[test]
 fn number_of_mirrored_slices_is_bounded() {
-    let mut model = Model::new();
     let mut west = Source::exporting("west", 1, &[]);
     west.slices = (0..crate::multicluster::slices::SLICES_MAX + 5)
         .map(|number| {
@@ -66,11 +89,10 @@ fn number_of_mirrored_slices_is_bounded() {
         })
         .collect();
     let sources = [Source::empty("east"), west];
-    let Import::Present(present) = model.desired(&sources).import else {
+    let Import::Present(present) = Model::new().desired(&sources).import else {
         panic!("no import");
     };
     assert_eq!(present.slices.len(), crate::multicluster::slices::SLICES_MAX);
-    model.settle(&sources[..1]);
 }
 
 #[test]

@@ -156,6 +156,7 @@ fn changed_objects_are_repaired() {
     let service = observed.service.as_mut().unwrap();
     service.spec.kind = "LoadBalancer".to_owned();
     service.spec.selector.insert("app".to_owned(), "other".to_owned());
+    service.spec.external_ips = vec!["192.0.2.2".to_owned()];
     let import = observed.import.as_mut().unwrap();
     import.metadata.labels.insert("extra".to_owned(), "1".to_owned());
     import.spec.ips = vec!["192.0.2.1".to_owned()];
@@ -164,4 +165,34 @@ fn changed_objects_are_repaired() {
     assert_eq!(model.observed.service, expected.service);
     assert_eq!(model.observed.import, expected.import);
     assert_eq!(model.observed.slices, expected.slices);
+}
+
+#[test]
+fn removed_label_of_the_derived_service_is_repaired() {
+    let mut model = Model::new();
+    let sources = [Source::exporting("east", 1, &[1])];
+    model.settle(&sources);
+    let expected = model.observed.service.clone();
+    for label in [
+        api::multicluster::SERVICE_NAME_LABEL,
+        crate::multicluster::names::MANAGED_BY_LABEL,
+    ] {
+        let service = model.observed.service.as_mut().unwrap();
+        service.metadata.labels.remove(label);
+        assert_eq!(model.settle(&sources), 1, "{label}");
+        assert_eq!(model.observed.service, expected, "{label}");
+    }
+}
+
+#[test]
+fn derived_service_without_cluster_ip_is_created_again() {
+    let mut model = Model::new();
+    let mut taken = headless(service(&[("http", 80)]));
+    taken.metadata.name = "derived-web".to_owned();
+    let label = api::multicluster::SERVICE_NAME_LABEL.to_owned();
+    taken.metadata.labels.insert(label, "web".to_owned());
+    model.observed.service = Some(taken);
+    model.settle(&[Source::exporting("east", 1, &[1])]);
+    assert_eq!(model.import().spec.ips, ["10.97.0.1"]);
+    assert_eq!(model.import_condition("Ready"), Some(("True", "Ready")));
 }

@@ -48,8 +48,13 @@ fn mirrored(cluster: &str, service: &str, endpoints: &[(&str, u8)]) -> EndpointS
     slice
 }
 
-/// Returns the answer to an SRV query: the targets with the port.
+/// Returns the response to an SRV query as text.
 fn locations(index: &Index, name: &str) -> String {
+    String::from_utf8_lossy(&response(index, name)).into_owned()
+}
+
+/// Returns the response to an SRV query.
+fn response(index: &Index, name: &str) -> Vec<u8> {
     let query = Query {
         id: 1,
         flags: 0,
@@ -62,7 +67,8 @@ fn locations(index: &Index, name: &str) -> String {
     let mut reply = Reply::new(&query, &mut buffer, 4_096);
     index.resolve(&mut reply, &mut Scratch::default());
     let length = reply.finish(ResponseCode::NoError);
-    String::from_utf8_lossy(&buffer[..length]).into_owned()
+    buffer.truncate(length);
+    buffer
 }
 
 #[test]
@@ -118,6 +124,28 @@ fn headless_import_has_its_endpoints_and_their_clusters() {
         located.contains("db-0\u{4}east") && located.contains("db-0\u{4}west"),
         "{located:?}"
     );
+}
+
+#[test]
+fn names_above_the_limit_of_dns_are_left_out() {
+    let index = set();
+    let long = |letter: &str| letter.repeat(63);
+    let (namespace, service, cluster, host) = (long("n"), long("s"), long("c"), long("h"));
+    index.apply_namespace(&namespace).expect("applied");
+    let mut import = import(&service, &[]);
+    import.metadata.namespace.clone_from(&namespace);
+    index.apply_import(&import).expect("applied");
+    let mut slice = mirrored(&cluster, &service, &[("short", 1), (host.as_str(), 2)]);
+    slice.metadata.namespace.clone_from(&namespace);
+    index.apply_slice(&slice).expect("applied");
+    let response = response(
+        &index,
+        &format!("_http._tcp.{service}.{namespace}.svc.clusterset.local"),
+    );
+    let count = |at: usize| u16::from_be_bytes([response[at], response[at + 1]]);
+    assert_eq!((count(6), count(10)), (1, 1), "answers and additional records");
+    let text = String::from_utf8_lossy(&response);
+    assert!(text.contains("short") && !text.contains(&host), "{text:?}");
 }
 
 #[test]
