@@ -12,13 +12,13 @@ pub const CHANGES_MAX: usize = 240;
 /// Memory of the log in bytes, at most: some changes of 500 Services each, which follow each other while caches are filled.
 pub const BYTES_MAX: usize = 8 << 20;
 
-/// Changes that a reader gets next.
+/// Part of the stream that a reader gets next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Following {
     /// Nothing has changed.
     Nothing,
-    /// Events of the stream, and the revision after them.
-    Changes(Vec<Bytes>, u64),
+    /// The next event of the stream, and the revision after it.
+    Change(Bytes, u64),
     /// The log does not reach back to the reader's revision. The reader continues after the given one with a new snapshot.
     Reload(u64),
 }
@@ -66,7 +66,7 @@ impl ChangeLog {
         Ok(())
     }
 
-    /// Returns the changes after a revision.
+    /// Returns the first change after a revision.
     pub fn after(&self, revision: u64) -> Following {
         let latest = self.latest();
         if revision == latest {
@@ -75,8 +75,10 @@ impl ChangeLog {
         if revision < self.start || revision > latest {
             return Following::Reload(latest);
         }
-        let missing = self.changes.iter().filter(|(at, _)| *at > revision);
-        Following::Changes(missing.map(|(_, event)| event.clone()).collect(), latest)
+        let next = self.changes.iter().find(|(at, _)| *at > revision);
+        next.map_or(Following::Nothing, |(at, event)| {
+            Following::Change(event.clone(), *at)
+        })
     }
 
     fn latest(&self) -> u64 {

@@ -1,4 +1,4 @@
-//! Responses with parts of the cluster: their number and time are limited, because a reader can take nothing of them.
+//! Responses with parts of the cluster: their number and time are limited, since a reader may stop reading.
 //!
 //! The body of a stalled reader is not polled. So a task of its own holds the bytes, and drops them after some time.
 
@@ -14,6 +14,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
+use super::access::User;
 use super::response::{Body, Refusal, with_body};
 use super::sessions::SessionId;
 use super::site::Site;
@@ -26,24 +27,24 @@ const PIECE_BYTES: usize = 64 << 10;
 /// Permit for one response, returned on drop.
 pub struct ResponsePermit {
     site: Arc<Site>,
-    session: SessionId,
+    user: User,
     _of_all: OwnedSemaphorePermit,
 }
 
 impl ResponsePermit {
-    /// Takes a permit for a session.
+    /// Takes a permit for the user of a session.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if the session, or all of them, have too many responses.
+    /// A [`Refusal`] without a session, or if its user, or all users, have too many responses.
     pub fn take(site: &Arc<Site>, session: SessionId) -> Result<Self, Refusal> {
         let of_all = Arc::clone(&site.responses).try_acquire_owned();
         let of_all =
             of_all.map_err(|_| Refusal::too_many("the chart sends too many responses: retry later"))?;
-        site.sessions.begin_response(session)?;
+        let user = site.sessions.begin_response(session)?;
         Ok(Self {
             site: Arc::clone(site),
-            session,
+            user,
             _of_all: of_all,
         })
     }
@@ -51,7 +52,7 @@ impl ResponsePermit {
 
 impl Drop for ResponsePermit {
     fn drop(&mut self) {
-        self.site.sessions.end_response(self.session);
+        self.site.sessions.end_response(&self.user);
     }
 }
 

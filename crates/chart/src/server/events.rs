@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, StreamBody};
 use hyper::body::Frame;
 use tokio::sync::watch;
 
+use super::access::User;
 use super::query::parameter;
 use super::response::{Body, Refusal, with_body};
 use super::sessions::SessionId;
@@ -29,17 +30,16 @@ const COMMENT: &str = ": keep-alive\n\n";
 struct Stream {
     site: Arc<Site>,
     session: SessionId,
+    user: User,
     revision: u64,
     revisions: watch::Receiver<u64>,
-    /// Events up to the revision that are not sent yet. All streams share their bytes.
-    queued: std::vec::IntoIter<Bytes>,
     is_begun: bool,
     _reader: Reader,
 }
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        self.site.sessions.end_stream(self.session);
+        self.site.sessions.end_stream(&self.user);
     }
 }
 
@@ -67,13 +67,13 @@ pub fn respond(
             "the chart has too many readers: close another page",
         ));
     }
-    site.sessions.begin_stream(session)?;
+    let user = site.sessions.begin_stream(session)?;
     let stream = Stream {
         site: Arc::clone(site),
         session,
+        user,
         revision,
         revisions: site.feed.revisions(),
-        queued: Vec::new().into_iter(),
         is_begun: false,
         _reader: site.feed.reader(),
     };
@@ -98,18 +98,14 @@ impl Stream {
                 .check(self.session, &self.site.access)
                 .await
                 .ok()?;
-            if let Some(event) = self.queued.next() {
-                return Some(event);
-            }
             self.revisions.borrow_and_update();
             // Without caches there are no changes; the reader has begun them again.
             let following = self.site.feed.changes_after(self.revision);
             match following.unwrap_or(Following::Nothing) {
-                Following::Changes(events, revision) => {
+                // One by one: a slow reader would keep the memory of a former log otherwise.
+                Following::Change(event, revision) => {
                     self.revision = revision;
-                    // One by one: a copy of all of them would cost each slow reader the memory of the log.
-                    self.queued = events.into_iter();
-                    continue;
+                    return Some(event);
                 }
                 Following::Reload(revision) => {
                     self.revision = revision;

@@ -20,10 +20,10 @@ const CHECK_PERIOD: Duration = Duration::from_secs(60);
 pub const SESSIONS_MAX: usize = 64;
 /// Sessions of one user, at most. With more, the one that began first ends.
 pub const SESSIONS_OF_USER_MAX: usize = 8;
-/// Responses of a session that are sent at the same time, at most. A page reads up to 6 at a time.
-const RESPONSES_MAX: usize = 8;
-/// Streams of a session, at most: one for each tab of the browser.
-const STREAMS_MAX: usize = 8;
+/// Responses of one user that are sent at the same time, at most: half of all. A page reads up to 6 at a time.
+const RESPONSES_OF_USER_MAX: usize = 16;
+/// Streams of one user, at most: half of all. Each tab of a browser has one.
+const STREAMS_OF_USER_MAX: usize = 32;
 /// Requests of a session each second and at once. A page sends a few for each click.
 const REQUESTS: (f64, f64) = (20.0, 100.0);
 /// Traces of a session each second and at once. A trace computes the plans of nodes.
@@ -39,6 +39,11 @@ struct Session {
     checked: Instant,
     requests: Bucket,
     traces: Bucket,
+}
+
+/// Streams and responses of a user that are under way. They can outlive the session that began them.
+#[derive(Debug, Default)]
+struct Held {
     streams: usize,
     responses: usize,
 }
@@ -53,6 +58,8 @@ pub struct Sessions {
     /// Name of the cookie. Cookies do not distinguish ports, so the name does.
     cookie: String,
     open: Mutex<HashMap<SessionId, Session>>,
+    /// Users with streams or responses under way.
+    held: Mutex<HashMap<User, Held>>,
 }
 
 impl Sessions {
@@ -61,6 +68,7 @@ impl Sessions {
         Self {
             cookie: format!("portolan-chart-{port}"),
             open: Mutex::default(),
+            held: Mutex::default(),
         }
     }
 
@@ -86,8 +94,6 @@ impl Sessions {
             checked: now,
             requests: Bucket::new(REQUESTS.0, REQUESTS.1, now),
             traces: Bucket::new(TRACES.0, TRACES.1, now),
-            streams: 0,
-            responses: 0,
         };
         self.with(|open| {
             if let Some(displaced) = displaced(open, &session.user) {
@@ -193,48 +199,60 @@ impl Sessions {
         self.permit(id, |session| session.traces.take(Instant::now()))
     }
 
-    /// Takes a permit for a stream, which [`Sessions::end_stream`] returns.
+    /// Takes a permit for a stream, which [`Sessions::end_stream`] returns. The result is its user.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if the session has too many streams.
-    pub fn begin_stream(&self, id: SessionId) -> Result<(), Refusal> {
-        self.permit(id, |session| {
-            let has_permit = session.streams < STREAMS_MAX;
-            session.streams += usize::from(has_permit);
+    /// A [`Refusal`] without a session, or if the user has too many streams.
+    pub fn begin_stream(&self, id: SessionId) -> Result<User, Refusal> {
+        self.hold(id, |held| {
+            let has_permit = held.streams < STREAMS_OF_USER_MAX;
+            held.streams += usize::from(has_permit);
             has_permit
         })
     }
 
     /// Returns the permit of a stream.
-    pub fn end_stream(&self, id: SessionId) {
-        self.with(|open| {
-            if let Some(session) = open.get_mut(&id) {
-                session.streams = session.streams.saturating_sub(1);
-            }
-        });
+    pub fn end_stream(&self, user: &User) {
+        self.release(user, |held| held.streams = held.streams.saturating_sub(1));
     }
 
-    /// Takes a permit for a response, which [`Sessions::end_response`] returns.
+    /// Takes a permit for a response, which [`Sessions::end_response`] returns. The result is its user.
     ///
     /// # Errors
     ///
-    /// A [`Refusal`] if the session has too many responses.
-    pub fn begin_response(&self, id: SessionId) -> Result<(), Refusal> {
-        self.permit(id, |session| {
-            let has_permit = session.responses < RESPONSES_MAX;
-            session.responses += usize::from(has_permit);
+    /// A [`Refusal`] without a session, or if the user has too many responses.
+    pub fn begin_response(&self, id: SessionId) -> Result<User, Refusal> {
+        self.hold(id, |held| {
+            let has_permit = held.responses < RESPONSES_OF_USER_MAX;
+            held.responses += usize::from(has_permit);
             has_permit
         })
     }
 
     /// Returns the permit of a response.
-    pub fn end_response(&self, id: SessionId) {
-        self.with(|open| {
-            if let Some(session) = open.get_mut(&id) {
-                session.responses = session.responses.saturating_sub(1);
+    pub fn end_response(&self, user: &User) {
+        self.release(user, |held| held.responses = held.responses.saturating_sub(1));
+    }
+
+    fn hold(&self, id: SessionId, take: impl FnOnce(&mut Held) -> bool) -> Result<User, Refusal> {
+        let user = self.user(id).ok_or_else(Refusal::no_session)?;
+        let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if take(users.entry(user.clone()).or_default()) {
+            Ok(user)
+        } else {
+            Err(Refusal::too_many("the user has too many requests: retry later"))
+        }
+    }
+
+    fn release(&self, user: &User, give: impl FnOnce(&mut Held)) {
+        let mut users = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(held) = users.get_mut(user) {
+            give(held);
+            if held.streams == 0 && held.responses == 0 {
+                users.remove(user);
             }
-        });
+        }
     }
 
     fn permit(&self, id: SessionId, take: impl FnOnce(&mut Session) -> bool) -> Result<(), Refusal> {
@@ -262,8 +280,8 @@ impl Sessions {
     }
 }
 
-/// Returns the session that ends when a user begins another one: the first of the user with too many sessions, or of the user with
-/// the most if there are too many in total. So the logins of one user do not end the sessions of others.
+/// Returns the session that ends when a user begins another one. A user with too many sessions loses the first one. If there are
+/// too many in total, the user with the most loses the first one. So the logins of one user do not end the sessions of others.
 fn displaced(open: &HashMap<SessionId, Session>, user: &User) -> Option<SessionId> {
     let mut counts: HashMap<&User, usize> = HashMap::new();
     for session in open.values() {

@@ -88,17 +88,23 @@ enum StartError {
 struct UrlFile(PathBuf);
 
 impl UrlFile {
-    /// Listens on an address and writes its URL. A file of an earlier process is removed first: it may name a port that
-    /// another program has now.
+    /// Removes the file of an earlier process, which may name a port that another program has now.
+    fn remove_former(file: &Path) -> Result<(), StartError> {
+        match fs::remove_file(file) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(StartError::UrlFile {
+                file: file.to_owned(),
+                source: error,
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Listens on an address and writes its URL.
     fn listen(address: SocketAddr, file: &Path) -> Result<(Self, (TcpListener, SocketAddr)), StartError> {
         let failed = |source| StartError::UrlFile {
             file: file.to_owned(),
             source,
         };
-        match fs::remove_file(file) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-            _ => {}
-        }
         let listening = Server::listen(address)?;
         let url = format!("http://{}/\n", listening.1);
         trust::private_file::write(file, url.as_bytes()).map_err(failed)?;
@@ -118,6 +124,10 @@ impl Drop for UrlFile {
 ///
 /// The cluster does not need the map, so a used address is logged and nothing else.
 pub fn start(supervisor: &mut Supervisor, client: Client, api: &Config, settings: ChartSettings) {
+    if let Err(error) = UrlFile::remove_former(&settings.url_file) {
+        tracing::error!(%error, "chart not started");
+        return;
+    }
     let Some(address) = settings.address else {
         return;
     };

@@ -89,8 +89,8 @@ async fn requests_traces_and_streams_of_a_session_are_bounded() {
     let requests = (0..1_000).filter(|_| sessions.permit_request(id).is_ok()).count();
     assert_eq!(requests, 99, "the authorization took the first permit");
     let streams = (0..100).filter(|_| sessions.begin_stream(id).is_ok()).count();
-    assert_eq!(streams, STREAMS_MAX);
-    sessions.end_stream(id);
+    assert_eq!(streams, STREAMS_OF_USER_MAX);
+    sessions.end_stream(&user("ann"));
     assert!(sessions.begin_stream(id).is_ok() && sessions.begin_stream(id).is_err());
 }
 
