@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{sleep, timeout};
 
-/// Timeout of one report. Probes take up to 4 s, and an agent creates two reports at a time.
+/// Timeout of one report. Probes take up to 4 s, and an agent creates two reports of each kind at a time.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Reports that are read at the same time: those that a server permits one user.
 const CONCURRENT_MAX: usize = 16;

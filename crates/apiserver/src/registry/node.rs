@@ -1,5 +1,6 @@
 //! Nodes: defaults, and validation of ranges, taints and resources.
 
+use std::collections::HashSet;
 use std::net::IpAddr;
 
 use api::decode::quantity_in_thousandths;
@@ -136,7 +137,7 @@ pub(crate) fn validate_update(new: &Value, old: &Value) -> FieldErrors {
 /// Validates taints. As upstream, their errors have the path `metadata.taints`.
 fn validate_taints(errors: &mut FieldErrors, node: &Value) {
     let path = Path::new("metadata").child("taints");
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
     for (index, taint) in items(child(node, "spec"), "taints").iter().enumerate() {
         let path = path.index(index);
         let (key, value, effect) = (text(taint, "key"), text(taint, "value"), text(taint, "effect"));
@@ -150,7 +151,7 @@ fn validate_taints(errors: &mut FieldErrors, node: &Value) {
         } else if !EFFECTS.contains(&effect) {
             errors.push(FieldError::not_supported(&path.child("effect"), effect, &EFFECTS));
         }
-        if seen.contains(&(key, effect)) {
+        if !seen.insert((key, effect)) {
             let shown =
                 json!({"Key": key, "Value": value, "Effect": effect, "TimeAdded": child(taint, "timeAdded")});
             let mut duplicate = FieldError::duplicate(&path, shown);
@@ -158,8 +159,6 @@ fn validate_taints(errors: &mut FieldErrors, node: &Value) {
                 .message
                 .push_str(": taints must be unique by key and effect pair");
             errors.push(duplicate);
-        } else {
-            seen.push((key, effect));
         }
     }
 }
@@ -176,8 +175,10 @@ fn validate_resources(errors: &mut FieldErrors, node: &Value) {
 }
 
 fn validate_amount(errors: &mut FieldErrors, path: &Path, name: &str, amount: &str) {
-    // An amount beyond the range of thousandths is positive and whole.
+    // Decoding rejects malformed amounts.
     let thousandths = quantity_in_thousandths(amount).unwrap_or(0);
+    // An amount beyond the range of thousandths is clamped, and counts as whole.
+    let is_whole = thousandths == i64::MAX || thousandths % 1000 == 0;
     if thousandths < 0 {
         errors.push(FieldError::invalid(
             path,
@@ -186,7 +187,7 @@ fn validate_amount(errors: &mut FieldErrors, path: &Path, name: &str, amount: &s
         ));
     }
     let is_extended = name.contains('/') && !name.contains("kubernetes.io/");
-    if (is_extended || WHOLE_RESOURCES.contains(&name)) && thousandths % 1000 != 0 {
+    if (is_extended || WHOLE_RESOURCES.contains(&name)) && !is_whole {
         errors.push(FieldError::invalid(path, amount, "must be an integer"));
     }
 }
@@ -212,15 +213,13 @@ fn validate_ranges(errors: &mut FieldErrors, node: &Value) {
 
 /// Rejects an address that the status has twice.
 fn validate_addresses(errors: &mut FieldErrors, node: &Value) {
-    let mut seen: Vec<(&str, &str)> = Vec::new();
+    let mut seen: HashSet<(&str, &str)> = HashSet::new();
     for (index, address) in items(child(node, "status"), "addresses").iter().enumerate() {
         let pair = (text(address, "type"), text(address, "address"));
-        if seen.contains(&pair) {
+        if !seen.insert(pair) {
             let path = Path::new("status").child("addresses").index(index);
             let shown = json!({"Type": pair.0, "Address": pair.1});
             errors.push(FieldError::duplicate(&path, shown));
-        } else {
-            seen.push(pair);
         }
     }
 }

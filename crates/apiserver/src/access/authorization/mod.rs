@@ -90,7 +90,7 @@ impl FromStr for AuthorizationMode {
     }
 }
 
-/// RbacDecision about a request.
+/// Decision about a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AuthorizationDecision {
     /// The request is allowed; the reason for reviews.

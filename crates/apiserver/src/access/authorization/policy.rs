@@ -46,7 +46,7 @@ pub(super) enum Subject {
     ServiceAccount { namespace: String, name: String },
 }
 
-/// RbacDecision of RBAC.
+/// Decision of RBAC.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum RbacDecision {
     /// A grant allows the action; the reason.

@@ -44,7 +44,7 @@ pub enum PkiError {
         /// Fault of the content.
         reason: String,
     },
-    /// There is no cluster CA. A retry helps after the first start of the API server, which creates it.
+    /// The cluster CA does not exist. A retry helps after the first start of the API server, which creates it.
     #[error("{} does not exist: start the API server first; it creates the cluster CA", path.display())]
     NoAuthority {
         /// Path of the certificate.

@@ -2,8 +2,8 @@
 //! The assigner would withdraw them at once, and DNS records and firewalls would lead to whichever Service gets them
 //! next. An annotation of the pool permits the withdrawal.
 //!
-//! A Service keeps an address while a pool that it may use contains it, as in the assigner: the scope of the pool is that
-//! of the Service, and the selectors of the pool match its namespace and the Service.
+//! A Service keeps an address while a pool that it may use contains it, as in the assigner. It may use a pool of its scope
+//! if the selectors of the pool match the Service and its namespace.
 
 use std::net::IpAddr;
 

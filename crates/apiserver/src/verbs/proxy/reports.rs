@@ -9,6 +9,7 @@ use std::time::Duration;
 use api::kind;
 use bytes::Bytes;
 use futures_util::stream;
+use http::header::{CONTENT_LENGTH, HeaderValue};
 use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
@@ -28,8 +29,8 @@ use crate::verbs::resource::Resources;
 
 /// Bytes of one report. 20,000 routes and 5,000 listeners are about 4 MiB.
 const REPORT_BYTES_MAX: usize = 8 << 20;
-/// Reports in memory at the same time: 256 MiB. `portolan doctor` and the chart read 16 at a time. Reports of
-/// administrators are counted and never refused; the reserve is for the chart of `portolan up`.
+/// Reports in memory at the same time: 256 MiB, without those of administrators, which are counted and never refused.
+/// `portolan doctor` and the chart read 16 at a time. The reserve is for the chart of `portolan up`.
 const REPORTS: Bounds = Bounds {
     total: 32,
     without_reserve: 24,
@@ -203,7 +204,7 @@ async fn failure(response: Response<Incoming>, node_name: &str) -> Failure {
 /// Returns the response with a report, which occupies its permit until the client has received it, or is too slow.
 fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
     // The body of a stalled client is not polled, so a task of its own holds the report.
-    let (sender, receiver) = mpsc::channel(1);
+    let (length, (sender, receiver)) = (report.len(), mpsc::channel(1));
     tokio::spawn(async move {
         if timeout(DELIVERY_TIMEOUT, deliver(report, sender)).await.is_err() {
             tracing::info!(timeout = ?DELIVERY_TIMEOUT, "report of a node not taken by the client");
@@ -214,7 +215,12 @@ fn respond(report: Bytes, permit: ReportPermit) -> ApiResponse {
         let piece = receiver.recv().await?;
         Some((piece, receiver))
     });
-    response::document_stream("application/json", Box::pin(pieces))
+    let mut response = response::document_stream("application/json", Box::pin(pieces));
+    // With the length, a client recognizes a dropped report.
+    response
+        .headers_mut()
+        .insert(CONTENT_LENGTH, HeaderValue::from(length));
+    response
 }
 
 /// Sends a report in pieces, each when the client takes the previous one. Ends early if the client disconnects.

@@ -133,10 +133,17 @@ async fn permit_is_returned_when_the_report_is_sent() {
 async fn stalled_client_does_not_hold_a_report() {
     let (reports, [ann, ..]) = (NodeReports::new(), users());
     let permit = reports.permit(ann, Claim::Common).expect("a permit");
-    let body = respond(Bytes::from(vec![b' '; FRAME_BYTES * 8]), permit).into_body();
+    let response = respond(Bytes::from(vec![b' '; FRAME_BYTES * 8]), permit);
+    let stated = response.headers()[CONTENT_LENGTH]
+        .to_str()
+        .expect("text")
+        .to_owned();
+    assert_eq!(stated, (FRAME_BYTES * 8).to_string());
+    let body = response.into_body();
     tokio::time::sleep(DELIVERY_TIMEOUT / 2).await;
     assert_eq!(lock(&reports.held).held(), 1);
     tokio::time::sleep(DELIVERY_TIMEOUT).await;
     assert_eq!(lock(&reports.held).held(), 0);
-    drop(body);
+    let rest = body.collect().await.expect("a body").to_bytes();
+    assert!(rest.len() < FRAME_BYTES * 8, "the rest of the report is dropped");
 }
