@@ -66,6 +66,18 @@ fn has_browser(test: &str) -> bool {
     true
 }
 
+/// Creates the ServiceAccount that Pods of a namespace need. The server creates it, too.
+async fn create_account(client: &Client, namespace: &str) {
+    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
+    let accounts = format!("/api/v1/namespaces/{namespace}/serviceaccounts");
+    let created = client
+        .request(http::Method::POST, &accounts, JSON, Some(&account))
+        .await;
+    if let Err(error) = created {
+        assert!(error.to_string().contains("AlreadyExists"), "{error}");
+    }
+}
+
 /// Creates an object, also one whose namespace is new.
 async fn create(client: &Client, collection: &str, object: Value) {
     let created = client
@@ -94,15 +106,7 @@ async fn create_objects(client: &Client) {
     let checkout = json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "checkout"},
         "spec": {"selector": {"app": "checkout"}, "ports": ports}});
     create(client, services, checkout).await;
-    // A Pod needs the ServiceAccount of its namespace, which the server creates, too.
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    let accounts = "/api/v1/namespaces/shop/serviceaccounts";
-    let created = client
-        .request(http::Method::POST, accounts, JSON, Some(&account))
-        .await;
-    if let Err(error) = created {
-        assert!(error.to_string().contains("AlreadyExists"), "{error}");
-    }
+    create_account(client, "shop").await;
     // The labels of the Pod name the wrong key.
     let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "checkout-1", "labels": {"run": "checkout"}},
         "spec": {"containers": [{"name": "main", "image": "none"}]}});
@@ -247,14 +251,7 @@ async fn create_hostile_objects(client: &Client) {
         service("backed", json!({"selector": {"app": "web"}, "ports": ports})),
     )
     .await;
-    let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
-    let accounts = "/api/v1/namespaces/hostile/serviceaccounts";
-    let created = client
-        .request(http::Method::POST, accounts, JSON, Some(&account))
-        .await;
-    if let Err(error) = created {
-        assert!(error.to_string().contains("AlreadyExists"), "{error}");
-    }
+    create_account(client, "hostile").await;
     let pod = json!({"apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": "web-1", "labels": {"app": "web"}, "annotations": annotations},
         "spec": {"nodeName": "node-h", "containers": [{"name": "main", "image": "none", "env": [{"name": "X", "value": all}]}]}});

@@ -59,8 +59,8 @@ impl LocalServers {
         }
     }
 
-    /// Returns true if the address is one of this host, and the process answers there: it is in the network namespace of the
-    /// host, and has the listening socket open.
+    /// Returns true if the address is one of this host, and the process answers there. It has to be in the network namespace
+    /// of the host, with the listening socket open.
     ///
     /// The namespace of process IDs may be another one: kube-proxy usually runs in a Pod with the network of the host.
     pub fn is_answered_by(&self, address: SocketAddr, process: &Process) -> bool {

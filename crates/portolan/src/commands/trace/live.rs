@@ -164,7 +164,7 @@ impl Place {
         if client.kind == ClientKind::Node {
             return Err(elsewhere());
         }
-        // Other nodes can run on this machine, in network namespaces of their own. Their kernel rules are not those of this one.
+        // Other nodes can run on this host, in network namespaces of their own. Their kernel rules are not those of this node.
         let node_ips = cluster.internal_ips(&client.node);
         if !node_ips.is_empty() && !node_ips.iter().any(|ip| own.contains(ip)) {
             return Err(elsewhere());
