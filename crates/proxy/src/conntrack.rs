@@ -97,7 +97,7 @@ pub(crate) fn connected(
 }
 
 /// Returns true if an open TCP connection leads through a Service to one of these endpoints of the Service.
-pub(crate) fn leads_to(plan: &Plan, flow: &KernelFlow, endpoints: &ServiceEndpoints) -> bool {
+pub(crate) fn reaches(plan: &Plan, flow: &KernelFlow, endpoints: &ServiceEndpoints) -> bool {
     service_endpoint(plan, flow).is_some_and(|endpoint| endpoints.contains(&endpoint))
 }
 

@@ -73,11 +73,15 @@ pub fn ranges_keep_the_port(mode: Mode) {
     for member in &world.members[1..4] {
         // The sockets are open at the same time, so their ports differ.
         let clients = [(); 2].map(|()| member.open(Protocol::Tcp, to.ip(), 0));
-        let asked = clients.map(|client| match client.ask(to, true) {
+        let answered_by = clients.map(|client| match client.ask(to, true) {
             Outcome::Answered { by, .. } => by,
             outcome => panic!("{}: {outcome:?}", member.name),
         });
-        assert_eq!(asked[0], asked[1], "{} meets one endpoint", member.name);
+        assert_eq!(
+            answered_by[0], answered_by[1],
+            "{} meets one endpoint",
+            member.name
+        );
     }
 
     put(

@@ -29,7 +29,7 @@ fn flow(destination: &str, endpoint: &str, tcp_state: TcpState) -> KernelFlow {
 
 /// A slice of one namespace may have the address of a Pod of another one.
 #[test]
-fn connections_lead_to_endpoints_of_their_own_service_only() {
+fn connections_reach_endpoints_of_their_own_service_only() {
     let mut plan = Plan::new(Settings::default());
     for (namespace, ip) in [("ours", "10.96.0.5"), ("theirs", "10.96.0.6")] {
         let service = json!({
@@ -51,7 +51,7 @@ fn connections_lead_to_endpoints_of_their_own_service_only() {
     ] {
         let flow = flow(destination, endpoint, state);
         assert_eq!(
-            leads_to(&plan, &flow, &lost),
+            reaches(&plan, &flow, &lost),
             expected,
             "{destination} {endpoint} {state:?}"
         );

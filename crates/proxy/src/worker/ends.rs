@@ -11,7 +11,7 @@ use netlink::conntrack::{ConntrackError, Flow};
 use plan::{Changes, Departed, PortKey, ServicePortPlan, Set};
 
 use super::Worker;
-use crate::conntrack::{connected, leads_to, tcp_flows};
+use crate::conntrack::{connected, reaches, tcp_flows};
 use crate::faults::ServiceFault;
 use crate::metrics::EndReason;
 use crate::rebalance::{can_move, excess, set_of};
@@ -75,7 +75,7 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let lost = tcp_flows(conntrack, |flow| leads_to(plan, flow, endpoints));
+        let lost = tcp_flows(conntrack, |flow| reaches(plan, flow, endpoints));
         self.end(lost, Peers::Client, EndReason::NodeLost);
     }
 
