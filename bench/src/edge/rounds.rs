@@ -39,8 +39,8 @@ impl Outcome {
     }
 }
 
-/// Measures `work`, which returns a rate per second, with each proxy in each round. The others are compared
-/// with the first, haproxy. A third one, another build, is compared with the second, too.
+/// Measures `work`, which returns a rate per second, with each proxy in each round. The order rotates and turns around, so
+/// that no proxy always follows the same one. The others are compared with the first, haproxy. A third one, another build, is compared with the second, too.
 pub fn alternate(
     rounds: Rounds,
     proxies: &[Proxy],
@@ -62,7 +62,11 @@ pub fn alternate(
     }
     for round in 0..rounds.count {
         for offset in 0..proxies.len() {
-            let number = (round + offset) % proxies.len();
+            let position = match round % 2 {
+                0 => offset,
+                _ => proxies.len() - 1 - offset,
+            };
+            let number = (round / 2 + position) % proxies.len();
             let (Some(proxy), Some(outcome)) = (proxies.get(number), outcomes.get_mut(number)) else {
                 continue;
             };

@@ -85,6 +85,11 @@ fn start_load_balancer(
                 served,
                 log_destinations: edge::log::Destinations {
                     directory: Some(logs),
+                    // The file system of the tests may be almost full.
+                    directory_limits: edge::log::DirectoryLimits {
+                        free_percent_min: 0,
+                        ..edge::log::DirectoryLimits::default()
+                    },
                     ..edge::log::Destinations::default()
                 },
                 buckets: serving::Buckets::default(),

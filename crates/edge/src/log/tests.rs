@@ -1,6 +1,13 @@
 use super::*;
 use crate::settings::LogFormat;
 
+/// The file system of the tests may be almost full.
+const WITHOUT_MINIMUM_OF_FREE_SPACE: DirectoryLimits = DirectoryLimits {
+    bytes_max: 1 << 30,
+    service_bytes_max: 256 << 20,
+    free_percent_min: 0,
+};
+
 fn service(name: &str) -> ServiceName {
     ServiceName {
         namespace: "shop".into(),
@@ -58,6 +65,7 @@ async fn services_have_separate_files() {
     let directory = tempfile::tempdir().unwrap();
     let destinations = Destinations {
         directory: Some(directory.path().join("logs")),
+        directory_limits: WITHOUT_MINIMUM_OF_FREE_SPACE,
         host: "node-1".to_owned(),
         ..Destinations::default()
     };
@@ -89,6 +97,7 @@ async fn equal_settings_return_the_same_log() {
     let directory = tempfile::tempdir().unwrap();
     let destinations = Destinations {
         directory: Some(directory.path().to_owned()),
+        directory_limits: WITHOUT_MINIMUM_OF_FREE_SPACE,
         ..Destinations::default()
     };
     let logs = Logs::start(destinations, Handle::current());
@@ -104,6 +113,7 @@ async fn counts_lines_beyond_the_queue() {
     let directory = tempfile::tempdir().unwrap();
     let destinations = Destinations {
         directory: Some(directory.path().to_owned()),
+        directory_limits: WITHOUT_MINIMUM_OF_FREE_SPACE,
         ..Destinations::default()
     };
     let logs = Logs::start(destinations, Handle::current());

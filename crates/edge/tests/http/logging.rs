@@ -7,7 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use edge::Options;
-use edge::log::{Destinations, S3};
+use edge::log::{Destinations, DirectoryLimits, S3};
 use edge::settings::{AccessLog, BackendProtocol, Frontend, LogDestination, LogFormat};
 use futures_util::TryStreamExt;
 use object_store::ObjectStore;
@@ -55,6 +55,11 @@ pub fn finish(served: &Served) {
 pub fn with_directory(directory: &Path) -> Options {
     let log_destinations = Destinations {
         directory: Some(directory.to_owned()),
+        // The file system of the tests may be almost full.
+        directory_limits: DirectoryLimits {
+            free_percent_min: 0,
+            ..DirectoryLimits::default()
+        },
         ..Destinations::default()
     };
     Options {

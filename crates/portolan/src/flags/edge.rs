@@ -65,6 +65,10 @@ pub struct AccessLogFlags {
     /// MiB of access logs of one Service in the directory; beyond it, its oldest files are removed
     #[arg(long, default_value_t = SERVICE_LOG_QUOTA_MIB_DEFAULT, value_name = "MIB", value_parser = clap::value_parser!(u64).range(LOG_QUOTA_MIB))]
     edge_access_log_service_quota: u64,
+    /// Percentage of the directory's file system that must be free; below it, access logs are dropped
+    #[arg(long, default_value_t = DirectoryLimits::default().free_percent_min, value_name = "PERCENT",
+          value_parser = clap::value_parser!(u8).range(0..=99))]
+    edge_access_log_min_free: u8,
 }
 
 impl AccessLogFlags {
@@ -78,7 +82,7 @@ impl AccessLogFlags {
             directory_limits: DirectoryLimits {
                 bytes_max: self.edge_access_log_quota << 20,
                 service_bytes_max: self.edge_access_log_service_quota << 20,
-                ..DirectoryLimits::default()
+                free_percent_min: self.edge_access_log_min_free,
             },
             s3,
             host: host_name(),

@@ -180,6 +180,7 @@ fn start_nodes(lab: &mut Lab) {
             "--interfaces=eth0",
             "--edge",
             &format!("--edge-access-log-directory={}", logs.display()),
+            "--edge-access-log-min-free=0",
         ],
     );
 }

@@ -8,15 +8,23 @@ use netlink::echo::{Echo, echo};
 
 use super::Answer;
 
-/// Sends a request as an IP packet of `bytes` bytes; `None` without the privilege to open a raw socket.
+/// Number of requests. A single lost packet is no finding.
+const REQUESTS_MAX: usize = 2;
+
+/// Sends a request as an IP packet of `bytes` bytes, and once more if no response arrives within `timeout`. Returns `None`
+/// without the privilege to open a raw socket.
 pub fn send(target: IpAddr, bytes: u32, timeout: Duration) -> Option<Answer> {
     let start = Instant::now();
-    let response = echo(target, usize::try_from(bytes).ok()?, timeout).ok()?;
-    let outcome = match response {
-        Echo::Reply => Outcome::Answered,
-        Echo::Timeout => Outcome::Timeout,
-        Echo::TooLarge => Outcome::TooLarge,
-        Echo::Unreachable => Outcome::Unreachable,
-    };
+    let bytes = usize::try_from(bytes).ok()?;
+    let mut outcome = Outcome::Timeout;
+    for _ in 0..REQUESTS_MAX {
+        outcome = match echo(target, bytes, timeout).ok()? {
+            Echo::Reply => Outcome::Answered,
+            Echo::Timeout => continue,
+            Echo::TooLarge => Outcome::TooLarge,
+            Echo::Unreachable => Outcome::Unreachable,
+        };
+        break;
+    }
     Some(Answer::of(outcome, start.elapsed()))
 }
