@@ -45,7 +45,11 @@ pub(crate) fn delete_stale(
         Requests::Spare => &[Protocol::Udp, Protocol::Sctp],
     };
     for protocol in protocols.iter().copied() {
-        for (family, count) in [Family::V4, Family::V6].into_iter().zip(&mut deleted.counts) {
+        let families = [(Family::V4, plan::Family::V4), (Family::V6, plan::Family::V6)];
+        for ((family, family_of_plan), count) in families.into_iter().zip(&mut deleted.counts) {
+            if !scope.includes_flows_of(protocol, family_of_plan) {
+                continue;
+            }
             let stale = conntrack.flows(family, protocol.number(), |flow| {
                 let flow = view(protocol, flow);
                 let is_stale = scope.is_stale(plan, &flow);

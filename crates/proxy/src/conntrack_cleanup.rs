@@ -59,7 +59,8 @@ impl CleanupScope {
                 }
             }
         }
-        for gone in &changes.withdrawn {
+        let withdrawn = changes.withdrawn.iter();
+        for gone in withdrawn.filter(|gone| gone.protocol != Protocol::Tcp) {
             let ports = (gone.port, gone.last_port);
             scope.add(gone.protocol, gone.family, gone.address, ports);
         }
@@ -74,6 +75,25 @@ impl CleanupScope {
     /// Returns true if all flows may be stale, TCP connections included.
     pub(crate) fn is_everything(&self) -> bool {
         self.everything
+    }
+
+    /// Returns true if flows of a protocol and family can be stale. The kernel reads its whole table for each list, about
+    /// 10 ms, so a list that cannot matter is not requested.
+    pub(crate) fn includes_flows_of(&self, protocol: Protocol, family: Family) -> bool {
+        let is_same = |other: Protocol, address: IpAddr| other == protocol && Family::of(address) == family;
+        self.everything
+            || self
+                .addresses
+                .iter()
+                .any(|(other, address)| is_same(*other, address.ip()))
+            || self
+                .node_ports
+                .iter()
+                .any(|(other, other_family, _)| (*other, *other_family) == (protocol, family))
+            || self
+                .ranges
+                .keys()
+                .any(|(other, address)| is_same(*other, *address))
     }
 
     /// Adds the flows of another scope.

@@ -222,3 +222,36 @@ fn flows_to_unready_endpoint_stay_by_annotation_until_it_is_gone() {
         assert!(is_stale(false, true), "it no longer serves");
     }
 }
+
+#[test]
+fn scope_includes_only_protocols_and_families_of_changed_frontends() {
+    let mut plan = plan();
+    plan.take_changes();
+    plan.apply_slice(&slice("10.244.1.3"));
+    let changes = plan.take_changes();
+    let included = |scope: &CleanupScope| {
+        let mut included = Vec::new();
+        for protocol in [Protocol::Tcp, Protocol::Udp, Protocol::Sctp] {
+            for family in [Family::V4, Family::V6] {
+                if scope.includes_flows_of(protocol, family) {
+                    included.push((protocol, family));
+                }
+            }
+        }
+        included
+    };
+    let scope = CleanupScope::after(&plan, &changes);
+    assert_eq!(included(&scope), [(Protocol::Udp, Family::V4)]);
+
+    plan.remove_service(&ObjectKey::new("ns", "dns"));
+    let changes = plan.take_changes();
+    let scope = CleanupScope::after(&plan, &changes);
+    assert_eq!(included(&scope), [(Protocol::Udp, Family::V4)]);
+
+    let everything = CleanupScope {
+        everything: true,
+        ..CleanupScope::default()
+    };
+    assert_eq!(included(&everything).len(), 6);
+    assert_eq!(included(&CleanupScope::default()), []);
+}
