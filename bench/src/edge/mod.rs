@@ -86,7 +86,7 @@ enum Part {
 fn parse_seconds(text: &str) -> Result<f64, String> {
     let seconds = text.parse().ok();
     let possible = seconds.filter(|seconds| (0.01..=3_600.0).contains(seconds));
-    possible.ok_or_else(|| format!("expected seconds from 0.01 to 3600, got {text:?}"))
+    possible.ok_or_else(|| format!("expected seconds from 0.01 to 3600, found {text:?}"))
 }
 
 impl Flags {

@@ -32,7 +32,7 @@ const CONFIG_SEEN: &str = "kubernetes.io/config.seen";
 enum MirrorError {
     #[error(transparent)]
     Api(#[from] ClientError),
-    #[error("the API has a Pod of that name that is no mirror Pod; delete it")]
+    #[error("the API has a Pod of that name, which is not a mirror Pod; delete it")]
     NameTaken,
 }
 

@@ -30,7 +30,7 @@ pub async fn register(
 ) -> Vec<IpNet> {
     node::register(client, settings, host_ips).await;
     let pod_cidrs = node::wait_for_pod_cidrs(client, &settings.node_name).await;
-    tracing::info!(node = settings.node_name, podCIDRs = ?pod_cidrs, addresses = ?host_ips, "Node registered");
+    tracing::info!(node = settings.node_name, ?pod_cidrs, addresses = ?host_ips, "Node registered");
     if let Err(error) = state.write_pod_cidrs(&pod_cidrs) {
         tracing::warn!(%error, "podCIDRs of the Node not stored for a start without the API");
     }

@@ -15,7 +15,7 @@ pub(crate) fn serialize<S: Serializer>(time: &Timestamp, serializer: S) -> Resul
 /// Deserializes a timestamp.
 ///
 /// # Errors
-/// Errors of the deserializer, and for text that is no timestamp.
+/// Errors of the deserializer, and for text that is not a timestamp.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
     String::deserialize(deserializer)?
         .parse()

@@ -15,7 +15,7 @@ pub struct StaticPods {
     manifests: Option<Manifests>,
     interval: Duration,
     next_scan: Option<Instant>,
-    /// Pods of the present manifests by UID.
+    /// Pods of the current manifests by UID.
     desired: BTreeMap<String, StaticPod>,
     /// Pods that were started and have not ended, by UID.
     running: BTreeMap<String, StaticPod>,

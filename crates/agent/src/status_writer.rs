@@ -76,7 +76,7 @@ impl StatusWriter {
 
     /// Writes the last status again if another client has overwritten it in `pod`, and reports if it has.
     ///
-    /// A state of the Pod from before the last write, or during a write, is no overwrite.
+    /// A state of the Pod from before the last write, or during a write, is not an overwrite.
     pub fn repair(&self, pod: &Pod) -> bool {
         let version: u64 = pod.metadata.resource_version.parse().unwrap_or(0);
         let written = lock(&self.written);

@@ -1,7 +1,8 @@
 //! Watches of the API: Services, EndpointSlices, Nodes and AddressPools.
 //!
-//! No decision is made before all initial lists have arrived. If the role of an older version does not permit to read
-//! AddressPools, or the cluster does not have the kind, no address is known to be in a pool, and none is announced.
+//! No decision is made before all initial lists have arrived. The role of an older version
+//! may not permit to read AddressPools, or the cluster may not have the kind. Then no address is known to be in a pool,
+//! and none is announced.
 
 use std::collections::BTreeSet;
 use std::future::pending;

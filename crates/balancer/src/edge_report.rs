@@ -32,7 +32,7 @@ pub const RENEW_PERIOD: Duration = Duration::from_secs(60);
 /// Maximum number of faults in a report. A fault has less than 500 bytes, and annotations of an object are
 /// limited to 256 KiB.
 const FAULTS_MAX: usize = 256;
-/// Maximum length of an annotation that is read.
+/// Maximum length of an annotation that is read. Annotations of an object are limited to 256 KiB.
 const ANNOTATION_BYTES_MAX: usize = 200_000;
 
 /// Errors of ports that an edge may report, in the form that the API requires: domain, slash, CamelCase word.

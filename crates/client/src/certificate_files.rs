@@ -1,4 +1,4 @@
-//! A certificate and its key in files that are rotated: each new connection uses their present contents.
+//! A certificate and its key in files that are rotated: each new connection uses their current contents.
 
 use std::fs;
 use std::io;
@@ -68,7 +68,7 @@ impl CertificateFiles {
         }
     }
 
-    /// Loads the present contents.
+    /// Loads the current contents.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ impl CertificateFiles {
         Ok(Arc::new(pair))
     }
 
-    /// Returns the present contents, or the last valid ones.
+    /// Returns the current contents, or the last valid ones.
     fn current(&self) -> Option<Arc<CertifiedKey>> {
         let before = || {
             let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);

@@ -20,7 +20,7 @@ impl WallClock {
         Self(Arc::new(now))
     }
 
-    /// Returns the present time.
+    /// Returns the current time.
     pub fn now(&self) -> Timestamp {
         (self.0)()
     }

@@ -159,7 +159,7 @@ impl Config {
         })
     }
 
-    /// Returns the present bearer token, if there is one.
+    /// Returns the current bearer token, if there is one.
     ///
     /// # Errors
     ///
@@ -262,7 +262,8 @@ impl User {
             &self.client_certificate,
             &self.client_key,
         ) {
-            config.client_certificate_files = Some((beside(path, certificate), beside(path, key)));
+            config.client_certificate_files =
+                Some((sibling_path(path, certificate), sibling_path(path, key)));
         }
         let certificate = bytes_of(
             path,
@@ -273,7 +274,7 @@ impl User {
         let key = bytes_of(path, "client-key-data", &self.client_key_data, &self.client_key)?;
         config.client_certificate = certificate.zip(key);
         config.token = self.token.clone().filter(|token| !token.is_empty());
-        config.token_file = self.token_file.as_ref().map(|file| beside(path, file));
+        config.token_file = self.token_file.as_ref().map(|file| sibling_path(path, file));
         Ok(())
     }
 }
@@ -294,12 +295,12 @@ fn bytes_of(
                 field,
                 source,
             }),
-        (None, Some(file)) => read(&beside(path, file)).map(Some),
+        (None, Some(file)) => read(&sibling_path(path, file)).map(Some),
         (None, None) => Ok(None),
     }
 }
 
-fn beside(path: &Path, file: &str) -> PathBuf {
+fn sibling_path(path: &Path, file: &str) -> PathBuf {
     path.parent().unwrap_or(Path::new("")).join(file)
 }
 

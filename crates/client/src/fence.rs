@@ -30,7 +30,7 @@ pub struct Fence {
     clock: WallClock,
     permission: Arc<Mutex<Option<Permission>>>,
     /// Time of the last write that was abandoned without a response.
-    doubt: Arc<Mutex<Option<Moment>>>,
+    abandoned_write: Arc<Mutex<Option<Moment>>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the present moment.
+    /// Returns the current moment.
     pub fn now(clock: &WallClock) -> Self {
         Self {
             steady: Instant::now(),
@@ -74,7 +74,7 @@ impl Fence {
         Self {
             clock,
             permission: Arc::default(),
-            doubt: Arc::default(),
+            abandoned_write: Arc::default(),
         }
     }
 
@@ -90,15 +90,21 @@ impl Fence {
     }
 
     /// Records a write that was abandoned without a response and may still arrive.
-    pub fn doubt(&self) {
+    pub fn record_abandoned_write(&self) {
         let now = Moment::now(&self.clock);
-        *self.doubt.lock().unwrap_or_else(PoisonError::into_inner) = Some(now);
+        *self
+            .abandoned_write
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(now);
     }
 
     /// Returns true if a write that was abandoned within this duration may still arrive.
-    pub fn is_in_doubt(&self, within: Duration) -> bool {
-        let doubt = *self.doubt.lock().unwrap_or_else(PoisonError::into_inner);
-        doubt.is_some_and(|since| Moment::now(&self.clock).since(&since) < within)
+    pub fn has_abandoned_write(&self, within: Duration) -> bool {
+        let abandoned_write = *self
+            .abandoned_write
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        abandoned_write.is_some_and(|since| Moment::now(&self.clock).since(&since) < within)
     }
 
     /// Returns the remaining duration of the permission; zero without one.

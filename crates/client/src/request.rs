@@ -52,7 +52,7 @@ pub struct Client {
 
 struct Inner {
     config: Config,
-    /// Number of the present server, modulo the number of servers.
+    /// Number of the current server, modulo the number of servers.
     turn: AtomicUsize,
     transport: Transport,
     counters: Counters,
@@ -144,7 +144,7 @@ impl Client {
         }
     }
 
-    /// Returns scheme, host and port of the present server.
+    /// Returns scheme, host and port of the current server.
     pub fn server(&self) -> &str {
         self.inner.server(self.inner.turn.load(Ordering::Relaxed))
     }
@@ -227,7 +227,7 @@ impl Client {
             && method != Method::GET
             && error.code().is_none()
         {
-            fence.doubt();
+            fence.record_abandoned_write();
         }
         answer
     }

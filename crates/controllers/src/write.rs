@@ -55,7 +55,7 @@ impl<'a, T: Resource> Typed<'a, T> {
     }
 }
 
-/// Deletes the object with this UID and resourceVersion. An object that is deleted already is no error.
+/// Deletes the object with this UID and resourceVersion. An object that is deleted already is not an error.
 pub(crate) async fn delete<T: Resource>(client: &Client, meta: &ObjectMeta) -> Result<(), ClientError> {
     let preconditions = json!({"uid": meta.uid, "resourceVersion": meta.resource_version});
     let options = json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": preconditions});

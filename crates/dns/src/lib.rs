@@ -4,7 +4,7 @@
 //! - `zone` chooses between the live index and the `snapshot`; `feed` keeps the index current by watches.
 //! - `forward` queries upstream resolvers and caches their responses.
 //! - `server` owns the sockets; `transfer` writes zone transfers.
-//! - `metrics`, `status` and `explain` report the state.
+//! - `metrics`, `status` and `query_explanation` report the state.
 //! - `node_local` sets up node-local DNS.
 //! - `config` and `run` assemble the server.
 //!
@@ -29,11 +29,11 @@
 //! ```
 
 mod config;
-mod explain;
 mod feed;
 pub mod forward;
 mod metrics;
 mod node_local;
+mod query_explanation;
 pub mod records;
 mod run;
 pub mod server;
@@ -44,7 +44,7 @@ pub mod wire;
 pub mod zone;
 
 pub use config::{AllowFrom, Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
-pub use explain::{explain, kind_of_text};
 pub use metrics::Metrics;
 pub use node_local::{NodeLocalError, tear_down as tear_down_node_local};
+pub use query_explanation::{explain, kind_of_text};
 pub use run::{explain_from_api, run};

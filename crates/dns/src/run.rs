@@ -11,11 +11,11 @@ use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
 use crate::config::{Config, SnapshotSettings, StartError, TlsFiles, Upstreams};
-use crate::explain::explain;
 use crate::feed::Feed;
 use crate::forward::{ForwardSettings, Forwarder, RouteSettings, read_resolv_conf, without_self};
 use crate::metrics::Metrics;
 use crate::node_local;
+use crate::query_explanation::explain;
 use crate::records::{Index, PodNames, Settings, ZoneKind};
 use crate::server::{
     Clients, Policy, Responder, SearchList, Server, ServerSettings, host_addresses, own_addresses,
@@ -346,7 +346,7 @@ fn read_tls(files: &TlsFiles) -> Result<Arc<rustls::ServerConfig>, StartError> {
     Ok(Arc::new(config))
 }
 
-/// Returns the present time in seconds since 1970.
+/// Returns the current time in seconds since 1970.
 pub(crate) fn unix_seconds() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.as_secs()

@@ -11,7 +11,7 @@ use telemetry::{Handler, MetricType, MetricsText, Response, listen, serve};
 use tokio::task::JoinSet;
 
 use crate::config::Config;
-use crate::explain::{explain, kind_of_text};
+use crate::query_explanation::{explain, kind_of_text};
 use crate::run::unix_seconds;
 use crate::server::Responder;
 use crate::wire::{Name, kind};

@@ -97,7 +97,7 @@ impl Zone {
     /// Writes the records of the cluster that answer the query of `reply`.
     pub fn resolve(&self, reply: &mut Reply<'_>, scratch: &mut Scratch) -> Resolution {
         match (self.resolve_in_cluster(reply, scratch), &self.clusterset) {
-            (Resolution::Elsewhere, Some(clusterset)) => clusterset.resolve(reply, scratch),
+            (Resolution::OutsideZone, Some(clusterset)) => clusterset.resolve(reply, scratch),
             (resolution, _) => resolution,
         }
     }

@@ -202,7 +202,7 @@ impl Edge {
         self.inner.edge.sticky_keys.store(keys);
     }
 
-    /// Returns the present faults, and each change of them.
+    /// Returns the current faults, and each change of them.
     pub fn faults(&self) -> watch::Receiver<Arc<Faults>> {
         self.inner.faults.subscribe()
     }
@@ -213,7 +213,7 @@ impl Edge {
         metrics::text(&ports, &self.inner.edge.connections, &self.inner.logs)
     }
 
-    /// Returns the present state of each port.
+    /// Returns the current state of each port.
     pub fn status(&self) -> Vec<PortStatus> {
         let (ports, faults) = {
             let table = self.inner.table();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::port_key::PortKey;
 
-/// All present faults by port. A port without faults has no entry.
+/// All current faults by port. A port without faults has no entry.
 pub type Faults = BTreeMap<PortKey, Vec<Fault>>;
 
 /// Fault of a port. The text names a remedy where there is one.

@@ -49,7 +49,7 @@ const RETRY_PAUSE: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 pub enum HandoverError {
     /// The socket in the file system cannot be used.
-    #[error("hand-over socket {path}: {source}")]
+    #[error("cannot use hand-over socket {path}: {source}")]
     Socket {
         /// Path of the socket.
         path: PathBuf,
@@ -60,7 +60,7 @@ pub enum HandoverError {
     #[error("hand-over: no packet from the other process within {STEP_TIMEOUT:?}")]
     Timeout,
     /// The other process sent something else.
-    #[error("hand-over: expected an address or `end`, got {0:?}")]
+    #[error("hand-over: expected an address or `end`, found {0:?}")]
     Unexpected(String),
 }
 
@@ -106,7 +106,7 @@ impl Predecessor {
     pub async fn take_over(self) {
         let sent = send(self.0.get_ref(), TAKEN.as_bytes(), SendFlags::NOSIGNAL);
         if let Err(error) = sent {
-            return tracing::warn!(%error, "confirmation of the hand-over not sent to the predecessor");
+            return tracing::warn!(%error, "hand-over not confirmed to the previous process");
         }
         // It closes the connection when it accepts no more.
         if timeout(STEP_TIMEOUT, receive(&self.0)).await.is_err() {

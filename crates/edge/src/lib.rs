@@ -54,7 +54,6 @@ mod counters;
 mod edge;
 mod edge_state;
 mod faults;
-mod flag;
 mod handover;
 mod health_checks;
 pub mod http;
@@ -76,6 +75,7 @@ pub mod sticky_cookie;
 mod stream;
 mod tls;
 mod udp;
+mod watch_flag;
 mod worker_load;
 mod workers;
 

@@ -9,14 +9,14 @@ use crate::views::{Pod, list, text};
 /// Ends of the names of variables with a host name alone.
 const HOST_VARIABLES: [&str; 5] = ["HOST", "HOSTNAME", "ADDR", "ADDRESS", "ENDPOINT"];
 
-/// Bytes of a scanned text, at most: addresses are in short values, and a script is not parsed.
+/// Maximum of bytes of a scanned text: addresses are in short values, and a script is not parsed.
 const TEXT_BYTES_MAX: usize = 4_096;
-/// References of a Pod, at most.
+/// Maximum of references of a Pod.
 const REFERENCES_MAX: usize = 256;
 
 /// Ports of the schemes that clients use without a port.
 const SCHEME_PORTS: [(&str, u16); 4] = [("http", 80), ("https", 443), ("ws", 80), ("wss", 443)];
-/// Parts of the names of settings with an identifier in the form of a URL, to which nothing connects.
+/// Name parts of settings whose URL is only an identifier, such as an issuer: no client connects to it.
 const IDENTIFIERS: [&str; 3] = ["issuer", "audience", "image"];
 
 /// A reference of a Pod to a host of the cluster.

@@ -129,7 +129,7 @@ impl<'w> Subject<'w> {
         message: impl Into<String>,
         remedy: impl Into<String>,
     ) -> Finding {
-        about(self.service.0, code, severity, field, message, remedy)
+        finding_about(self.service.0, code, severity, field, message, remedy)
     }
 }
 
@@ -156,7 +156,7 @@ fn template(pod: Pod<'_>) -> Option<(&str, &str)> {
 }
 
 /// Returns a finding about an object.
-pub fn about(
+pub fn finding_about(
     object: &Object,
     code: Code,
     severity: Severity,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 const SERVICE_CIDRS: [&str; 2] = ["10.96.0.0/16", "fd00:10:96::/112"];
 /// Addresses of the node.
 const NODE_IPS: [&str; 2] = ["192.168.0.10", "fd00:168::10"];
-/// Addresses of a Pod on the node that is no endpoint.
+/// Addresses of a Pod on the node that is not an endpoint.
 const POD_IPS: [&str; 2] = ["10.244.9.9", "fd00:244:9::9"];
 /// Clients outside of the cluster. The first are in source ranges that the clusters have.
 const OUTSIDE: [&str; 4] = ["10.1.2.3", "192.0.2.77", "2001:db8:1::77", "198.18.0.1"];

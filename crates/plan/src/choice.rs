@@ -93,7 +93,7 @@ fn distinct(mut found: Vec<Candidate<'_>>) -> Vec<Candidate<'_>> {
 
 /// Traffic policies that the frontends of a Service port use.
 #[derive(Clone, Copy)]
-pub(crate) struct Uses {
+pub(crate) struct UsedPolicies {
     pub(crate) cluster: bool,
     pub(crate) local: bool,
 }
@@ -104,39 +104,43 @@ pub(crate) struct Chosen {
     pub(crate) cluster: Vec<Backend>,
     pub(crate) local: Vec<Backend>,
     /// True if any endpoint of the cluster is usable (EPT-06).
-    pub(crate) any: bool,
+    pub(crate) has_usable_endpoint: bool,
 }
 
 /// Chooses among the endpoints of a Service port, for a node in `zone`.
-pub(crate) fn choose(candidates: &[Candidate<'_>], uses: Uses, zone: Option<&str>) -> Chosen {
+pub(crate) fn choose(candidates: &[Candidate<'_>], used: UsedPolicies, zone: Option<&str>) -> Chosen {
     let select = |predicate: &dyn Fn(&Candidate<'_>) -> bool| -> Vec<Backend> {
         candidates
             .iter()
-            .filter(|c| predicate(c))
+            .filter(|candidate| predicate(candidate))
             .map(Candidate::backend)
             .collect()
     };
-    let any = candidates
+    let has_usable_endpoint = candidates
         .iter()
-        .any(|c| c.endpoint.is_ready() || c.is_last_resort());
+        .any(|candidate| candidate.endpoint.is_ready() || candidate.is_last_resort());
     let mut chosen = Chosen {
-        any,
+        has_usable_endpoint,
         ..Chosen::default()
     };
-    if uses.cluster {
+    if used.cluster {
         chosen.cluster = match topology(candidates, zone) {
-            Topology::Anywhere => select(&|c| c.endpoint.is_ready()),
-            Topology::Node => select(&|c| c.endpoint.is_ready() && c.endpoint.is_hinted_for_node()),
-            Topology::Zone(zone) => select(&|c| c.endpoint.is_ready() && c.is_hinted_for_zone(zone)),
+            Topology::Anywhere => select(&|candidate| candidate.endpoint.is_ready()),
+            Topology::Node => {
+                select(&|candidate| candidate.endpoint.is_ready() && candidate.endpoint.is_hinted_for_node())
+            }
+            Topology::Zone(zone) => {
+                select(&|candidate| candidate.endpoint.is_ready() && candidate.is_hinted_for_zone(zone))
+            }
         };
         if chosen.cluster.is_empty() {
-            chosen.cluster = select(&|c| c.is_last_resort());
+            chosen.cluster = select(&|candidate| candidate.is_last_resort());
         }
     }
-    if uses.local {
-        chosen.local = select(&|c| c.endpoint.is_local() && c.endpoint.is_ready());
+    if used.local {
+        chosen.local = select(&|candidate| candidate.endpoint.is_local() && candidate.endpoint.is_ready());
         if chosen.local.is_empty() {
-            chosen.local = select(&|c| c.endpoint.is_local() && c.is_last_resort());
+            chosen.local = select(&|candidate| candidate.endpoint.is_local() && candidate.is_last_resort());
         }
     }
     chosen
@@ -152,14 +156,20 @@ enum Topology<'a> {
 /// Returns the most specific kind of hint that every ready endpoint has, and that selects at least one endpoint
 /// (EPT-04).
 fn topology<'a>(candidates: &[Candidate<'_>], zone: Option<&'a str>) -> Topology<'a> {
-    let ready = || candidates.iter().filter(|c| c.endpoint.is_ready());
-    if ready().all(|c| c.endpoint.has_node_hints()) && ready().any(|c| c.endpoint.is_hinted_for_node()) {
+    let ready = || {
+        candidates
+            .iter()
+            .filter(|candidate| candidate.endpoint.is_ready())
+    };
+    if ready().all(|candidate| candidate.endpoint.has_node_hints())
+        && ready().any(|candidate| candidate.endpoint.is_hinted_for_node())
+    {
         return Topology::Node;
     }
     match zone {
         Some(zone)
-            if ready().all(|c| !c.slice.zone_hints(c.endpoint).is_empty())
-                && ready().any(|c| c.is_hinted_for_zone(zone)) =>
+            if ready().all(|candidate| !candidate.slice.zone_hints(candidate.endpoint).is_empty())
+                && ready().any(|candidate| candidate.is_hinted_for_zone(zone)) =>
         {
             Topology::Zone(zone)
         }

@@ -6,7 +6,7 @@ use ipnet::IpNet;
 
 use crate::choice::{candidates, choose};
 use crate::plan::Plan;
-use crate::ports::uses;
+use crate::ports::used_policies;
 use crate::types::{Backend, PortKey};
 
 /// Endpoint choice of one Service port in one family, regardless of the ownership of its frontends.
@@ -51,9 +51,9 @@ impl Plan {
         for (service, record, slices) in self.records() {
             for family in &record.families {
                 for port in &record.ports {
-                    let uses = uses(record, family, port);
+                    let used = used_policies(record, family, port);
                     let found = candidates(slices.iter().copied(), &port.name, port.protocol, family.family);
-                    let chosen = choose(&found, uses, self.node().zone.as_deref());
+                    let chosen = choose(&found, used, self.node().zone.as_deref());
                     let addresses =
                         |backends: &[Backend]| backends.iter().map(|backend| backend.address).collect();
                     let mut reachable: Vec<SocketAddr> = addresses(&chosen.cluster);
@@ -67,10 +67,10 @@ impl Plan {
                             protocol: port.protocol,
                             family: family.family,
                         },
-                        cluster: uses.cluster.then(|| addresses(&chosen.cluster)),
-                        local: uses.local.then(|| addresses(&chosen.local)),
+                        cluster: used.cluster.then(|| addresses(&chosen.cluster)),
+                        local: used.local.then(|| addresses(&chosen.local)),
                         reachable,
-                        has_any_endpoints: chosen.any,
+                        has_any_endpoints: chosen.has_usable_endpoint,
                         cluster_ip: family.cluster_ip,
                         port: port.port,
                         node_port: port.node_port,

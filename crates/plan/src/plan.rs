@@ -34,7 +34,7 @@ pub struct Plan {
     slice_owners: BTreeMap<ObjectKey, Arc<str>>,
     claims: Claims,
     names: Interner,
-    touched: BTreeSet<ObjectKey>,
+    changed_services: BTreeSet<ObjectKey>,
     departed: DepartedList,
     everything: bool,
     totals: [Totals; 2],
@@ -59,7 +59,7 @@ impl Plan {
             slice_owners: BTreeMap::new(),
             claims: Claims::default(),
             names: Interner::default(),
-            touched: BTreeSet::new(),
+            changed_services: BTreeSet::new(),
             departed: DepartedList::default(),
             everything: true,
             totals: [Totals::default(); 2],
@@ -102,7 +102,7 @@ impl Plan {
         self.slice_owners.insert(key.clone(), owner.name.clone());
         let entry = self.services.entry(owner.clone()).or_default();
         if entry.set_slice(&owner, key.name, record, &mut self.departed) {
-            self.touched.insert(owner);
+            self.changed_services.insert(owner);
         }
     }
 
@@ -119,7 +119,7 @@ impl Plan {
             for (_, slice) in entry.slices.extract_if(.., |(name, _)| *name == key.name) {
                 self.departed.record(&owner, &slice, None);
             }
-            self.touched.insert(owner);
+            self.changed_services.insert(owner);
         }
     }
 
@@ -129,7 +129,7 @@ impl Plan {
             let pings = self.ping_addresses();
             self.node = node;
             self.everything |= pings != self.ping_addresses();
-            self.touched.extend(self.services.keys().cloned());
+            self.changed_services.extend(self.services.keys().cloned());
         }
     }
 
@@ -138,7 +138,7 @@ impl Plan {
         if self.settings.pods != pods {
             self.settings.pods = pods;
             self.everything = true;
-            self.touched.extend(self.services.keys().cloned());
+            self.changed_services.extend(self.services.keys().cloned());
         }
     }
 
@@ -146,7 +146,7 @@ impl Plan {
     pub fn set_masquerade_all(&mut self, masquerade_all: bool) {
         if self.settings.masquerade_all != masquerade_all {
             self.settings.masquerade_all = masquerade_all;
-            self.touched.extend(self.services.keys().cloned());
+            self.changed_services.extend(self.services.keys().cloned());
         }
     }
 
@@ -168,7 +168,7 @@ impl Plan {
         self.everything |= before != after;
         if pings != self.ping_addresses() {
             self.everything = true;
-            self.touched.extend(self.services.keys().cloned());
+            self.changed_services.extend(self.services.keys().cloned());
         }
     }
 
@@ -188,7 +188,7 @@ impl Plan {
             ..Changes::default()
         };
         self.everything = false;
-        for key in std::mem::take(&mut self.touched) {
+        for key in std::mem::take(&mut self.changed_services) {
             self.decide_service(key, &mut changes);
         }
         changes
@@ -371,13 +371,13 @@ impl Plan {
             return;
         }
         if let Some(former) = &entry.record {
-            self.touched.extend(self.claims.remove(&key, former));
+            self.changed_services.extend(self.claims.remove(&key, former));
         }
         if let Some(record) = &record {
-            self.touched.extend(self.claims.add(&key, record));
+            self.changed_services.extend(self.claims.add(&key, record));
         }
         entry.record = record;
-        self.touched.insert(key);
+        self.changed_services.insert(key);
     }
 
     /// Decides one Service again and adds the differences to `changes`.
@@ -403,18 +403,18 @@ impl Plan {
         };
         if entry.record.is_none() && entry.slices.is_empty() {
             if let Some(entry) = self.services.remove(&key) {
-                self.note(key, &entry.decided, &decided, changes);
+                self.record_change(key, &entry.decided, &decided, changes);
             }
         } else if entry.decided != decided {
             let before = std::mem::take(&mut entry.decided);
-            self.note(key.clone(), &before, &decided, changes);
+            self.record_change(key.clone(), &before, &decided, changes);
             if let Some(entry) = self.services.get_mut(&key) {
                 entry.decided = decided;
             }
         }
     }
 
-    fn note(&mut self, key: ObjectKey, before: &Decided, after: &Decided, changes: &mut Changes) {
+    fn record_change(&mut self, key: ObjectKey, before: &Decided, after: &Decided, changes: &mut Changes) {
         if before.health_check != after.health_check {
             changes.health_checks.push(key.clone());
         }

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use api::object::{ObjectKey, Protocol};
 use ipnet::IpNet;
 
-use crate::choice::{Chosen, Uses, candidates, choose, range_candidates};
+use crate::choice::{Chosen, UsedPolicies, candidates, choose, range_candidates};
 use crate::claims::{Claims, FrontendKey};
 use crate::fault::Fault;
 use crate::port_ranges::PROTOCOLS;
@@ -74,21 +74,21 @@ impl Inputs<'_> {
         conflicts: &mut Vec<Fault>,
     ) -> ServicePortPlan {
         let record = self.record;
-        let uses = uses(record, family, port);
+        let used = used_policies(record, family, port);
         let found = candidates(
             self.slices.iter().copied(),
             &port.name,
             port.protocol,
             family.family,
         );
-        let chosen = choose(&found, uses, self.node.zone.as_deref());
+        let chosen = choose(&found, used, self.node.zone.as_deref());
         let mut serving = Vec::new();
         let is_tcp = port.protocol == Protocol::Tcp;
         if !is_tcp || record.drain_seconds.is_some() {
             let all = found
                 .iter()
-                .filter(|c| flows_continue(record, port.protocol, c.endpoint));
-            serving.extend(all.map(|c| c.address));
+                .filter(|candidate| flows_continue(record, port.protocol, candidate.endpoint));
+            serving.extend(all.map(|candidate| candidate.address));
         }
         ServicePortPlan {
             key: PortKey {
@@ -179,11 +179,15 @@ impl Inputs<'_> {
             node_port: 0,
         };
         let found = range_candidates(self.slices.iter().copied(), family.family);
-        let chosen = choose(&found, uses(record, family, &port), self.node.zone.as_deref());
+        let chosen = choose(
+            &found,
+            used_policies(record, family, &port),
+            self.node.zone.as_deref(),
+        );
         let frontends = self.range_frontends(family, protocol, &chosen, conflicts);
-        let serving = found
-            .iter()
-            .filter(|c| protocol != Protocol::Tcp && flows_continue(record, protocol, c.endpoint));
+        let serving = found.iter().filter(|candidate| {
+            protocol != Protocol::Tcp && flows_continue(record, protocol, candidate.endpoint)
+        });
         (!frontends.is_empty()).then(|| ServicePortPlan {
             key: PortKey {
                 service: self.key.clone(),
@@ -192,7 +196,7 @@ impl Inputs<'_> {
                 family: family.family,
             },
             is_range: true,
-            serving: serving.map(|c| c.address).collect(),
+            serving: serving.map(|candidate| candidate.address).collect(),
             frontends,
             cluster: chosen.cluster,
             local: chosen.local,
@@ -327,9 +331,13 @@ impl Inputs<'_> {
 }
 
 /// Returns the traffic policies that the frontends of a Service port use.
-pub(crate) fn uses(record: &ServiceRecord, family: &FamilyRecord, port: &PortRecord) -> Uses {
+pub(crate) fn used_policies(
+    record: &ServiceRecord,
+    family: &FamilyRecord,
+    port: &PortRecord,
+) -> UsedPolicies {
     let is_accessible = family.is_externally_accessible(port);
-    Uses {
+    UsedPolicies {
         // External policy Local needs them, too, for connections from inside the cluster (EPT-08).
         cluster: !record.is_internal_local || is_accessible,
         local: record.is_internal_local || (record.is_external_local && is_accessible),
@@ -349,7 +357,7 @@ fn balance(chosen: &Chosen, set: Set, masquerade: bool) -> Target {
         Set::Cluster => chosen.cluster.is_empty(),
         Set::Local => chosen.local.is_empty(),
     };
-    match (is_empty, chosen.any) {
+    match (is_empty, chosen.has_usable_endpoint) {
         (false, _) => Target::Balance { set, masquerade },
         (true, true) => Target::Drop,
         (true, false) => Target::Reject,

@@ -49,7 +49,7 @@ pub fn start(flags: &LogFlags) {
 /// Filter of `--log-level` that is invalid.
 #[derive(Debug, thiserror::Error)]
 enum FilterError {
-    /// A word that is no level would select a component of this name, and nothing else.
+    /// A word that is not a level would select a component of this name, and nothing else.
     #[error(
         "{0:?} is not a level; expected error, warn, info, debug, trace or off, or COMPONENT=LEVEL, for example proxy=debug,info"
     )]

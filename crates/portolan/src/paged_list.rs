@@ -5,9 +5,9 @@ use serde_json::Value;
 
 /// Objects of one page of a list.
 const PAGE_OBJECTS: usize = 1_000;
-/// Pages of a list, at most: 1,000,000 objects.
+/// Maximum of pages of a list: 1,000,000 objects.
 const PAGES_MAX: usize = 1_000;
-/// Objects of a list, at most.
+/// Maximum of objects of a list.
 pub const OBJECTS_MAX: usize = PAGES_MAX * PAGE_OBJECTS;
 
 /// Lists a collection in pages. `field_selector` is "" for all objects. A part of the objects would lead to wrong

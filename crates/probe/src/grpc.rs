@@ -119,14 +119,14 @@ pub(super) fn evaluate(trailers: &HeaderMap, body: &[u8]) -> Result<(), GrpcFail
         Some(0) => {}
         Some(UNIMPLEMENTED) => return Err(GrpcFailure::Unimplemented { message }),
         Some(code) => return Err(GrpcFailure::Status { code, message }),
-        None => return Err(broken("expected the trailer grpc-status, got none")),
+        None => return Err(broken("expected the trailer grpc-status, found none")),
     }
     let status = match status(body.get(HEAD_BYTES..).unwrap_or_default()) {
         Some(SERVING) => return Ok(()),
         Some(0) => "UNKNOWN",
         Some(2) => "NOT_SERVING",
         Some(3) => "SERVICE_UNKNOWN",
-        _ => return Err(broken("expected a HealthCheckResponse, got another message")),
+        _ => return Err(broken("expected a HealthCheckResponse, found another message")),
     };
     Err(GrpcFailure::Unhealthy { status })
 }

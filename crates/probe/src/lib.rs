@@ -213,7 +213,7 @@ impl Probing {
     }
 
     /// Stops all probes except readiness, because the Pod is terminating.
-    pub fn end_begins(&mut self) {
+    pub fn begin_termination(&mut self) {
         let others = self.states.iter_mut().filter(|t| t.kind != ProbeKind::Readiness);
         others.for_each(|state| state.is_stopped = true);
     }

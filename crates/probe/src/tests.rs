@@ -158,7 +158,7 @@ fn slow_probe_makes_up_for_one_tick() {
 #[test]
 fn terminating_pod_runs_readiness_probe_only() {
     let mut probing = probing_of(json!({"livenessProbe": {}, "readinessProbe": {}}));
-    probing.end_begins();
+    probing.begin_termination();
     let (executed, _) = drive(&mut probing, 10, |_, _| ProbeResult::Failure);
     assert_eq!(executed, [(0, ProbeKind::Readiness), (10, ProbeKind::Readiness)]);
 }

@@ -1,7 +1,8 @@
 //! Maximum age of TCP connections (annotation `service.portolan.dev/max-connection-age-seconds`).
 //!
-//! Connection tracking states the begin of a connection if `net.netfilter.nf_conntrack_timestamp` is 1. The setting is
-//! written when the first Service has the annotation. Older connections have no begin; theirs counts as that time.
+//! Connection tracking records when a connection started if `net.netfilter.nf_conntrack_timestamp` is 1. The setting is
+//! written when the first Service has the annotation. Connections from before have no start time; the time of that write
+//! counts instead.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -26,12 +27,12 @@ const TIMESTAMP_SETTING: &str = "/proc/sys/net/netfilter/nf_conntrack_timestamp"
 pub(crate) struct ConnectionAges {
     services: BTreeSet<ObjectKey>,
     next: Option<Instant>,
-    begins: Begins,
+    start_times: StartTimes,
 }
 
-/// State of the kernel's record of begins.
+/// State of the kernel's record of start times.
 #[derive(Debug, Default)]
-enum Begins {
+enum StartTimes {
     /// No Service has needed it.
     #[default]
     Unused,
@@ -60,26 +61,26 @@ impl ConnectionAges {
         if self.services.is_empty() {
             self.next = None;
         } else if self.next.is_none() {
-            self.record_begins();
+            self.record_start_times();
             self.next = Some(now + CHECK_PERIOD);
         }
     }
 
-    /// Lets the kernel record begins. A failure ends no connection.
-    pub(crate) fn record_begins(&mut self) {
-        if matches!(self.begins, Begins::Unused) {
-            self.begins = match enable_timestamps() {
-                Ok(()) => Begins::RecordedSince(SystemTime::now()),
-                Err(error) => Begins::Unavailable(format!("{TIMESTAMP_SETTING}: {error}")),
+    /// Lets the kernel record start times. A failure ends no connection.
+    pub(crate) fn record_start_times(&mut self) {
+        if matches!(self.start_times, StartTimes::Unused) {
+            self.start_times = match enable_timestamps() {
+                Ok(()) => StartTimes::RecordedSince(SystemTime::now()),
+                Err(error) => StartTimes::Unavailable(format!("{TIMESTAMP_SETTING}: {error}")),
             };
         }
     }
 
-    /// Returns the reason why the kernel does not record begins.
+    /// Returns the reason why the kernel does not record start times.
     pub(crate) fn unavailable(&self) -> Option<&str> {
-        match &self.begins {
-            Begins::Unavailable(reason) => Some(reason),
-            Begins::Unused | Begins::RecordedSince(_) => None,
+        match &self.start_times {
+            StartTimes::Unavailable(reason) => Some(reason),
+            StartTimes::Unused | StartTimes::RecordedSince(_) => None,
         }
     }
 
@@ -95,7 +96,7 @@ impl ConnectionAges {
 
     /// Returns the check if it is due.
     pub(crate) fn due(&mut self, now: Instant) -> Option<AgeCheck> {
-        let Begins::RecordedSince(since) = self.begins else {
+        let StartTimes::RecordedSince(since) = self.start_times else {
             return None;
         };
         self.next.filter(|at| *at <= now)?;
@@ -109,10 +110,10 @@ impl ConnectionAges {
 
 #[cfg(test)]
 impl ConnectionAges {
-    /// Creates the state of a node whose kernel does not record begins.
-    pub(crate) fn without_begins(reason: &str) -> Self {
+    /// Creates the state of a node whose kernel does not record start times.
+    pub(crate) fn without_start_times(reason: &str) -> Self {
         Self {
-            begins: Begins::Unavailable(reason.to_owned()),
+            start_times: StartTimes::Unavailable(reason.to_owned()),
             ..Self::default()
         }
     }
@@ -136,10 +137,10 @@ impl AgeCheck {
         let Some(seconds) = owner.and_then(|(port, _)| port.connection_age_max_seconds) else {
             return false;
         };
-        let begin = flow.began_at_nanoseconds.map(Duration::from_nanos);
-        let begin = begin.map_or(self.since, |begin| SystemTime::UNIX_EPOCH + begin);
+        let start = flow.began_at_nanoseconds.map(Duration::from_nanos);
+        let start = start.map_or(self.since, |start| SystemTime::UNIX_EPOCH + start);
         // A begin in the future follows from a clock that was set back.
-        let age = self.now.duration_since(begin).unwrap_or_default();
+        let age = self.now.duration_since(start).unwrap_or_default();
         age >= limit(Duration::from_secs(u64::from(seconds)), flow)
     }
 }

@@ -5,17 +5,17 @@ use std::net::IpAddr;
 
 use api::object::{ObjectKey, Protocol};
 use dataplane::ServiceEndpoints;
-use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow as KernelFlow};
+use netlink::conntrack::{Conntrack, ConntrackError, Family, Flow};
 use plan::Plan;
 
-use crate::conntrack_cleanup::{CleanupScope, Flow};
+use crate::conntrack_cleanup::{CleanupScope, TrackedFlow};
 use crate::drain::Due;
 use crate::resets::is_closed;
 
-/// Treatment of UDP requests without a response.
+/// Handling of the entries of UDP requests without a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Requests {
-    /// Their entries stay: the endpoint may still respond, and without the entry the client would not get the response.
+    /// Their entries remain: the endpoint may still respond, and without the entry the client would not get the response.
     Spare,
     /// Their entries are deleted as all others.
     Delete,
@@ -26,12 +26,12 @@ pub(crate) enum Requests {
 pub(crate) struct Deleted {
     /// Deleted entries by IP family.
     pub(crate) counts: [u64; 2],
-    /// True if an entry stays for a request.
+    /// True if an entry remains for a request.
     pub(crate) has_spared: bool,
 }
 
-/// Deletes all stale entries, except those that `requests` spares. [`Requests::Delete`] follows a call with
-/// [`Requests::Spare`], which leaves entries of UDP only.
+/// Deletes all stale entries, except those that `requests` spares. Call it with [`Requests::Spare`] first. A later call with
+/// [`Requests::Delete`] removes the remaining entries, which are of UDP only.
 pub(crate) fn delete_stale(
     conntrack: &mut Conntrack,
     plan: &Plan,
@@ -70,15 +70,15 @@ pub(crate) fn drained(
     conntrack: &mut Conntrack,
     plan: &Plan,
     due: &Due,
-) -> Result<Vec<KernelFlow>, ConntrackError> {
+) -> Result<Vec<Flow>, ConntrackError> {
     tcp_flows(conntrack, |flow| due.ends(plan, &view(Protocol::Tcp, flow)))
 }
 
 /// Returns the TCP connections that `filter` accepts.
 pub(crate) fn tcp_flows(
     conntrack: &mut Conntrack,
-    mut filter: impl FnMut(&KernelFlow) -> bool,
-) -> Result<Vec<KernelFlow>, ConntrackError> {
+    mut filter: impl FnMut(&Flow) -> bool,
+) -> Result<Vec<Flow>, ConntrackError> {
     let mut flows = Vec::new();
     for family in [Family::V4, Family::V6] {
         flows.extend(conntrack.flows(family, Protocol::Tcp.number(), &mut filter)?);
@@ -101,12 +101,12 @@ pub(crate) fn connected(
 }
 
 /// Returns true if an open TCP connection leads through a Service to one of these endpoints of the Service.
-pub(crate) fn reaches(plan: &Plan, flow: &KernelFlow, endpoints: &ServiceEndpoints) -> bool {
+pub(crate) fn reaches(plan: &Plan, flow: &Flow, endpoints: &ServiceEndpoints) -> bool {
     service_endpoint(plan, flow).is_some_and(|endpoint| endpoints.contains(&endpoint))
 }
 
 /// Returns the Service of an open TCP connection, and the address of its endpoint; `None` without a frontend.
-fn service_endpoint(plan: &Plan, flow: &KernelFlow) -> Option<(ObjectKey, IpAddr)> {
+fn service_endpoint(plan: &Plan, flow: &Flow) -> Option<(ObjectKey, IpAddr)> {
     if is_closed(flow) || flow.reply.source == flow.original.destination {
         return None;
     }
@@ -117,7 +117,7 @@ fn service_endpoint(plan: &Plan, flow: &KernelFlow) -> Option<(ObjectKey, IpAddr
 /// Passes all TCP connections to `each`.
 pub(crate) fn tcp_connections(
     conntrack: &mut Conntrack,
-    mut each: impl FnMut(&Flow),
+    mut each: impl FnMut(&TrackedFlow),
 ) -> Result<(), ConntrackError> {
     for family in [Family::V4, Family::V6] {
         conntrack.flows(family, Protocol::Tcp.number(), |flow| {
@@ -128,8 +128,8 @@ pub(crate) fn tcp_connections(
     Ok(())
 }
 
-fn view(protocol: Protocol, flow: &KernelFlow) -> Flow {
-    Flow {
+fn view(protocol: Protocol, flow: &Flow) -> TrackedFlow {
+    TrackedFlow {
         protocol,
         destination: flow.original.destination,
         endpoint: flow.reply.source,

@@ -1,6 +1,6 @@
-//! Detection of stale UDP and SCTP flows. Conntrack entries override the rules: the kernel keeps sending a flow to
-//! its endpoint after a change. Stale entries therefore have to be deleted (EPT-22). In contrast to the reference,
-//! this includes frontends without endpoints, deleted Services, and TCP connections that began before the first rules.
+//! Selection of stale conntrack entries (EPT-22). An entry overrides the rules: after a change, the kernel continues to send
+//! its flow to the endpoint. Entries of UDP and SCTP are therefore stale when their endpoint is gone. Unlike kube-proxy, the
+//! selection includes frontends without endpoints, deleted Services, and TCP connections from before the first rules.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use plan::{Changes, Family, Plan};
 
 /// A conntrack entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Flow {
+pub(crate) struct TrackedFlow {
     pub(crate) protocol: Protocol,
     /// Original destination.
     pub(crate) destination: SocketAddr,
@@ -20,7 +20,7 @@ pub(crate) struct Flow {
     pub(crate) is_replied: bool,
 }
 
-impl Flow {
+impl TrackedFlow {
     /// Returns true for a UDP request to an endpoint that has not responded.
     pub(crate) fn is_request(&self) -> bool {
         let is_translated = self.endpoint != self.destination;
@@ -108,7 +108,7 @@ impl CleanupScope {
 
     /// Returns true if a flow is stale: its frontend no longer leads to its endpoint, or the frontend is gone and the
     /// destination was translated.
-    pub(crate) fn is_stale(&self, plan: &Plan, flow: &Flow) -> bool {
+    pub(crate) fn is_stale(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         if flow.protocol == Protocol::Tcp {
             return self.is_untranslated_tcp(plan, flow);
         }
@@ -128,18 +128,18 @@ impl CleanupScope {
 
     /// Returns true for a TCP connection that a client opened to a cluster IP before the first rules. Its entry has no
     /// translation, so the kernel never sends it to an endpoint, and the client would wait until it gives up.
-    fn is_untranslated_tcp(&self, plan: &Plan, flow: &Flow) -> bool {
+    fn is_untranslated_tcp(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         self.everything
             && flow.endpoint == flow.destination
             && plan.settings().is_in_service_cidr(flow.destination.ip())
             && plan.frontend_at(Protocol::Tcp, flow.destination).is_some()
     }
 
-    fn includes(&self, plan: &Plan, flow: &Flow) -> bool {
+    fn includes(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         self.everything || self.names_frontend(plan, flow)
     }
 
-    fn names_frontend(&self, plan: &Plan, flow: &Flow) -> bool {
+    fn names_frontend(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         let address = flow.destination.ip();
         let node_port = (flow.protocol, Family::of(address), flow.destination.port());
         self.addresses.contains(&(flow.protocol, flow.destination))

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use api::object::{ObjectKey, Protocol};
 use plan::{Changes, Family, Plan, PortKey, ServicePortPlan};
 
-use crate::conntrack_cleanup::Flow;
+use crate::conntrack_cleanup::TrackedFlow;
 
 /// Maximum of recorded departures; connections to further endpoints are not drained.
 const DEPARTURES_MAX: usize = 65_536;
@@ -89,7 +89,7 @@ impl Drains {
 
     /// Records a connection from before the start of this process. If its endpoint has left, the departure counts as
     /// now.
-    pub(crate) fn record_connection(&mut self, plan: &Plan, flow: &Flow, now: Instant) {
+    pub(crate) fn record_connection(&mut self, plan: &Plan, flow: &TrackedFlow, now: Instant) {
         let (address, port) = (flow.destination.ip(), flow.destination.port());
         let family = Family::of(address);
         let owner = plan
@@ -159,7 +159,7 @@ impl Due {
     }
 
     /// Returns true if a connection has to end: it leads through a frontend to an endpoint that left it.
-    pub(crate) fn ends(&self, plan: &Plan, flow: &Flow) -> bool {
+    pub(crate) fn ends(&self, plan: &Plan, flow: &TrackedFlow) -> bool {
         let left = self.0.get(&flow.endpoint).into_iter().flatten();
         let at = flow.destination;
         left.flat_map(|port| &port.frontends)

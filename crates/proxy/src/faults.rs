@@ -44,7 +44,7 @@ impl Faults {
             drop(known);
             let before = before.unwrap_or_default();
             for ServiceFault { reason, message } in faults.difference(&before) {
-                tracing::warn!(%service, reason, "{message}");
+                tracing::warn!(%service, reason, fault = message, "fault of a Service");
                 if sent < EVENTS_PER_STEP_MAX {
                     events.record_service_warning(&service, uid, reason, message.clone());
                     sent += 1;

@@ -208,7 +208,7 @@ async fn any_answers(addresses: Vec<SocketAddr>) -> bool {
     false
 }
 
-/// Returns true for an error that no host caused by an answer, and this node not by itself.
+/// Returns true for errors that mean silence: a timeout, or an unreachable host or network. A refusal is an answer.
 fn means_no_answer(kind: ErrorKind) -> bool {
     matches!(
         kind,

@@ -131,7 +131,7 @@ pub(crate) fn excess(mut flows: Vec<Flow>, endpoints: &[SocketAddr], percent: u8
     }
     let mut candidates: Vec<(usize, Flow)> = Vec::new();
     for mut flows in by_endpoint.into_values() {
-        // A connection without a begin is older than the record of begins.
+        // A connection without a start time is older than the record of start times.
         flows.sort_unstable_by_key(|flow| flow.began_at_nanoseconds);
         let count = flows.len();
         let surplus = count.saturating_sub(share);

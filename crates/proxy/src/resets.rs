@@ -43,12 +43,12 @@ pub(crate) enum Peers {
     Both,
 }
 
-/// Places of the table that a pass may use.
+/// Entries of the table that a pass may use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Places {
+pub(crate) enum TableCapacity {
     /// All of them.
     All,
-    /// Those that are not reserved.
+    /// Entries that are not reserved.
     Unreserved,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Resets {
     listed: VecDeque<(Instant, usize)>,
     has_warned_of_table: bool,
     /// True after a warning about a full table, until the table is empty.
-    has_warned_of_places: bool,
+    has_warned_of_capacity: bool,
     has_warned_of_segments: bool,
 }
 
@@ -93,7 +93,7 @@ impl Resets {
         conntrack: &mut Conntrack,
         flows: &[Flow],
         peers: Peers,
-        places: Places,
+        capacity: TableCapacity,
         now: Instant,
     ) -> Result<usize, ConntrackError> {
         let flows: Vec<&Flow> = flows.iter().filter(|flow| !is_closed(flow)).collect();
@@ -102,8 +102,8 @@ impl Resets {
             .filter(|flow| !is_opening(flow))
             .flat_map(|flow| sides(flow, peers))
             .collect();
-        let room = self.room(places, now);
-        if sides.len() > room && !std::mem::replace(&mut self.has_warned_of_places, true) {
+        let room = self.room(capacity, now);
+        if sides.len() > room && !std::mem::replace(&mut self.has_warned_of_capacity, true) {
             tracing::warn!(
                 directions = sides.len(),
                 room,
@@ -131,12 +131,12 @@ impl Resets {
     }
 
     /// Returns the number of addresses that the table can still list.
-    pub(crate) fn room(&mut self, places: Places, now: Instant) -> usize {
+    pub(crate) fn room(&mut self, capacity: TableCapacity, now: Instant) -> usize {
         self.expire(now);
         let listed: usize = self.listed.iter().map(|(_, count)| count).sum();
-        let listed_max = match places {
-            Places::All => LISTED_MAX,
-            Places::Unreserved => LISTED_MAX - LISTED_RESERVED,
+        let listed_max = match capacity {
+            TableCapacity::All => LISTED_MAX,
+            TableCapacity::Unreserved => LISTED_MAX - LISTED_RESERVED,
         };
         listed_max.saturating_sub(listed)
     }
@@ -152,7 +152,7 @@ impl Resets {
             self.listed.pop_front();
         }
         if self.listed.is_empty() {
-            self.has_warned_of_places = false;
+            self.has_warned_of_capacity = false;
             self.nftables = None;
         }
     }

@@ -1,7 +1,7 @@
 //! The driver of a reconciler: waits for changes, timers and results, and runs jobs as tasks.
 //!
-//! It guarantees one job per key at a time, a bound on concurrent jobs, back-off after failures, containment
-//! of a panic to its key, and no reconciliation before the caches are complete.
+//! It guarantees one job per key at a time, a bound on concurrent jobs, and back-off after failures. A panic
+//! affects only its key. No reconciliation runs before the caches are complete.
 
 use std::collections::HashMap;
 use std::fmt::Display;

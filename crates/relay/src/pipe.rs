@@ -12,7 +12,7 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 #[cfg(test)]
 mod tests;
 
-/// Open pipes of this process, at most. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel memory.
+/// Maximum of open pipes of this process. Each one holds two file descriptors and up to [`PIPE_BYTES`] of kernel memory.
 /// Streams without a pipe are copied.
 const PIPES_MAX: usize = 256;
 /// Idle pipes that a thread keeps: opening a pipe and setting its size takes several system calls.

@@ -30,7 +30,7 @@ pub enum KernelError {
     #[error("this node has no address except on the loopback link; set one with --node-ip")]
     NoAddress,
     /// nftables is not reachable.
-    #[error("nftables: {0}")]
+    #[error("cannot use nftables: {0}")]
     Nftables(std::io::Error),
     /// The kernel refused the filter; packets are not encapsulated then.
     #[error("cannot restrict VXLAN packets to those from Nodes: {0}")]

@@ -36,7 +36,7 @@ use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
 
 pub use kernel::{Kernel, KernelError, remove_all};
-pub use plan::{Changes, ClusterNode, Creation, KernelState, Plan, RouteProblem, ethernet_of};
+pub use plan::{Changes, ClusterNode, Creation, KernelState, Plan, RouteFault, ethernet_of};
 pub use run::run;
 
 /// Routing protocol number of own routes, as `ip route` shows it. No other program has it in `rtnetlink.h` or in

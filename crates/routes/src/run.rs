@@ -7,7 +7,7 @@ use api::object::Node;
 use client::{Client, Event, Query};
 use tokio::time::{Instant, sleep_until};
 
-use crate::{ClusterNode, Kernel, KernelError, Plan, RouteProblem, Settings};
+use crate::{ClusterNode, Kernel, KernelError, Plan, RouteFault, Settings};
 
 /// Pause between two comparisons with the kernel if no Node changes, because another program may have changed it.
 const REPAIR_PERIOD: Duration = Duration::from_secs(30);
@@ -62,8 +62,8 @@ struct Reconciler {
     kernel: Kernel,
     settings: Settings,
     nodes: BTreeMap<String, ClusterNode>,
-    /// Problems that are logged already.
-    reported: BTreeSet<RouteProblem>,
+    /// Faults that are logged already.
+    reported: BTreeSet<RouteFault>,
     last_error: Option<String>,
 }
 
@@ -89,10 +89,10 @@ impl Reconciler {
     fn apply(&mut self) -> Duration {
         let nodes: Vec<ClusterNode> = self.nodes.values().cloned().collect();
         let plan = Plan::new(&self.settings, &nodes);
-        for problem in plan.problems.difference(&self.reported) {
-            tracing::warn!("{problem}");
+        for fault in plan.faults.difference(&self.reported) {
+            tracing::warn!(%fault, "no route to the Pods of a Node");
         }
-        self.reported.clone_from(&plan.problems);
+        self.reported.clone_from(&plan.faults);
         match self.kernel.apply(&self.settings, &plan) {
             Ok(changes) => {
                 if !changes.is_empty() {

@@ -1,5 +1,5 @@
-//! Memory of an object, durable writes per second by the number of clients that wait for their own, and the
-//! time until the last of many watches has seen a write.
+//! Measurements: memory of an object; durable writes per second by the number of clients that wait for their own;
+//! the time until the last of many watches has seen a write.
 //!
 //! `cargo run --release -p store --example store_bench -- [DIRECTORY] [SECONDS]`: the directory decides
 //! which disk is measured; a new one inside it is used and removed.

@@ -170,7 +170,7 @@ pub struct Event {
 /// Failure of a read, a watch or an engine.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The history before `oldest` is compacted; read the present state and watch from there.
+    /// The history before `oldest` is compacted; read the current state and watch from there.
     #[error("revision {requested} has been compacted; the oldest is {oldest}")]
     Compacted {
         /// Requested revision.
@@ -220,7 +220,7 @@ pub enum CommitError {
     Conflict {
         /// First key whose expectation does not hold.
         key: Key,
-        /// Present entry, if there is one.
+        /// Current entry, if there is one.
         current: Option<Entry>,
     },
     /// The transaction is malformed: it writes a key twice, or a `revision_at` is out of bounds. A retry fails as

@@ -95,7 +95,9 @@ pub enum EnvironmentError {
         name: String,
     },
     /// A variable refers to an unknown resource or container. Only another Pod helps.
-    #[error("variable {variable}: resourceFieldRef {resource:?} is none of a container of this Pod")]
+    #[error(
+        "variable {variable}: unsupported resource or unknown container in resourceFieldRef {resource:?}"
+    )]
     Resource {
         /// Name of the variable.
         variable: String,

@@ -22,7 +22,7 @@ mod tests;
 pub struct Options {
     /// Continue with later output.
     pub follow: bool,
-    /// Select the run before the present one.
+    /// Select the run before the current one.
     pub previous: bool,
     /// Select only this many lines from the end.
     pub tail_lines: Option<u64>,

@@ -1,8 +1,8 @@
 //! Source address validation: packets of Pods leave with addresses of the Pod only. An nftables table of the agent.
 //!
 //! The node's ends of Pod links belong to a link group. A packet from a link of the group is dropped unless the route
-//! to its source address uses the same link, which holds only for addresses of the Pod (strict reverse path filtering,
-//! RFC 3704). Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not forwarded. The table
+//! to its source address uses the same link (strict reverse path filtering, RFC 3704). That holds only for addresses of
+//! the Pod. Link-local IPv6 addresses pass: neighbour discovery needs them, and they are not forwarded. The table
 //! does not depend on single Pods, so it stays correct without an agent.
 //!
 //! Forged ARP and neighbour discovery messages have no effect, because each Pod has a link of its own and the node
@@ -25,7 +25,7 @@ const FIRST: Register = Register::at(0);
 #[derive(Debug, thiserror::Error)]
 pub enum SourceValidationError {
     /// The kernel has no nftables.
-    #[error("nftables: {0}")]
+    #[error("cannot use nftables: {0}")]
     Open(std::io::Error),
     /// The kernel rejects the table.
     #[error(transparent)]

@@ -185,7 +185,11 @@ async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result
             patch["spec"] = json!({"podCIDR": spec["podCIDR"], "podCIDRs": spec["podCIDRs"]});
         }
     } else if !settings.pod_cidrs.is_empty() && present != settings.pod_cidrs {
-        tracing::warn!(node = ?present, configured = ?settings.pod_cidrs, "configured Pod ranges ignored; the Node keeps its podCIDRs");
+        tracing::warn!(
+            node_pod_cidrs = ?present,
+            configured_pod_cidrs = ?settings.pod_cidrs,
+            "configured Pod ranges ignored; the Node keeps its podCIDRs"
+        );
     }
     client
         .request(Method::PATCH, &path, MERGE_PATCH, Some(&patch))
@@ -197,7 +201,7 @@ async fn update(client: &Client, settings: &Settings, desired: &Value) -> Result
 async fn retry<F: Future<Output = Result<(), ClientError>>>(failure: &str, attempt: impl Fn() -> F) {
     let mut delay = BACK_OFF_MIN;
     while let Err(error) = attempt().await {
-        tracing::warn!(%error, "{failure}");
+        tracing::warn!(%error, failure, "attempt failed; retrying");
         tokio::time::sleep(delay).await;
         delay = (delay * 2).min(BACK_OFF_MAX);
     }

@@ -26,7 +26,7 @@ pub(super) struct HandlerRunner {
 #[derive(Debug, thiserror::Error)]
 pub(super) enum HandlerError {
     /// The handler has no action.
-    #[error("the handler has none of exec, httpGet and sleep")]
+    #[error("expected exec, httpGet or sleep in the handler")]
     NoAction,
     /// The command or the request failed.
     #[error("{0}")]

@@ -74,7 +74,7 @@ impl ProbeWorker {
         let mut running: JoinSet<(ProbeKind, ProbeReport)> = JoinSet::new();
         while !probing.is_idle() {
             if *self.is_terminating.borrow_and_update() {
-                probing.end_begins();
+                probing.begin_termination();
             }
             let now = self.age + begun.elapsed();
             for kind in probing.begin(now) {

@@ -22,7 +22,7 @@ pub(super) struct PodStatus {
 }
 
 impl PodStatus {
-    /// Starts the writer. Times come from the present status of the Pod, if it has one.
+    /// Starts the writer. Times come from the current status of the Pod, if it has one.
     pub fn new(context: &PodContext, mirror: Option<MirrorPod>, now: Timestamp) -> Self {
         let (client, pod) = (context.agent.client.clone(), &context.pod);
         let start_time = pod.status.start_time.as_ref();

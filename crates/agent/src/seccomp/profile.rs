@@ -17,7 +17,7 @@ const DWORD_MAX: u64 = u32::MAX as u64;
 /// Reason why a profile has no filter.
 #[derive(Debug, thiserror::Error)]
 pub enum ProfileError {
-    /// The file is no valid profile.
+    /// The file is not a valid profile.
     #[error("not a seccomp profile: {0}")]
     Json(#[from] serde_json::Error),
     /// The filter is longer than the kernel accepts, or contradicts itself.

@@ -25,7 +25,7 @@ pub struct IdRange {
 
 /// Error of a number that no range starts with.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected the first ID of a range, a multiple of 65536 from 65536 to 4294836224, got {first}")]
+#[error("expected the first ID of a range, a multiple of 65536 from 65536 to 4294836224, found {first}")]
 pub struct NotARange {
     /// Rejected host ID.
     pub first: u32,

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::directory::Directory;
 use crate::user_namespaces::owners::Owners;
 
-/// Symbolic link to the present content.
+/// Symbolic link to the current content.
 const DATA: &str = "..data";
 /// Name of the next symbolic link before its rename.
 const NEXT: &str = "..data_tmp";
@@ -69,7 +69,7 @@ pub fn write(path: &Path, files: &Files, owners: Owners) -> io::Result<bool> {
     Ok(true)
 }
 
-/// Directory of the present content. The agent creates only names with two leading dots. A container created any other
+/// Directory of the current content. The agent creates only names with two leading dots. A container created any other
 /// target, which is neither read nor removed.
 fn present_content(directory: &Directory) -> Option<PathBuf> {
     let target = directory.read_link(Path::new(DATA)).ok()?;

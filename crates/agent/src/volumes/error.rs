@@ -12,20 +12,18 @@ use crate::environment::SourceKind;
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     /// The kind of volume is not supported.
-    #[error(
-        "volume {name:?} is of no kind that is supported: emptyDir, hostPath, configMap, secret, downwardAPI, projected"
-    )]
+    #[error("volume {name:?}: expected one of emptyDir, hostPath, configMap, secret, downwardAPI, projected")]
     Kind {
         /// Name of the volume.
         name: String,
     },
     /// A path leads out of the volume.
-    #[error("{path:?} is no path within a volume")]
+    #[error("expected a relative path without .., found {path:?}")]
     Path {
         /// Path of the file.
         path: String,
     },
-    /// The size limit is no quantity.
+    /// The size limit is not a quantity.
     #[error("emptyDir.sizeLimit: {text:?} is not a quantity, such as 64Mi")]
     SizeLimit {
         /// Value of the field.
@@ -50,7 +48,7 @@ pub enum VolumeError {
         key: String,
     },
     /// The field or resource is not supported.
-    #[error("the downward API has nothing for {path:?}")]
+    #[error("unsupported field or resource of the downward API for the file {path:?}")]
     Field {
         /// Path of the file.
         path: String,
@@ -66,7 +64,7 @@ pub enum VolumeError {
     Api(#[from] ClientError),
     /// The path contains data or credentials of the cluster.
     #[error(
-        "hostPath {path} is where this node keeps the cluster's data and credentials; no Pod may have that"
+        "hostPath {path} contains data or credentials of the cluster, and no Pod may mount it; choose another path"
     )]
     Hidden {
         /// Path on the node.

@@ -35,7 +35,7 @@ struct Token {
 }
 
 impl FetchedSources {
-    /// Present tokens by audience.
+    /// Current tokens by audience.
     pub fn tokens(&self) -> Tokens {
         let all = self.tokens.iter();
         all.map(|(audience, token)| (audience.clone(), token.text.clone()))

@@ -26,11 +26,11 @@ impl Election {
                 self.claims.schedule_announcements(now, address);
             }
         }
-        self.settle(now);
+        self.update(now);
     }
 
     /// Updates claims and ownership.
-    pub(super) fn settle_claims(&mut self, now: Time) {
+    pub(super) fn update_claims_and_ownership(&mut self, now: Time) {
         self.update_available(now);
         let paused = self.claims.paused.len();
         self.claims.paused.retain(|_, until| *until > now);
@@ -100,7 +100,7 @@ impl Election {
         let is_quorate = self.membership.record().is_some_and(|record| {
             let has_lease = |name: &NodeName| {
                 if name == own {
-                    return now >= self.node.silent_until;
+                    return now >= self.node.grants_votes_from;
                 }
                 self.peers.is(name, |peer| peer.has_lease(now))
             };
@@ -170,7 +170,7 @@ impl Election {
 
     /// Requests the votes of this node itself, which another node may hold.
     fn request_own_votes(&mut self, now: Time) {
-        if now < self.node.silent_until {
+        if now < self.node.grants_votes_from {
             self.claims.are_own_votes_stale = true;
             return;
         }

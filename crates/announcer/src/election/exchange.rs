@@ -28,7 +28,8 @@ impl Election {
             peer.renew_lease(now, message.incarnation, echo.timestamp, generation);
         }
         // A sender with an outdated member list gets no votes: see `proposals`.
-        peer.receives_votes = now >= self.node.silent_until && message.epoch >= self.membership.min_epoch;
+        peer.receives_votes =
+            now >= self.node.grants_votes_from && message.epoch >= self.membership.min_epoch;
         let sender = LeaseHolder {
             name: NodeName::clone(&message.from),
             incarnation: message.incarnation,
@@ -39,7 +40,7 @@ impl Election {
         for entry in &message.entries {
             self.process_entry(now, &sender, *entry, lease.map(|(generation, _)| generation));
         }
-        self.settle(now);
+        self.update(now);
     }
 
     fn process_entry(&mut self, now: Time, sender: &LeaseHolder, entry: Entry, generation: Option<u64>) {

@@ -20,7 +20,7 @@ impl Election {
     /// Stops forwarding to a node whose host does not answer on the link.
     pub(crate) fn node_unreachable(&mut self, now: Time, node: &NodeName) {
         self.handoff.previous_owners.remove_node(node);
-        self.settle(now);
+        self.update(now);
     }
 
     /// Returns the forwarded addresses and the nodes that packets of unknown connections go to.
@@ -44,7 +44,7 @@ impl Election {
     }
 
     /// Updates the forwarding decisions.
-    pub(super) fn settle_handoff(&mut self, now: Time) {
+    pub(super) fn update_forwarding(&mut self, now: Time) {
         let (peers, votes, own) = (&self.peers, &self.votes, self.node.name());
         let may_forward = |address: IpAddr, node: &NodeName| {
             // A node stops forwarding to this node before it announces its vote or its shutdown.
@@ -60,7 +60,9 @@ impl Election {
                     .all(|peer| !peer.is_reachable(now) || peer.votes_for(now, address))
         };
         let handoff = &mut self.handoff;
-        handoff.previous_owners.settle(now, may_forward, is_attributed);
+        handoff
+            .previous_owners
+            .decide_pending(now, may_forward, is_attributed);
         if handoff.next_check <= now {
             handoff.next_check = now + LIVENESS_PERIOD;
             handoff

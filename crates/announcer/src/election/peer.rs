@@ -175,9 +175,9 @@ impl Peer {
     }
 
     /// Returns the time since the last probe; the maximum if there was none.
-    pub(crate) fn silence(&self, now: Time) -> Duration {
-        let silence = self.last_probe.map(|probe| now.saturating_sub(probe.at));
-        silence.unwrap_or(Duration::MAX)
+    pub(crate) fn time_since_probe(&self, now: Time) -> Duration {
+        let elapsed = self.last_probe.map(|probe| now.saturating_sub(probe.at));
+        elapsed.unwrap_or(Duration::MAX)
     }
 
     /// Returns the time at which the peer is suspected if it stays silent.

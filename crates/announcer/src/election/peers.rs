@@ -63,7 +63,7 @@ impl PeerTable {
         match self.peers.get(node) {
             None => Liveness::Gone,
             Some(peer) if peer.is_leaving => Liveness::Leaving,
-            Some(peer) => Liveness::Silent(peer.silence(now)),
+            Some(peer) => Liveness::Silent(peer.time_since_probe(now)),
         }
     }
 

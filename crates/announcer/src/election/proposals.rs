@@ -1,8 +1,8 @@
 //! Changes of the member list that this node proposes to the API.
 //!
-//! Each change is one conditional write on the version that was read. A joining node becomes a member when a
-//! majority of the members reports that it grants no votes to candidates with an older list, and all votes
-//! granted before have expired. From then on no candidate can reach a majority by the older list alone.
+//! Each change is one conditional write on the version that was read. A joining node becomes a member in
+//! two steps: a majority of the members reports that it grants no votes to candidates with an older list, and all
+//! votes granted before expire. From then on no candidate can reach a majority by the older list alone.
 //!
 //! The list also holds the tie-breaker vote. Its holder uses it until [`TIE_BREAKER_LEASE`] after it *sent*
 //! the write that confirmed it. Another node takes it after it observed no confirmation for a longer time;
@@ -51,13 +51,13 @@ impl Election {
                 }
             });
         self.claims.are_votes_stale = true;
-        self.settle(now);
+        self.update(now);
     }
 
     /// Sets the existing Node objects.
     pub(crate) fn set_nodes(&mut self, now: Time, nodes: BTreeSet<NodeName>) {
         self.membership.nodes = Some(nodes);
-        self.settle(now);
+        self.update(now);
     }
 
     /// Returns the write that is due. The driver reports its result by [`Election::written`], after it passed
@@ -96,11 +96,11 @@ impl Election {
                 }
             }
         }
-        self.settle(now);
+        self.update(now);
     }
 
     /// Updates the ages of the conditions that changes of the list depend on.
-    pub(super) fn settle_membership(&mut self, now: Time) {
+    pub(super) fn update_membership(&mut self, now: Time) {
         if now >= self.membership.epoch_since + EPOCH_GRACE_PERIOD {
             self.membership.min_epoch = self.membership.epochs().0;
         }
@@ -125,7 +125,7 @@ impl Election {
         let own = self.node.name();
         let nodes = self.membership.nodes.as_ref()?;
         // A joining node counts for majorities at once, so it joins when it can vote.
-        let may_join = nodes.contains(own) && !self.node.is_leaving && now >= self.node.silent_until;
+        let may_join = nodes.contains(own) && !self.node.is_leaving && now >= self.node.grants_votes_from;
         let Some((version, record)) = self.membership.known.as_ref()? else {
             let founded = || {
                 let new_cluster = self.node.identity.new_cluster.clone();
@@ -171,7 +171,7 @@ impl Election {
     /// Returns true if this node has no majority without the tie-breaker vote.
     fn needs_tie_breaker(&self, now: Time, record: &Record) -> bool {
         // A process that has just started has received no probes yet.
-        let is_early = now < self.node.silent_until;
+        let is_early = now < self.node.grants_votes_from;
         if is_early
             || self.node.is_leaving
             || self.candidates.is_empty()

@@ -76,7 +76,7 @@ pub(crate) struct LocalNode {
     pub(super) link_addresses: Vec<LinkAddress>,
     pub(super) is_leaving: bool,
     /// End of the first fencing interval, in which this process grants no votes.
-    pub(super) silent_until: Time,
+    pub(super) grants_votes_from: Time,
     last_timestamp: u64,
 }
 
@@ -141,7 +141,7 @@ impl Election {
                 capabilities: NodeCapabilities::default(),
                 link_addresses: Vec::new(),
                 is_leaving: false,
-                silent_until: now + FENCING_INTERVAL,
+                grants_votes_from: now + FENCING_INTERVAL,
                 last_timestamp: 0,
             },
             peers: PeerTable::default(),
@@ -180,7 +180,7 @@ impl Election {
             };
             self.claims.are_stale = true;
         }
-        self.settle(now);
+        self.update(now);
     }
 
     /// Sets the capabilities of this node. Peers receive changes at once.
@@ -190,7 +190,7 @@ impl Election {
         }
         self.node.capabilities = capabilities;
         self.peers.probe_all(now);
-        self.settle(now);
+        self.update(now);
     }
 
     /// Starts the shutdown: other nodes take over the addresses.
@@ -202,19 +202,19 @@ impl Election {
             .retain_owned(|address| claims.is_owned(address));
         self.claims.are_stale = true;
         self.peers.probe_all(now);
-        self.settle(now);
+        self.update(now);
     }
 
     /// Gives up all remaining addresses at the end of the shutdown.
     pub(crate) fn give_up(&mut self, now: Time) {
         self.candidates.clear();
         self.claims.are_stale = true;
-        self.settle(now);
+        self.update(now);
     }
 
     /// Advances the time. The driver calls it at [`Election::next_wake`] at the latest.
     pub(crate) fn tick(&mut self, now: Time) {
-        self.settle(now);
+        self.update(now);
     }
 
     /// Returns the time of the next tick.
@@ -229,7 +229,7 @@ impl Election {
         deadlines
             .chain(self.votes.next_expiry())
             .chain(self.claims.next_announcement())
-            .chain([self.node.silent_until])
+            .chain([self.node.grants_votes_from])
             .filter(|time| *time > now)
             .chain(due)
             .fold(now + TICK_PERIOD, Time::min)
@@ -267,11 +267,11 @@ impl Election {
     }
 
     /// Derives all consequences of an input; every input ends here.
-    pub(super) fn settle(&mut self, now: Time) {
+    pub(super) fn update(&mut self, now: Time) {
         self.expire(now);
-        self.settle_membership(now);
-        self.settle_claims(now);
-        self.settle_handoff(now);
+        self.update_membership(now);
+        self.update_claims_and_ownership(now);
+        self.update_forwarding(now);
         self.queue_announcements(now);
         self.send_due(now);
     }

@@ -92,7 +92,7 @@ impl PreviousOwners {
 
     /// Decides about pending addresses. `may_forward` returns true if a node does not forward an address to this node;
     /// `is_attributed` returns true if every possible previous owner has reported.
-    pub(crate) fn settle(
+    pub(crate) fn decide_pending(
         &mut self,
         now: Time,
         may_forward: impl Fn(IpAddr, &NodeName) -> bool,

@@ -10,7 +10,7 @@ use crate::Time;
 use crate::election::membership::MembershipWrite;
 use crate::election::membership_store::{self, WriteOutcome};
 
-/// Capacity of the queue of watch events.
+/// Capacity of the queue of watch events. A full queue delays the watch, and no event is lost.
 const EVENTS_QUEUED_MAX: usize = 64;
 
 /// Change of the member list.
@@ -39,7 +39,7 @@ pub(crate) struct MembershipClient {
 }
 
 impl MembershipClient {
-    /// Starts the watch.
+    /// Starts the watch of the Lease. It ends when the client is dropped.
     pub(crate) fn start(client: Client) -> Self {
         Self {
             events: client::watch(&client, membership_store::query()).into_channel(EVENTS_QUEUED_MAX),
@@ -48,7 +48,7 @@ impl MembershipClient {
         }
     }
 
-    /// Starts a write.
+    /// Starts a write in a task. [`Self::next`] returns its outcome.
     pub(crate) fn write(&mut self, write: MembershipWrite, now: Time) {
         self.writes
             .spawn(membership_store::write(self.client.clone(), write, now));

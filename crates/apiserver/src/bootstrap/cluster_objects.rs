@@ -174,7 +174,11 @@ impl ClusterObjects {
         let message = format!(
             "The default ServiceCIDR {found:?} does not match the flag --service-cluster-ip-range {configured:?}"
         );
-        tracing::warn!("{message}");
+        tracing::warn!(
+            ?found,
+            ?configured,
+            "default ServiceCIDR differs from --service-cluster-ip-range"
+        );
         let regarding = Regarding {
             kind: "ServiceCIDR",
             api_version: "networking.k8s.io/v1",

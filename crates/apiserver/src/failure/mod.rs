@@ -215,7 +215,7 @@ impl Failure {
             .with_causes(causes)
     }
 
-    /// 422: the result of a patch is no object of the kind, or violates strict validation. As upstream, the failure
+    /// 422: the result of a patch is not an object of the kind, or violates strict validation. As upstream, the failure
     /// names no kind.
     pub(crate) fn invalid_patch(shown: &str, detail: String) -> Failure {
         let error = api::field::FieldError::invalid(&api::field::Path::new("patch"), shown, detail);

@@ -161,7 +161,7 @@ impl Requests {
             "Response latency distribution in seconds for each verb, dry run value, group, version, resource, subresource, \
              scope and component.",
         );
-        // The duration of a watch is no latency.
+        // The duration of a watch is not a latency.
         for (labels, _, series) in all
             .iter()
             .filter(|(_, verb, _)| *verb != "WATCH" && *verb != "CONNECT")

@@ -199,7 +199,7 @@ impl Accept {
 struct Clause<'h> {
     media_type: &'h str,
     subtype: &'h str,
-    /// The parameter `q`; 0 if it is no number. As upstream, 0 does not exclude a form.
+    /// The parameter `q`; 0 if it is not a number. As upstream, 0 does not exclude a form.
     weight: f32,
     parameters: Vec<(&'h str, &'h str)>,
 }
@@ -279,7 +279,7 @@ impl<'h> Clause<'h> {
         })
     }
 
-    /// Returns true if upstream sorts the clause before another one. The relation is no order: a media type without
+    /// Returns true if upstream sorts the clause before another one. The relation is not an order: a media type without
     /// wildcard also precedes wildcards of a greater weight.
     fn precedes(&self, other: &Clause<'_>) -> bool {
         self.weight > other.weight
@@ -288,7 +288,7 @@ impl<'h> Clause<'h> {
     }
 }
 
-/// Sorts clauses by insertion, as upstream does for a few clauses. Since [`Clause::precedes`] is no order, another algorithm
+/// Sorts clauses by insertion, as upstream does for a few clauses. Since [`Clause::precedes`] is not an order, another algorithm
 /// would have another result.
 fn sort(clauses: &mut [Clause<'_>]) {
     for end in 1..clauses.len() {

@@ -35,7 +35,7 @@ impl InvalidValue {
         }
     }
 
-    /// The same error with another description, which `change` derives from the present one.
+    /// The same error with another description, which `change` derives from the current one.
     #[must_use]
     pub fn describe(self, change: impl FnOnce(&str) -> String) -> Self {
         Self::expected(change(&self.expected))

@@ -144,7 +144,7 @@ impl Core {
         })
     }
 
-    /// Chooses the pool of node addresses for a Service: the present one, the requested one, or the best one.
+    /// Chooses the pool of node addresses for a Service: the current one, the requested one, or the best one.
     fn node_pool(
         &self,
         key: &ObjectKey,
@@ -262,7 +262,7 @@ impl Core {
         request.families.iter().flat_map(of_family).collect()
     }
 
-    /// Those of the claimed addresses whose nodes have endpoints, if the policy is `Local` (LBK-14). Until the endpoints are
+    /// Returns the claimed addresses whose nodes have endpoints, if the policy is `Local` (LBK-14). Until the endpoints are
     /// read, the addresses in the status stay.
     fn with_endpoints(
         &self,

@@ -194,18 +194,18 @@ fn node_address_type(pool: &AddressPool) -> Result<Option<NodeAddressType>, Inva
     let (spec, name) = (&pool.spec, &pool.metadata.name);
     let Some(nodes) = &spec.node_addresses else {
         if spec.addresses.is_empty() {
-            let reason = "expected addresses or nodeAddresses, got neither".to_owned();
+            let reason = "expected addresses or nodeAddresses, found neither".to_owned();
             return Err(InvalidPool::new(name, "spec", reason));
         }
         return Ok(None);
     };
     if !spec.addresses.is_empty() {
-        let reason = "expected addresses or nodeAddresses, got both".to_owned();
+        let reason = "expected addresses or nodeAddresses, found both".to_owned();
         return Err(InvalidPool::new(name, "spec", reason));
     }
     NodeAddressType::parse(&nodes.kind).map(Some).ok_or_else(|| {
         let reason = format!(
-            "expected InternalIP, ExternalIP or ExternalOrInternalIP, got {:?}",
+            "expected InternalIP, ExternalIP or ExternalOrInternalIP, found {:?}",
             nodes.kind
         );
         InvalidPool::new(name, "spec.nodeAddresses.type", reason)

@@ -530,7 +530,7 @@ fn has_result(service: &Service, assignment: &Assignment) -> bool {
     })
 }
 
-/// Returns true if the status contains the present states of ports.
+/// Returns true if the status contains the current states of ports.
 fn has_port_states(service: &Service, assignment: &Assignment) -> bool {
     if assignment.keeps_status {
         return true;

@@ -36,7 +36,7 @@ impl LocalAddresses {
         })
     }
 
-    /// Present addresses.
+    /// Current addresses.
     pub fn present(&self) -> &BTreeSet<IpAddr> {
         &self.present
     }

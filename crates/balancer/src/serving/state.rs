@@ -35,7 +35,7 @@ pub(super) struct NodeProperties {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum OwnedAddresses {
     /// Listed addresses.
-    These(Addresses),
+    Listed(Addresses),
     /// All addresses.
     All,
 }
@@ -44,7 +44,7 @@ impl OwnedAddresses {
     fn contain(&self, address: IpAddr) -> bool {
         match self {
             Self::All => true,
-            Self::These(addresses) => addresses.contains(&address),
+            Self::Listed(addresses) => addresses.contains(&address),
         }
     }
 }
@@ -106,7 +106,7 @@ pub(super) struct EdgeState {
     changed: BTreeSet<ObjectKey>,
     settings: Settings,
     /// Problems by Service that the edge itself cannot detect.
-    problems: HashMap<ObjectKey, Vec<String>>,
+    faults: HashMap<ObjectKey, Vec<String>>,
 }
 
 impl EdgeState {
@@ -122,7 +122,7 @@ impl EdgeState {
             cookie_secret: CookieSecret::Unread,
             changed: BTreeSet::new(),
             settings: Settings::new(),
-            problems: HashMap::new(),
+            faults: HashMap::new(),
         }
     }
 
@@ -276,11 +276,11 @@ impl EdgeState {
             match self.services.get(key).filter(|served| self.is_here(served)) {
                 None => {
                     self.settings.remove(&name);
-                    self.problems.remove(key);
+                    self.faults.remove(key);
                 }
                 Some(served) => {
-                    let (settings, problems) = self.build(key, served);
-                    self.problems.insert(key.clone(), problems);
+                    let (settings, faults) = self.build(key, served);
+                    self.faults.insert(key.clone(), faults);
                     if self.settings.get(&name).is_none_or(|before| **before != settings) {
                         self.settings.insert(name, Arc::new(settings));
                     }
@@ -296,8 +296,8 @@ impl EdgeState {
     }
 
     /// Problems of a Service, as of the last [`EdgeState::rebuild`], for Events.
-    pub(super) fn problems(&self, key: &ObjectKey) -> &[String] {
-        self.problems.get(key).map_or(&[], Vec::as_slice)
+    pub(super) fn faults(&self, key: &ObjectKey) -> &[String] {
+        self.faults.get(key).map_or(&[], Vec::as_slice)
     }
 
     fn mark_changed(&mut self, service: ObjectKey) {

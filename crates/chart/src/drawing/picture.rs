@@ -9,13 +9,13 @@ use crate::view::model::Model;
 use crate::view::rows::{FrontendKind, Health, ServiceRow, Totals};
 use crate::view::traffic::{ClientKind, ClientRow};
 
-/// Services of a drawing, at most: a larger one is not readable.
+/// Maximum of Services of a drawing: a larger one is not readable.
 pub const SERVICES_MAX: usize = 60;
-/// Endpoints of a Service, at most.
+/// Maximum of endpoints of a Service.
 pub const ENDPOINTS_MAX: usize = 24;
-/// Frontends of a Service, at most.
+/// Maximum of frontends of a Service.
 pub const FRONTENDS_MAX: usize = 8;
-/// Clients of a Service, at most.
+/// Maximum of clients of a Service.
 pub const CLIENTS_MAX: usize = 6;
 
 /// Services to draw.

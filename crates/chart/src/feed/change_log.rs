@@ -7,9 +7,9 @@ use bytes::Bytes;
 
 use crate::view::rows::Change;
 
-/// Changes of the log, at most: one minute with 4 each second.
+/// Maximum of changes of the log: one minute with 4 each second.
 pub const CHANGES_MAX: usize = 240;
-/// Memory of the log in bytes, at most: some changes of 500 Services each, which follow each other while caches are filled.
+/// Maximum memory of the log in bytes: some changes of 500 Services each, which follow each other while caches are filled.
 pub const BYTES_MAX: usize = 8 << 20;
 
 /// Part of the stream that a reader gets next.

@@ -47,7 +47,7 @@ const DEMAND_PERIOD: Duration = Duration::from_secs(5);
 
 /// State of a feed that metrics show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct FeedMetrics {
     /// True while the caches are complete.
     pub is_synced: bool,
     /// Services in the caches.
@@ -161,7 +161,7 @@ impl Feed {
         self.shared.with(|_| ()).is_some()
     }
 
-    /// Returns the present state. `None` while the caches are incomplete.
+    /// Returns the current state. `None` while the caches are incomplete.
     pub fn snapshot(&self) -> Option<Snapshot> {
         self.shared.synced(|state| state.model.snapshot(Timestamp::now()))
     }
@@ -205,10 +205,10 @@ impl Feed {
     }
 
     /// State for metrics.
-    pub fn figures(&self) -> Figures {
+    pub fn metrics(&self) -> FeedMetrics {
         let examinations = self.examiner.examinations();
         let dropped_flow_rows = self.dropped_flow_rows.count();
-        let of_state = self.shared.with(|state| Figures {
+        let of_state = self.shared.with(|state| FeedMetrics {
             is_synced: state.is_synced(),
             services: state.model.service_keys().count(),
             computations: state.model.computations(),
@@ -218,10 +218,10 @@ impl Feed {
             change_bytes: state.log.bytes(),
             history_bytes: state.model.history_bytes(),
         });
-        of_state.unwrap_or(Figures {
+        of_state.unwrap_or(FeedMetrics {
             examinations,
             dropped_flow_rows,
-            ..Figures::default()
+            ..FeedMetrics::default()
         })
     }
 }

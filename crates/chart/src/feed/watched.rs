@@ -24,7 +24,7 @@ pub const WATCHED: [Kind; 5] = [
     Kind::Namespace,
 ];
 
-/// Events that are applied under one lock, at most.
+/// Maximum of Events that are applied under one lock.
 const BATCH_EVENTS_MAX: usize = 1_000;
 
 /// A kind whose changes concern the model.

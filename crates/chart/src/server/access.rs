@@ -12,7 +12,7 @@ use super::response::Refusal;
 use super::secrets::{Digest, NoRandomness, new_secret};
 use crate::feed::KINDS_OF_COMPONENT;
 
-/// Bytes of a bearer token, at most. ServiceAccount tokens have about 1 kB.
+/// Maximum of bytes of a bearer token. ServiceAccount tokens have about 1 kB.
 const TOKEN_BYTES_MAX: usize = 16 << 10;
 
 /// Way in which a user logged in.
@@ -172,7 +172,7 @@ async fn review(server: &Config, token: &str) -> Result<User, Refusal> {
         });
     }
     let message = format!(
-        "the user lacks rights in all namespaces, which the role system:portolan-chart has: {}",
+        "missing rights in all namespaces: {}; the ClusterRole system:portolan-chart has them",
         missing.join(", ")
     );
     Err(Refusal::new(StatusCode::FORBIDDEN, message))

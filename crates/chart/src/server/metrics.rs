@@ -59,7 +59,7 @@ impl Metrics {
 /// Returns the metrics in the Prometheus text format.
 pub fn render(site: &Site) -> String {
     let mut text = MetricsText::default();
-    let (metrics, figures) = (&site.metrics, site.feed.figures());
+    let (metrics, feed_metrics) = (&site.metrics, site.feed.metrics());
     let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
     let name = "portolan_chart_requests_total";
     text.family(
@@ -88,33 +88,33 @@ pub fn render(site: &Site) -> String {
     gauge(
         "portolan_chart_synced",
         "1 while the caches are complete, 0 without readers or before the first lists.",
-        usize::from(figures.is_synced),
+        usize::from(feed_metrics.is_synced),
     );
     gauge(
         "portolan_chart_services",
         "Number of Services in the caches.",
-        figures.services,
+        feed_metrics.services,
     );
     gauge(
         "portolan_chart_history_bytes",
         "Estimated memory of the past states in bytes.",
-        figures.history_bytes,
+        feed_metrics.history_bytes,
     );
     gauge(
         "portolan_chart_change_log_bytes",
         "Memory of the recent changes in bytes.",
-        figures.change_bytes,
+        feed_metrics.change_bytes,
     );
     let mut counter = |name, help, value: u64| text.single(name, MetricType::Counter, help, value);
     counter(
         "portolan_chart_examinations_total",
         "Number of examinations of the cluster.",
-        figures.examinations,
+        feed_metrics.examinations,
     );
     counter(
         "portolan_chart_flow_rows_dropped_total",
         "Number of rows in reports of nodes that were dropped: more than the limit, or of Services that do not exist.",
-        figures.dropped_flow_rows,
+        feed_metrics.dropped_flow_rows,
     );
     counter(
         "portolan_chart_stalled_responses_total",

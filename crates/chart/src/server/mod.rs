@@ -43,7 +43,7 @@ use crate::feed::Feed;
 /// Default listen address.
 pub const ADDRESS: &str = "127.0.0.1:10280";
 
-/// Open connections, at most. The server closes further ones at once. A browser opens up to 6.
+/// Maximum of open connections. The server closes further ones at once. A browser opens up to 6.
 const CONNECTIONS_MAX: usize = 128;
 /// Time for the header of a request to arrive; also the limit for an idle connection.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
@@ -51,7 +51,7 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 const STALL_TIMEOUT: Duration = Duration::from_secs(60);
 /// Lifetime of a connection: a reader that takes little does not hold one for ever. A stream is resumed by the browser.
 const CONNECTION_TIMEOUT: Duration = Duration::from_secs(3_600);
-/// Bytes of the headers of a request, at most. Other programs of the host set cookies, too.
+/// Maximum of bytes of the headers of a request. Other programs of the host set cookies, too.
 const HEADER_BYTES_MAX: usize = 32 << 10;
 
 /// The server does not start.

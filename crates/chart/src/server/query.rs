@@ -1,6 +1,6 @@
 //! Parameters in the query of a URL.
 
-/// Bytes of a parameter, at most: a trace needs two names.
+/// Maximum of bytes of a parameter: a trace needs two names.
 const VALUE_BYTES_MAX: usize = 2_048;
 
 /// Returns the decoded value of a parameter. `None` if it is absent, too long or no UTF-8.

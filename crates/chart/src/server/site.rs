@@ -16,7 +16,7 @@ const LOGINS: (f64, f64) = (2.0, 20.0);
 /// Traces that are computed at once.
 const TRACES_MAX: usize = 2;
 
-/// Responses that are sent at the same time, at most. The snapshot of 10,000 Services has some megabytes.
+/// Maximum of responses that are sent at the same time. The snapshot of 10,000 Services has some megabytes.
 const RESPONSES_MAX: usize = 32;
 
 /// Everything that requests share.

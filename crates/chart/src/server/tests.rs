@@ -551,11 +551,11 @@ async fn slow_reader_has_no_queue() {
             .await
             .expect("a change")
             .expect("a feed");
-        let figures = chart.feed.figures();
-        assert!(figures.change_bytes <= crate::feed::change_log::BYTES_MAX);
-        assert!(figures.changes <= crate::feed::change_log::CHANGES_MAX);
-        assert!(figures.history_bytes <= crate::view::history::BYTES_MAX);
-        assert_eq!(figures.services, 2_000);
+        let metrics = chart.feed.metrics();
+        assert!(metrics.change_bytes <= crate::feed::change_log::BYTES_MAX);
+        assert!(metrics.changes <= crate::feed::change_log::CHANGES_MAX);
+        assert!(metrics.history_bytes <= crate::view::history::BYTES_MAX);
+        assert_eq!(metrics.services, 2_000);
     }
     drop(idle);
 }

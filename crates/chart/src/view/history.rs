@@ -1,6 +1,6 @@
-//! The past hour, as differences to the present state.
+//! The past hour, as differences to the current state.
 //!
-//! A difference holds the earlier rows of all that changed in a step. Applied to the present state from the latest to an earlier one,
+//! A difference holds the earlier rows of all that changed in a step. Applied to the current state from the latest to an earlier one,
 //! differences restore that earlier state. Rows that did not change need no memory, and the oldest differences are dropped
 //! first.
 
@@ -16,7 +16,7 @@ use super::rows::{NodeRow, ServiceRow, ServiceShape, Snapshot, Totals, as_rfc333
 
 /// Time between two past states.
 pub const STEP: Duration = Duration::from_secs(10);
-/// Past states, at most: one hour.
+/// Maximum of past states: one hour.
 pub const STEPS_MAX: usize = 360;
 /// Memory of the differences in bytes, at most, as [`History::bytes`] estimates it: an hour in which 150 Services change in each step. With
 /// more changes the history is shorter.
@@ -98,7 +98,7 @@ impl History {
         let Some(open) = self.differences.back_mut() else {
             return;
         };
-        // A shape counts from the moment at which the present rows do not share it.
+        // A shape counts from the moment at which the current rows do not share it.
         let is_left = |row: &&ServiceRow| next.is_none_or(|next| !std::ptr::eq(&*row.shape, next));
         let left = earlier.filter(is_left);
         let added = match open.services.get(key) {
@@ -145,7 +145,7 @@ impl History {
         self.bytes = self.bytes.saturating_sub(dropped.bytes);
     }
 
-    /// Ends a step: the present state becomes a past one, to which the clock can return.
+    /// Ends a step: the current state becomes a past one, to which the clock can return.
     pub fn end_step(&mut self, now: Timestamp, totals: Totals, traffic_known: bool) {
         self.differences
             .push_back(Difference::since(now, totals, traffic_known));
@@ -183,7 +183,7 @@ impl History {
         }
     }
 
-    /// Restores the latest past state that is not later than `time`, from the present one. `None` if no such state is kept.
+    /// Restores the latest past state that is not later than `time`, from the current one. `None` if no such state is kept.
     pub fn restore(&self, present: Snapshot, time: Timestamp) -> Option<Snapshot> {
         let first = self.differences.iter().rposition(|past| past.from <= time)?;
         let mut services: BTreeMap<ObjectKey, ServiceRow> = keyed(present.services);

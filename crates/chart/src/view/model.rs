@@ -14,11 +14,11 @@ use super::rows::{Change, NodeRow, ServiceRow, ServiceShape, Snapshot, Totals};
 use super::traffic::{ClusterTraffic, ServiceTraffic, Traffic};
 use super::{node_row, service_row};
 
-/// Services of a change, at most.
+/// Maximum of Services of a change.
 pub const CHANGE_SERVICES_MAX: usize = 500;
-/// Nodes of a change, at most.
+/// Maximum of Nodes of a change.
 pub const CHANGE_NODES_MAX: usize = 500;
-/// Memory of the rows of a change in bytes, at most. The row of a Service on 5,000 nodes has 120 kB.
+/// Maximum memory of the rows of a change in bytes. The row of a Service on 5,000 nodes has 120 kB.
 pub const CHANGE_BYTES_MAX: usize = 1 << 20;
 
 /// Rows of a cluster. Objects mark the rows that they concern; [`Model::change`] computes these and nothing else.
@@ -304,7 +304,7 @@ impl Model {
         self.history.end_step(now, self.totals, self.traffic.is_some());
     }
 
-    /// Returns the rows at the present revision.
+    /// Returns the rows at the current revision.
     pub fn snapshot(&self, now: Timestamp) -> Snapshot {
         Snapshot {
             revision: self.revision,

@@ -52,7 +52,7 @@ impl Objects {
         key
     }
 
-    /// Removes a Service.
+    /// Removes a Service, and keeps its slices. An unknown key changes nothing.
     pub fn remove_service(&mut self, key: &ObjectKey) {
         self.services.remove(key);
     }
@@ -96,7 +96,7 @@ impl Objects {
         self.nodes.insert(name, Arc::new(node));
     }
 
-    /// Removes a Node.
+    /// Removes a Node, and keeps its Pods. An unknown name changes nothing.
     pub fn remove_node(&mut self, name: &str) {
         self.nodes.remove(name);
     }
@@ -106,12 +106,12 @@ impl Objects {
         self.pods.insert(key, place);
     }
 
-    /// Removes a Pod.
+    /// Removes a Pod. An unknown key changes nothing.
     pub fn remove_pod(&mut self, key: &ObjectKey) {
         self.pods.remove(key);
     }
 
-    /// Returns a Service.
+    /// Returns a Service; `None` if the caches do not have it.
     pub fn service(&self, key: &ObjectKey) -> Option<&Arc<Service>> {
         self.services.get(key)
     }
@@ -128,12 +128,12 @@ impl Objects {
         })
     }
 
-    /// Returns a Node.
+    /// Returns a Node; `None` if the caches do not have it.
     pub fn node(&self, name: &str) -> Option<&Arc<Node>> {
         self.nodes.get(name)
     }
 
-    /// Names of all Nodes.
+    /// Returns the names of all Nodes, in order.
     pub fn node_names(&self) -> impl Iterator<Item = &Arc<str>> {
         self.nodes.keys()
     }

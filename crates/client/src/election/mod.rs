@@ -231,7 +231,7 @@ impl Candidate {
             .settings
             .lease_duration
             .saturating_sub(self.settings.renew_deadline);
-        self.fence.is_in_doubt(margin)
+        self.fence.has_abandoned_write(margin)
     }
 
     /// Waits until this candidate holds the lease.

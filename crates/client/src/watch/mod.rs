@@ -1,4 +1,4 @@
-//! List-watch: an endless stream of the present state of a collection.
+//! List-watch: an endless stream of the current state of a collection.
 //!
 //! The collection is listed in pages, then watched from the revision of the list. A broken watch is resumed. If its
 //! revision is gone (410), or newer than the server's history, the collection is listed again, and objects that
@@ -112,7 +112,7 @@ enum FieldSelection {
     /// Requests have the field selector.
     Sent,
     /// The server rejected the field selector; requests are without it.
-    LeftOut,
+    Omitted,
 }
 
 enum State {
@@ -266,7 +266,7 @@ impl<T: Resource> Watch<T> {
             );
         }
         self.start_list();
-        self.field_selection = FieldSelection::LeftOut;
+        self.field_selection = FieldSelection::Omitted;
     }
 
     /// Leaves a broken watch; an interrupted list starts over.
@@ -434,7 +434,7 @@ impl Query {
     fn append_to(&self, path: &mut String, fields: FieldSelection) {
         let field_selector = match fields {
             FieldSelection::Sent => self.field_selector.as_str(),
-            FieldSelection::LeftOut => "",
+            FieldSelection::Omitted => "",
         };
         for (name, selector) in [
             ("labelSelector", self.label_selector.as_str()),

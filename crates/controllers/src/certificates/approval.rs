@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::claim::{carried_incarnation, claim_name};
 use super::controller::JobOutput;
-use super::objection::{ForeignAddresses, Objection, Reserved, check_joining, check_serving};
+use super::objection::{ForeignAddresses, Objection, Reserved, objection_to_joining, objection_to_serving};
 use super::recognize::joining_node;
 use super::{Authority, Purpose, RecognizedRequest};
 use crate::environment::Environment;
@@ -49,7 +49,7 @@ pub(super) async fn approve(
         );
         return Ok(JobOutput::Undecided(NOT_PERMITTED_PERIOD));
     }
-    let objection = match reserved.check_name(&recognized.node) {
+    let objection = match reserved.objection_to_name(&recognized.node) {
         Some(objection) => Some(objection),
         None => objection(client, &request, &recognized, reserved).await?,
     };
@@ -84,7 +84,7 @@ async fn objection(
     match &recognized.purpose {
         Purpose::Joining => {
             let node = read::<Node>(client, &ObjectKey::new("", &recognized.node)).await?;
-            Ok(node.and_then(|node| check_joining(request, &node)))
+            Ok(node.and_then(|node| objection_to_joining(request, &node)))
         }
         Purpose::Serving(addresses) => {
             let foreign = ForeignAddresses {
@@ -92,7 +92,12 @@ async fn objection(
                 api_servers: api_servers(client).await?,
                 service_cidrs: service_cidrs(client).await?,
             };
-            Ok(check_serving(&recognized.node, addresses, &foreign, reserved))
+            Ok(objection_to_serving(
+                &recognized.node,
+                addresses,
+                &foreign,
+                reserved,
+            ))
         }
         Purpose::Renewing | Purpose::Part(_) => Ok(None),
     }

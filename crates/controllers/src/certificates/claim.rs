@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::approval::APPROVED_REASON;
-use super::objection::{Objection, check_joining};
+use super::objection::{Objection, objection_to_joining};
 use super::recognize::{joining_node, requester};
 use super::request_of;
 use crate::write::read;
@@ -48,7 +48,7 @@ pub(super) fn claim(request: &CertificateSigningRequest, present: Option<&Node>)
     let is_approved_by_hand = request
         .condition(APPROVED)
         .is_some_and(|condition| condition.reason != APPROVED_REASON);
-    match check_joining(request, node) {
+    match objection_to_joining(request, node) {
         Some(objection) if !is_approved_by_hand => Claim::Refused(objection),
         _ => Claim::Mark(node.metadata.resource_version.clone()),
     }

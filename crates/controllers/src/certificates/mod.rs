@@ -25,7 +25,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 pub use authority::{Authority, AuthorityError, SignError};
-pub use objection::{ForeignAddresses, Objection, Reserved, check_joining, check_serving};
+pub use objection::{ForeignAddresses, Objection, Reserved, objection_to_joining, objection_to_serving};
 pub use recognize::{Purpose, RecognizedRequest, recognize};
 pub use retention::{Retention, retention};
 pub use run::run;

@@ -34,12 +34,12 @@ pub enum Objection {
         address: IpAddr,
     },
     /// The address does not identify a single host.
-    #[error("{address} is {what}")]
+    #[error("{address} is {address_kind}")]
     UnusableAddress {
         /// Requested address.
         address: IpAddr,
         /// The kind of address.
-        what: &'static str,
+        address_kind: &'static str,
     },
     /// The address belongs to another host.
     #[error("{address} also belongs to {owner}")]
@@ -85,7 +85,7 @@ impl Reserved {
     }
 
     /// Checks a node name against the reserved names.
-    pub fn check_name(&self, name: &str) -> Option<Objection> {
+    pub fn objection_to_name(&self, name: &str) -> Option<Objection> {
         let servers = self.names.iter().map(String::as_str);
         check_node_name(name, &self.cluster_domain, servers)
             .err()
@@ -95,7 +95,7 @@ impl Reserved {
 
 /// Checks a request to join under the name of the Node `present`. Only a token that was created to replace
 /// this incarnation of the Node passes.
-pub fn check_joining(request: &CertificateSigningRequest, present: &Node) -> Option<Objection> {
+pub fn objection_to_joining(request: &CertificateSigningRequest, present: &Node) -> Option<Objection> {
     let may_replace = request.spec.extra.get(REPLACES_NODE).is_some_and(|replaced| {
         let [name, written] = replaced.as_slice() else {
             return false;
@@ -117,7 +117,7 @@ pub struct ForeignAddresses {
 }
 
 /// Checks the addresses of a kubelet serving certificate: each must belong to the node, and to nothing else.
-pub fn check_serving(
+pub fn objection_to_serving(
     name: &str,
     addresses: &[IpAddr],
     foreign: &ForeignAddresses,
@@ -137,8 +137,11 @@ pub fn check_serving(
     };
     addresses.iter().copied().find_map(|requested| {
         let address = requested.to_canonical();
-        if let Some(what) = unusable(address, &foreign.service_cidrs) {
-            return Some(Objection::UnusableAddress { address, what });
+        if let Some(address_kind) = unusable_kind(address, &foreign.service_cidrs) {
+            return Some(Objection::UnusableAddress {
+                address,
+                address_kind,
+            });
         }
         let another = foreign
             .nodes
@@ -158,7 +161,7 @@ pub fn check_serving(
 }
 
 /// Returns the reason why an address does not identify a single host.
-fn unusable(address: IpAddr, service_cidrs: &[IpNet]) -> Option<&'static str> {
+fn unusable_kind(address: IpAddr, service_cidrs: &[IpNet]) -> Option<&'static str> {
     let is_link_local = match address {
         IpAddr::V4(address) => address.is_link_local(),
         IpAddr::V6(address) => address.is_unicast_link_local(),

@@ -145,7 +145,7 @@ fn other_requests_need_manual_approval() {
             "system:node:n1",
         ),
         // Components: the former shared user, another node's, another component's group, an extra group, a
-        // sender that is no agent.
+        // sender that is not an agent.
         object(
             NODE_PART_SIGNER,
             "system:portolan-edge",
@@ -215,18 +215,22 @@ fn rejects_the_name_of_an_existing_node() {
     let mut joining = object(NODE_CLIENT_SIGNER, "system:node:n1", NODES, &[], TOKEN);
     let present = node("n1", &[]);
     let taken = Some(Objection::NameTaken("n1".to_owned()));
-    assert_eq!(check_joining(&joining, &present), taken);
+    assert_eq!(objection_to_joining(&joining, &present), taken);
     let replaces = |name: &str, incarnation: &str| {
         let words = vec![name.to_owned(), incarnation.to_owned()];
         std::collections::BTreeMap::from([(REPLACES_NODE.to_owned(), words)])
     };
     let own = Incarnation::new("uid-n1", "").to_string();
     joining.spec.extra = replaces("n1", &own);
-    assert_eq!(check_joining(&joining, &present), None);
+    assert_eq!(objection_to_joining(&joining, &present), None);
     let another = Incarnation::new("uid-n1", "request-1").to_string();
     for (name, incarnation) in [("n2", &own), ("n1", &another)] {
         joining.spec.extra = replaces(name, incarnation);
-        assert_eq!(check_joining(&joining, &present), taken, "{name} {incarnation}");
+        assert_eq!(
+            objection_to_joining(&joining, &present),
+            taken,
+            "{name} {incarnation}"
+        );
     }
 }
 
@@ -315,8 +319,8 @@ fn client_certificates_carry_the_incarnation() {
 fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
     let names = ["lb.example.com", "192.0.2.4"].map(str::to_owned);
     let reserved = Reserved::new(&names, "cluster.example");
-    assert_eq!(reserved.check_name("n1"), None);
-    assert_eq!(reserved.check_name("n1.example.com"), None);
+    assert_eq!(reserved.objection_to_name("n1"), None);
+    assert_eq!(reserved.objection_to_name("n1.example.com"), None);
     for name in [
         "kubernetes",
         "localhost",
@@ -333,7 +337,7 @@ fn rejects_names_of_api_servers_and_of_the_cluster_domain() {
         "",
     ] {
         assert!(
-            matches!(reserved.check_name(name), Some(Objection::Name(_))),
+            matches!(reserved.objection_to_name(name), Some(Objection::Name(_))),
             "{name}"
         );
     }
@@ -355,11 +359,11 @@ fn serving_certificates_are_limited_to_the_nodes_own_addresses() {
         service_cidrs: vec!["10.96.0.0/16".parse().unwrap()],
     };
     let reserved = Reserved::new(&["192.0.2.5".to_owned()], "cluster.local");
-    let ask = |name: &str, address: &str| check_serving(name, &[ip(address)], &foreign, &reserved);
+    let ask = |name: &str, address: &str| objection_to_serving(name, &[ip(address)], &foreign, &reserved);
     assert_eq!(ask("n1", "192.0.2.1"), None);
     assert!(ask("n1", "192.0.2.9").is_some_and(|objection| objection.is_temporary()));
     assert_eq!(
-        check_serving("n9", &[], &foreign, &reserved),
+        objection_to_serving("n9", &[], &foreign, &reserved),
         Some(Objection::NoNode("n9".to_owned()))
     );
     for (name, address) in [

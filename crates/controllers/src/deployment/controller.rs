@@ -8,7 +8,7 @@ use client::{Event, WallClock};
 use reconcile::queue::Queue;
 use reconcile::{Action, Reconciler};
 
-use super::reconcile::{Inputs, OldPods, reconcile};
+use super::reconcile::{Inputs, OldPodsState, reconcile};
 use super::write::{Job, JobOutput};
 use crate::owner_cache::OwnerCache;
 
@@ -24,7 +24,7 @@ pub(super) struct DeploymentController {
     clock: WallClock,
     owners: OwnerCache<Deployment, ReplicaSet>,
     /// Result of the last list of old Pods, with the generation of the Deployment for which it holds.
-    old_pods: HashMap<ObjectKey, (i64, OldPods)>,
+    old_pods: HashMap<ObjectKey, (i64, OldPodsState)>,
 }
 
 impl DeploymentController {
@@ -69,8 +69,8 @@ impl Reconciler for DeploymentController {
         };
         let generation = deployment.metadata.generation;
         let update = self.old_pods.get(key).filter(|(of, _)| *of == generation);
-        let old_pods = update.map_or(OldPods::Unknown, |(_, update)| *update);
-        if old_pods == OldPods::Running {
+        let old_pods = update.map_or(OldPodsState::Unknown, |(_, update)| *update);
+        if old_pods == OldPodsState::Running {
             // The result is outdated by the next reconciliation, which lists the Pods again.
             self.old_pods.remove(key);
         }

@@ -16,7 +16,7 @@ const OLD_PODS_PERIOD: Duration = Duration::from_secs(1);
 
 /// Pods of old templates that no ReplicaSet counts any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OldPods {
+pub enum OldPodsState {
     /// Not listed yet.
     Unknown,
     /// Some have not ended.
@@ -32,7 +32,7 @@ pub struct Inputs<'a> {
     /// The ReplicaSets that it owns, and the matching ReplicaSets of its namespace without an owner.
     pub sets: &'a [&'a ReplicaSet],
     /// Result of [`Step::ListOldPods`].
-    pub old_pods: OldPods,
+    pub old_pods: OldPodsState,
     /// The time of day.
     pub now: Timestamp,
 }
@@ -168,9 +168,9 @@ fn recreate_step(inputs: &Inputs<'_>, rollout: &Rollout<'_>) -> (Option<Step>, O
         return (None, None);
     }
     match inputs.old_pods {
-        OldPods::Unknown => (Some(Step::ListOldPods(rollout.newest_hash())), None),
-        OldPods::Running => (None, Some(OLD_PODS_PERIOD)),
-        OldPods::Gone => {
+        OldPodsState::Unknown => (Some(Step::ListOldPods(rollout.newest_hash())), None),
+        OldPodsState::Running => (None, Some(OLD_PODS_PERIOD)),
+        OldPodsState::Gone => {
             let step = match rollout.newest {
                 None => create_step(rollout, rollout.bounds.desired),
                 Some(newest) => Step::Change(vec![rollout.resize(newest, rollout.bounds.desired)]),

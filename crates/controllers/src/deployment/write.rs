@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::HASH_LABEL;
 use super::naming::has_template;
-use super::reconcile::{Inputs, OldPods, Step, reconcile};
+use super::reconcile::{Inputs, OldPodsState, Step, reconcile};
 use super::rollout::{NewReplicaSet, ReplicaSetChange};
 use super::status::{StatusUpdate, status_after_creation};
 use crate::environment::Environment;
@@ -24,7 +24,7 @@ pub(super) struct Job {
     /// The Deployment as it was cached.
     pub(super) deployment: Deployment,
     /// Result of the last list of old Pods.
-    pub(super) old_pods: OldPods,
+    pub(super) old_pods: OldPodsState,
     /// The step; `None` if the effect of an earlier job is unknown. Then the objects are read before the next
     /// decision.
     pub(super) step: Option<Step>,
@@ -36,7 +36,7 @@ pub(super) struct JobOutput {
     /// State of the Deployment and its ReplicaSets in the responses.
     pub(super) server_state: owner_cache::ServerState<Deployment, ReplicaSet>,
     /// Result of a list of old Pods, with the generation of the Deployment.
-    pub(super) old_pods: Option<(i64, OldPods)>,
+    pub(super) old_pods: Option<(i64, OldPodsState)>,
 }
 
 /// Runs a job. After an error the effect of its writes is unknown.
@@ -232,9 +232,13 @@ async fn patch_replica_set(
 }
 
 /// Returns whether Pods of old templates have ended. Pods of the newest template have the label `hash`.
-async fn list_old_pods(client: &Client, deployment: &Deployment, hash: &str) -> Result<OldPods, ClientError> {
+async fn list_old_pods(
+    client: &Client,
+    deployment: &Deployment,
+    hash: &str,
+) -> Result<OldPodsState, ClientError> {
     let Some(selector) = read_selector(&deployment.spec.selector) else {
-        return Ok(OldPods::Gone);
+        return Ok(OldPodsState::Gone);
     };
     let namespace = &deployment.metadata.namespace;
     let pods = list::<ReplicaPod>(client, namespace, &selector.to_string()).await?;
@@ -251,5 +255,9 @@ async fn list_old_pods(client: &Client, deployment: &Deployment, hash: &str) -> 
                 .is_some_and(|label| label != hash)
     };
     let runs = pods.items.iter().any(|pod| is_old(pod) && !pod.is_finished());
-    Ok(if runs { OldPods::Running } else { OldPods::Gone })
+    Ok(if runs {
+        OldPodsState::Running
+    } else {
+        OldPodsState::Gone
+    })
 }

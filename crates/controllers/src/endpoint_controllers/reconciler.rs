@@ -95,7 +95,7 @@ impl EndpointReconciler {
         let kind = catch_unwind(AssertUnwindSafe(|| self.job_for(&work)));
         match kind {
             Ok(Some(kind)) => self.jobs.push(Job { work, kind }),
-            Ok(None) => self.settle(&work, None, now),
+            Ok(None) => self.record_result(&work, None, now),
             Err(_) => self.apply_result(work, JobResult::Panicked, now),
         }
     }

@@ -75,9 +75,9 @@ impl EndpointReconciler {
                 None
             }
             JobResult::EndpointsWritten(Err(error)) => Some(error),
-            JobResult::Panicked => return self.settle(&work, Some(SyncError::Panicked), now),
+            JobResult::Panicked => return self.record_result(&work, Some(SyncError::Panicked), now),
         };
-        self.settle(&work, error.map(SyncError::Request), now);
+        self.record_result(&work, error.map(SyncError::Request), now);
     }
 
     /// Continues a sync after its objects were read.
@@ -87,7 +87,7 @@ impl EndpointReconciler {
     }
 
     /// Ends work with success, or schedules a retry.
-    pub(super) fn settle(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
+    pub(super) fn record_result(&mut self, work: &Work, error: Option<SyncError>, now: Instant) {
         let topic = Topic::Failure(work.clone());
         // A terminating namespace accepts no new objects and needs none (EPC-14).
         let is_terminating =

@@ -37,7 +37,7 @@ impl Report {
 pub(crate) async fn execute(client: &Client, writes: Vec<SliceWrite>) -> Report {
     let mut report = Report::default();
     for write in writes {
-        if let Err(error) = one(client, write, &mut report).await {
+        if let Err(error) = execute_write(client, write, &mut report).await {
             report.error = Some(error);
             break;
         }
@@ -45,7 +45,7 @@ pub(crate) async fn execute(client: &Client, writes: Vec<SliceWrite>) -> Report 
     report
 }
 
-async fn one(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
+async fn execute_write(client: &Client, write: SliceWrite, report: &mut Report) -> Result<(), ClientError> {
     match write {
         SliceWrite::Create(slice) => {
             report.written.push(write::create(client, &slice).await?);

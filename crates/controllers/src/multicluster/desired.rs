@@ -54,9 +54,9 @@ pub(super) struct Inputs<'a> {
     pub(super) local: &'a ClusterId,
     /// All clusters of the set, with this one.
     pub(super) clusters: Vec<ClusterState<'a>>,
-    /// The present import.
+    /// The current import.
     pub(super) import: Option<&'a ServiceImport>,
-    /// Clusters that the present import or its mirrored slices name.
+    /// Clusters that the current import or its mirrored slices name.
     pub(super) importing: BTreeSet<&'a str>,
 }
 
@@ -93,7 +93,7 @@ pub(super) enum Import {
     Absent,
     /// The spec stays, because an exporting cluster was not read since the start.
     Held {
-        /// Clusters whose present slices stay.
+        /// Clusters whose existing slices remain.
         kept: BTreeSet<ClusterId>,
         /// Mirrored slices of the other clusters by name.
         slices: BTreeMap<String, EndpointSlice>,
@@ -180,12 +180,12 @@ fn import(inputs: &Inputs<'_>, exports: &[ClusterExport<'_>], resolution: Option
     }))
 }
 
-/// Returns true if a cluster contributes to the present import and was not read since the start.
+/// Returns true if a cluster contributes to the current import and was not read since the start.
 fn is_unread(inputs: &Inputs<'_>, state: &ClusterState<'_>) -> bool {
     !state.availability.is_known && inputs.importing.contains(state.cluster.as_str())
 }
 
-/// Returns the clusters whose present slices stay, and the slices of the others. A port is accepted if the present import has
+/// Returns the clusters whose existing slices remain, and the slices of the others. A port is accepted if the current import has
 /// it.
 fn held(
     inputs: &Inputs<'_>,

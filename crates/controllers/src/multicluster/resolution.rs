@@ -1,4 +1,4 @@
-//! Merge of the exports of a Service: the oldest export decides, except for ports, which are united.
+//! Merge of the exports of a Service: the oldest export decides, except for ports, which are merged.
 
 mod metadata;
 mod ports;
@@ -174,17 +174,17 @@ pub(super) fn resolve(exports: &[ClusterExport<'_>]) -> Option<Resolution> {
                 .insert(other.cluster.clone());
         }
     }
-    let united = ports::unite(&sorted);
-    if !united.refused.is_empty() {
-        conflicts.insert(Property::Ports, united.refused);
+    let merged = ports::merge(&sorted);
+    if !merged.refused.is_empty() {
+        conflicts.insert(Property::Ports, merged.refused);
     }
     Some(Resolution {
-        spec: spec(oldest, united.ports),
+        spec: spec(oldest, merged.ports),
         labels: metadata::labels(&oldest.export.spec.exported_labels),
         annotations: metadata::annotations(&oldest.export.spec.exported_annotations),
         oldest: oldest.cluster.clone(),
         conflicts,
-        accepted: united.accepted,
+        accepted: merged.accepted,
     })
 }
 

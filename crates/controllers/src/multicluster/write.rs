@@ -41,7 +41,7 @@ pub(super) async fn execute(client: &Client, clock: &WallClock, desired: Desired
             tracing::warn!(import = %desired.key, "write without effect; the job ends");
             break;
         }
-        match one(client, &desired.key, &write, &mut observed).await {
+        match execute_write(client, &desired.key, &write, &mut observed).await {
             Ok(()) => writes += 1,
             // The import states the reason, and its other objects do not wait.
             Err(error) if is_rejection(&write, &error) => {
@@ -102,7 +102,7 @@ fn derived_key(key: &ObjectKey) -> ObjectKey {
 }
 
 /// Executes one write and applies its result to the observed state.
-async fn one(
+async fn execute_write(
     client: &Client,
     key: &ObjectKey,
     write: &Write,

@@ -64,7 +64,7 @@ impl Reconciler for TokenCleaner {
     fn reconcile(&mut self, name: &String, _: Instant) -> Action<ObjectMeta> {
         match self.secrets.get(name) {
             None => Action::Done,
-            Some(secret) => look(secret, self.clock.now()),
+            Some(secret) => action_for(secret, self.clock.now()),
         }
     }
 
@@ -72,7 +72,7 @@ impl Reconciler for TokenCleaner {
 }
 
 /// Returns the action for a token at `now`.
-pub(super) fn look(secret: &Secret, now: Timestamp) -> Action<ObjectMeta> {
+pub(super) fn action_for(secret: &Secret, now: Timestamp) -> Action<ObjectMeta> {
     // Serialization cannot fail: the Secret was deserialized from JSON.
     let value = serde_json::to_value(secret).unwrap_or_default();
     let Some(token) = Stored::of(&value) else {

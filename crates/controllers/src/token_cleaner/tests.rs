@@ -5,7 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
-use super::controller::look;
+use super::controller::action_for;
 use super::*;
 
 fn token(expiration: &str) -> Secret {
@@ -26,15 +26,15 @@ fn token(expiration: &str) -> Secret {
 fn expired_tokens_are_deleted() {
     let now = "2026-01-01T00:00:00Z".parse().unwrap();
     assert!(matches!(
-        look(&token("2026-01-01T00:00:00Z"), now),
+        action_for(&token("2026-01-01T00:00:00Z"), now),
         Action::Run(_)
     ));
-    let soon = look(&token("2026-01-01T00:00:05Z"), now);
+    let soon = action_for(&token("2026-01-01T00:00:05Z"), now);
     assert!(matches!(soon, Action::RequeueAfter(left) if left == Duration::from_secs(5)));
-    assert!(matches!(look(&token(""), now), Action::Done));
+    assert!(matches!(action_for(&token(""), now), Action::Done));
     // An invalid expiration counts as expired.
-    assert!(matches!(look(&token("tomorrow"), now), Action::Run(_)));
+    assert!(matches!(action_for(&token("tomorrow"), now), Action::Run(_)));
     let mut other = token("2026-01-01T00:00:00Z");
     other.kind = "Opaque".to_owned();
-    assert!(matches!(look(&other, now), Action::Done));
+    assert!(matches!(action_for(&other, now), Action::Done));
 }

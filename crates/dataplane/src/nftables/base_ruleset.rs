@@ -98,14 +98,14 @@ fn services(plan: &Plan) -> (Chain, Vec<Rule>) {
     let mut rules = Vec::new();
     for family in FAMILIES {
         let addresses = RuleBuilder::for_family(family).verdict_by_address(family, VERDICTS);
-        rules.push(addresses.comment("by the verdict of the address; the mark is put back"));
+        rules.push(addresses.comment("by the verdict of the address; mark restored"));
         let ranges = RuleBuilder::for_family(family).verdict_by_range(family, VERDICTS);
-        rules.push(ranges.comment("by the verdict of the port range; the mark is put back"));
+        rules.push(ranges.comment("by the verdict of the port range; mark restored"));
         rules.push(node_ports(family, plan.settings()));
         if plan.ping_address(family).is_some() {
             let pings = RuleBuilder::for_family(family).match_ping(family);
             let pings = pings.verdict_by_ping(family, VERDICTS);
-            rules.push(pings.comment("echo requests; the mark is put back"));
+            rules.push(pings.comment("echo requests; mark restored"));
         }
         let refused = RuleBuilder::for_family(family).match_destination_in(Map::ClusterIps, family);
         rules.push(
@@ -133,7 +133,7 @@ fn node_ports(family: Family, settings: &Settings) -> Rule {
         }
     };
     rule.verdict_by_node_port(family, VERDICTS)
-        .comment("by the verdict of the node port; the mark is put back")
+        .comment("by the verdict of the node port; mark restored")
 }
 
 fn redirected() -> (Chain, Vec<Rule>) {
@@ -219,13 +219,7 @@ fn masquerade_origins(bits: u32, pods: &PodDetection) -> (Chain, Vec<Rule>) {
         rules.push(rule.verdict(verdict(2)).finish());
     }
     rules.push(RuleBuilder::any_family().verdict(verdict(0)).finish());
-    (
-        chain(
-            &masquerade_name(bits),
-            "masquerades by where connections come from",
-        ),
-        rules,
-    )
+    (chain(&masquerade_name(bits), "masquerades by origin"), rules)
 }
 
 fn masquerade_name(bits: u32) -> String {

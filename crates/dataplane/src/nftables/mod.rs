@@ -9,8 +9,8 @@
 //!    There, a random number below N selects an endpoint of the Service (`cluster-endpoints4`) for DNAT. Other chains
 //!    reject or drop.
 //! 3. Before the connection leaves the node, chain `redirected` finds the code again by the original destination. The
-//!    last bits of the code select the origins to masquerade. No packet mark is needed, so marks of other programs
-//!    stay untouched.
+//!    last bits of the code select the origins to masquerade. Masquerading needs no mark. Some rules use the packet mark
+//!    for a lookup and restore it within the rule, so other programs see no change.
 //!
 //! Port ranges are elements of the interval map `port-ranges4`, which is consulted after `services4`. They keep the port
 //! of the client, and a hash of the client's address selects the endpoint. Echo requests to addresses in `pings4` go to
@@ -19,7 +19,8 @@
 //! Other schedulers replace the random number: round robin by a counter, which belongs to a rule and so needs a chain
 //! per Service port; Maglev by a hash of the client's address and port.
 //!
-//! A Service consists of elements of data maps only. Chains exist per kind of handling, a few dozen in all.
+//! A Service consists of map elements, and of one chain for each port that uses round robin. All other chains are shared,
+//! one for each kind of verdict.
 
 mod applied;
 mod base_ruleset;

@@ -122,7 +122,7 @@ impl Transaction {
     }
 
     /// Returns the Services whose messages the kernel refused, with its reasons. Returns `None` if the kernel's state
-    /// differs from the applied state, which is no fault of a Service.
+    /// differs from the applied state, which is not a fault of a Service.
     pub fn refused(&self, error: &CommitError) -> Option<Vec<(ObjectKey, String)>> {
         let CommitError::Refused { refusals } = error else {
             return None;

@@ -158,7 +158,7 @@ impl VerdictChain {
             let chain = Chain {
                 name,
                 base: None,
-                comment: "by where connections come from".to_owned(),
+                comment: "by origin".to_owned(),
             };
             chains.push((chain, self.origin_rules(pods)));
         }
@@ -192,20 +192,20 @@ impl VerdictChain {
         let mut rules = Vec::new();
         if self.drains {
             let rule = RuleBuilder::any_family().match_mid_stream_tcp().goto(REJECT);
-            rules.push(rule.comment("a connection whose endpoint has left"));
+            rules.push(rule.comment("endpoint removed"));
         }
         for family in FAMILIES {
             if let Some(seconds) = self.affinity_seconds {
                 let rule =
                     RuleBuilder::for_family(family).reuse_affinity(family, self.key_lookup, set, seconds);
-                rules.push(rule.comment("the endpoint of last time"));
+                rules.push(rule.comment("recorded affinity"));
                 let rule = RuleBuilder::for_family(family).balance_and_record(
                     family,
                     self.key_lookup,
                     self.number(set, count),
                     seconds,
                 );
-                rules.push(rule.comment("another one, remembered"));
+                rules.push(rule.comment("new endpoint, affinity recorded"));
             }
             let rule =
                 RuleBuilder::for_family(family).balance(family, self.key_lookup, self.number(set, count));

@@ -1,6 +1,6 @@
 //! Cache of upstream responses, including negative ones (RFC 2308), with serve-stale (RFC 8767).
 //!
-//! The cache has no clock: each call passes the present second. It consists of shards with a lock each; readers of
+//! The cache has no clock: each call passes the current second. It consists of shards with a lock each; readers of
 //! one shard do not exclude each other. Its size is bounded in bytes. Among a few random entries, the one unused
 //! for longest is evicted.
 

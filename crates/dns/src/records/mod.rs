@@ -15,7 +15,7 @@ mod names;
 mod pod;
 mod pods;
 mod resolve;
-mod reverse;
+mod reverse_index;
 mod service;
 mod snapshot_format;
 
@@ -35,7 +35,7 @@ pub use snapshot_format::IndexFormatError;
 
 use crate::wire::{Name, NameError};
 use pods::Pods;
-use reverse::ReverseIndex;
+use reverse_index::ReverseIndex;
 use service::{Endpoint, Entry, ServiceData, ServiceKey, Slice};
 
 /// Number of shards with a lock each, so that a change rarely blocks a query.
@@ -157,7 +157,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the namespace is no valid label.
+    /// Returns [`NameError`] if the namespace is not a valid label.
     pub fn apply_pod(&self, pod: &Pod) -> Result<(), NameError> {
         self.pods.apply(pod)
     }
@@ -187,7 +187,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name is no valid label.
+    /// Returns [`NameError`] if the name is not a valid label.
     pub fn apply_namespace(&self, name: &str) -> Result<(), NameError> {
         let label = namespace_label(name)?;
         let _writer = self.write();
@@ -212,7 +212,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name or namespace is no valid label. The Service is then not in the index.
+    /// Returns [`NameError`] if the name or namespace is not a valid label. The Service is then not in the index.
     pub fn apply_service(&self, service: &Service) -> Result<(), NameError> {
         let key = ServiceKey::new(&service.metadata.key())?;
         let _writer = self.write();
@@ -224,7 +224,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name or namespace is no valid label. The import is then not in the index.
+    /// Returns [`NameError`] if the name or namespace is not a valid label. The import is then not in the index.
     pub fn apply_import(&self, import: &ServiceImport) -> Result<(), NameError> {
         let key = ServiceKey::new(&import.metadata.key())?;
         let _writer = self.write();
@@ -243,7 +243,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// Returns [`NameError`] if the name of its Service is no valid label.
+    /// Returns [`NameError`] if the name of its Service is not a valid label.
     pub fn apply_slice(&self, slice: &EndpointSlice) -> Result<(), NameError> {
         let object = slice.metadata.key();
         let owner = service::owner_of(slice, self.settings.kind)

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 
 use super::resolve::{LookupResult, Resolver};
-use super::reverse::{address_of_v4_name, address_of_v6_name};
+use super::reverse_index::{address_of_v4_name, address_of_v6_name};
 use super::service::Label;
 use crate::wire::{Name, NameRef, Section, kind};
 
@@ -20,7 +20,7 @@ impl Resolver<'_, '_, '_> {
             kind::SOA if self.zone_at == 0 => self.all(|a| a.put_soa(Section::Answer)),
             kind::SOA => LookupResult::NoData,
             // As CoreDNS, which finds no Service for TXT here and falls through (DNS-15).
-            kind::TXT => LookupResult::Elsewhere,
+            kind::TXT => LookupResult::OutsideZone,
             _ if self.zone_at == 0 => LookupResult::NoData,
             kind::PTR => {
                 let v4 =
@@ -28,9 +28,9 @@ impl Resolver<'_, '_, '_> {
                 let v6 =
                     address_of_v6_name(name, self.zone_at).filter(|_| is_zone(name, self.zone_at, V6_ZONE));
                 v4.or(v6)
-                    .map_or(LookupResult::Elsewhere, |address| self.names(address))
+                    .map_or(LookupResult::OutsideZone, |address| self.names(address))
             }
-            _ => LookupResult::Elsewhere,
+            _ => LookupResult::OutsideZone,
         }
     }
 
@@ -66,7 +66,7 @@ impl Resolver<'_, '_, '_> {
             return LookupResult::Records;
         }
         index.endpoints.read(address, |owners| {
-            let mut result = LookupResult::Elsewhere;
+            let mut result = LookupResult::OutsideZone;
             for owner in owners {
                 if !index.is_exposed(owner.service.labels()) {
                     continue;

@@ -25,7 +25,7 @@ pub enum Resolution {
     /// The reply is complete, with this response code.
     Complete(ResponseCode),
     /// The name is outside of the zones: forward it.
-    Elsewhere,
+    OutsideZone,
     /// The reply ends with an alias of this name, which is outside of the zones; its addresses are missing.
     External(Box<Name>),
 }
@@ -58,7 +58,7 @@ impl Index {
         let has_reverse_zones = self.settings.kind == ZoneKind::Cluster;
         let reverse_at = || reverse_zone_offset(&name).filter(|_| has_reverse_zones);
         let Some(zone_at) = cluster_at.or_else(reverse_at) else {
-            return Resolution::Elsewhere;
+            return Resolution::OutsideZone;
         };
         if !self.is_synced() {
             return Resolution::Complete(ResponseCode::ServerFailure);
@@ -149,7 +149,7 @@ pub(super) enum LookupResult {
     /// The server refuses the query.
     Refused,
     /// The name may exist upstream.
-    Elsewhere,
+    OutsideZone,
     /// An alias of this name, which may exist upstream.
     External(Box<Name>),
 }
@@ -167,7 +167,7 @@ pub(super) struct Resolver<'a, 'r, 'b> {
 impl Resolver<'_, '_, '_> {
     fn finish(&mut self, result: LookupResult) -> Resolution {
         let code = match result {
-            LookupResult::Elsewhere => return Resolution::Elsewhere,
+            LookupResult::OutsideZone => return Resolution::OutsideZone,
             LookupResult::Refused => return Resolution::Complete(ResponseCode::Refused),
             LookupResult::External(name) => {
                 self.reply.set_authoritative();

@@ -135,7 +135,7 @@ fn save_ports(out: &mut Vec<u8>, ports: &[Port]) {
     for port in ports {
         bytes(out, port.name.as_bytes());
         out.push(port.protocol.map_or(0, Protocol::number));
-        // 0 stands for no port: it is no valid port number.
+        // 0 stands for no port: it is not a valid port number.
         out.extend(port.number.unwrap_or(0).to_be_bytes());
     }
 }

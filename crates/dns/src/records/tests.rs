@@ -78,7 +78,7 @@ fn query(index: &Index, name: &str, kind: u16) -> (Option<ResponseCode>, BTreeSe
     let resolution = index.resolve(&mut reply, &mut Scratch::default());
     let code = match resolution {
         Resolution::Complete(code) => Some(code),
-        Resolution::Elsewhere | Resolution::External(_) => None,
+        Resolution::OutsideZone | Resolution::External(_) => None,
     };
     let length = reply.finish(code.unwrap_or(ResponseCode::NoError));
     let addresses = Records::of(&buffer[..length]).filter_map(|record| match record.value {

@@ -67,10 +67,10 @@ impl Responder {
                     UpstreamState::Pending => Outcome::NeedsUpstream(Box::new(question)),
                 }
             }
-            Resolution::Elsewhere if !self.forwarder().has_upstream_for(&query.name) => {
+            Resolution::OutsideZone if !self.forwarder().has_upstream_for(&query.name) => {
                 Outcome::Complete(reply.finish(ResponseCode::Refused), Source::Refusal)
             }
-            Resolution::Elsewhere => {
+            Resolution::OutsideZone => {
                 let question = Question::of(query);
                 match upstream(&question) {
                     UpstreamState::Answered(answer) => {
@@ -124,7 +124,7 @@ impl Responder {
                     }
                     _ => {}
                 },
-                Candidate::Elsewhere(name) if self.forwarder().has_upstream_for(&name) => {
+                Candidate::OutsideZone(name) if self.forwarder().has_upstream_for(&name) => {
                     let question = Question::about(name, query.kind);
                     match upstream(&question) {
                         UpstreamState::Answered(answer) if has_code(&answer, ResponseCode::NameError) => {}
@@ -140,7 +140,7 @@ impl Responder {
                         UpstreamState::Pending => return Outcome::NeedsUpstream(Box::new(question)),
                     }
                 }
-                Candidate::Elsewhere(_) => {}
+                Candidate::OutsideZone(_) => {}
             }
         }
         reply.clear();
@@ -164,7 +164,7 @@ impl Responder {
     pub(super) fn limit(&self, query: &Query, transport: Transport) -> usize {
         let udp_octets_max = match self.policy().udp_octets_max {
             0 => UDP_OCTETS_MAX,
-            answer => answer.min(UDP_OCTETS_MAX),
+            configured => configured.min(UDP_OCTETS_MAX),
         };
         match transport {
             Transport::Udp => query.udp_limit(udp_octets_max),

@@ -140,8 +140,8 @@ impl Batch {
             self.headers.push(header(&mut slot.route, part));
         }
         let count = libc::c_uint::try_from(self.headers.len()).unwrap_or(0);
-        // SAFETY: each header points to a slot's route and to a part that points to its query; all of
-        // them are owned by this batch, are as long as said, and are not touched during the call.
+        // SAFETY: the headers point to slots and parts of this batch. The batch owns them, their lengths are the sizes of
+        // the buffers, and nothing else uses them during the call.
         let received = unsafe {
             libc::recvmmsg(
                 socket.as_raw_fd(),

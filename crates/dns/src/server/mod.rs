@@ -172,7 +172,7 @@ fn listen(address: SocketAddr) -> io::Result<TcpListener> {
     TcpListener::from_std(socket.into())
 }
 
-/// Returns the present addresses of the host's interfaces; none if the kernel does not report them.
+/// Returns the current addresses of the host's interfaces; none if the kernel does not report them.
 pub(crate) fn host_addresses() -> Vec<IpAddr> {
     datagrams::interface_addresses()
 }

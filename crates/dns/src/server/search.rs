@@ -20,7 +20,7 @@ pub(super) enum Candidate {
     /// A name in the zone of the cluster.
     Cluster(Name),
     /// A name outside of it.
-    Elsewhere(Name),
+    OutsideZone(Name),
 }
 
 impl SearchList {
@@ -66,7 +66,7 @@ impl SearchList {
             if name.to_lower().is_within(zone) {
                 Candidate::Cluster(name)
             } else {
-                Candidate::Elsewhere(name)
+                Candidate::OutsideZone(name)
             }
         }))
     }

@@ -59,8 +59,8 @@ impl NameOffsets {
 /// Character strings before the name of a NAPTR record (RFC 3403 section 4.1).
 const NAPTR_STRINGS: usize = 3;
 
-/// Returns the number of octets before the names in a record's content, and the number of names (RFC 1035 section
-/// 3.3, RFC 3597 section 4, and the RFC of each type).
+/// Returns the number of octets before the names in a record's content, and the number of names. RFC 1035 section 3.3,
+/// RFC 3597 section 4, and the RFC of each type define them.
 fn names_in(kind: u16) -> Option<(usize, usize)> {
     Some(match kind {
         kind::NS | kind::CNAME | kind::PTR | kind::DNAME | kind::NSEC => (0, 1),

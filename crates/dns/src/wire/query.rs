@@ -2,7 +2,7 @@
 
 use super::{HEADER_OCTETS, Name, ResponseCode, UDP_OCTETS_MIN, flag, kind, read_u16, read_u32};
 
-/// Records that a query may carry besides its question: an OPT and perhaps a signature. More is no query
+/// Records that a query may carry besides its question: an OPT and perhaps a signature. More is not a query
 /// that any resolver sends.
 const EXTRA_RECORDS_MAX: usize = 4;
 
@@ -77,7 +77,7 @@ pub enum Reject {
 ///
 /// # Errors
 ///
-/// Returns [`Reject`] with the response to a message that is no valid query.
+/// Returns [`Reject`] with the response to a message that is not a valid query.
 pub fn parse_query(message: &[u8]) -> Result<Query, Reject> {
     let (Some(id), Some(flags)) = (read_u16(message, 0), read_u16(message, 2)) else {
         return Err(Reject::Silently);

@@ -105,7 +105,7 @@ impl Question {
 /// Failure to accept a message as the response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// The message is no response to this question: late or forged. The right response may still come.
+    /// The message is not a response to this question: late or forged. The right response may still come.
     #[error("response to another question")]
     Mismatch,
     /// The response is malformed.

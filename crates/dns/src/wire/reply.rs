@@ -132,7 +132,7 @@ impl<'a> Reply<'a> {
         self.counts = [0; 3];
     }
 
-    /// Returns the present state for [`Reply::rollback`].
+    /// Returns the current state for [`Reply::rollback`].
     pub fn mark(&self) -> Mark {
         Mark {
             length: self.length,
@@ -346,7 +346,7 @@ impl<'a> Reply<'a> {
     }
 }
 
-/// Writes the response to a message that is no valid query, and returns its length; 0 for no response.
+/// Writes the response to a message that is not a valid query, and returns its length; 0 for no response.
 pub fn reject(reject: Reject, buffer: &mut [u8]) -> usize {
     let Reject::With { id, flags, code } = reject else {
         return 0;

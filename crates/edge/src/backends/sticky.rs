@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
-/// Clients of a port, at most. New clients beyond get no affinity until others expire: one that connects from
+/// Maximum of clients of a port. New clients beyond get no affinity until others expire: one that connects from
 /// many addresses must not exhaust the memory of this node.
 const CLIENTS_MAX: usize = 65_536;
 /// Interval between sweeps of a full table, which cost as much as thousands of look-ups.

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use super::idle::IdleClock;
+use super::idle_clock::IdleClock;
 
 /// Activity of a client's connection, shared by its requests and their bodies.
 #[derive(Debug)]

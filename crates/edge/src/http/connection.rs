@@ -24,17 +24,17 @@ use super::activity::Activity;
 use super::head::FIELDS_MAX;
 use super::http2_server::Http2Server;
 use super::pool::Pool;
-use super::request_smuggling_guard::{GuardHandle, SmugglingGuard};
+use super::request_smuggling_guard::{GuardHandle, RequestSmugglingGuard};
 use super::response_body::ResponseBody;
 use super::tunnel::Tunnel;
-use super::wire::WireBody;
+use super::wire_body::WireBody;
 use crate::admission::ConnectionPermit;
 use crate::backends::ChosenBackend;
 use crate::connection_age::{end_of_age, reached};
-use crate::flag::raised;
 use crate::peer::Peer;
 use crate::port::Port;
 use crate::stream::AbortiveClose;
+use crate::watch_flag::wait_until_true;
 
 /// Time for a request's head from its first byte on, and for the first byte of a connection. A shorter idle timeout
 /// has precedence.
@@ -134,7 +134,7 @@ where
     let detected = tokio::select! {
         detected = timeout(head_timeout, detect_protocol(&mut stream, &peer)) => detected,
         // No request has started yet.
-        () = raised(&mut drain) => return,
+        () = wait_until_true(&mut drain) => return,
     };
     let (is_http2, initial) = match detected {
         Ok(Ok(detected)) => detected,
@@ -148,7 +148,7 @@ where
         }
     };
     let activity = Arc::new(Activity::new());
-    let mut guard = SmugglingGuard::new(stream, initial, head_timeout, activity.clone());
+    let mut guard = RequestSmugglingGuard::new(stream, initial, head_timeout, activity.clone());
     if is_http2 {
         guard.pass_all();
         let connection = Connection::new(port, peer, activity, None, permit);
@@ -235,7 +235,7 @@ async fn drive<E: Display>(
         tokio::select! {
             // Draining comes first, so that the next response announces the end of the connection.
             biased;
-            () = raised(&mut drain), if end_requested_at.is_none() => {
+            () = wait_until_true(&mut drain), if end_requested_at.is_none() => {
                 end_requested_at = Some(Instant::now());
                 server.as_mut().start_shutdown();
             }

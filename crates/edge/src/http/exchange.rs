@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::activity::RequestInProgress;
-use super::idle::IdleClock;
+use super::idle_clock::IdleClock;
 use super::informational::InformationalQueue;
 use super::refusal::RequestRefusal;
 

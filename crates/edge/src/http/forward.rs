@@ -21,7 +21,7 @@ use super::request_smuggling_guard::GuardHandle;
 use super::response_body::{ForwardedBody, ResponseBody};
 use super::send::{BackendResponse, OutgoingRequest};
 use super::tunnel::Tunnel;
-use super::wire::WireBody;
+use super::wire_body::WireBody;
 use super::{redirect, request};
 use crate::backends::ChosenBackend;
 use crate::settings::{Frontend, Stickiness};

@@ -20,7 +20,7 @@ const TRAILER_BYTES_MAX: usize = 8 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Framing {
     state: State,
-    /// Set if the bytes after the present body are held back.
+    /// Set if the bytes after the current body are held back.
     next_is_held: bool,
 }
 
@@ -81,7 +81,7 @@ impl Framing {
         admitted
     }
 
-    /// Returns the present position.
+    /// Returns the current position.
     pub fn position(&self) -> Position {
         match &self.state {
             State::Head { scanned: 0, .. } => Position::Between,

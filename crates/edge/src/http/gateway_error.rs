@@ -7,7 +7,7 @@ use http::{Response, StatusCode};
 use super::access_record::AccessRecord;
 use super::refusal::RequestRefusal;
 use super::response_body::ResponseBody;
-use super::wire::WireError;
+use super::wire_body::WireError;
 use crate::outbound::ConnectError;
 
 /// Reason why no backend responds.

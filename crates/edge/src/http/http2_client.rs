@@ -20,7 +20,7 @@ use tokio::task::AbortHandle;
 use super::head::RESPONSE_HEAD_BYTES_MAX;
 use super::informational::{InformationalQueue, InformationalResponse};
 use super::request_body::RequestBody;
-use super::wire::{StreamBody, WireBody, send_body};
+use super::wire_body::{StreamBody, WireBody, send_body};
 
 /// Flow-control windows for the response of one request, and for a connection.
 const STREAM_WINDOW_BYTES: u32 = 256 << 10;

@@ -18,7 +18,7 @@ use tokio::sync::mpsc;
 use super::connection::Connection;
 use super::head::HEAD_BYTES_MAX;
 use super::response_body::ResponseBody;
-use super::wire::{StreamBody, WireBody, send_body};
+use super::wire_body::{StreamBody, WireBody, send_body};
 
 /// Requests under way on a connection.
 const STREAMS_MAX: u32 = 128;

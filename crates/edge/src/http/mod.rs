@@ -8,14 +8,14 @@
 //! - [`head`] and [`framing`] (pure): admissible bytes of HTTP/1; `request_smuggling_guard` applies them to a
 //!   connection
 //! - [`request`] (pure): checks for requests of all versions; [`refusal`]: the reasons of a refusal
-//! - `connection`: protocols, timeouts and draining; `http2_server`: HTTP/2; `activity` and `idle`: their inputs
+//! - `connection`: protocols, timeouts and draining; `http2_server`: HTTP/2; `activity` and `idle_clock`: their inputs
 //!
 //! To the backend and back:
 //!
 //! - `header_rewrite`, [`redirect`] (pure): headers
 //! - `forward`: from a request to its response; `send`: backends and retries; `pool`: pooled connections;
 //!   `http2_client`: HTTP/2
-//! - `exchange`, `wire`, `request_body`, `response_body`: both directions; `informational`: 1xx; `tunnel`: other
+//! - `exchange`, `wire_body`, `request_body`, `response_body`: both directions; `informational`: 1xx; `tunnel`: other
 //!   protocols
 //! - `gateway_error`: responses of the edge itself; `access_record`: the access log; `request_metrics`: metrics
 //!
@@ -33,7 +33,7 @@ pub mod head;
 mod header_rewrite;
 mod http2_client;
 mod http2_server;
-mod idle;
+mod idle_clock;
 mod informational;
 pub(crate) mod pool;
 pub mod redirect;
@@ -45,7 +45,7 @@ mod request_smuggling_guard;
 mod response_body;
 mod send;
 mod tunnel;
-mod wire;
+mod wire_body;
 
 use std::sync::Arc;
 

@@ -14,7 +14,7 @@ use tokio::time::{Sleep, sleep};
 
 use super::exchange::Exchange;
 use super::refusal::RequestRefusal;
-use super::wire::{NextFrame, WireBody, WireError};
+use super::wire_body::{NextFrame, WireBody, WireError};
 
 /// Time in which a backend may ask for a body that the client holds back. Clients commonly wait a second themselves
 /// (RFC 9110, section 10.1.1).

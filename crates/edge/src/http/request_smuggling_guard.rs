@@ -42,7 +42,7 @@ const LINGER: Duration = Duration::from_secs(1);
 const LINGER_BYTES_MAX: usize = 1 << 20;
 
 /// Connection for its parser.
-pub struct SmugglingGuard<S: AbortiveClose> {
+pub struct RequestSmugglingGuard<S: AbortiveClose> {
     stream: S,
     framing: Framing,
     /// Bytes that were read and not passed to the parser.
@@ -133,7 +133,7 @@ impl GuardHandle {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> SmugglingGuard<S> {
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> RequestSmugglingGuard<S> {
     /// Creates the guard of a connection of which `initial` has been read already. Each head has to arrive within
     /// `head_timeout` of its first byte.
     pub fn new(stream: S, initial: BytesMut, head_timeout: Duration, activity: Arc<Activity>) -> Self {
@@ -284,7 +284,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> SmugglingGuard<S> {
 }
 
 /// A truncated response that only the end of the connection delimits must not look complete.
-impl<S: AbortiveClose> Drop for SmugglingGuard<S> {
+impl<S: AbortiveClose> Drop for RequestSmugglingGuard<S> {
     fn drop(&mut self) {
         if self.activity.is_truncated() {
             self.stream.abort_on_drop();
@@ -292,7 +292,7 @@ impl<S: AbortiveClose> Drop for SmugglingGuard<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncRead for SmugglingGuard<S> {
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncRead for RequestSmugglingGuard<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -329,7 +329,7 @@ impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncRead for SmugglingG
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for SmugglingGuard<S> {
+impl<S: AsyncRead + AsyncWrite + AbortiveClose + Unpin> AsyncWrite for RequestSmugglingGuard<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         if self.is_amid_informational {
             ready!(self.poll_informational_write(cx))?;

@@ -13,9 +13,9 @@ use hyper::body::{Body, Frame, SizeHint};
 use super::access_record::AccessRecord;
 use super::exchange::Exchange;
 use super::pool::RequestSender;
-use super::wire::{WireBody, WireError};
+use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
-use crate::flag::raised;
+use crate::watch_flag::wait_until_true;
 
 /// A response's body on its way to the client. An error ends the connection.
 #[derive(Debug)]
@@ -130,7 +130,7 @@ impl ForwardedBody {
             Cancellation(Box::pin(async move {
                 tokio::select! {
                     () = exchange.idle().expired(idle_timeout) => ResponseError::Idle(idle_timeout),
-                    () = raised(&mut cut) => ResponseError::BackendRemoved,
+                    () = wait_until_true(&mut cut) => ResponseError::BackendRemoved,
                 }
             }))
         });

@@ -21,11 +21,11 @@ use super::informational::{InformationalResponse, InformationalSink};
 use super::pool::RequestSender;
 use super::refusal::RequestRefusal;
 use super::request_body::{BodyHold, RequestBody};
-use super::wire::{WireBody, WireError};
+use super::wire_body::{WireBody, WireError};
 use crate::backends::ChosenBackend;
-use crate::flag::raised;
 use crate::outbound;
 use crate::settings::BackendProtocol;
+use crate::watch_flag::wait_until_true;
 
 /// Backends that are tried until one accepts a connection.
 const BACKENDS_MAX: usize = 4;
@@ -224,7 +224,7 @@ impl Connection {
                         let is_client = exchange.waits_for_client() && !exchange.is_received();
                         return Err(SendError::Sent(if is_client { RequestRefusal::Slow.into() } else { GatewayError::Timeout }));
                     }
-                    () = raised(&mut cut) => return Err(SendError::Sent(GatewayError::BackendRemoved)),
+                    () = wait_until_true(&mut cut) => return Err(SendError::Sent(GatewayError::BackendRemoved)),
                 }
             }
         };

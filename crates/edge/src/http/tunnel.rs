@@ -11,7 +11,7 @@ use super::access_record::AccessRecord;
 use super::exchange::Exchange;
 use crate::backends::ChosenBackend;
 use crate::connection_age::{end_of_age, reached};
-use crate::flag::raised;
+use crate::watch_flag::wait_until_true;
 
 /// Bytes of one copy.
 const BUFFER_BYTES: usize = 16 << 10;
@@ -61,7 +61,7 @@ impl Tunnel {
                 }
             },
             () = exchange.idle().expired(self.idle_timeout) => "idle",
-            () = raised(&mut cut) => "backend left",
+            () = wait_until_true(&mut cut) => "backend left",
             () = reached(ends_at) => "age",
         };
         self.record.set_outcome(outcome);

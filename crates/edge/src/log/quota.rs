@@ -17,7 +17,7 @@ mod tests;
 
 /// Size that a file counts at least: a block of the file system. So a limit of bytes limits the number of files too.
 const FILE_BYTES_MIN: u64 = 4_096;
-/// Files that are removed for a new one, at most. A lowered quota takes several steps.
+/// Maximum of files that are removed for a new one. A lowered quota takes several steps.
 const REMOVED_AT_ONCE_MAX: usize = 1_024;
 
 /// Limits of the directory of access logs.
@@ -261,7 +261,7 @@ impl Index {
     }
 }
 
-/// Returns the Service and the time of a file; `None` if it is no access log of this node. See [`super::batch::name`].
+/// Returns the Service and the time of a file; `None` if it is not an access log of this node. See [`super::batch::name`].
 fn parse(file: &Path, host: &str) -> Option<(ServiceName, Box<str>)> {
     let name = file.filename()?.strip_suffix(".log")?;
     let (rest, random) = name.rsplit_once('_')?;

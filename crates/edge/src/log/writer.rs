@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, watch};
 use super::Counts;
 use super::batch::{Batch, name};
 use super::quota::Quota;
-use crate::flag::raised;
 use crate::settings::{AccessLog, ServiceName};
+use crate::watch_flag::wait_until_true;
 
 #[cfg(test)]
 mod tests;
@@ -79,7 +79,7 @@ impl Writer {
                 () = written(writing.as_mut()), if is_writing => {
                     writing.set(None);
                 }
-                () = raised(&mut finish), if !is_finishing => {
+                () = wait_until_true(&mut finish), if !is_finishing => {
                     is_finishing = true;
                     queue.close();
                 }

@@ -53,7 +53,7 @@ impl Port {
         self.admission.permit(&self.policy.load().service.policy.limits)
     }
 
-    /// Checks the client of a connection against the present settings.
+    /// Checks the client of a connection against the current settings.
     ///
     /// # Errors
     /// The rule or limit that refuses the client.

@@ -1,4 +1,4 @@
-//! Present settings of a port, and the backends that follow them.
+//! Current settings of a port, and the backends that follow them.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct PortSettings {
     pub tls: Option<Arc<TlsTermination>>,
 }
 
-/// Present settings of a port, and the backends that follow them.
+/// Current settings of a port, and the backends that follow them.
 #[derive(Debug)]
 pub(crate) struct PortPolicy {
     service: ServiceName,
@@ -68,7 +68,7 @@ impl PortPolicy {
         removed
     }
 
-    /// Applies the node's present zone to the backends. No other thread may replace the settings at the same time.
+    /// Applies the node's current zone to the backends. No other thread may replace the settings at the same time.
     pub fn refresh_zone(&self) {
         let settings = self.settings.load();
         let zone = self.edge.zone();
@@ -77,12 +77,12 @@ impl PortPolicy {
             .set(&settings.service, &settings.listener, zone.as_deref());
     }
 
-    /// Returns the present settings.
+    /// Returns the current settings.
     pub fn settings(&self) -> Arc<PortSettings> {
         self.settings.load_full()
     }
 
-    /// Borrows the present settings for a short time, without a reference count.
+    /// Borrows the current settings for a short time, without a reference count.
     pub fn load(&self) -> Guard<Arc<PortSettings>> {
         self.settings.load()
     }

@@ -49,7 +49,7 @@ pub enum Parsed {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedHeader {
     /// The bytes begin like neither version.
-    #[error("expected a PROXY header, got other bytes")]
+    #[error("expected a PROXY header, found other bytes")]
     NoSignature,
     /// Line that version 1 does not permit.
     #[error("PROXY version 1: {0}")]

@@ -36,7 +36,7 @@ struct LoadedCertificate {
 enum CertificateError {
     #[error("tls.crt: expected a certificate chain in PEM: {0}")]
     Chain(rustls::pki_types::pem::Error),
-    #[error("tls.crt: expected a certificate, got none")]
+    #[error("tls.crt: expected a certificate, found none")]
     NoCertificate,
     #[error("tls.key: expected a private key in PEM: {0}")]
     Key(rustls::pki_types::pem::Error),

@@ -59,7 +59,7 @@ impl Fixture {
         this
     }
 
-    /// Applies the present settings of `service`.
+    /// Applies the current settings of `service`.
     pub fn apply(&self) {
         let settings = [(name(), Arc::new(self.service.clone()))];
         self.edge.apply(&Settings::from(settings));

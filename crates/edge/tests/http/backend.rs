@@ -22,7 +22,7 @@ pub struct Connection {
     /// Received bytes that were not taken yet.
     waiting: Vec<u8>,
     recorded: Arc<Mutex<Vec<String>>>,
-    /// Index of the present request in the record.
+    /// Index of the current request in the record.
     slot: Option<usize>,
 }
 

@@ -126,7 +126,7 @@ pub struct ServiceName {
     pub name: String,
 }
 
-/// Text that is no source of a probe or name of a Service. A retry does not help.
+/// Text that is not a source of a probe or name of a Service. A retry does not help.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidName(String);
 

@@ -1,4 +1,4 @@
-//! PTL-0033.
+//! PTL-0033: the IP family of the Service is not that of Pods or clients.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::Pod;
 use crate::world::COMPARED_PODS_MAX;
 
@@ -271,7 +271,7 @@ fn clients(subject: &Subject<'_>, families: &[Family]) -> Vec<Finding> {
                 &serde_json::json!({"spec": {"ipFamilyPolicy": "RequireDualStack"}})
             )
         );
-        findings.push(about(
+        findings.push(finding_about(
             pod.0,
             CODE,
             Severity::Warning,

@@ -1,4 +1,4 @@
-//! PTL-0055.
+//! PTL-0055: no host, or more than one, answers for an address of the Service.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -1,4 +1,4 @@
-//! PTL-0028.
+//! PTL-0028: session affinity sends all clients to one endpoint.
 
 use std::collections::BTreeSet;
 

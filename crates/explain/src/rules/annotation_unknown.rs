@@ -1,4 +1,4 @@
-//! PTL-0034.
+//! PTL-0034: an annotation is unknown or ambiguous.
 
 mod vendors;
 
@@ -6,9 +6,9 @@ use plan::Fault;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::nearest::nearest;
-use crate::node_plan::plan_of;
 use crate::rule::Rule;
+use crate::service_plan::plan_of;
+use crate::similar_names::nearest;
 use crate::subject::Subject;
 
 pub const RULE: Rule = Rule {

@@ -1,4 +1,4 @@
-//! PTL-0060.
+//! PTL-0060: the application does not respond, or a client uses a former address.
 
 mod former_addresses;
 

@@ -1,4 +1,4 @@
-//! PTL-0056.
+//! PTL-0056: routers have no route to load balancer IPs by BGP.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::observation::{BgpSession, Outcome, ProbeSource};
 use crate::observed::{Observed, observed_nodes};
 use crate::probes::{self, Found};
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::world::World;
 
 pub const RULE: Rule = Rule {
@@ -49,7 +49,7 @@ fn without_peer(world: &World) -> Option<Finding> {
         "Create a BGPPeer with address and AS number of the router in namespace {}",
         advertisement.namespace
     );
-    Some(about(
+    Some(finding_about(
         advertisement,
         CODE,
         Severity::Error,

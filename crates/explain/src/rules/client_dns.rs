@@ -1,4 +1,4 @@
-//! PTL-0038.
+//! PTL-0038: the client's DNS settings do not resolve the name of the Service.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::subject::{Subject, about, workload_of};
+use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::Pod;
 
 pub const RULE: Rule = Rule {
@@ -73,7 +73,7 @@ fn wrong_name(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opt
         "Use {}.{}.svc in the configuration of the client",
         subject.service.name, subject.service.namespace
     );
-    Some(about(
+    Some(finding_about(
         pod.0,
         CODE,
         Severity::Warning,
@@ -150,7 +150,7 @@ fn check_pod(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Opti
         },
         kubectl::command("get -o yaml", pod.0)
     );
-    Some(about(
+    Some(finding_about(
         pod.0,
         CODE,
         Severity::Warning,
@@ -182,7 +182,7 @@ fn few_dots(subject: &Subject<'_>, pod: Pod<'_>, reference: &Reference) -> Optio
         subject.service.namespace,
         dots + 1
     );
-    Some(about(
+    Some(finding_about(
         pod.0,
         CODE,
         Severity::Warning,

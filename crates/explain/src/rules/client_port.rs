@@ -1,11 +1,11 @@
-//! PTL-0011.
+//! PTL-0011: a client uses a port that the Service does not have.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::nearest::nearest;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::similar_names::nearest;
+use crate::subject::{Subject, finding_about};
 use crate::views::{Backend, Port, Route, Target};
 
 use super::target_port_undeclared::has_exchanged_numbers;
@@ -54,15 +54,15 @@ fn check_route(subject: &Subject<'_>, route: Route<'_>, backend: &Backend<'_>) -
             }
             None => kubectl::add(route.0, &pointer(field), port.number),
         };
-        about(route.0, CODE, Severity::Error, field, message, remedy)
+        finding_about(route.0, CODE, Severity::Error, field, message, remedy)
     };
     if let Some(number) = backend.port_number {
-        let meaning = meaning(subject, &ports, number)?;
+        let port_use = port_use(subject, &ports, number)?;
         let message = format!(
             "The backend uses port {number} of Service {service}, {}",
-            meaning.text
+            port_use.text
         );
-        return Some(finding(&backend.port_field, message, &meaning.port));
+        return Some(finding(&backend.port_field, message, &port_use.port));
     }
     let name = backend.port_name;
     if name.is_empty() || ports.iter().any(|port| port.name == name) {
@@ -86,17 +86,17 @@ fn check_pods(subject: &Subject<'_>) -> Vec<Finding> {
         .filter(|(pod, reference)| pod.is_active() && !is_of_node(subject, reference))
         .filter_map(|(pod, reference)| {
             let number = reference.used_port()?;
-            let meaning = meaning(subject, &ports, number)
-                .filter(|meaning| meaning.is_known || reference.is_address)?;
+            let port_use = port_use(subject, &ports, number)
+                .filter(|port_use| port_use.is_known || reference.is_address)?;
             let message = format!(
                 "The Pod uses port {number} of Service {} ({}), {}",
-                subject.service.name, reference.text, meaning.text
+                subject.service.name, reference.text, port_use.text
             );
             let remedy = format!(
                 "Use port {} in the configuration of the client",
-                meaning.port.number
+                port_use.port.number
             );
-            Some(about(
+            Some(finding_about(
                 pod.0,
                 CODE,
                 Severity::Warning,
@@ -115,7 +115,7 @@ fn is_of_node(subject: &Subject<'_>, reference: &Reference) -> bool {
         .is_some_and(|address| subject.world.node_at(address).is_some())
 }
 
-struct Meaning<'w> {
+struct PortUse<'w> {
     text: String,
     /// True if the number is the target port or node port of a Service port.
     is_known: bool,
@@ -123,8 +123,8 @@ struct Meaning<'w> {
     port: Port<'w>,
 }
 
-/// Returns the meaning of a number that is no port of the Service; `None` if it is one.
-fn meaning<'w>(subject: &Subject<'_>, ports: &[Port<'w>], number: u16) -> Option<Meaning<'w>> {
+/// Returns the meaning of a number that is not a port of the Service; `None` if it is one.
+fn port_use<'w>(subject: &Subject<'_>, ports: &[Port<'w>], number: u16) -> Option<PortUse<'w>> {
     let is_target = |port: &&Port<'_>| port.target == Target::Number(number);
     // With exchanged numbers, the Service is to be changed, not its clients.
     let is_exchanged = |port: &Port<'_>| is_target(&port) && has_exchanged_numbers(subject, *port);
@@ -145,7 +145,7 @@ fn meaning<'w>(subject: &Subject<'_>, ports: &[Port<'w>], number: u16) -> Option
         }
     };
     let is_known = target.or(node_port).is_some();
-    Some(Meaning {
+    Some(PortUse {
         text,
         is_known,
         port: *port,

@@ -1,4 +1,4 @@
-//! PTL-0047.
+//! PTL-0047: the cluster CIDR of the node proxy is not that of the Pods.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::observed::observed_nodes;
 use crate::rule::Rule;
-use crate::subject::about;
+use crate::subject::finding_about;
 use crate::views::{Node, Pod};
 use crate::world::{COMPARED_PODS_MAX, World};
 
@@ -26,7 +26,7 @@ const SYSTEM_NAMESPACE: &str = "kube-system";
 const CONFIGURATION: (&str, &str) = ("kube-proxy", "config.conf");
 /// Way in which a proxy detects Pods by the cluster CIDR; the default.
 const BY_RANGE: &str = "ClusterCIDR";
-/// Ranges in a remedy, at most.
+/// Maximum of ranges in a remedy.
 const RANGES_MAX: usize = 4;
 
 /// A cluster CIDR with the proxy that has it.
@@ -92,7 +92,7 @@ fn configured(world: &World) -> Option<Finding> {
     let pods = world.all(Kind::Pod).take(COMPARED_PODS_MAX).map(Pod);
     let fault = narrow(&setting, pods.filter(|pod| pod.is_active())).or_else(|| wide(&setting, world))?;
     let field = format!("data[{key}]");
-    Some(about(
+    Some(finding_about(
         map,
         CODE,
         Severity::Warning,

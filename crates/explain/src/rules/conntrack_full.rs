@@ -1,4 +1,4 @@
-//! PTL-0045.
+//! PTL-0045: the connection tracking table is full, or entries are not inserted.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::Conntrack;

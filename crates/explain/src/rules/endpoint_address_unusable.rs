@@ -1,4 +1,4 @@
-//! PTL-0017.
+//! PTL-0017: an endpoint has an address that cannot be a backend.
 
 use std::net::IpAddr;
 
@@ -8,7 +8,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::world::World;
 
 pub const RULE: Rule = Rule {
@@ -63,7 +63,14 @@ fn finding(
         object.kind.name().to_ascii_lowercase(),
         object.name
     );
-    Some(about(object, CODE, Severity::Error, field, message, remedy))
+    Some(finding_about(
+        object,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        remedy,
+    ))
 }
 
 /// Returns the reason why an address cannot be an endpoint (EPV-04).

@@ -1,4 +1,4 @@
-//! PTL-0014.
+//! PTL-0014: endpoints are edited by hand, but the Service has a selector.
 
 use std::net::IpAddr;
 
@@ -6,7 +6,7 @@ use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::{EndpointSlice, Pod, Port, Target};
 
 pub const RULE: Rule = Rule {
@@ -68,7 +68,7 @@ fn wrong_port(subject: &Subject<'_>) -> Option<Finding> {
         endpoints.name, subject.service.name, port.target
     );
     let field = "subsets[0].ports";
-    Some(about(
+    Some(finding_about(
         endpoints.0,
         CODE,
         Severity::Warning,
@@ -104,7 +104,7 @@ fn emptied(subject: &Subject<'_>) -> Option<Finding> {
         "Delete the object, so that the controller writes it again: {}",
         kubectl::command("delete", endpoints.0)
     );
-    Some(about(
+    Some(finding_about(
         endpoints.0,
         CODE,
         Severity::Warning,
@@ -129,7 +129,7 @@ fn of_endpoints(subject: &Subject<'_>) -> Vec<Finding> {
             endpoints.name,
             address.text()
         );
-        about(endpoints.0, CODE, severity(subject), address.field(), message, remedy(subject))
+        finding_about(endpoints.0, CODE, severity(subject), address.field(), message, remedy(subject))
     });
     finding.take(1).collect()
 }
@@ -158,7 +158,7 @@ fn of_slices(subject: &Subject<'_>) -> Vec<Finding> {
             endpoint.addresses().next().unwrap_or_default()
         );
         let field = format!("endpoints[{index}].addresses[0]");
-        about(slice.0, CODE, severity(subject), field, message, remedy(subject))
+        finding_about(slice.0, CODE, severity(subject), field, message, remedy(subject))
     });
     finding.take(1).collect()
 }

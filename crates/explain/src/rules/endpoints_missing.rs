@@ -1,4 +1,4 @@
-//! PTL-0012.
+//! PTL-0012: the Service has neither a selector nor endpoints.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;

@@ -1,8 +1,8 @@
-//! PTL-0015.
+//! PTL-0015: the Endpoints object does not hold all addresses.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -49,7 +49,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         "Let clients read EndpointSlices, which have no such limit: kubectl -n {} get endpointslices -l kubernetes.io/service-name={}",
         endpoints.namespace, endpoints.name
     );
-    vec![about(
+    vec![finding_about(
         endpoints.0,
         CODE,
         Severity::Warning,

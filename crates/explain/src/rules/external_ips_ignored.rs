@@ -1,4 +1,4 @@
-//! PTL-0030.
+//! PTL-0030: external IPs are ignored.
 
 use std::net::IpAddr;
 

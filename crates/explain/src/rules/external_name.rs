@@ -1,13 +1,13 @@
-//! PTL-0019.
+//! PTL-0019: the external name does not resolve.
 
 use std::net::IpAddr;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::{distance, nearest};
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::similar_names::{distance, nearest};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Service, Target};
 use crate::world::World;
 
@@ -21,7 +21,7 @@ pub const RULE: Rule = Rule {
 
 const CODE: Code = Code(19);
 const FIELD: &str = "spec.externalName";
-/// Aliases that are followed, at most. Resolvers follow fewer.
+/// Maximum of aliases that are followed. Resolvers follow fewer.
 const ALIASES_MAX: usize = 16;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -182,7 +182,7 @@ fn absent(subject: &Subject<'_>, world: &World, namespace: &str, name: &str) -> 
     Some(subject.finding(CODE, Severity::Error, FIELD, message, remedy))
 }
 
-/// A URL, a port or a single label is no name that DNS has.
+/// A URL, a port or a single label is not a name that DNS has.
 fn unusable(subject: &Subject<'_>) -> Option<Finding> {
     let name = target(subject.service);
     let fault = if name.is_empty() {
@@ -233,7 +233,7 @@ fn tls_clients(subject: &Subject<'_>) -> Vec<Finding> {
             reference.text
         );
         let remedy = format!("Use https://{name} in the configuration of the client");
-        about(
+        finding_about(
             pod.0,
             CODE,
             Severity::Info,

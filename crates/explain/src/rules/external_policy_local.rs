@@ -1,12 +1,12 @@
-//! PTL-0025.
+//! PTL-0025: the external policy is Local, and the node has no endpoint.
 
 use plan::Target;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::rule::Rule;
+use crate::service_plan::{external_target, nodes_with_endpoints, plan_of};
 use crate::subject::Subject;
 use crate::views::Node;
 
@@ -22,7 +22,7 @@ const CODE: Code = Code(25);
 const FIELD: &str = "spec.externalTrafficPolicy";
 /// Label of nodes that get no connections from load balancers (upstream: `LabelNodeExcludeBalancers`).
 const EXCLUDE_LABEL: &str = "node.kubernetes.io/exclude-from-external-load-balancers";
-/// Nodes in a message, at most.
+/// Maximum of Nodes in a message.
 const NAMES_MAX: usize = 8;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -136,8 +136,8 @@ fn node_address(subject: &Subject<'_>) -> Option<Finding> {
     Some(subject.finding(CODE, Severity::Warning, FIELD, message, remedy(subject)))
 }
 
-/// Nodes without an endpoint. Load balancers check the health of nodes and leave them out, so they are reported for node ports, and
-/// for the load balancer that the user named if few nodes are left.
+/// Nodes without an endpoint. Load balancers check the health of nodes and leave them out. The nodes are therefore reported for
+/// node ports, and for the load balancer that the user named if few nodes are left.
 fn uncovered(subject: &Subject<'_>) -> Option<Finding> {
     let is_node_port = subject.service.kind() == "NodePort";
     let is_reported = is_node_port || subject.is_named && subject.service.kind() == "LoadBalancer";

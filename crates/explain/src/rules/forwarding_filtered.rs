@@ -1,4 +1,4 @@
-//! PTL-0042.
+//! PTL-0042: a firewall drops connections to Pods.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{Firewall, ForwardChain, ForwardRule};
@@ -18,7 +18,7 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(42);
 /// Chain of Docker for the rules of the administrator.
 const DOCKER_USER_CHAIN: &str = "DOCKER-USER";
-/// Rules of that chain without rules of the administrator, at most: a return.
+/// Maximum of rules of that chain without rules of the administrator: a return.
 const DOCKER_USER_RULES_MAX: u64 = 1;
 /// Beginnings of the names of chains that accept no new connection to a Pod that is not masqueraded.
 const OTHER_CHAINS: [&str; 10] = [

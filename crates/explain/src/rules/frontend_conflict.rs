@@ -1,4 +1,4 @@
-//! PTL-0029.
+//! PTL-0029: another Service has the same address and port.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,9 +8,9 @@ use plan::{Fault, PORT_RANGES_ANNOTATION, Plan, Settings};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::node_plan::{PLACEHOLDERS, with_cluster_ip};
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::service_plan::{PLACEHOLDERS, with_cluster_ip};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Service};
 
 pub const RULE: Rule = Rule {
@@ -24,7 +24,7 @@ pub const RULE: Rule = Rule {
 const CODE: Code = Code(29);
 /// Field of the node port for health checks.
 const HEALTH_CHECK_FIELD: &str = "spec.healthCheckNodePort";
-/// Other Services with an address or node port of the Service, at most.
+/// Maximum of other Services with an address or node port of the Service.
 const OTHERS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -91,7 +91,14 @@ fn health_check(subject: &Subject<'_>) -> Option<Finding> {
         "Change the port of one of the two Services: {}",
         kubectl::command("edit", service.0)
     );
-    Some(about(service.0, CODE, Severity::Warning, field, message, remedy))
+    Some(finding_about(
+        service.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy,
+    ))
 }
 
 /// An external IP is the address of a node, and the port is a node port of another Service.
@@ -118,7 +125,7 @@ fn node_address(subject: &Subject<'_>) -> Option<Finding> {
         "Change the address or the port of one of the two Services: {}",
         kubectl::command("edit", service.0)
     );
-    Some(about(
+    Some(finding_about(
         service.0,
         CODE,
         Severity::Warning,
@@ -175,7 +182,14 @@ fn lost_ranges(plan: &Plan, loser: Service<'_>) -> Vec<Finding> {
         kubectl::command("edit", loser.0)
     );
     let field = format!("metadata.annotations[{PORT_RANGES_ANNOTATION}]");
-    vec![about(loser.0, CODE, Severity::Warning, field, message, remedy)]
+    vec![finding_about(
+        loser.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy,
+    )]
 }
 
 /// Other Services with an address or node port of the Service.
@@ -258,5 +272,12 @@ fn conflict(
         "Change the address or the port of one of the two Services: {}",
         kubectl::command("edit", service.0)
     );
-    Some(about(service.0, CODE, Severity::Warning, field, message, remedy))
+    Some(finding_about(
+        service.0,
+        CODE,
+        Severity::Warning,
+        field,
+        message,
+        remedy,
+    ))
 }

@@ -1,4 +1,4 @@
-//! PTL-0044.
+//! PTL-0044: a Pod does not reach itself through its Service.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;

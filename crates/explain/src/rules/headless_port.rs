@@ -1,9 +1,9 @@
-//! PTL-0018.
+//! PTL-0018: a headless Service is used with a port that its Pods do not have.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Port, Target};
 
 pub const RULE: Rule = Rule {
@@ -51,7 +51,7 @@ fn check_port(subject: &Subject<'_>, port: Port<'_>) -> Vec<Finding> {
         .map(|(pod, reference)| {
             let message = format!("The Pod connects to {}. {explanation}", reference.text);
             let remedy = format!("Use port {number} in the configuration of the client");
-            about(
+            finding_about(
                 pod.0,
                 CODE,
                 Severity::Warning,

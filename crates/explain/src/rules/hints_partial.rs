@@ -1,13 +1,13 @@
-//! PTL-0027.
+//! PTL-0027: zone hints are ignored, or lead to a single endpoint.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::plan_of;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::service_plan::plan_of;
+use crate::subject::{Subject, finding_about};
 use crate::views::{Endpoint, Node};
 
 pub const RULE: Rule = Rule {
@@ -83,7 +83,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 "{} topology.kubernetes.io/zone=ZONE",
                 kubectl::command("label", node.0)
             );
-            about(
+            finding_about(
                 node.0,
                 CODE,
                 Severity::Warning,
@@ -97,7 +97,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
                 "Give each endpoint a hint, or none: {}",
                 kubectl::command("edit", slice.0)
             );
-            about(
+            finding_about(
                 slice.0,
                 CODE,
                 Severity::Warning,
@@ -175,7 +175,7 @@ fn one_zone(subject: &Subject<'_>, ready: &[Endpoint<'_>]) -> Option<Finding> {
         other.zone()
     );
     let remedy = format!("Correct the hints: {}", kubectl::command("edit", slice.0));
-    Some(about(
+    Some(finding_about(
         slice.0,
         CODE,
         Severity::Warning,

@@ -1,4 +1,4 @@
-//! PTL-0026.
+//! PTL-0026: the internal policy is Local, and the client's node has no endpoint.
 
 use std::collections::BTreeMap;
 
@@ -7,8 +7,8 @@ use plan::Target;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::rule::Rule;
+use crate::service_plan::{internal_target, nodes_with_endpoints, plan_of};
 use crate::subject::{Subject, workload_of};
 use crate::views::{Node, Pod};
 
@@ -22,7 +22,7 @@ pub const RULE: Rule = Rule {
 
 const CODE: Code = Code(26);
 const FIELD: &str = "spec.internalTrafficPolicy";
-/// Nodes that are examined for clients, at most.
+/// Maximum of Nodes that are examined for clients.
 const NODES_MAX: usize = 64;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {

@@ -1,4 +1,4 @@
-//! PTL-0054.
+//! PTL-0054: the link or virtual servers of ipvs mode are left.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observed::{IPVS_LINK, Observed, observed_nodes};

@@ -1,4 +1,4 @@
-//! PTL-0043.
+//! PTL-0043: a kernel parameter of the node prevents connections.
 
 use std::net::IpAddr;
 

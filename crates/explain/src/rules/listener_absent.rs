@@ -1,4 +1,4 @@
-//! PTL-0048.
+//! PTL-0048: the backend does not listen where the Service sends connections.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

@@ -1,4 +1,4 @@
-//! PTL-0023.
+//! PTL-0023: the load balancer has another address than requested.
 
 use std::net::IpAddr;
 

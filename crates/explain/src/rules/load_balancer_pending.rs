@@ -1,4 +1,4 @@
-//! PTL-0022.
+//! PTL-0022: the load balancer is pending.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -7,9 +7,9 @@ use crate::address_request::requested_addresses;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::nearest;
 use crate::pools::{Pool, pools};
 use crate::rule::Rule;
+use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Port, Service};
 

@@ -1,4 +1,4 @@
-//! PTL-0052.
+//! PTL-0052: the source ports of masqueraded connections are used up.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::{MasqueradedConnections, NodeObservation};

@@ -1,4 +1,4 @@
-//! PTL-0032.
+//! PTL-0032: a NetworkPolicy denies the connections.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
@@ -6,7 +6,7 @@ use crate::kubectl;
 use crate::object::Object;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Direction, NetworkPolicy, Pod, PolicyRule, Port};
 
 pub const RULE: Rule = Rule {
@@ -45,7 +45,7 @@ const WITH_POLICIES: [&str; 8] = [
 const DNS_PODS: (&str, (&str, &str)) = ("kube-system", ("k8s-app", "kube-dns"));
 /// Port of DNS.
 const DNS_PORT: u16 = 53;
-/// Clients of a Service that are judged, at most.
+/// Maximum of examined clients of a Service, which bounds the time of an examination.
 const CLIENTS_MAX: usize = 256;
 
 fn check(subject: &Subject<'_>) -> Vec<Finding> {
@@ -178,7 +178,7 @@ fn closed(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
             kubectl::add(policy.0, "/spec/ingress/-", rule)
         }
     );
-    let finding = about(policy.0, CODE, severity, "spec.ingress", message, remedy);
+    let finding = finding_about(policy.0, CODE, severity, "spec.ingress", message, remedy);
     Some(finding.with_evidence(format!(
         "Pod {} is selected by {} policies with the type Ingress",
         pod.name,
@@ -221,7 +221,7 @@ fn without_clients(subject: &Subject<'_>, pods: &[Pod<'_>]) -> Option<Finding> {
         "Compare the rules with the labels of the clients: {}",
         kubectl::command("edit", policy.0)
     );
-    is_unused.then(|| about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
+    is_unused.then(|| finding_about(policy.0, CODE, Severity::Warning, "spec.ingress", message, remedy))
 }
 
 /// Ports of the Service that a reference means.
@@ -277,7 +277,7 @@ fn ingress(
         client.namespace,
         kubectl::command("edit", policy.0)
     );
-    Some(about(
+    Some(finding_about(
         policy.0,
         CODE,
         Severity::Warning,
@@ -315,7 +315,7 @@ fn egress(
         "Add the labels of the Pods and port {number} to a rule: {}",
         kubectl::command("edit", policy.0)
     );
-    Some(about(
+    Some(finding_about(
         policy.0,
         CODE,
         Severity::Warning,
@@ -366,7 +366,7 @@ fn dns(subject: &Subject<'_>, client: Pod<'_>, reference: &Reference) -> Option<
     } else {
         kubectl::add(policy.0, "/spec/egress/-", rule)
     };
-    Some(about(
+    Some(finding_about(
         policy.0,
         CODE,
         Severity::Warning,

@@ -1,4 +1,4 @@
-//! PTL-0053.
+//! PTL-0053: the address of the node has changed.
 
 use std::net::IpAddr;
 

@@ -1,4 +1,4 @@
-//! PTL-0035.
+//! PTL-0035: a node of the Service is not ready or excluded.
 
 use api::field::Path;
 use api::selector::LabelSelector;
@@ -7,10 +7,10 @@ use serde_json::Value;
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::nodes_with_endpoints;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::service_plan::nodes_with_endpoints;
+use crate::subject::{Subject, finding_about};
 use crate::views::Node;
 use crate::world::World;
 
@@ -68,7 +68,7 @@ fn check_cluster(world: &World) -> Vec<Finding> {
             node.name,
             state(node)
         );
-        about(
+        finding_about(
             node.0,
             CODE,
             Severity::Warning,
@@ -89,7 +89,7 @@ fn named_not_ready(subject: &Subject<'_>) -> Option<Finding> {
         state(node)
     );
     (!node.is_ready()).then(|| {
-        about(
+        finding_about(
             node.0,
             CODE,
             Severity::Error,
@@ -138,7 +138,7 @@ fn not_ready(subject: &Subject<'_>) -> Option<Finding> {
         node.name,
         state(node)
     );
-    Some(about(
+    Some(finding_about(
         node.0,
         CODE,
         severity,
@@ -201,7 +201,7 @@ fn excluded(subject: &Subject<'_>) -> Option<Finding> {
             service.name, node.name
         )
     };
-    Some(about(
+    Some(finding_about(
         node.0,
         CODE,
         Severity::Error,
@@ -230,7 +230,7 @@ fn excluded_endpoint(subject: &Subject<'_>) -> Option<Finding> {
          connections from outside of the cluster",
         node.name, service.name
     );
-    Some(about(
+    Some(finding_about(
         node.0,
         CODE,
         Severity::Warning,
@@ -287,7 +287,7 @@ fn unselected(subject: &Subject<'_>) -> Option<Finding> {
         "Change the selectors or the labels of the nodes: {}",
         kubectl::command("edit", first)
     );
-    Some(about(
+    Some(finding_about(
         first,
         CODE,
         Severity::Error,
@@ -365,7 +365,7 @@ fn unadvertised(subject: &Subject<'_>) -> Option<Finding> {
         "Create an L2Advertisement with ipAddressPools: [{name}] in namespace {}",
         pool.namespace
     );
-    Some(about(
+    Some(finding_about(
         pool,
         CODE,
         Severity::Error,
@@ -384,7 +384,7 @@ fn named_node(subject: &Subject<'_>) -> Option<Finding> {
         "Node {} {reason}, so load balancers do not send connections for Service {} to it",
         node.name, subject.service.name
     );
-    Some(about(
+    Some(finding_about(
         node.0,
         CODE,
         Severity::Info,

@@ -1,4 +1,4 @@
-//! PTL-0020.
+//! PTL-0020: the Service publishes Pods that are not ready.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

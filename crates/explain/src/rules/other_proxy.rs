@@ -1,10 +1,10 @@
-//! PTL-0031.
+//! PTL-0031: a label assigns the Service to another proxy.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 
 pub const RULE: Rule = Rule {
     code: CODE,
@@ -19,7 +19,7 @@ const CODE: Code = Code(31);
 const PROXY_NAME_LABEL: &str = "service.kubernetes.io/service-proxy-name";
 /// Label of slices that proxies ignore (API-49).
 const HEADLESS_LABEL: &str = "service.kubernetes.io/headless";
-/// Values that name a proxy which ignores all values of the label, or no proxy.
+/// Values that name kube-proxy or Portolan, which ignore Services with the label, or that name no proxy.
 const MISTAKEN_PROXIES: [&str; 14] = [
     "",
     "kube-proxy",
@@ -123,5 +123,12 @@ fn slices(subject: &Subject<'_>) -> Vec<Finding> {
     );
     let remedy = format!("{} {label}-", kubectl::command("label", slice.0));
     let field = format!("metadata.labels[{label}]");
-    vec![about(slice.0, CODE, Severity::Error, field, message, remedy)]
+    vec![finding_about(
+        slice.0,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        remedy,
+    )]
 }

@@ -1,4 +1,4 @@
-//! PTL-0050.
+//! PTL-0050: large packets do not pass.
 
 use std::net::IpAddr;
 
@@ -54,7 +54,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
     vec![finding.with_evidence(probes::description(limit.found))]
 }
 
-/// Probes whose target is no address of a Service.
+/// Probes whose target is not an address of a Service.
 fn check_other_targets(world: &World) -> Vec<Finding> {
     let nodes = observed_nodes(world);
     nodes

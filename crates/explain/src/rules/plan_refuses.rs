@@ -1,4 +1,4 @@
-//! PTL-0036.
+//! PTL-0036: the plan of a node refuses the connections.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;
@@ -8,8 +8,8 @@ use plan::{Family, Target};
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::node_plan::{internal_target, plan_of};
 use crate::rule::Rule;
+use crate::service_plan::{internal_target, plan_of};
 use crate::subject::Subject;
 use crate::views::{Pod, Port};
 

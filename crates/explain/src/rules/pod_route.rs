@@ -1,4 +1,4 @@
-//! PTL-0051.
+//! PTL-0051: a node does not reach the Pods of another node.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};

@@ -1,14 +1,14 @@
-//! PTL-0004.
+//! PTL-0004: the Pods are not ready.
 
 use serde_json::Value;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::leader::is_leader_only;
+use crate::leader_election::is_leader_only;
 use crate::pod_state::failure;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::Pod;
 
 pub const RULE: Rule = Rule {
@@ -64,7 +64,7 @@ fn from_pods(subject: &Subject<'_>) -> Option<Finding> {
         "Correct what the probe checks, or the probe. Results of the probe: {}",
         kubectl::command("describe", pod.0)
     );
-    let mut finding = about(pod.0, CODE, severity, field, message, remedy);
+    let mut finding = finding_about(pod.0, CODE, severity, field, message, remedy);
     for pod in unready {
         finding = finding.with_evidence(format!("Pod {} has the condition Ready=False", pod.name));
     }
@@ -174,7 +174,14 @@ fn from_slices(subject: &Subject<'_>) -> Option<Finding> {
             "Find the reason in the Pods: kubectl -n {} get pods",
             listed.namespace
         );
-        return Some(about(listed.0, CODE, Severity::Error, field, message, remedy));
+        return Some(finding_about(
+            listed.0,
+            CODE,
+            Severity::Error,
+            field,
+            message,
+            remedy,
+        ));
     }
     let remedy = if subject.is_from_selector(**slice) {
         format!(
@@ -187,7 +194,7 @@ fn from_slices(subject: &Subject<'_>) -> Option<Finding> {
             kubectl::command("edit", slice.0)
         )
     };
-    Some(about(
+    Some(finding_about(
         slice.0,
         CODE,
         Severity::Error,

@@ -1,11 +1,11 @@
-//! PTL-0005.
+//! PTL-0005: the Pods do not run.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::pod_state::{Failure, failure};
 use crate::rule::Rule;
-use crate::subject::{Subject, about, workload_of};
+use crate::subject::{Subject, finding_about, workload_of};
 use crate::views::{Pod, Workload};
 
 pub const RULE: Rule = Rule {
@@ -82,7 +82,7 @@ fn failing(subject: &Subject<'_>) -> Option<Finding> {
             kubectl::word(container)
         ),
     };
-    let mut finding = about(pod.0, CODE, severity, failure.field.clone(), message, remedy);
+    let mut finding = finding_about(pod.0, CODE, severity, failure.field.clone(), message, remedy);
     for (pod, failure) in &failures {
         finding = finding.with_evidence(format!("Pod {}: {}", pod.name, failure.text));
     }
@@ -128,7 +128,14 @@ fn all_finished(subject: &Subject<'_>) -> Option<Finding> {
             kubectl::command("delete", pod.0)
         )
     };
-    Some(about(pod.0, CODE, severity, "status.phase", message, remedy))
+    Some(finding_about(
+        pod.0,
+        CODE,
+        severity,
+        "status.phase",
+        message,
+        remedy,
+    ))
 }
 
 /// A workload should have Pods and has none.
@@ -158,7 +165,7 @@ fn without_pods(subject: &Subject<'_>) -> Option<Finding> {
         "Remove the reason that its Events name: {}",
         kubectl::command("describe", workload.0)
     );
-    Some(about(
+    Some(finding_about(
         workload.0,
         CODE,
         Severity::Error,

@@ -1,4 +1,4 @@
-//! PTL-0049.
+//! PTL-0049: another program uses a port of the Service on a node.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

@@ -1,10 +1,10 @@
-//! PTL-0010.
+//! PTL-0010: the protocols of Service and Pods differ.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
 use crate::listeners;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Port, Target};
 
 pub const RULE: Rule = Rule {
@@ -79,5 +79,12 @@ fn slice_port(subject: &Subject<'_>, port: Port<'_>) -> Option<Finding> {
     );
     let remedy = kubectl::add(slice.0, &format!("/ports/{index}/protocol"), port.protocol);
     let field = format!("ports[{index}].protocol");
-    Some(about(slice.0, CODE, Severity::Error, field, message, remedy))
+    Some(finding_about(
+        slice.0,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        remedy,
+    ))
 }

@@ -1,4 +1,4 @@
-//! PTL-0039.
+//! PTL-0039: no node proxy runs, or it uses a wrong node name.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;

@@ -1,4 +1,4 @@
-//! PTL-0059.
+//! PTL-0059: the response is of another protocol, or of a proxy without a backend.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

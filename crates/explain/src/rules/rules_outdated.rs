@@ -1,4 +1,4 @@
-//! PTL-0037.
+//! PTL-0037: the rules of a node are older than the objects.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::observation::NodeProxy;

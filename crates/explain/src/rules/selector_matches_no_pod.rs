@@ -1,12 +1,12 @@
-//! PTL-0002.
+//! PTL-0002: the selector matches no Pod.
 
 use std::collections::BTreeMap;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::{distance, is_similar};
 use crate::rule::Rule;
+use crate::similar_names::{distance, is_similar};
 use crate::subject::Subject;
 use crate::views::{Pod, Workload};
 use crate::world::COMPARED_PODS_MAX;

@@ -1,12 +1,12 @@
-//! PTL-0003.
+//! PTL-0003: the selector matches Pods of another application too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::distance;
 use crate::rule::Rule;
+use crate::similar_names::distance;
 use crate::subject::{Subject, workload_of};
 use crate::views::Pod;
 

@@ -1,12 +1,12 @@
-//! PTL-0001.
+//! PTL-0001: the Service does not exist.
 
 use crate::finding::{Code, Finding, ObjectName, Severity};
 use crate::kind::Kind;
-use crate::nearest::nearest;
 use crate::object::Object;
 use crate::references::Reference;
 use crate::rule::Rule;
-use crate::subject::{about, workload_of};
+use crate::similar_names::nearest;
+use crate::subject::{finding_about, workload_of};
 use crate::views::{Pod, Route};
 use crate::world::World;
 
@@ -102,7 +102,7 @@ fn of_routes(world: &World) -> Vec<Finding> {
                 continue;
             }
             let (message, remedy) = describe(world, backend.namespace, backend.service);
-            let finding = about(
+            let finding = finding_about(
                 route.0,
                 CODE,
                 Severity::Error,
@@ -136,7 +136,7 @@ fn of_stateful_sets(world: &World) -> Vec<Finding> {
             "Create it: kubectl -n {} create service clusterip {name} --clusterip=None, with the labels of the Pods as selector",
             set.namespace
         );
-        Some(about(
+        Some(finding_about(
             set,
             CODE,
             Severity::Warning,
@@ -168,7 +168,7 @@ fn of_subdomains(world: &World) -> Vec<Finding> {
             "Create it: kubectl -n {} create service clusterip {name} --clusterip=None, with the labels of the Pod as selector",
             pod.0.namespace
         );
-        Some(about(
+        Some(finding_about(
             pod.0,
             CODE,
             Severity::Warning,
@@ -194,7 +194,14 @@ fn of_pods(world: &World) -> Vec<Finding> {
             let (message, remedy) = describe(world, namespace, name);
             let message = format!("The Pod uses {}. {message}", reference.text);
             let field = reference.field.clone();
-            findings.push(about(pod.0, CODE, Severity::Warning, field, message, remedy));
+            findings.push(finding_about(
+                pod.0,
+                CODE,
+                Severity::Warning,
+                field,
+                message,
+                remedy,
+            ));
         }
     }
     findings

@@ -1,10 +1,10 @@
-//! PTL-0021.
+//! PTL-0021: the Service is being deleted.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::subject::{Subject, finding_about};
 use crate::views::{Pod, Service};
 use crate::world::World;
 
@@ -37,7 +37,7 @@ fn check(subject: &Subject<'_>) -> Vec<Finding> {
         "Wait for the end of the deletion, and create namespace and Service again. Objects that block it: {}",
         kubectl::command("describe", namespace)
     );
-    vec![about(
+    vec![finding_about(
         namespace,
         CODE,
         Severity::Error,

@@ -1,11 +1,11 @@
-//! PTL-0016.
+//! PTL-0016: the endpoints have other port names than the Service.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::nearest::nearest;
 use crate::object::Object;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::similar_names::nearest;
+use crate::subject::{Subject, finding_about};
 use crate::views::Port;
 
 pub const RULE: Rule = Rule {
@@ -147,5 +147,12 @@ fn finding(subject: &Subject<'_>, listed: &[Listed<'_>], port: Port<'_>) -> Opti
             )
         }
     };
-    Some(about(first.object, CODE, Severity::Error, field, message, remedy))
+    Some(finding_about(
+        first.object,
+        CODE,
+        Severity::Error,
+        field,
+        message,
+        remedy,
+    ))
 }

@@ -1,13 +1,13 @@
-//! PTL-0013.
+//! PTL-0013: a hand-made EndpointSlice is not used.
 
 use std::net::IpAddr;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kind::Kind;
 use crate::kubectl;
-use crate::nearest::nearest;
 use crate::rule::Rule;
-use crate::subject::{Subject, about};
+use crate::similar_names::nearest;
+use crate::subject::{Subject, finding_about};
 use crate::views::{EndpointSlice, SERVICE_NAME_LABEL, Service};
 use crate::world::World;
 
@@ -66,7 +66,7 @@ fn elsewhere(subject: &Subject<'_>) -> Option<Finding> {
         service.namespace,
         kubectl::command("delete", slice.0)
     );
-    Some(about(
+    Some(finding_about(
         slice.0,
         CODE,
         Severity::Error,
@@ -156,14 +156,14 @@ fn detached_finding(slice: EndpointSlice<'_>, service: Option<Service<'_>>) -> F
         kubectl::command("label", slice.0)
     );
     let field = format!("metadata.labels[{SERVICE_NAME_LABEL}]");
-    about(slice.0, CODE, severity, field, message, remedy)
+    finding_about(slice.0, CODE, severity, field, message, remedy)
 }
 
 /// Returns the finding for a slice whose address type contradicts its addresses, or that no family of the Service uses.
 fn wrong_address_type(service: Service<'_>, slice: EndpointSlice<'_>) -> Option<Finding> {
     let kind = slice.address_type();
     let finding = |message: String, remedy: String| {
-        Some(about(
+        Some(finding_about(
             slice.0,
             CODE,
             Severity::Error,

@@ -1,4 +1,4 @@
-//! PTL-0024.
+//! PTL-0024: the source ranges exclude clients.
 
 use std::net::IpAddr;
 
@@ -8,8 +8,8 @@ use plan::FrontendKind;
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::node_plan::plan_of;
 use crate::rule::Rule;
+use crate::service_plan::plan_of;
 use crate::subject::Subject;
 use crate::views::{Pod, Service};
 

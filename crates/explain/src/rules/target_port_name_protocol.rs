@@ -1,4 +1,4 @@
-//! PTL-0009.
+//! PTL-0009: the named target port has another protocol.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

@@ -1,9 +1,9 @@
-//! PTL-0008.
+//! PTL-0008: a named target port is not declared by the Pods.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;
-use crate::nearest::nearest;
 use crate::rule::Rule;
+use crate::similar_names::nearest;
 use crate::subject::Subject;
 use crate::views::{Pod, Port, Target};
 

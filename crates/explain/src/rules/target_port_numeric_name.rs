@@ -1,4 +1,4 @@
-//! PTL-0007.
+//! PTL-0007: the target port is a number in quotes.
 
 use crate::finding::{Code, Finding, Severity};
 use crate::kubectl;

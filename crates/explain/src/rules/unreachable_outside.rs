@@ -1,4 +1,4 @@
-//! PTL-0057.
+//! PTL-0057: the Service is reachable from one side only.
 
 use std::collections::BTreeMap;
 

@@ -17,11 +17,11 @@ const DEFAULT_NAMESPACE: &str = "default";
 /// Name of a client: `pod/shop/cart-1`, `pod/cart-1`, `node/node-a`, or an address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientName {
-    /// Pod.
+    /// Pod with a network of its own, or in that of its node.
     Pod {
-        /// Namespace.
+        /// Namespace; `default` if the name has none.
         namespace: String,
-        /// Name.
+        /// Name within the namespace.
         name: String,
     },
     /// Process in the network of a node.

@@ -231,7 +231,7 @@ pub fn trace(world: &World, request: &Request) -> Result<Trace, TraceError> {
     Ok(found)
 }
 
-/// Returns the addresses of a node for its name, which is no name of a Service to the client.
+/// Returns the addresses of a node for its name, which is not a name of a Service to the client.
 fn node_named(world: &World, host: &str, client: &Client) -> Option<Vec<IpAddr>> {
     let node = world.node(host)?;
     let is_service = world.service(&client.namespace, host).is_some();

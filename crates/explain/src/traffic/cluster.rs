@@ -13,7 +13,7 @@ use super::node_flows::{
     API_VERSION, EndpointConnections, Events, FlowRow, FrontendTraffic, NodeFlows, ServiceTraffic,
 };
 
-/// Endpoints of a client, at most.
+/// Maximum of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 20;
 
 /// Traffic of the Services of a cluster.

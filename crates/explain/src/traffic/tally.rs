@@ -17,9 +17,9 @@ use super::node_flows::{
 };
 use super::tracker::{End, Flow, Tracker};
 
-/// Endpoints of a client, at most.
+/// Maximum of endpoints of a client.
 const CLIENT_ENDPOINTS_MAX: usize = 5;
-/// Frontends of a Service, at most.
+/// Maximum of frontends of a Service.
 const FRONTENDS_MAX: usize = 16;
 
 /// Numbers of rows in a report, at most.

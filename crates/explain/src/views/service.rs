@@ -99,7 +99,7 @@ impl<'w> Service<'w> {
         self.0.pairs("/spec/selector").collect()
     }
 
-    /// Returns true if the endpoint controller writes the endpoints: the Service has a selector and is no alias.
+    /// Returns true if the endpoint controller writes the endpoints: the Service has a selector and is not an alias.
     pub fn has_selector(self) -> bool {
         !self.is_external_name() && self.0.pairs("/spec/selector").next().is_some()
     }

@@ -25,7 +25,7 @@ use crate::observation::NodeObservation;
 use crate::references::{Reference, references_of};
 use crate::views::{EndpointSlice, Endpoints, Event, Node, Pod, Route, Service, Workload};
 
-/// Pods of a namespace that are read in a search, at most: a search for a hint, not for a fact.
+/// Maximum of Pods of a namespace that are read in a search: a search for a hint, not for a fact.
 pub(crate) const COMPARED_PODS_MAX: usize = 2_000;
 
 /// Objects of a cluster, or a part of them.
@@ -174,7 +174,7 @@ impl World {
                 self.events_by_object.insert(&[kind, namespace, name], position);
             }
             Kind::NodeObservation => {
-                // An observation with invalid metadata has no name, so it is no object.
+                // An observation with invalid metadata has no name, so it is not an object.
                 if let Ok(observation) = NodeObservation::deserialize(object.tree()) {
                     self.observations.push(observation);
                 }

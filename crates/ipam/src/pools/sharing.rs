@@ -13,7 +13,7 @@ pub struct Sharing {
     backends: Option<String>,
 }
 
-/// Reason why two holders cannot share an address.
+/// Reason why two holders cannot share an address. The text continues the sentence `ADDRESS is in use by SERVICE, …`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NotShared {
     /// At least one of the holders does not share under this key.

@@ -53,7 +53,7 @@ pub enum MergeError {
         name: String,
     },
     /// Another program holds the lock.
-    #[error("{} exists: another program changes the kubeconfig; remove the file if there is none", path.display())]
+    #[error("{} exists, so another program may be changing the kubeconfig; remove the file if no such program runs", path.display())]
     Locked {
         /// Path of the lock.
         path: PathBuf,

@@ -111,9 +111,9 @@ enum NotReady {
     NoNode,
     #[error("there is no Node {0}: it was deleted, or is not registered yet; see the log of the agent")]
     Absent(String),
-    #[error("its condition Ready is {0}; see kubectl describe node")]
+    #[error("the condition Ready of the Node is {0}; see kubectl describe node")]
     Condition(String),
-    #[error("its agent has not reported the condition Ready yet")]
+    #[error("the agent of the Node has not reported the condition Ready yet")]
     NoCondition,
 }
 

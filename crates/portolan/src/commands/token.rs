@@ -61,7 +61,7 @@ pub struct CreateFlags {
     /// Groups of the token's user
     #[arg(long, value_delimiter = ',', default_value = JOINING_GROUP, value_name = "GROUP[,GROUP]")]
     groups: Vec<String>,
-    /// Let one host take over the name of this Node; the certificates of the present node then become invalid
+    /// Let one host take over the name of this Node; the certificates of the current node then become invalid
     #[arg(long, value_name = "NODE")]
     replace: Option<String>,
     /// Print the command with which a host joins; it passes the token on standard input, not in the process list

@@ -19,7 +19,7 @@ pub struct AdministratorFlags {
     kubeconfig: Option<PathBuf>,
 }
 
-/// Reasons why the API server cannot be asked.
+/// Reasons why the API server cannot be reached.
 #[derive(Debug, thiserror::Error)]
 pub enum AdministratorError {
     /// There is no kubeconfig, and this process runs in no Pod.

@@ -21,7 +21,7 @@ const UNREACHABLE_GRACE_PERIOD: &str = "1h";
 #[command(next_help_heading = "Multi-cluster Services")]
 pub struct ClusterSetFlags {
     /// Name of this cluster in its set, a DNS label; imports the Services that the clusters of the set export.
-    /// Without it, present imports stay
+    /// Without it, existing imports remain
     #[arg(long, value_name = "NAME")]
     cluster_id: Option<ClusterId>,
     /// kubeconfig of another cluster of the set, for a user with the role portolan:clusterset-reader; can be repeated
@@ -50,7 +50,7 @@ impl ClusterSetFlags {
         };
         if self.clusterset_kubeconfig.len() > OTHER_CLUSTERS_MAX {
             return Err(UsageError(format!(
-                "expected --clusterset-kubeconfig at most {OTHER_CLUSTERS_MAX} times, got {}; remove clusters from the set",
+                "expected --clusterset-kubeconfig at most {OTHER_CLUSTERS_MAX} times, found {}; remove clusters from the set",
                 self.clusterset_kubeconfig.len()
             ))
             .into());
@@ -59,7 +59,7 @@ impl ClusterSetFlags {
         for (id, file) in &self.clusterset_kubeconfig {
             if *id == cluster_id || others.iter().any(|other| other.id == *id) {
                 return Err(UsageError(format!(
-                    "expected distinct names in --cluster-id and --clusterset-kubeconfig, got {id} twice; give each cluster a name of its own"
+                    "expected distinct names in --cluster-id and --clusterset-kubeconfig, found {id} twice; give each cluster a name of its own"
                 ))
                 .into());
             }

@@ -147,7 +147,7 @@ impl DnsZoneFlags {
             let of_set = self::domain("--clusterset-domain", text)?;
             if of_set.is_within(&domain) || domain.is_within(&of_set) {
                 return Err(UsageError(format!(
-                    "expected zones that do not overlap, got --clusterset-domain {text:?} and --cluster-domain {:?}; use for example clusterset.local",
+                    "expected zones that do not overlap, found --clusterset-domain {text:?} and --cluster-domain {:?}; use for example clusterset.local",
                     self.cluster_domain
                 )));
             }

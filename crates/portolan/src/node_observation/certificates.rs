@@ -14,13 +14,13 @@ use x509_parser::pem::Pem;
 use super::processes::{Process, open_regular};
 use crate::flags::values::DATA_DIRECTORY;
 
-/// Bytes of a file that are read, at most.
+/// Maximum of bytes of a file that are read.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Certificates, at most.
+/// Maximum of certificates.
 const CERTIFICATES_MAX: usize = 200;
-/// Files of one directory that are read, at most.
+/// Maximum of files of one directory that are read.
 const FILES_MAX: usize = 200;
-/// Data directories and kubeconfigs that arguments of processes name, at most. A host runs a handful of components.
+/// Maximum of data directories and kubeconfigs that arguments of processes name. A host runs a handful of components.
 const NAMED_MAX: usize = 32;
 /// Files with certificates, and directories whose files are read.
 const PATHS: [&str; 8] = [

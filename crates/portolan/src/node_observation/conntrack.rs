@@ -12,13 +12,13 @@ use super::cluster::{Cluster, frontend_addresses};
 use super::gap::{Gaps, ReadFailure};
 use super::sysctls::read_text;
 
-/// Flows to endpoints of Services, at most.
+/// Maximum of flows to endpoints of Services.
 const FLOWS_MAX: usize = 1_000;
-/// Flows to other destinations, at most. These are of interest, because endpoints may have left.
+/// Maximum of flows to other destinations. These are of interest, because endpoints may have left.
 const OTHER_FLOWS_MAX: usize = 1_000;
-/// Counts of masqueraded connections, at most.
+/// Maximum of counts of masqueraded connections.
 const MASQUERADED_MAX: usize = 50;
-/// Different masqueraded destinations that are counted, at most.
+/// Maximum of different masqueraded destinations that are counted.
 const COUNTS_MAX: usize = 100_000;
 /// Protocols with ports, by their numbers in the IP header.
 const PROTOCOLS: [(u8, TransportProtocol); 3] = [

@@ -12,11 +12,11 @@ use super::pods::PodNamespace;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// Listeners of one namespace, at most.
+/// Maximum of listeners of one namespace, so that one Pod cannot fill the observation.
 const OF_NAMESPACE_MAX: usize = 1_000;
-/// Listeners of a node with its Pods, at most.
+/// Maximum of listeners of a node with its Pods, which bounds the size of the observation.
 const LISTENERS_MAX: usize = 5_000;
-/// Open files that are compared with sockets, at most.
+/// Maximum of open files that are compared with sockets, which bounds the time of the observation.
 const FILES_MAX: usize = 500_000;
 /// Time for the search of processes, at most: a node can have millions of open files.
 const SEARCH_TIMEOUT: Duration = Duration::from_millis(1_500);

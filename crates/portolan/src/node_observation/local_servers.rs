@@ -15,7 +15,7 @@ use super::listeners::has_open;
 use super::processes::Process;
 use super::sockets::{self, Socket};
 
-/// TCP listeners that are read, at most. Servers of others than these are not asked.
+/// Maximum of TCP listeners that are read. Servers of other listeners get no query.
 const LISTENERS_MAX: usize = 10_000;
 
 /// TCP listeners in the network namespace of this process.

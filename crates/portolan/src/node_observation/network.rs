@@ -8,11 +8,11 @@ use netlink::route::{self, Connection, LinkIndex};
 use super::gap::{Gaps, ReadFailure};
 use super::pods::PodNamespace;
 
-/// Links, at most.
+/// Maximum of links.
 const LINKS_MAX: usize = 2_000;
-/// Routes, at most.
+/// Maximum of routes.
 const ROUTES_MAX: usize = 20_000;
-/// Neighbours, at most.
+/// Maximum of neighbours.
 const NEIGHBOURS_MAX: usize = 5_000;
 
 /// Links, routes and neighbours of this network namespace.

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use explain::observation::TransportProtocol;
 
-/// Bytes of one file that are read, at most: 400,000 sockets.
+/// Maximum of bytes of one file that are read: 400,000 sockets.
 const FILE_BYTES_MAX: u64 = 64 << 20;
 /// Files of TCP and UDP sockets.
 const FILES: [(&str, TransportProtocol); 4] = [

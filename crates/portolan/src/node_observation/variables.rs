@@ -9,11 +9,11 @@ use explain::observation::ServiceVariable;
 use super::pods::PodNamespace;
 use super::processes::Process;
 
-/// Bytes of an environment that are read, at most.
+/// Maximum of bytes of an environment that are read.
 const ENVIRONMENT_BYTES_MAX: u64 = 256 << 10;
-/// Variables, at most.
+/// Maximum of variables.
 const VARIABLES_MAX: usize = 5_000;
-/// Processes of a Pod that are read, at most: those of its containers come first.
+/// Maximum of processes of a Pod that are read: those of its containers come first.
 const PROCESSES_MAX: usize = 16;
 /// End of the names of variables with the cluster IP of a Service.
 const HOST_VARIABLE: &str = "_SERVICE_HOST";

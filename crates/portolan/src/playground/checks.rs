@@ -83,7 +83,7 @@ const CONNECTIONS: usize = 40;
 
 fn my_service(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "my-service.default.svc.cluster.local",
@@ -99,7 +99,7 @@ fn my_service(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
 
 fn named_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "nginx-service.default.svc.cluster.local",
@@ -115,7 +115,7 @@ fn named_port(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
 
 fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "two-ports.default.svc.cluster.local",
@@ -132,7 +132,7 @@ fn two_ports(cluster: &Cluster, _: &Components) -> Result<String, CommandError> 
 
 fn without_selector(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "by-hand.default.svc.cluster.local",
@@ -178,7 +178,7 @@ fn headless(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
         return Err(format!("expected two addresses, found {addresses:?}").into());
     }
     for pod in ["headless-0", "headless-1"] {
-        let ip = one(lookup(
+        let ip = single_address(lookup(
             cluster,
             &node,
             &format!("{pod}.{service}"),
@@ -194,7 +194,7 @@ fn headless(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
 
 fn session_affinity(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "sticky.default.svc.cluster.local",
@@ -222,7 +222,7 @@ fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
     let name = "dual-stack.default.svc.cluster.local";
     let mut addresses = Vec::new();
     for kind in [RecordType::A, RecordType::Aaaa] {
-        let ip = one(lookup(cluster, &node, name, kind)?)?;
+        let ip = single_address(lookup(cluster, &node, name, kind)?)?;
         expect(
             &responders(cluster, &node, (ip, 80).into(), CONNECTIONS)?,
             &["my-app-1", "my-app-2", "my-app-3"],
@@ -234,7 +234,7 @@ fn dual_stack(cluster: &Cluster, _: &Components) -> Result<String, CommandError>
 
 fn chosen_cluster_ip(cluster: &Cluster, _: &Components) -> Result<String, CommandError> {
     let node = first_node(cluster)?;
-    let ip = one(lookup(
+    let ip = single_address(lookup(
         cluster,
         &node,
         "chosen.default.svc.cluster.local",
@@ -287,7 +287,7 @@ fn first_node(cluster: &Cluster) -> Result<String, CommandError> {
     Ok(node.member.name.clone())
 }
 
-fn one(addresses: Vec<String>) -> Result<IpAddr, CommandError> {
+fn single_address(addresses: Vec<String>) -> Result<IpAddr, CommandError> {
     match addresses.as_slice() {
         [address] => Ok(address.parse()?),
         _ => Err(format!("expected one address, found {addresses:?}").into()),

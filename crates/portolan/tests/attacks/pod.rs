@@ -101,7 +101,7 @@ fn host_path_volumes_do_not_expose_cluster_keys() {
             all.any(|event| {
                 event["message"]
                     .as_str()
-                    .is_some_and(|text| text.contains("no Pod may have that"))
+                    .is_some_and(|text| text.contains("no Pod may mount it"))
             })
             .then_some(())
         });

@@ -135,7 +135,7 @@ impl World {
         namespace
     }
 
-    /// Starts a program in a Pod in place of the present one.
+    /// Starts a program in a Pod in place of the current one.
     pub fn start_in_pod(&mut self, number: usize, command: &mut Command) {
         self.servers[number] = None;
         self.pods[number].start_inside(command).expect("a namespace");

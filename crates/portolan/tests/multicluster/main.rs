@@ -29,7 +29,7 @@ fn services_are_imported() {
 fn conflicts_are_resolved_by_age() {
     in_namespace(|| {
         let mut set = Set::start();
-        ports_are_united(&mut set);
+        ports_are_merged(&mut set);
         conflicting_port_has_no_endpoints_of_the_younger_export(&mut set);
         oldest_type_and_metadata_decide(&mut set);
         set.end();
@@ -193,7 +193,7 @@ fn headless_service_has_names_of_endpoints(set: &mut Set) {
     set.wait_for(&imports(namespace), "0");
 }
 
-/// Specification: a Service of type ExternalName is no valid export.
+/// Specification: a Service of type ExternalName is not a valid export.
 fn external_name_is_not_exported(set: &mut Set) {
     let namespace = "external";
     set.namespace(namespace);
@@ -211,7 +211,7 @@ fn external_name_is_not_exported(set: &mut Set) {
 }
 
 /// Specification: an import has the union of the ports, each with the endpoints of its clusters.
-fn ports_are_united(set: &mut Set) {
+fn ports_are_merged(set: &mut Set) {
     let namespace = "union";
     set.namespace(namespace);
     for machine in [&mut set.east, &mut set.west] {

@@ -18,7 +18,7 @@ fn plan(annotation: Option<&str>) -> Plan {
     plan
 }
 
-fn flow(id: u32, begin: Option<Duration>) -> Flow {
+fn flow(id: u32, start: Option<Duration>) -> Flow {
     let address = |text: &str| text.parse().expect("an address");
     Flow {
         protocol: 6,
@@ -33,7 +33,7 @@ fn flow(id: u32, begin: Option<Duration>) -> Flow {
         counters: None,
         tcp_state: None,
         expires_in_seconds: 0,
-        began_at_nanoseconds: begin.and_then(|begin| u64::try_from(begin.as_nanos()).ok()),
+        began_at_nanoseconds: start.and_then(|start| u64::try_from(start.as_nanos()).ok()),
         is_replied: true,
         is_assured: true,
         id,
@@ -64,7 +64,7 @@ fn connections_end_between_nine_tenths_and_the_maximum_age() {
 }
 
 #[test]
-fn connection_without_a_begin_counts_from_the_start_of_the_record() {
+fn connection_without_a_start_time_counts_from_the_start_of_the_record() {
     let mut plan = plan(Some("100"));
     plan.take_changes();
     let flow = flow(1, None);
@@ -73,7 +73,7 @@ fn connection_without_a_begin_counts_from_the_start_of_the_record() {
 }
 
 #[test]
-fn other_connections_and_begins_in_the_future_do_not_end() {
+fn other_connections_and_start_times_in_the_future_do_not_end() {
     let mut annotated = plan(Some("100"));
     annotated.take_changes();
     let mut plain = plan(None);
@@ -92,7 +92,7 @@ fn other_connections_and_begins_in_the_future_do_not_end() {
 #[test]
 fn check_is_due_while_a_service_has_the_annotation() {
     let mut ages = ConnectionAges {
-        begins: Begins::RecordedSince(SystemTime::UNIX_EPOCH),
+        start_times: StartTimes::RecordedSince(SystemTime::UNIX_EPOCH),
         ..ConnectionAges::default()
     };
     let now = Instant::now();
@@ -109,9 +109,9 @@ fn check_is_due_while_a_service_has_the_annotation() {
 }
 
 #[test]
-fn check_is_not_due_without_begins() {
+fn check_is_not_due_without_start_times() {
     let mut ages = ConnectionAges {
-        begins: Begins::Unavailable("read-only".to_owned()),
+        start_times: StartTimes::Unavailable("read-only".to_owned()),
         ..ConnectionAges::default()
     };
     let mut plan = plan(Some("100"));

@@ -4,9 +4,9 @@ use serde_json::json;
 
 use super::*;
 
-fn flow(destination: &str, endpoint: &str, tcp_state: TcpState) -> KernelFlow {
+fn flow(destination: &str, endpoint: &str, tcp_state: TcpState) -> Flow {
     let address = |text: &str| text.parse().expect("an address");
-    KernelFlow {
+    Flow {
         protocol: 6,
         original: Direction {
             source: address("10.244.0.2:40000"),

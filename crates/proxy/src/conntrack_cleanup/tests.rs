@@ -29,8 +29,8 @@ fn plan() -> Plan {
     plan
 }
 
-fn flow(destination: &str, endpoint: &str) -> Flow {
-    Flow {
+fn flow(destination: &str, endpoint: &str) -> TrackedFlow {
+    TrackedFlow {
         protocol: Protocol::Udp,
         destination: destination.parse().expect("address"),
         endpoint: endpoint.parse().expect("address"),
@@ -40,20 +40,20 @@ fn flow(destination: &str, endpoint: &str) -> Flow {
 
 #[test]
 fn request_is_translated_udp_without_response() {
-    let request = Flow {
+    let request = TrackedFlow {
         is_replied: false,
         ..flow("10.96.0.10:53", "10.244.1.2:5353")
     };
     assert!(request.is_request());
-    let replied = Flow {
+    let replied = TrackedFlow {
         is_replied: true,
         ..request
     };
-    let other_protocol = Flow {
+    let other_protocol = TrackedFlow {
         protocol: Protocol::Sctp,
         ..request
     };
-    let untranslated = Flow {
+    let untranslated = TrackedFlow {
         endpoint: request.destination,
         ..request
     };
@@ -101,7 +101,7 @@ fn tcp_connections_are_stale_only_if_untranslated_at_the_first_sync() {
         ("10.96.0.11:53", "10.96.0.11:53", false),
         ("172.30.0.11:30053", "172.30.0.11:30053", false),
     ] {
-        let tcp = Flow {
+        let tcp = TrackedFlow {
             protocol: Protocol::Tcp,
             ..flow(destination, endpoint)
         };

@@ -28,8 +28,8 @@ fn plan() -> Plan {
     })
 }
 
-fn flow(destination: &str, endpoint: &str) -> Flow {
-    Flow {
+fn flow(destination: &str, endpoint: &str) -> TrackedFlow {
+    TrackedFlow {
         protocol: Protocol::Tcp,
         destination: destination.parse().expect("an address"),
         endpoint: endpoint.parse().expect("an address"),

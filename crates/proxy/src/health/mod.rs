@@ -13,7 +13,7 @@ use telemetry::Response;
 
 pub(crate) use service::{ServiceChecks, serve_service_checks};
 
-/// Maximum wait of an update: by default, twice the sync period of the reference.
+/// Maximum wait of an update: by default, twice the sync period of kube-proxy.
 const PENDING_MAX: Duration = Duration::from_secs(60);
 /// Maximum wait of an update in sync periods (HLT-01).
 const PENDING_SYNC_PERIODS_MAX: u32 = 2;

@@ -158,7 +158,7 @@ impl Servers {
             Ok(listener) => listener,
             Err(error) => {
                 let message = format!("node cannot answer health checks of {service} on {address}: {error}");
-                tracing::warn!("{message}");
+                tracing::warn!(%service, %address, %error, "health check node port not opened");
                 let uid = self
                     .checks
                     .desired()

@@ -8,8 +8,8 @@ fn address(text: &str) -> SocketAddr {
     text.parse().expect("an address")
 }
 
-fn flow(endpoint: &str, begin: u64) -> Flow {
-    let client = address(&format!("10.244.0.2:{}", 40_000 + begin));
+fn flow(endpoint: &str, start: u64) -> Flow {
+    let client = address(&format!("10.244.0.2:{}", 40_000 + start));
     Flow {
         protocol: 6,
         original: Direction {
@@ -23,7 +23,7 @@ fn flow(endpoint: &str, begin: u64) -> Flow {
         counters: None,
         tcp_state: None,
         expires_in_seconds: 0,
-        began_at_nanoseconds: Some(begin),
+        began_at_nanoseconds: Some(start),
         is_replied: true,
         is_assured: true,
         id: 0,
@@ -53,11 +53,11 @@ fn put(plan: &mut Plan, endpoints: &[&str], annotations: &serde_json::Value, aff
 fn oldest_connections_beyond_the_share_end() {
     let endpoints = ["10.244.1.2:8080", "10.244.1.3:8080", "10.244.1.4:8080"].map(address);
     let flows = || {
-        let first = (0..8).map(|begin| flow("10.244.1.2:8080", 10 + begin));
-        let second = (0..4).map(|begin| flow("10.244.1.3:8080", 50 + begin));
+        let first = (0..8).map(|start| flow("10.244.1.2:8080", 10 + start));
+        let second = (0..4).map(|start| flow("10.244.1.3:8080", 50 + start));
         first.chain(second).collect::<Vec<_>>()
     };
-    let begins = |percent| {
+    let start_times = |percent| {
         let ended = excess(flows(), &endpoints, percent);
         assert!(ended.iter().all(|flow| flow.reply.source == endpoints[0]));
         ended
@@ -65,9 +65,9 @@ fn oldest_connections_beyond_the_share_end() {
             .filter_map(|flow| flow.began_at_nanoseconds)
             .collect::<Vec<_>>()
     };
-    assert_eq!(begins(100), [10, 11, 12, 13], "the share is four");
-    assert_eq!(begins(25), [10, 11, 12]);
-    assert_eq!(begins(1), [10], "at least one");
+    assert_eq!(start_times(100), [10, 11, 12, 13], "the share is four");
+    assert_eq!(start_times(25), [10, 11, 12]);
+    assert_eq!(start_times(1), [10], "at least one");
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn busiest_endpoints_lose_connections_first() {
     let flows = [("10.244.1.2:8080", 5), ("10.244.1.3:8080", 7)];
     let flows = flows
         .into_iter()
-        .flat_map(|(endpoint, count)| (0..count).map(move |begin| flow(endpoint, begin)));
+        .flat_map(|(endpoint, count)| (0..count).map(move |start| flow(endpoint, start)));
     let ended = excess(flows.collect(), &endpoints, 25);
     let ends: Vec<_> = ended.iter().map(|flow| flow.reply.source).collect();
     assert_eq!(ends, [endpoints[1], endpoints[1], endpoints[0]]);
@@ -87,7 +87,7 @@ fn equal_connections_and_those_of_departed_endpoints_stay() {
     let endpoints = ["10.244.1.2:8080", "10.244.1.3:8080"].map(address);
     let equal = vec![flow("10.244.1.2:8080", 1), flow("10.244.1.3:8080", 2)];
     assert_eq!(excess(equal, &endpoints, 100), []);
-    let departed = (0..9).map(|begin| flow("10.244.1.9:8080", begin));
+    let departed = (0..9).map(|start| flow("10.244.1.9:8080", start));
     assert_eq!(excess(departed.collect(), &endpoints, 100), []);
     assert_eq!(excess(Vec::new(), &[], 100), []);
 }

@@ -1,4 +1,4 @@
-//! Ends of TCP connections to endpoints that still exist or whose node died: by loss of the node, by age, and after a
+//! Resets of TCP connections: to endpoints of dead nodes, over their maximum age, and of connections that move after a
 //! scale-out.
 
 use std::collections::HashMap;
@@ -15,7 +15,7 @@ use crate::conntrack::{connected, reaches, tcp_flows};
 use crate::faults::ServiceFault;
 use crate::metrics::EndReason;
 use crate::rebalance::{can_move, excess, set_of};
-use crate::resets::{Peers, Places, is_closed};
+use crate::resets::{Peers, TableCapacity, is_closed};
 
 /// Maximum of connections that one pass ends because of their age or a scale-out. The resets of a pass block this thread for
 /// milliseconds, and the clients connect again within as short a time.
@@ -62,7 +62,7 @@ impl<D: Dataplane> Worker<D> {
         self.ages.record(&self.plan, changes, now);
         self.rebalancing.record(&self.plan, changes, now);
         if self.rebalancing.is_used() {
-            self.ages.record_begins();
+            self.ages.record_start_times();
         }
     }
 
@@ -150,7 +150,7 @@ impl<D: Dataplane> Worker<D> {
     /// Begins a pass that ends connections which could end later.
     fn pass(&mut self, now: Instant) -> Pass {
         // Each connection has two directions in the table.
-        let listed_max = self.resets.room(Places::Unreserved, now) / 2;
+        let listed_max = self.resets.room(TableCapacity::Unreserved, now) / 2;
         Pass {
             room: ENDED_PER_PASS_MAX.min(listed_max),
             is_exceeded: false,
@@ -162,12 +162,12 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut() else {
             return;
         };
-        let places = match reason {
-            EndReason::NodeLost => Places::All,
-            EndReason::Age | EndReason::Rebalance => Places::Unreserved,
+        let capacity = match reason {
+            EndReason::NodeLost => TableCapacity::All,
+            EndReason::Age | EndReason::Rebalance => TableCapacity::Unreserved,
         };
         let now = Instant::now();
-        let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, places, now));
+        let ended = flows.and_then(|flows| self.resets.end(conntrack, &flows, peers, capacity, now));
         match ended {
             Ok(0) => {}
             Ok(count) => {

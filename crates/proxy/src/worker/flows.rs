@@ -8,7 +8,7 @@ use plan::Changes;
 use super::Worker;
 use crate::conntrack::{Deleted, Requests, delete_stale, drained, tcp_connections};
 use crate::conntrack_cleanup::CleanupScope;
-use crate::resets::{Peers, Places};
+use crate::resets::{Peers, TableCapacity};
 
 /// Time for the response to a UDP request that is under way when its endpoint leaves. A server that leaves before it stops, as
 /// DNS servers do, responds to it.
@@ -71,8 +71,10 @@ impl<D: Dataplane> Worker<D> {
         let Some(conntrack) = self.conntrack.as_mut().filter(|_| !due.is_empty()) else {
             return;
         };
-        let ended = drained(conntrack, &self.plan, &due)
-            .and_then(|flows| self.resets.end(conntrack, &flows, Peers::Both, Places::All, now));
+        let ended = drained(conntrack, &self.plan, &due).and_then(|flows| {
+            self.resets
+                .end(conntrack, &flows, Peers::Both, TableCapacity::All, now)
+        });
         match ended {
             Ok(count) => {
                 tracing::info!(count, "drained connections reset");

@@ -472,9 +472,9 @@ fn rebalancing_with_session_affinity_is_a_fault() {
 }
 
 #[test]
-fn rebalancing_without_begins_of_connections_is_a_fault() {
+fn rebalancing_without_start_times_of_connections_is_a_fault() {
     let (mut worker, _) = worker();
-    worker.ages = ConnectionAges::without_begins("read-only");
+    worker.ages = ConnectionAges::without_start_times("read-only");
     let annotations = json!({"service.portolan.dev/rebalance-percent": "10"});
     worker.apply_update(annotated(&annotations, "None"));
     worker.plan.take_changes();

@@ -69,7 +69,7 @@ impl From<&Node> for ClusterNode {
 
 /// Reasons why a node's Pods have no route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RouteProblem {
+pub enum RouteFault {
     /// The range is outside of the cluster CIDRs.
     OutsideClusterCidrs(String, IpNet),
     /// The range overlaps with that of another Node. This node has precedence, then the oldest Node.
@@ -78,7 +78,7 @@ pub enum RouteProblem {
     NoAddress(String, IpNet),
 }
 
-impl fmt::Display for RouteProblem {
+impl fmt::Display for RouteFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::OutsideClusterCidrs(node, range) => {
@@ -114,7 +114,7 @@ pub struct Plan {
     /// On the VXLAN link: addresses of this node.
     pub addresses: BTreeSet<IpNet>,
     /// Ranges without a route.
-    pub problems: BTreeSet<RouteProblem>,
+    pub faults: BTreeSet<RouteFault>,
 }
 
 impl Plan {
@@ -135,8 +135,8 @@ impl Plan {
         let mut taken: Vec<(IpNet, &str)> = Vec::new();
         for node in own {
             for range in &node.pod_cidrs {
-                if let Some(problem) = plan.problem(settings, node, range, &taken) {
-                    plan.problems.insert(problem);
+                if let Some(fault) = plan.fault(settings, node, range, &taken) {
+                    plan.faults.insert(fault);
                     continue;
                 }
                 taken.push((*range, &node.name));
@@ -150,13 +150,13 @@ impl Plan {
         plan
     }
 
-    fn problem(
+    fn fault(
         &self,
         settings: &Settings,
         node: &ClusterNode,
         range: &IpNet,
         taken: &[(IpNet, &str)],
-    ) -> Option<RouteProblem> {
+    ) -> Option<RouteFault> {
         let name = || node.name.clone();
         let is_own = node.name == settings.node_name;
         if !is_own
@@ -165,11 +165,11 @@ impl Plan {
                 .iter()
                 .any(|cluster| contains(cluster, range))
         {
-            return Some(RouteProblem::OutsideClusterCidrs(name(), *range));
+            return Some(RouteFault::OutsideClusterCidrs(name(), *range));
         }
         let overlaps = |other: &IpNet| contains(other, range) || contains(range, other);
         let owner = taken.iter().find(|(other, _)| overlaps(other));
-        owner.map(|(_, owner)| RouteProblem::Overlap(name(), *range, (*owner).to_owned()))
+        owner.map(|(_, owner)| RouteFault::Overlap(name(), *range, (*owner).to_owned()))
     }
 
     /// Assigns the first address of this node's range to its VXLAN link.
@@ -186,8 +186,8 @@ impl Plan {
             Network::HostGw | Network::None => range.addr().is_ipv4(),
         };
         let Some(address) = of_family(underlay) else {
-            self.problems
-                .insert(RouteProblem::NoAddress(node.name.clone(), *range));
+            self.faults
+                .insert(RouteFault::NoAddress(node.name.clone(), *range));
             return;
         };
         if let Network::Vxlan { .. } = settings.network {

@@ -38,7 +38,7 @@ fn host_gw_uses_node_addresses_as_gateways() {
         (net("fd00:244:0:3::/64"), ip("2001:db8::3")),
     ];
     assert_eq!(plan.gateways, expected.into());
-    assert!(plan.entries.is_empty() && plan.addresses.is_empty() && plan.problems.is_empty());
+    assert!(plan.entries.is_empty() && plan.addresses.is_empty() && plan.faults.is_empty());
 }
 
 #[test]
@@ -72,13 +72,13 @@ fn rejects_ranges_outside_cluster_cidrs_and_overlaps() {
     let nodes = [thief, greedy, node(4), node(1)];
     let plan = Plan::new(&settings(Network::HostGw), &nodes);
     let name = |number: u8| format!("n{number}");
-    let problems = [
-        RouteProblem::OutsideClusterCidrs(name(2), net("0.0.0.0/0")),
-        RouteProblem::OutsideClusterCidrs(name(2), net("192.0.2.0/24")),
-        RouteProblem::Overlap(name(3), net("10.244.1.0/24"), name(1)),
-        RouteProblem::Overlap(name(3), net("10.244.4.128/25"), name(4)),
+    let faults = [
+        RouteFault::OutsideClusterCidrs(name(2), net("0.0.0.0/0")),
+        RouteFault::OutsideClusterCidrs(name(2), net("192.0.2.0/24")),
+        RouteFault::Overlap(name(3), net("10.244.1.0/24"), name(1)),
+        RouteFault::Overlap(name(3), net("10.244.4.128/25"), name(4)),
     ];
-    assert_eq!(plan.problems, problems.into());
+    assert_eq!(plan.faults, faults.into());
     assert!(!plan.gateways.contains_key(&net("10.244.1.0/24")));
 }
 
@@ -101,8 +101,8 @@ fn oldest_node_keeps_a_contested_range() {
     ] {
         let nodes = [named("a", contested(younger)), named("z", contested(older))];
         let plan = Plan::new(&settings(Network::HostGw), &nodes);
-        let problem = RouteProblem::Overlap("a".to_owned(), net("10.244.9.0/24"), "z".to_owned());
-        assert_eq!(plan.problems, [problem].into());
+        let fault = RouteFault::Overlap("a".to_owned(), net("10.244.9.0/24"), "z".to_owned());
+        assert_eq!(plan.faults, [fault].into());
     }
 }
 
@@ -113,8 +113,8 @@ fn reports_node_without_address_of_family() {
     let plan = Plan::new(&settings(Network::HostGw), std::slice::from_ref(&one_family));
     assert_eq!(plan.gateways.len(), 1);
     assert_eq!(
-        plan.problems,
-        [RouteProblem::NoAddress("n2".to_owned(), net("fd00:244:0:2::/64"))].into()
+        plan.faults,
+        [RouteFault::NoAddress("n2".to_owned(), net("fd00:244:0:2::/64"))].into()
     );
     // Encapsulated packets of both families use the one address.
     assert_eq!(Plan::new(&settings(VXLAN), &[one_family]).gateways.len(), 2);

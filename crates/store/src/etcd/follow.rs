@@ -188,7 +188,7 @@ impl Follower {
         Ok(())
     }
 
-    /// Brings the index to the present state if the history between is compacted. Watches that have not read so far
+    /// Brings the index to the current state if the history between is compacted. Watches that have not read so far
     /// are cut off.
     async fn reload(&mut self, connection: &Connection) -> Result<(), StoreError> {
         let shared = &self.shared;
@@ -217,7 +217,7 @@ impl Follower {
     }
 }
 
-/// Returns commits that lead to the present state: changes under the revisions of the last writes, deletions at the
+/// Returns commits that lead to the current state: changes under the revisions of the last writes, deletions at the
 /// end.
 fn differences(mut changed: Vec<Entry>, gone: Vec<Key>, newest: Revision) -> Vec<Commit> {
     changed.sort_by_key(|entry| entry.modified);

@@ -190,7 +190,7 @@ pub(super) enum HistoryCheck {
     ForeignHistory,
 }
 
-/// Checks that etcd's history contains a mark and has reached `reached`. Also returns etcd's present revision.
+/// Checks that etcd's history contains a mark and has reached `reached`. Also returns etcd's current revision.
 pub(super) async fn check_history_mark(
     connection: &Connection,
     prefix: &Prefix,

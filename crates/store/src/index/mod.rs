@@ -29,7 +29,7 @@ use crate::{Entry, Event, Key, Revision, StoreError};
 /// connection resumes its watch instead of listing again.
 pub const HISTORY_EVENTS_MAX: usize = 65_536;
 
-/// Default limit of the history in bytes beyond the present state: superseded and removed values, and the events
+/// Default limit of the history in bytes beyond the current state: superseded and removed values, and the events
 /// themselves.
 pub const HISTORY_BYTES_MAX: usize = 32 << 20;
 
@@ -44,7 +44,7 @@ const COMPACT_STEP_EVENTS: usize = 1_024;
 pub struct HistoryLimits {
     /// Maximum number of events.
     pub events_max: usize,
-    /// Bytes beyond the present state.
+    /// Bytes beyond the current state.
     pub bytes_max: usize,
 }
 
@@ -118,7 +118,7 @@ impl Index {
         read(&self.state).oldest
     }
 
-    /// Returns the present entry of a key.
+    /// Returns the current entry of a key.
     pub fn get(&self, key: &str) -> Option<Entry> {
         read(&self.state).newest(key)
     }
@@ -149,7 +149,7 @@ impl Index {
     ) -> Result<Listing, StoreError> {
         let listing = self.list_by_steps(prefix, at, after, limit, LIST_STEP_KEYS);
         match (listing, at) {
-            // Compacted between two steps: read the present state in one step.
+            // Compacted between two steps: read the current state in one step.
             (Err(StoreError::Compacted { .. }), None) => {
                 self.list_by_steps(prefix, None, after, limit, usize::MAX)
             }

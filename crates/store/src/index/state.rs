@@ -293,7 +293,7 @@ fn entry(key: &Key, version: &Version) -> Option<Entry> {
     })
 }
 
-/// Returns the memory that removing an event frees. The value of a created key belongs to the present state, or to
+/// Returns the memory that removing an event frees. The value of a created key belongs to the current state, or to
 /// the event that supersedes it.
 fn cost_bytes(event: &Event) -> usize {
     let last = if event.kind == EventKind::Deleted {

@@ -238,7 +238,7 @@ fn history_is_bounded_in_bytes() {
         ..HistoryLimits::default()
     };
     let index = Index::restore(limits, Revision(0), Vec::new());
-    // The present state costs no history: nothing is superseded yet.
+    // The current state costs no history: nothing is superseded yet.
     let filling = (1..=10).map(|revision| put(revision, &format!("/a/{revision}"), 5_000));
     index.publish(filling.collect()).notify();
     assert_eq!(index.oldest(), Revision(0));

@@ -1,4 +1,4 @@
-//! The database file: the present state with one row per key, and the newest revision.
+//! The database file: the current state with one row per key, and the newest revision.
 //!
 //! Values are stored without their revision, alongside the offset at which it is inserted; the column `modified` is
 //! that revision. History is not stored: a restart begins a new one.
@@ -60,7 +60,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
 /// Rows between two reports of progress.
 const PROGRESS_ROWS: usize = 1_000;
 
-/// An open database with the present schema.
+/// An open database with the current schema.
 pub(crate) struct Database {
     connection: Connection,
     /// `None` if the database is opened for reading, or the log cannot be extended.
@@ -93,7 +93,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Opens the file for reading at its present revision, regardless of concurrent writes.
+    /// Opens the file for reading at its current revision, regardless of concurrent writes.
     pub(super) fn open_for_reading(path: &Path) -> Result<Database, StoreError> {
         let named = |error: rusqlite::Error| failed(path, &error);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;

@@ -1,6 +1,6 @@
 //! The embedded engine: SQLite with a write-ahead log, synced for each group of commits.
 //!
-//! One thread writes and never reads. At start, the present state is loaded into the index.
+//! One thread writes and never reads. At start, the current state is loaded into the index.
 
 mod database;
 mod directory;

@@ -4,7 +4,7 @@
 //! its child, pid 1 of the pid namespace, which reaps orphans; and the program. Supervisor and pid 1 get SIGKILL
 //! when their parent dies, and the death of pid 1 ends its whole pid namespace.
 
-mod descent;
+mod entry;
 mod mounts;
 
 use std::env;
@@ -13,7 +13,7 @@ use std::net::TcpListener;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::process::{Command, ExitStatus};
 
-pub(crate) use descent::INIT_NAME;
+pub(crate) use entry::INIT_NAME;
 pub use mounts::{Inside, RUN_DIRECTORY, cover_file, settle};
 
 /// Environment variable that marks the inner program.
@@ -99,7 +99,7 @@ pub fn enclose(listener: Option<&TcpListener>) -> Result<Option<ExitStatus>, Enc
     }
     let mut child = spawn(&mut command)?;
     // Ctrl-C reaches the whole process group. The inner program handles it; this process waits for that.
-    descent::ignore_interrupt();
+    entry::ignore_interrupt();
     let status = child.wait().map_err(|source| start_error(&command, source))?;
     Ok(Some(status))
 }
@@ -130,7 +130,7 @@ pub(crate) fn this_program() -> Result<Command, EnclosureError> {
 
 /// Starts `command` in an enclosure, which ends with the calling *thread* at the latest.
 pub(crate) fn spawn(command: &mut Command) -> Result<std::process::Child, EnclosureError> {
-    descent::prepare(command);
+    entry::prepare(command);
     command.spawn().map_err(|source| match source.raw_os_error() {
         Some(libc::EPERM | libc::ENOSPC | libc::EINVAL | libc::EACCES) => forbidden(source),
         _ => start_error(command, source),

@@ -13,7 +13,7 @@ fn acquired_from(before: &str) -> PreviousOwners {
     owners.record_release(NOW, ADDRESS, &name(before), false);
     assert!(!owners.take_changed(), "only owners forward");
     owners.acquired(NOW, ADDRESS);
-    owners.settle(NOW, |_, _| true, |_| true);
+    owners.decide_pending(NOW, |_, _| true, |_| true);
     assert!(owners.take_changed());
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name(before)));
     owners
@@ -25,15 +25,15 @@ fn forwards_to_the_previous_owner_once_loops_are_ruled_out() {
     // Acquired before the release arrives.
     owners.acquired(NOW, ADDRESS);
     owners.record_release(NOW, ADDRESS, &name("a"), true);
-    owners.settle(NOW, |_, _| false, |_| true);
+    owners.decide_pending(NOW, |_, _| false, |_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), None, "a may forward to this node");
-    owners.settle(NOW + Duration::from_secs(1), |_, node| **node == *"a", |_| true);
+    owners.decide_pending(NOW + Duration::from_secs(1), |_, node| **node == *"a", |_| true);
     assert_eq!(owners.forwarded().collect::<Vec<_>>(), [(ADDRESS, &name("a"))]);
     // The decision times out.
     let mut owners = PreviousOwners::default();
     owners.record_release(NOW, ADDRESS, &name("a"), true);
-    owners.settle(NOW + ATTRIBUTION_TIMEOUT, |_, _| false, |_| true);
-    owners.settle(NOW + ATTRIBUTION_TIMEOUT, |_, _| true, |_| true);
+    owners.decide_pending(NOW + ATTRIBUTION_TIMEOUT, |_, _| false, |_| true);
+    owners.decide_pending(NOW + ATTRIBUTION_TIMEOUT, |_, _| true, |_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), None);
 }
 
@@ -44,12 +44,12 @@ fn acquired_addresses_are_pending_until_attributed() {
     let mut owners = PreviousOwners::default();
     owners.acquired(NOW, ADDRESS);
     assert!(owners.take_changed());
-    owners.settle(NOW, |_, _| true, |_| false);
+    owners.decide_pending(NOW, |_, _| true, |_| false);
     assert!(is_pending(&owners));
     owners.record_release(NOW, ADDRESS, &name("a"), true);
-    owners.settle(NOW, |_, _| false, |_| false);
+    owners.decide_pending(NOW, |_, _| false, |_| false);
     assert!(is_pending(&owners) && !owners.take_changed());
-    owners.settle(NOW, |_, _| true, |_| false);
+    owners.decide_pending(NOW, |_, _| true, |_| false);
     assert!(!is_pending(&owners) && owners.take_changed());
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));
     owners.record_release(NOW + ATTRIBUTION_TIMEOUT * 2, ADDRESS, &name("a"), true);
@@ -58,7 +58,7 @@ fn acquired_addresses_are_pending_until_attributed() {
     for (later, is_attributed) in [(Duration::ZERO, true), (ATTRIBUTION_TIMEOUT, false)] {
         let mut owners = PreviousOwners::default();
         owners.acquired(NOW, ADDRESS);
-        owners.settle(NOW + later, |_, _| true, |_| is_attributed);
+        owners.decide_pending(NOW + later, |_, _| true, |_| is_attributed);
         assert!(!is_pending(&owners));
     }
     // The address is removed or lost.
@@ -81,10 +81,10 @@ fn waits_for_later_owners_after_an_old_release() {
     owners.lost(ADDRESS, Some(&name("b")));
     let back = NOW + Duration::from_secs(60);
     owners.acquired(back, ADDRESS);
-    owners.settle(back, |_, _| true, |_| false);
+    owners.decide_pending(back, |_, _| true, |_| false);
     assert_eq!(owners.pending().count(), 1, "the release of b may be outstanding");
     owners.record_release(back, ADDRESS, &name("b"), true);
-    owners.settle(back, |_, _| true, |_| false);
+    owners.decide_pending(back, |_, _| true, |_| false);
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("b")));
     assert_eq!(owners.pending().count(), 0);
 }
@@ -125,7 +125,7 @@ fn stops_forwarding_without_a_known_new_owner() {
     assert_eq!(owners.forwarded_to(ADDRESS), None);
     // The address returns: a is still the previous owner.
     owners.acquired(NOW, ADDRESS);
-    owners.settle(NOW, |_, _| true, |_| true);
+    owners.decide_pending(NOW, |_, _| true, |_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));
     owners.retain_owned(|_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("a")));
@@ -138,13 +138,13 @@ fn forwards_to_the_last_releasing_node_only() {
     let mut owners = acquired_from("a");
     owners.lost(ADDRESS, Some(&name("c")));
     owners.record_release(NOW, ADDRESS, &name("c"), true);
-    owners.settle(NOW, |_, _| true, |_| true);
+    owners.decide_pending(NOW, |_, _| true, |_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), Some(&name("c")));
     let mut owners = PreviousOwners::default();
     owners.record_release(NOW, ADDRESS, &name("a"), false);
     owners.vote_granted(ADDRESS, &name("a"));
     owners.acquired(NOW, ADDRESS);
-    owners.settle(NOW, |_, _| true, |_| true);
+    owners.decide_pending(NOW, |_, _| true, |_| true);
     assert_eq!(owners.forwarded_to(ADDRESS), None);
 }
 

@@ -42,7 +42,7 @@ pub struct Exemptions {
 pub enum ConfigurationError {
     /// The document contains another kind.
     #[error(
-        "expected apiVersion {GROUP}/v1 and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}"
+        "expected apiVersion {GROUP}/v1 and kind {KIND}, found apiVersion {api_version:?} and kind {kind:?}"
     )]
     Kind {
         /// The `apiVersion` of the document.

@@ -1,7 +1,11 @@
 //! One operation of a JSON patch, as upstream applies it (`evanphx/json-patch` 4).
 //!
-//! Upstream differs from RFC 6902: `replace` and `copy` accept a missing field of an object, `test` treats a missing
-//! field as `null`, an absent `value` is `null`, and a negative index counts from the end of a list.
+//! Upstream differs from RFC 6902:
+//!
+//! - `replace` and `copy` accept a missing field of an object.
+//! - `test` treats a missing field as `null`.
+//! - An absent `value` is `null`.
+//! - A negative index counts from the end of a list.
 
 use std::fmt;
 
@@ -84,7 +88,7 @@ impl fmt::Display for Fault {
 ///
 /// # Errors
 /// [`PatchError::TooLarge`] for too many operations, [`PatchError::Syntax`] if the patch is not a list of objects
-/// or if `op`, `path` or `from` is no text.
+/// or if `op`, `path` or `from` is not text.
 pub(super) fn parse(patch: Value) -> Result<Vec<Option<Operation>>, PatchError> {
     let operations = match patch {
         Value::Null => Vec::new(),

@@ -82,8 +82,8 @@ impl<'h> Requested<'h> {
             }
         }
         Ok(Requested {
-            user: one(headers, USER)?,
-            uid: one(headers, UID)?,
+            user: single_header(headers, USER)?,
+            uid: single_header(headers, UID)?,
             groups: all(headers, GROUP)?,
             extra,
         })
@@ -121,7 +121,7 @@ impl<'h> Requested<'h> {
 }
 
 /// Returns the value of a header that occurs at most once; "" if it is absent.
-fn one<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, Failure> {
+fn single_header<'h>(headers: &'h HeaderMap, name: &str) -> Result<&'h str, Failure> {
     let mut values = headers.get_all(name).iter();
     let first = values.next().map_or(Ok(""), |value| text(name, value))?;
     match values.next() {

@@ -184,7 +184,7 @@ impl Reference {
     }
 }
 
-/// Interval at which Pod changes are applied without requests of nodes, so that a request has few to apply.
+/// Interval at which Pod changes are applied in the background, so that few remain for the next request of a node.
 const PODS_REFRESH_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Applies changes of roles, bindings and Pods until shutdown.

@@ -86,7 +86,7 @@ impl AdmissionConfiguration {
             return Err(AdmissionConfigurationError::Form {
                 path: path.to_owned(),
                 message: format!(
-                    "expected apiVersion {} and kind {KIND}, got apiVersion {api_version:?} and kind {kind:?}",
+                    "expected apiVersion {} and kind {KIND}, found apiVersion {api_version:?} and kind {kind:?}",
                     API_VERSIONS[0]
                 ),
             });

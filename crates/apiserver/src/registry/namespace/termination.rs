@@ -47,14 +47,14 @@ async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
         // The list is read again whenever the watch has lagged.
         let listing = index.list(prefix, None, None, None)?;
         for entry in &listing.entries {
-            note(&mut waiting, &entry.value);
+            record_terminating(&mut waiting, &entry.value);
         }
         let mut watch = index.watch(prefix, listing.revision)?;
         loop {
             let next_due = waiting.values().map(|due| due.at).min();
             tokio::select! {
                 event = watch.next() => match event {
-                    Ok(event) => note_event(&mut waiting, &event),
+                    Ok(event) => apply_event(&mut waiting, &event),
                     Err(StoreError::Lagged { .. }) => break,
                     Err(other) => return Err(other),
                 },
@@ -66,17 +66,17 @@ async fn watch(resources: &Arc<Resources>) -> Result<(), StoreError> {
     }
 }
 
-fn note_event(waiting: &mut HashMap<String, Due>, event: &Event) {
+fn apply_event(waiting: &mut HashMap<String, Due>, event: &Event) {
     if event.kind == store::EventKind::Deleted {
         if let Some(name) = event.key.rsplit('/').next() {
             waiting.remove(name);
         }
         return;
     }
-    note(waiting, &event.value);
+    record_terminating(waiting, &event.value);
 }
 
-fn note(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
+fn record_terminating(waiting: &mut HashMap<String, Due>, bytes: &[u8]) {
     let Ok(namespace) = serde_json::from_slice::<Namespace>(bytes) else {
         tracing::error!("stored Namespace not readable");
         return;

@@ -37,7 +37,7 @@ pub struct AllocatorSettings {
 #[derive(Debug, thiserror::Error)]
 pub enum AllocatorError {
     /// The ranges are not one range, or two of different families.
-    #[error("expected one cluster IP range, or two of different families, got {0:?}")]
+    #[error("expected one cluster IP range, or two of different families, found {0:?}")]
     Ranges(Vec<IpNet>),
     /// A range has no usable addresses.
     #[error(transparent)]

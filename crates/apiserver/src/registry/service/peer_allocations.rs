@@ -51,7 +51,7 @@ impl PeerAllocations {
     pub(super) fn catch_up(&mut self, index: &Index, pools: &Mutex<Pools>) -> Vec<RangeChange> {
         let mut ranges = Vec::new();
         if let Err(error) = self.drain(index, pools, &mut ranges) {
-            tracing::info!(%error, "watch of allocations lagged, reading all records");
+            tracing::info!(%error, "watch of allocations lagged; reading all records");
             match PeerAllocations::start(index, pools) {
                 Ok(peers) => *self = peers,
                 Err(error) => tracing::warn!(%error, "allocations of other servers not readable"),

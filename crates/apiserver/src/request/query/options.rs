@@ -376,7 +376,7 @@ impl ListOptions {
 /// Parses a resourceVersion.
 ///
 /// # Errors
-/// 400 if it is no number.
+/// 400 if it is not a number.
 pub(crate) fn parse_version(text: &str) -> Result<Revision, Failure> {
     text.parse().map(Revision).map_err(|_| {
         Failure::bad_request(format!(

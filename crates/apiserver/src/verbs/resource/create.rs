@@ -126,7 +126,7 @@ fn name_of(object: &Value) -> &str {
     text(child(object, "metadata"), "name")
 }
 
-/// Returns true if the client gives a new object a `resourceVersion`. As upstream, text that is no number counts as
+/// Returns true if the client gives a new object a `resourceVersion`. As upstream, text that is not a number counts as
 /// none.
 fn gives_version(object: &Value) -> bool {
     let version = text(child(object, "metadata"), "resourceVersion");

@@ -39,7 +39,7 @@ impl NodeAddresses {
         });
         let owned = match &inherited {
             None => OwnedAddresses::All,
-            Some(inherited) => OwnedAddresses::These(inherited.addresses.clone()),
+            Some(inherited) => OwnedAddresses::Listed(inherited.addresses.clone()),
         };
         let this = Self {
             local,
@@ -70,7 +70,7 @@ impl NodeAddresses {
         if let Some(inherited) = &self.inherited {
             addresses.extend(&inherited.addresses);
         }
-        OwnedAddresses::These(addresses)
+        OwnedAddresses::Listed(addresses)
     }
 
     /// Makes addresses local. Failures are logged.

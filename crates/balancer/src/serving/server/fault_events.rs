@@ -77,7 +77,7 @@ impl FaultEvents {
                 continue;
             };
             let mut of_service = messages.remove(&key).unwrap_or_default();
-            of_service.extend(state.problems(&key).iter().cloned());
+            of_service.extend(state.faults(&key).iter().cloned());
             for message in self.recorded.replace(&key, of_service) {
                 self.events.record(Notice {
                     component: COMPONENT,

@@ -15,20 +15,20 @@ use crate::serving::Buckets;
 const PORT_RANGES_ANNOTATION: &str = "service.portolan.dev/port-ranges";
 
 impl EdgeState {
-    /// Builds the settings of a Service, and the problems that Events report.
+    /// Builds the settings of a Service, and the faults that Events report.
     pub(super) fn build(&self, key: &ObjectKey, served: &ServedService) -> (ServiceSettings, Vec<String>) {
         let spec = &served.spec;
-        let mut problems = Vec::new();
+        let mut faults = Vec::new();
         let mut certificates = Vec::new();
         for secret in served.secrets() {
             match self.certificates.get(&key.namespace, &secret) {
                 Some(Ok(certificate)) => certificates.push(certificate),
-                Some(Err(error)) => problems.push(error.to_string()),
+                Some(Err(error)) => faults.push(error.to_string()),
                 None => {}
             }
         }
         if let (CookieSecret::Missing(error), true) = (&self.cookie_secret, served.has_cookies()) {
-            problems.push(format!(
+            faults.push(format!(
                 "clients can find out the backend of a sticky-session cookie: {error}"
             ));
         }
@@ -38,7 +38,7 @@ impl EdgeState {
             .annotations
             .contains_key(PORT_RANGES_ANNOTATION)
         {
-            problems.push(format!(
+            faults.push(format!(
                 "annotation {PORT_RANGES_ANNOTATION} has no effect at the edge: only the ports of spec.ports are served"
             ));
         }
@@ -57,9 +57,9 @@ impl EdgeState {
             access_log: spec
                 .access_log
                 .as_ref()
-                .and_then(|log| self.access_log(&key.namespace, log, &mut problems)),
+                .and_then(|log| self.access_log(&key.namespace, log, &mut faults)),
         };
-        (settings, problems)
+        (settings, faults)
     }
 
     fn listener(&self, key: &ObjectKey, service: &Service, spec: &ListenerSpec, tls: &Tls) -> Listener {
@@ -135,7 +135,7 @@ impl EdgeState {
         &self,
         namespace: &str,
         spec: &AccessLogSpec,
-        problems: &mut Vec<String>,
+        faults: &mut Vec<String>,
     ) -> Option<AccessLog> {
         let join = |first: &str, rest: &str| match rest {
             "" => first.to_owned(),
@@ -144,7 +144,7 @@ impl EdgeState {
         let (destination, prefix) = match &spec.bucket {
             Some(bucket) if self.node.buckets != Buckets::Unknown => {
                 if !self.node.buckets.allow(bucket) {
-                    problems.push(format!(
+                    faults.push(format!(
                         "no access log is kept: bucket {bucket} is not among those of --edge-access-log-buckets on node {}",
                         self.node.name
                     ));
@@ -159,7 +159,7 @@ impl EdgeState {
                 (LogDestination::Bucket(Arc::clone(bucket)), prefix)
             }
             _ if !self.node.has_log_directory => {
-                problems.push(
+                faults.push(
                     "no access log is kept: the edge of this node was started without --edge-access-log-directory"
                         .to_owned(),
                 );

@@ -121,7 +121,7 @@ fn reports_port_ranges_as_not_served() {
     let found = settings(&mut state).expect("settings");
     assert_eq!(found.listeners.len(), 1);
     assert_eq!(
-        state.problems(&key()),
+        state.faults(&key()),
         [
             "annotation service.portolan.dev/port-ranges has no effect at the edge: only the ports of spec.ports are served"
         ]
@@ -131,13 +131,13 @@ fn reports_port_ranges_as_not_served() {
 #[test]
 fn serves_only_addresses_of_this_node() {
     let address: IpAddr = ADDRESS.parse().expect("address");
-    let mut state = EdgeState::new(node(), OwnedAddresses::These(Addresses::new()));
+    let mut state = EdgeState::new(node(), OwnedAddresses::Listed(Addresses::new()));
     state.service_applied(service(json!({}), json!({})));
     assert!(settings(&mut state).is_none());
-    state.set_owned(OwnedAddresses::These([address].into()));
+    state.set_owned(OwnedAddresses::Listed([address].into()));
     assert!(settings(&mut state).is_some());
     assert_eq!(state.addresses(), [address].into());
-    state.set_owned(OwnedAddresses::These(Addresses::new()));
+    state.set_owned(OwnedAddresses::Listed(Addresses::new()));
     assert!(settings(&mut state).is_none());
     // Node proxies serve mode VIP.
     let mut plain = service(json!({}), json!({}));
@@ -200,7 +200,7 @@ fn services_wait_for_the_secrets_of_their_certificates() {
     let sources: Vec<&str> = tls.certificates.iter().map(|one| &*one.source).collect();
     assert_eq!(sources, ["shop/own"]);
     assert_eq!(
-        state.problems(&key()),
+        state.faults(&key()),
         [
             "Secret certs/other cannot be used from namespace shop: it must exist, and its annotation \
           portolan.dev/allowed-namespaces must name the namespace"
@@ -213,7 +213,7 @@ fn services_wait_for_the_secrets_of_their_certificates() {
     state.secret_changed(&other);
     let found = settings(&mut state).expect("settings");
     assert!(matches!(&found.listeners[0].frontend, Frontend::Ssl(tls) if tls.certificates.len() == 2));
-    assert!(state.problems(&key()).is_empty());
+    assert!(state.faults(&key()).is_empty());
 }
 
 #[test]
@@ -228,14 +228,14 @@ fn services_wait_for_the_secret_of_their_cookies() {
     ))));
     let without = settings(&mut state).expect("settings");
     assert_eq!(
-        state.problems(&key()),
+        state.faults(&key()),
         [
             "clients can find out the backend of a sticky-session cookie: there is no Secret kube-system/cookies"
         ]
     );
     state.set_cookie_secret(CookieSecret::Present);
     let with = settings(&mut state).expect("settings");
-    assert!(state.problems(&key()).is_empty());
+    assert!(state.faults(&key()).is_empty());
     assert!(Arc::ptr_eq(&with, &without), "settings are unchanged");
     // Services without cookies do not wait.
     let mut other = self::state();
@@ -312,7 +312,7 @@ fn access_logs_go_to_configured_destinations() {
         let mut state = EdgeState::new(node, OwnedAddresses::All);
         state.service_applied(service(log.clone(), json!({})));
         let log = settings(&mut state).and_then(|settings| settings.access_log.clone());
-        (log, state.problems(&key()).len())
+        (log, state.faults(&key()).len())
     };
     let (to_directory, _) = of(node());
     let to_directory = to_directory.expect("access log");
@@ -328,8 +328,8 @@ fn access_logs_go_to_configured_destinations() {
         })
     };
     for allowed in ["logs", "*"] {
-        let (to_bucket, problems) = with_buckets(&[allowed]);
-        assert_eq!(problems, 0);
+        let (to_bucket, faults) = with_buckets(&[allowed]);
+        assert_eq!(faults, 0);
         assert_eq!(
             to_bucket.map(|log| log.destination),
             Some(LogDestination::Bucket("logs".into()))
@@ -337,11 +337,11 @@ fn access_logs_go_to_configured_destinations() {
     }
     assert_eq!(with_buckets(&[]), (None, 1));
     assert_eq!(with_buckets(&["others"]), (None, 1));
-    let (nowhere, problems) = of(NodeProperties {
+    let (nowhere, faults) = of(NodeProperties {
         has_log_directory: false,
         ..node()
     });
-    assert_eq!((nowhere, problems), (None, 1));
+    assert_eq!((nowhere, faults), (None, 1));
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn file_names_in_a_bucket_start_with_the_namespace() {
         );
         state.service_applied(service(log, json!({})));
         let log = settings(&mut state).and_then(|settings| settings.access_log.clone());
-        assert!(state.problems(&key()).is_empty());
+        assert!(state.faults(&key()).is_empty());
         log.map(|log| log.prefix.to_string())
     };
     assert_eq!(prefix_for("").as_deref(), Some("shop"));

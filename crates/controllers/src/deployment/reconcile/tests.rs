@@ -61,7 +61,7 @@ impl Model {
         reconcile(&Inputs {
             deployment: &self.deployment,
             sets: &self.sets.iter().collect::<Vec<_>>(),
-            old_pods: OldPods::Gone,
+            old_pods: OldPodsState::Gone,
             now: self.now,
         })
     }

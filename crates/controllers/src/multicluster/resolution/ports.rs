@@ -12,7 +12,7 @@ use crate::multicluster::cluster_id::ClusterId;
 const PORTS_MAX: usize = 256;
 
 /// The union of ports.
-pub(super) struct United {
+pub(super) struct MergedPorts {
     pub(super) ports: Vec<ImportPort>,
     /// Clusters with a refused port.
     pub(super) refused: BTreeSet<ClusterId>,
@@ -42,8 +42,8 @@ impl AcceptedPorts {
 }
 
 /// Unites the ports of exports, which are sorted by age.
-pub(super) fn unite(exports: &[&ClusterExport<'_>]) -> United {
-    let mut united = United {
+pub(super) fn merge(exports: &[&ClusterExport<'_>]) -> MergedPorts {
+    let mut merged = MergedPorts {
         ports: Vec::new(),
         refused: BTreeSet::new(),
         accepted: BTreeMap::new(),
@@ -52,13 +52,13 @@ pub(super) fn unite(exports: &[&ClusterExport<'_>]) -> United {
         let ports = &export.service.spec.ports;
         let mut accepted = BTreeSet::new();
         for port in ports {
-            let is_known = united.ports.iter().any(|known| is_same(known, port));
-            if !is_known && !is_possible(&united.ports, port) {
-                united.refused.insert(export.cluster.clone());
+            let is_known = merged.ports.iter().any(|known| is_same(known, port));
+            if !is_known && !is_possible(&merged.ports, port) {
+                merged.refused.insert(export.cluster.clone());
                 continue;
             }
             if !is_known {
-                united.ports.push(import_port(port));
+                merged.ports.push(import_port(port));
             }
             accepted.insert((port.name.clone(), port.protocol));
         }
@@ -67,9 +67,9 @@ pub(super) fn unite(exports: &[&ClusterExport<'_>]) -> United {
         } else {
             AcceptedPorts::Named(accepted)
         };
-        united.accepted.insert(export.cluster.clone(), accepted);
+        merged.accepted.insert(export.cluster.clone(), accepted);
     }
-    united
+    merged
 }
 
 /// Returns the ports of a Service that an import has.

@@ -78,7 +78,7 @@ fn age_then_name_decides() {
 }
 
 #[test]
-fn ports_are_united() {
+fn ports_are_merged() {
     let mut sources = pair();
     sources[1].service = Some(service(&[("http", 80)]));
     sources[0].service = Some(service(&[("http", 80), ("metrics", 9090)]));

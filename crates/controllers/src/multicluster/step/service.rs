@@ -76,7 +76,7 @@ pub(super) fn readiness(desired: &Desired, present: &Present, observed: &Observe
         ),
         (None, None) => {
             let message = format!(
-                "expected no Service {name}, got one that is not derived from this import: delete or rename it"
+                "expected no Service {name}, found one that is not derived from this import: delete or rename it"
             );
             State::new("Ready", false, "Pending", message)
         }

@@ -248,7 +248,7 @@ impl EventLoop {
                 Ok(Some(client)) => self.connect_client(client),
                 Ok(None) => return,
                 Err(error) => {
-                    tracing::warn!(%error, "backlog of a closed listener reset");
+                    tracing::warn!(%error, "pending connections of a closed listener not accepted; the kernel resets them");
                     return;
                 }
             }

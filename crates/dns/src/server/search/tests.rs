@@ -15,8 +15,8 @@ fn walks_search_list_like_a_resolver() {
     let expected = [
         Candidate::Cluster(name("Web.other.svc.cluster.local")),
         Candidate::Cluster(name("Web.other.cluster.local")),
-        Candidate::Elsewhere(name("Web.other.example.net")),
-        Candidate::Elsewhere(name("Web.other")),
+        Candidate::OutsideZone(name("Web.other.example.net")),
+        Candidate::OutsideZone(name("Web.other")),
     ];
     assert_eq!(walk("Web.other.NS.svc.cluster.local"), Some(expected.to_vec()));
     let absolute = walk("a.b.svc.cluster.local.ns.svc.cluster.local").expect("a list");

@@ -39,8 +39,8 @@ const PIECES: &[&str] = &[
     ":",
 ];
 
-fn guard(stream: DuplexStream, timeout: Duration) -> SmugglingGuard<DuplexStream> {
-    SmugglingGuard::new(stream, BytesMut::new(), timeout, Arc::new(Activity::new()))
+fn guard(stream: DuplexStream, timeout: Duration) -> RequestSmugglingGuard<DuplexStream> {
+    RequestSmugglingGuard::new(stream, BytesMut::new(), timeout, Arc::new(Activity::new()))
 }
 
 /// Returns the paths, and the complete bodies, that a parser behind a guard sees when `parts` are sent one

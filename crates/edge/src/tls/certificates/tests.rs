@@ -83,7 +83,7 @@ fn certificate_defects_have_distinct_messages() {
     let cases = [
         (
             with(b"", &good.key_pem),
-            "tls.crt: expected a certificate, got none",
+            "tls.crt: expected a certificate, found none",
         ),
         (
             with(&good.chain_pem, b"x"),

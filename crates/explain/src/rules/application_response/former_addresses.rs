@@ -18,7 +18,7 @@ pub fn check(subject: &Subject<'_>) -> Option<Finding> {
     let ports = subject.service.ports();
     let mut clients = subject.world.references_to(subject.service);
     clients.find_map(|(client, reference)| {
-        // An address in the configuration is no answer of DNS.
+        // An address in the configuration is not an answer of DNS.
         if reference.address.is_some() || !client.is_active() || client.is_on_host_network() {
             return None;
         }

@@ -276,7 +276,7 @@ async fn announce(
         match announcing.await {
             Err(error @ AnnounceError::Listen { .. }) if waits_for_port && !*shutdown.borrow() => {
                 if !std::mem::replace(&mut is_logged, true) {
-                    tracing::info!(%error, "waiting for the probe port");
+                    tracing::info!(%error, "probe port in use; retrying");
                 }
                 tokio::time::sleep(BIND_RETRY_PERIOD).await;
             }

@@ -3,7 +3,7 @@
 //! - [`recurring`]: repeated examinations, with Events and metrics
 //! - [`source`]: objects of the API or of files
 //! - [`observations`]: observations of nodes through the API server
-//! - [`client`]: the client for which the findings are judged
+//! - [`client`]: the client whose connections are examined
 //! - [`scope`]: the Service that the command names
 //! - [`report`]: output of the findings and exit code
 //! - [`text`]: human-readable form of the findings
@@ -47,22 +47,22 @@ pub struct Flags {
     /// [default: the objects of the API server]
     #[arg(long, value_name = "FILE")]
     from_file: Vec<PathBuf>,
-    /// Node whose clients are judged [default: all nodes]
+    /// Examine connections from this node [default: all nodes]
     #[arg(long, value_name = "NAME")]
     node: Option<String>,
-    /// Client that is judged: pod/NAMESPACE/NAME, node/NAME, or an IP address of one; its node is judged, as with --node, and a
-    /// Pod sends the probes of --probe to cluster IPs
+    /// Examine the connections of this client: pod/NAMESPACE/NAME, node/NAME, or the address of a Pod or Node. Selects its
+    /// node, as --node does; a Pod sends the probes of --probe to cluster IPs
     #[arg(long, value_name = "CLIENT", conflicts_with_all = ["node", "interval"])]
     from: Option<ClientName>,
     /// Output format
     #[arg(long, short, default_value = "text", value_name = "FORMAT")]
     output: Format,
     #[command(flatten)]
+    administrator: AdministratorFlags,
+    #[command(flatten)]
     observations: ObservationFlags,
     #[command(flatten)]
     recurring: recurring::RecurringFlags,
-    #[command(flatten)]
-    administrator: AdministratorFlags,
 }
 
 /// Subcommands of `portolan doctor`.

@@ -15,17 +15,17 @@ use crate::error::CommandError;
 use crate::node_observation::Cluster;
 use crate::node_reports::{self, Reports};
 
-/// Nodes that are observed for one Service, at most.
+/// Maximum of Nodes that are observed for one Service.
 const NODES_OF_SERVICE_MAX: usize = 16;
-/// Nodes that are observed on request, at most: their observations are in memory at the same time.
+/// Maximum of Nodes that are observed on request: their observations are in memory at the same time.
 const NODES_MAX: usize = 256;
 
 /// Flags of the observations of nodes.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Observations of nodes")]
 pub struct ObservationFlags {
-    /// Nodes that observe themselves for this examination, with Portolan's agent: `none`, `all`, names, or `auto`, which are
-    /// the nodes of the client and of the endpoints of a named Service, and none without one
+    /// Nodes to observe through their agents: `none`, `all`, names, or `auto`. With a named Service, `auto` selects the nodes
+    /// of its endpoints and of the client; otherwise none
     #[arg(long, default_value = "auto", value_name = "auto|none|all|NAME,…", conflicts_with_all = ["from_file", "interval"])]
     nodes: NodeSelection,
     /// Let these nodes send packets to the endpoints and addresses of the Service [default: true if --from is a Pod]
@@ -41,7 +41,7 @@ pub struct ObservationFlags {
     probe: Option<bool>,
 }
 
-/// Nodes that observe themselves.
+/// Nodes to observe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeSelection {
     /// Nodes of the client, and of the endpoints of a named Service.

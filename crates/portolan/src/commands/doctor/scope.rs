@@ -6,10 +6,10 @@ use explain::Scope;
 
 use crate::error::UsageError;
 
-/// Flags that name the object to examine.
+/// Flags that name an object.
 #[derive(Debug, Args)]
 pub struct ScopeFlags {
-    /// Kind of the object to examine [default: all Services]
+    /// Kind of the object [default: all Services]
     #[arg(value_name = "KIND", requires = "name")]
     pub kind: Option<SubjectKind>,
     /// Namespace and name of the Service; the default namespace is `default`
@@ -17,7 +17,7 @@ pub struct ScopeFlags {
     pub name: Option<String>,
 }
 
-/// Kind of the object to examine.
+/// Kind of the named object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum SubjectKind {
     /// One Service

@@ -9,9 +9,9 @@ use serde_json::Value;
 use crate::error::{CommandError, FileError};
 use crate::paged_list::{OBJECTS_MAX, list};
 
-/// Values of a YAML file, at most: 200 for each of 500,000 objects.
+/// Maximum of values of a YAML file: 200 for each of 500,000 objects.
 const YAML_NODES_MAX: usize = 100_000_000;
-/// Bytes of the values of a YAML file, at most.
+/// Maximum of bytes of the values of a YAML file.
 const YAML_BYTES_MAX: usize = 4 << 30;
 
 /// Objects to examine.

@@ -4,7 +4,7 @@ use api::object::{EndpointSlice, Labels, Node, Service};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Nesting depth of Lists, at most.
+/// Maximum nesting depth of Lists.
 const DEPTH_MAX: usize = 8;
 /// Namespace of objects without one, as for kubectl.
 const DEFAULT_NAMESPACE: &str = "default";

@@ -24,7 +24,7 @@ fn components_have_lines_with_reasons() {
     };
     let expected = "COMPONENT    STATE       FOR       RESTARTS  REASON\n\
                     apiserver    ready\n\
-                    node         not ready                       its condition Ready is False; see kubectl describe node\n\
+                    node         not ready                       the condition Ready of the Node is False; see kubectl describe node\n\
                     agent        running     10m       0\n\
                     dns          restarting  5s        3         port 53 is in use\n";
     let node = json!({"status": {"conditions": [{"type": "Ready", "status": "False"}]}});

@@ -11,15 +11,15 @@ use netlink::route::LinkIndex;
 
 use super::super::cluster::{Cluster, ServiceEndpoint};
 
-/// Probes of one command, at most.
+/// Maximum of probes of one command.
 const JOBS_MAX: usize = 256;
-/// Endpoints of one Service port, at most, if the command names the Service.
+/// Maximum of probed endpoints of each port, if the command names one Service.
 const ENDPOINTS_MAX: usize = 16;
-/// The same for each of all Services.
+/// Maximum of probed endpoints of each port, if the command examines all Services.
 const ENDPOINTS_OF_MANY_MAX: usize = 2;
-/// Pods on this node from which a cluster IP is probed, at most.
+/// Maximum of Pods on this node from which a cluster IP is probed.
 const SOURCE_PODS_MAX: usize = 2;
-/// Nodes to which the path MTU is probed, at most.
+/// Maximum of Nodes to which the path MTU is probed.
 const PATHS_MAX: usize = 4;
 /// Size of a packet that each network carries: the minimum MTU of IPv6 (RFC 8200).
 const SMALL_BYTES: u32 = 1_280;

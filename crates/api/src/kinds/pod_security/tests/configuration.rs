@@ -45,7 +45,7 @@ fn rejects_other_kinds() {
         .expect_err("invalid configuration")
         .to_string();
     assert!(
-        error.contains("got apiVersion \"v1\" and kind \"Pod\""),
+        error.contains("found apiVersion \"v1\" and kind \"Pod\""),
         "{error}"
     );
 }

@@ -186,7 +186,7 @@ fn rejects_a_pool_with_ranges_and_addresses_of_nodes() {
         panic!("expected the status of an AddressPool, got {update:?}");
     };
     assert!(
-        status.conditions[0].message.contains("got both"),
+        status.conditions[0].message.contains("found both"),
         "{:?}",
         status.conditions
     );

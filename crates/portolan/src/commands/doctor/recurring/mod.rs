@@ -41,7 +41,8 @@ const INTERVAL_MIN: Duration = Duration::from_secs(1);
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Repeated examinations")]
 pub struct RecurringFlags {
-    /// Examine all Services repeatedly until SIGTERM, such as every 1m, and record Events on Services with lasting findings
+    /// Interval between examinations of all Services, such as 1m; runs until SIGTERM and records Events on Services with
+    /// lasting findings
     #[arg(long, value_name = "DURATION", value_parser = duration, conflicts_with_all = ["kind", "from_file", "output"])]
     pub interval: Option<Duration>,
     /// Address of /metrics and /healthz; empty disables the server

@@ -16,7 +16,7 @@ use crate::traffic::watcher::{Reading, Watcher};
 
 /// Time between two looks for new traffic.
 const POLL_PERIOD: Duration = Duration::from_millis(100);
-/// Characters of a filter, at most: a namespace and a name.
+/// Maximum of characters of a filter: a namespace and a name.
 const FILTER_CHARACTERS_MAX: usize = 128;
 /// Rows that a page key moves.
 const PAGE_ROWS: usize = 10;

@@ -56,7 +56,7 @@ async fn json_patch_that_doubles_the_object_is_rejected() {
         format!(r#"[{{"op":"add","path":"/l","value":[0]}}{}]"#, copy.repeat(60))
     };
     expect_rejection(doubled("/l"), 413).await;
-    // As upstream, the whole document is no source of a copy.
+    // As upstream, the whole document is not a source of a copy.
     expect_rejection(doubled(""), 422).await;
 }
 

@@ -31,7 +31,7 @@ pub fn kind_of_text(text: &str) -> Option<u16> {
     named.map(|(_, kind)| *kind).or_else(|| text.parse().ok())
 }
 
-/// Explains the present answer for a client at `from`. Sends no upstream query.
+/// Explains the current answer for a client at `from`. Sends no upstream query.
 pub fn explain(responder: &Responder, name: &Name, kind: u16, from: Option<IpAddr>) -> String {
     let mut out = String::new();
     let zone = responder.zone();

@@ -1,6 +1,6 @@
 //! Names that resemble each other.
 
-/// Length of compared texts, at most: labels and port names are shorter.
+/// Maximum length of compared texts: labels and port names are shorter.
 const CHARACTERS_MAX: usize = 128;
 
 /// Returns the number of insertions, deletions, substitutions and swaps of neighbours between two texts.

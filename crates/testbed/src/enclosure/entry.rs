@@ -17,15 +17,15 @@ pub(crate) const INIT_NAME: &CStr = c"portolan-init";
 
 /// Makes `command` start in new namespaces.
 pub(super) fn prepare(command: &mut Command) {
-    let descent = Descent {
+    let entry = EnclosureEntry {
         parent: rustix::process::getpid().as_raw_nonzero().get(),
         is_root: rustix::process::geteuid().is_root(),
         user_map: format!("0 {} 1\n", rustix::process::geteuid().as_raw()),
         group_map: format!("0 {} 1\n", rustix::process::getegid().as_raw()),
     };
-    // SAFETY: `go_down` makes system calls only; see the head of this file.
+    // SAFETY: `enter` makes system calls only; see the head of this file.
     unsafe {
-        command.pre_exec(move || descent.go_down());
+        command.pre_exec(move || entry.enter());
     }
 }
 
@@ -37,16 +37,16 @@ pub(super) fn ignore_interrupt() {
     }
 }
 
-struct Descent {
+struct EnclosureEntry {
     parent: i32,
     is_root: bool,
     user_map: String,
     group_map: String,
 }
 
-impl Descent {
+impl EnclosureEntry {
     /// Returns in the process of the program; the supervisor and pid 1 never return.
-    fn go_down(&self) -> io::Result<()> {
+    fn enter(&self) -> io::Result<()> {
         self.unshare()?;
         die_with_parent()?;
         // SAFETY: getppid takes nothing.
@@ -100,7 +100,7 @@ fn become_init(supervisor_exit: i32) -> io::Result<()> {
     if poll.revents & libc::POLLHUP != 0 {
         exit(EXIT_FAILED);
     }
-    // SAFETY: as in `go_down`.
+    // SAFETY: as in `enter`.
     match check(unsafe { libc::fork() })? {
         0 => {
             close(supervisor_exit);

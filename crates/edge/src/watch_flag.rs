@@ -3,7 +3,7 @@
 use tokio::sync::watch;
 
 /// Completes when the flag is true; never if its sender is gone.
-pub(crate) async fn raised(flag: &mut watch::Receiver<bool>) {
+pub(crate) async fn wait_until_true(flag: &mut watch::Receiver<bool>) {
     if flag.wait_for(|is_raised| *is_raised).await.is_err() {
         std::future::pending::<()>().await;
     }
