@@ -11,6 +11,17 @@ pub struct Counts {
     pub reset_connections: u64,
     /// Counters of iptables mode, by IP family.
     pub iptables: Vec<IptablesCounts>,
+    /// State of eBPF mode; `None` in other modes.
+    pub connect: Option<ConnectCounts>,
+}
+
+/// State of eBPF mode.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectCounts {
+    /// True if the programs are attached.
+    pub is_attached: bool,
+    /// Frontends whose endpoints are chosen when a client connects.
+    pub frontends: u64,
 }
 
 /// Counters of iptables mode for one IP family.

@@ -1,4 +1,4 @@
-//! Data planes: implementations of a [`Plan`] in nftables, iptables or userspace. Each one writes differences only.
+//! Data planes: implementations of a [`Plan`] in nftables, iptables, eBPF or userspace. Each one writes differences only.
 //!
 //! ```no_run
 //! use dataplane::Dataplane;
@@ -13,7 +13,7 @@
 //! # Ok::<(), dataplane::DataplaneError>(())
 //! ```
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 
 use api::object::ObjectKey;
@@ -21,13 +21,15 @@ use netlink::nftables::{CommitError, ExternalChange, Monitor, ReadError};
 use plan::{Changes, Plan, Scheduler};
 
 mod counts;
+pub mod ebpf;
 pub mod iptables;
 pub mod nftables;
 #[cfg(test)]
 mod test_plans;
 pub mod userspace;
 
-pub use counts::{Counts, IptablesCounts, TableCounts};
+pub use counts::{ConnectCounts, Counts, IptablesCounts, TableCounts};
+use ebpf::ConnectionCount;
 
 /// Addresses of endpoints, each with its Service: a Service ends only its own connections, although any namespace may
 /// name the address of a Pod in a slice.
@@ -83,6 +85,16 @@ pub trait Dataplane {
     /// Returns counters for metrics.
     fn counts(&self) -> Counts {
         Counts::default()
+    }
+
+    /// Returns the reason why a part of the implementation is not in use. Another part serves its connections then.
+    fn fault(&self) -> Option<&str> {
+        None
+    }
+
+    /// Returns the connections of each Service that the implementation counts itself.
+    fn connections_of_services(&self) -> HashMap<ObjectKey, ConnectionCount> {
+        HashMap::new()
     }
 
     /// Returns true if the implementation serves port ranges ([`Plan::ranges_of`]).

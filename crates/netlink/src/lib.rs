@@ -7,6 +7,7 @@
 //! - [`conntrack`]: connection tracking entries
 //! - [`ipset`]: listing and deletion of sets
 //! - [`accounting`]: counters of iptables rules
+//! - [`bpf`]: eBPF programs, maps, and attachments to control groups
 //! - [`route`]: links, addresses, routes, neighbours
 //! - [`packet`]: frames of a link
 //! - [`echo`]: ICMP echo requests
@@ -31,6 +32,7 @@
 //! ```
 
 pub mod accounting;
+pub mod bpf;
 pub mod clock;
 pub mod conntrack;
 pub mod echo;

@@ -1,0 +1,99 @@
+//! Choice of the frontends that eBPF serves: those at which all clients of this node get the same treatment, whatever
+//! their address. All others stay with the nftables rules.
+
+use std::net::SocketAddr;
+
+use api::object::{ObjectKey, Protocol};
+use plan::{Frontend, FrontendKind, Origin, Plan, PortKey, Scheduler, ServicePortPlan, Set, Target};
+
+use super::layout::ENDPOINTS_MAX;
+
+/// Frontends of a Service port with the same endpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Service port.
+    pub port: PortKey,
+    /// Endpoint set; `None` if connections are refused.
+    pub set: Option<Set>,
+    /// Endpoints.
+    pub endpoints: Vec<SocketAddr>,
+    /// Addresses and ports of the frontends.
+    pub frontends: Vec<SocketAddr>,
+}
+
+impl Group {
+    /// Returns true if another group is a later state of this one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.port == other.port && self.set == other.set
+    }
+}
+
+/// Returns the groups of a Service.
+pub fn groups(plan: &Plan, service: &ObjectKey) -> Vec<Group> {
+    let mut groups: Vec<Group> = Vec::new();
+    for port in plan.ports_of(service).filter(|port| is_served(port)) {
+        let detects_pods = plan.settings().pods.covers(port.key.family);
+        for frontend in &port.frontends {
+            let (Some(address), Some(set)) = (frontend.address, local_treatment(frontend, detects_pods)) else {
+                continue;
+            };
+            let at = SocketAddr::new(address, frontend.port);
+            let known = groups
+                .iter_mut()
+                .find(|group| group.port == port.key && group.set == set);
+            match known {
+                Some(group) => group.frontends.push(at),
+                None => groups.push(Group {
+                    port: port.key.clone(),
+                    set,
+                    endpoints: endpoints(port, set),
+                    frontends: vec![at],
+                }),
+            }
+        }
+    }
+    groups.retain(|group| group.endpoints.len() <= ENDPOINTS_MAX);
+    groups
+}
+
+fn endpoints(port: &ServicePortPlan, set: Option<Set>) -> Vec<SocketAddr> {
+    let backends = set.map(|set| port.backends(set)).unwrap_or_default();
+    backends.iter().map(|backend| backend.address).collect()
+}
+
+/// Returns true if endpoints of a Service port are chosen without regard to the client, and its connections end by
+/// themselves. Those that the proxy ends are found by their translation in connection tracking, which they lack here.
+fn is_served(port: &ServicePortPlan) -> bool {
+    port.key.protocol == Protocol::Tcp
+        && !port.is_range
+        && port.affinity_seconds.is_none()
+        && port.scheduler == Scheduler::Random
+        && port.drain_seconds.is_none()
+        && port.connection_age_max_seconds.is_none()
+        && port.rebalance_percent.is_none()
+}
+
+/// Returns the endpoint set for all clients of this node, with `None` for refusal; no result if clients differ, if packets
+/// are dropped, or if the address of Pods has to be masqueraded.
+fn local_treatment(frontend: &Frontend, detects_pods: bool) -> Option<Option<Set>> {
+    if frontend.kind == FrontendKind::NodePort || !frontend.source_ranges.is_empty() {
+        return None;
+    }
+    // Without detection, connections of Pods count as connections from outside.
+    let of_pods = frontend.target(if detects_pods { Origin::Pod } else { Origin::Outside });
+    match (of_pods, frontend.target(Origin::Node)) {
+        (Target::Reject, Target::Reject) => Some(None),
+        (
+            Target::Balance {
+                set,
+                masquerade: false,
+            },
+            // Connections of the node have one of its addresses in any case.
+            Target::Balance { set: of_node, .. },
+        ) if set == of_node => Some(Some(set)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

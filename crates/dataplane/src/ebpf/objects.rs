@@ -1,0 +1,325 @@
+//! Maps, programs and attachments of this mode in the kernel, and their pins in the bpf file system.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use netlink::bpf::{
+    Attachment, BpfError, FILE_SYSTEM, Hook, Map, Program, is_file_system, mount_file_system, namespace_cookie,
+};
+
+use super::Options;
+use super::control_group::{ControlGroupError, open_control_group};
+use super::layout::{Shapes, VERSION, frontend_value, socket_address, socket_bytes};
+use super::programs::{MapDescriptors, Variant, program};
+use super::services::{Edit, KernelState};
+
+/// Reasons why connections are not balanced by eBPF. The nftables rules serve them then.
+#[derive(Debug, thiserror::Error)]
+pub enum EbpfError {
+    /// There is no usable control group. A retry helps after it was mounted.
+    #[error(transparent)]
+    ControlGroup(#[from] ControlGroupError),
+    /// The kernel refuses an operation.
+    #[error(transparent)]
+    Bpf(#[from] BpfError),
+    /// The network namespace of this process is unknown: Linux before 5.14. A retry does not help.
+    #[error("--ebpf-pods=false needs the number of this network namespace (SO_NETNS_COOKIE, Linux 5.14): {0}")]
+    Namespace(#[source] io::Error),
+    /// A former pin cannot be replaced. A retry helps after it was removed.
+    #[error("cannot replace {path}: {source}")]
+    Pin {
+        /// Path of the pin.
+        path: PathBuf,
+        /// Error of the system call.
+        source: io::Error,
+    },
+}
+
+/// The maps.
+#[derive(Debug)]
+struct Maps {
+    frontends: Map,
+    endpoints: Map,
+    connections: Map,
+    counters: Map,
+}
+
+impl Maps {
+    /// Opens the pinned maps, if all of them exist in their current shapes.
+    fn pinned(shapes: &Shapes, pins: &Path) -> Result<Option<Self>, BpfError> {
+        let open = |shape: netlink::bpf::MapShape| Map::pinned(shape, &pins.join(shape.name));
+        let (Some(frontends), Some(endpoints), Some(connections), Some(counters)) = (
+            open(shapes.frontends)?,
+            open(shapes.endpoints)?,
+            open(shapes.connections)?,
+            open(shapes.counters)?,
+        ) else {
+            return Ok(None);
+        };
+        Ok(Some(Self {
+            frontends,
+            endpoints,
+            connections,
+            counters,
+        }))
+    }
+
+    fn create(shapes: &Shapes) -> Result<Self, BpfError> {
+        Ok(Self {
+            frontends: Map::create(shapes.frontends)?,
+            endpoints: Map::create(shapes.endpoints)?,
+            connections: Map::create(shapes.connections)?,
+            counters: Map::create(shapes.counters)?,
+        })
+    }
+
+    fn all<'a>(&'a self, shapes: &Shapes) -> [(&'a Map, &'static str); 4] {
+        [
+            (&self.frontends, shapes.frontends.name),
+            (&self.endpoints, shapes.endpoints.name),
+            (&self.connections, shapes.connections.name),
+            (&self.counters, shapes.counters.name),
+        ]
+    }
+
+    fn descriptors(&self) -> MapDescriptors {
+        use std::os::fd::AsRawFd;
+        MapDescriptors {
+            frontends: self.frontends.as_raw_fd(),
+            endpoints: self.endpoints.as_raw_fd(),
+            connections: self.connections.as_raw_fd(),
+            counters: self.counters.as_raw_fd(),
+        }
+    }
+}
+
+/// Accepted and refused connections of a counter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ConnectionCount {
+    /// Connections that got an endpoint.
+    pub accepted: u64,
+    /// Connections that were refused, because the Service has no endpoint.
+    pub refused: u64,
+}
+
+/// Objects of this mode in the kernel.
+#[derive(Debug)]
+pub struct Objects {
+    control_group: File,
+    control_group_inode: u64,
+    shapes: Shapes,
+    maps: Maps,
+    /// True if the maps are not pinned.
+    has_new_maps: bool,
+    programs: Vec<Program>,
+    attachments: Vec<(Hook, Attachment)>,
+    /// Directory of the pins; `None` if there is no bpf file system.
+    pins: Option<PathBuf>,
+    can_refuse: bool,
+}
+
+impl Objects {
+    /// Opens the pinned maps or creates new ones, and loads the programs. Nothing is attached yet.
+    pub fn open(options: &Options) -> Result<Self, EbpfError> {
+        let control_group = open_control_group(options.control_group.as_deref())?;
+        let control_group_inode = control_group
+            .metadata()
+            .map(|found| found.ino())
+            .map_err(|source| ControlGroupError::Read { source })?;
+        let only_namespace = match options.serves_pods {
+            true => None,
+            false => Some(namespace_cookie().map_err(EbpfError::Namespace)?),
+        };
+        let pins = pin_directory(&options.pins)
+            .inspect_err(|error| {
+                tracing::warn!(%error, path = %options.pins.display(), "eBPF objects not pinned; without this process, nftables serves");
+            })
+            .ok();
+        let shapes = Shapes::new(options.limits);
+        let pinned = match &pins {
+            Some(pins) => Maps::pinned(&shapes, pins)?,
+            None => None,
+        };
+        let has_new_maps = pinned.is_none();
+        let maps = match pinned {
+            Some(maps) => maps,
+            None => Maps::create(&shapes)?,
+        };
+        let load = |can_refuse| load_all(options, &maps, Variant { only_namespace, can_refuse });
+        let (programs, can_refuse) = match load(true) {
+            // Linux before 5.18 has no `bpf_set_retval`.
+            Err(BpfError::Rejected { .. }) => (load(false)?, false),
+            programs => (programs?, true),
+        };
+        Ok(Self {
+            control_group,
+            control_group_inode,
+            shapes,
+            maps,
+            has_new_maps,
+            programs,
+            attachments: Vec::new(),
+            pins,
+            can_refuse,
+        })
+    }
+
+    /// Returns true if the kernel can refuse connections with an error of its own.
+    pub fn can_refuse(&self) -> bool {
+        self.can_refuse
+    }
+
+    /// Returns true if the objects outlive this process.
+    pub fn is_pinned(&self) -> bool {
+        self.pins.is_some()
+    }
+
+    /// Reads the state of the maps.
+    pub fn read(&self) -> Result<KernelState, BpfError> {
+        let mut state = KernelState::default();
+        self.maps.frontends.read(|key, value| {
+            if let (Some(at), Some(value)) = (socket_address(key), frontend_value(value)) {
+                state.frontends.insert(at, value);
+            }
+        })?;
+        self.maps.endpoints.read(|key, value| {
+            if let (Ok(key), Some(at)) = (key.try_into(), socket_address(value)) {
+                state.endpoints.insert(key, at);
+            }
+        })?;
+        self.maps.counters.read(|key, _| {
+            state.counters.extend(key.try_into().map(u32::from_ne_bytes));
+        })?;
+        Ok(state)
+    }
+
+    /// Returns the counters by number.
+    pub fn counts(&self) -> Result<Vec<(u32, ConnectionCount)>, BpfError> {
+        let mut counts = Vec::new();
+        self.maps.counters.read_sums(|key, sums| {
+            if let (Ok(key), [accepted, refused]) = (key.try_into(), sums) {
+                let count = ConnectionCount {
+                    accepted: *accepted,
+                    refused: *refused,
+                };
+                counts.push((u32::from_ne_bytes(key), count));
+            }
+        })?;
+        Ok(counts)
+    }
+
+    /// Writes changes in their order.
+    pub fn write(&self, edit: &Edit) -> Result<(), BpfError> {
+        let number_bytes = |numbers: &[u32]| -> Vec<u8> {
+            numbers.iter().flat_map(|number| number.to_ne_bytes()).collect()
+        };
+        let zeros = vec![0; edit.added_counters.len() * self.maps.counters.value_bytes()];
+        self.maps.counters.update(&number_bytes(&edit.added_counters), &zeros)?;
+        let (keys, values) = edit.endpoint_bytes();
+        self.maps.endpoints.update(&keys, &values)?;
+        let (keys, values) = edit.frontend_bytes();
+        self.maps.frontends.update(&keys, &values)?;
+        let gone: Vec<u8> = edit.deleted_frontends.iter().flat_map(|at| socket_bytes(*at)).collect();
+        self.maps.frontends.delete(&gone)?;
+        self.maps.endpoints.delete(&edit.deleted_endpoints.concat())?;
+        self.maps.counters.delete(&number_bytes(&edit.deleted_counters))
+    }
+
+    /// Attaches the programs, or replaces those of a former process in place.
+    pub fn attach(&mut self) -> Result<(), EbpfError> {
+        if let Some(pins) = self.pins.as_ref().filter(|_| self.has_new_maps) {
+            for (map, name) in self.maps.all(&self.shapes) {
+                let path = pins.join(name);
+                remove_pin(&path)?;
+                map.pin(&path)?;
+            }
+            self.has_new_maps = false;
+        }
+        self.attachments.clear();
+        for program in &self.programs {
+            let hook = program.hook();
+            let attachment = match &self.pins {
+                Some(pins) => self.attach_pinned(program, &pins.join(hook.name()))?,
+                None => Attachment::create(program, self.control_group.as_fd())?,
+            };
+            self.attachments.push((hook, attachment));
+        }
+        Ok(())
+    }
+
+    fn attach_pinned(&self, program: &Program, path: &Path) -> Result<Attachment, EbpfError> {
+        if let Some(former) = Attachment::pinned(path)?
+            && former.is_at(program.hook(), self.control_group_inode)?
+        {
+            former.replace(program)?;
+            return Ok(former);
+        }
+        // The new attachment precedes the end of one to another control group.
+        let attachment = Attachment::create(program, self.control_group.as_fd())?;
+        remove_pin(path)?;
+        attachment.pin(path)?;
+        Ok(attachment)
+    }
+
+    /// Returns true if all programs are attached.
+    pub fn is_attached(&self) -> bool {
+        let is_at = |(hook, attachment): &(Hook, Attachment)| attachment.is_at(*hook, self.control_group_inode);
+        self.attachments.len() == Hook::ALL.len()
+            && self.attachments.iter().all(|attached| is_at(attached).unwrap_or(false))
+    }
+}
+
+fn load_all(options: &Options, maps: &Maps, variant: Variant) -> Result<Vec<Program>, BpfError> {
+    let programs = Hook::ALL.into_iter().map(|hook| {
+        let instructions = program(hook, maps.descriptors(), variant)?;
+        (options.load)(hook, &instructions)
+    });
+    programs.collect()
+}
+
+/// Returns the directory of the pins of this network namespace, and mounts the bpf file system if it is missing.
+fn pin_directory(base: &Path) -> io::Result<PathBuf> {
+    let parent = base.parent().unwrap_or(base);
+    if !is_file_system(parent) {
+        if parent != Path::new(FILE_SYSTEM) {
+            return Err(io::Error::other(format!("{} is no bpf file system", parent.display())));
+        }
+        mount_file_system(parent)?;
+    }
+    let pins = own_directory(base)?.join(format!("v{VERSION}"));
+    std::fs::create_dir_all(&pins)?;
+    Ok(pins)
+}
+
+/// Returns the directory of this network namespace. A host may have several, each with a proxy.
+fn own_directory(base: &Path) -> io::Result<PathBuf> {
+    let inode = std::fs::metadata("/proc/thread-self/ns/net")?.ino();
+    Ok(base.join(format!("net-{inode}")))
+}
+
+/// Removes the pins of this network namespace, which ends the attachments. Returns true if there were some.
+///
+/// # Errors
+///
+/// The error of the file system. Some pins may be removed then.
+pub fn remove_pins(base: &Path) -> io::Result<bool> {
+    match std::fs::remove_dir_all(own_directory(base)?) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn remove_pin(path: &Path) -> Result<(), EbpfError> {
+    match std::fs::remove_file(path) {
+        Ok(()) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(source) => Err(EbpfError::Pin {
+            path: path.to_owned(),
+            source,
+        }),
+    }
+}

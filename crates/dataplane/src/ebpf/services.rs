@@ -1,0 +1,267 @@
+//! Elements of the maps for each Service, and the edits between two states. A changed group of endpoints gets a new
+//! generation: its endpoints are added first, then its frontends change, then the former endpoints are deleted.
+
+use std::collections::{HashMap, HashSet};
+use std::net::SocketAddr;
+
+use api::object::ObjectKey;
+use plan::{Plan, PortKey};
+
+use super::frontends::{Group, groups};
+use super::layout::{FRONTEND_BYTES, SOCKET_BYTES, Word, frontend_bytes, socket_bytes};
+
+/// State of the maps in the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelState {
+    /// Frontends with their values.
+    pub frontends: HashMap<SocketAddr, (Word, u32)>,
+    /// Endpoints by key.
+    pub endpoints: HashMap<[u8; 8], SocketAddr>,
+    /// Numbers of the counters.
+    pub counters: HashSet<u32>,
+}
+
+/// Changes of the maps. Writing them in the order of the fields leaves a valid state at each moment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Edit {
+    /// Counters to add.
+    pub added_counters: Vec<u32>,
+    /// Endpoints to add.
+    pub added_endpoints: Vec<([u8; 8], SocketAddr)>,
+    /// Frontends to add or change.
+    pub changed_frontends: HashMap<SocketAddr, (Word, u32)>,
+    /// Frontends to delete.
+    pub deleted_frontends: HashSet<SocketAddr>,
+    /// Endpoints to delete.
+    pub deleted_endpoints: Vec<[u8; 8]>,
+    /// Counters to delete.
+    pub deleted_counters: Vec<u32>,
+}
+
+impl Edit {
+    /// Returns the number of elements.
+    pub fn elements(&self) -> usize {
+        self.added_endpoints.len()
+            + self.changed_frontends.len()
+            + self.deleted_frontends.len()
+            + self.deleted_endpoints.len()
+            + self.added_counters.len()
+            + self.deleted_counters.len()
+    }
+
+    /// Returns keys and values of the added endpoints as bytes.
+    pub fn endpoint_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut keys = Vec::with_capacity(self.added_endpoints.len() * 8);
+        let mut values = Vec::with_capacity(self.added_endpoints.len() * SOCKET_BYTES);
+        for (key, endpoint) in &self.added_endpoints {
+            keys.extend_from_slice(key);
+            values.extend_from_slice(&socket_bytes(*endpoint));
+        }
+        (keys, values)
+    }
+
+    /// Returns keys and values of the changed frontends as bytes.
+    pub fn frontend_bytes(&self) -> (Vec<u8>, Vec<u8>) {
+        let mut keys = Vec::with_capacity(self.changed_frontends.len() * SOCKET_BYTES);
+        let mut values = Vec::with_capacity(self.changed_frontends.len() * FRONTEND_BYTES);
+        for (frontend, (word, counter)) in &self.changed_frontends {
+            keys.extend_from_slice(&socket_bytes(*frontend));
+            values.extend_from_slice(&frontend_bytes(*word, *counter));
+        }
+        (keys, values)
+    }
+}
+
+/// A group with its elements.
+#[derive(Clone, Debug)]
+struct Placed {
+    group: Group,
+    word: Word,
+    counter: u32,
+}
+
+impl Placed {
+    fn endpoints(&self) -> impl Iterator<Item = ([u8; 8], SocketAddr)> {
+        let endpoints = self.group.endpoints.iter().enumerate();
+        endpoints.map(|(index, endpoint)| (self.word.endpoint_key(index), *endpoint))
+    }
+}
+
+/// Groups of all Services with their elements.
+#[derive(Debug, Default)]
+pub struct Services {
+    placed: HashMap<ObjectKey, Vec<Placed>>,
+    /// Generations and counters in use are smaller.
+    generation: u64,
+    counter: u32,
+    /// True if the kernel has `bpf_set_retval`, so that frontends without endpoints are served.
+    can_refuse: bool,
+}
+
+impl Services {
+    /// Creates an empty state.
+    pub fn new(can_refuse: bool) -> Self {
+        Self {
+            can_refuse,
+            ..Self::default()
+        }
+    }
+
+    /// Returns the number of frontends.
+    pub fn frontends(&self) -> usize {
+        let placed = self.placed.values().flatten();
+        placed.map(|placed| placed.group.frontends.len()).sum()
+    }
+
+    /// Returns the Service port of each counter.
+    pub fn counters(&self) -> HashMap<u32, &PortKey> {
+        let placed = self.placed.values().flatten();
+        placed
+            .map(|placed| (placed.counter, &placed.group.port))
+            .collect()
+    }
+
+    /// Changes Services to their state in the plan.
+    pub fn change<'a>(&mut self, plan: &Plan, services: impl IntoIterator<Item = &'a ObjectKey>) -> Edit {
+        let mut edit = Edit::default();
+        for service in services {
+            let former = self.placed.remove(service).unwrap_or_default();
+            let placed = self.place(self.groups(plan, service), &former, &mut edit);
+            for gone in &former {
+                let frontends = gone.group.frontends.iter().copied();
+                let is_left = |at: &SocketAddr| placed.iter().any(|now| now.group.frontends.contains(at));
+                edit.deleted_frontends.extend(frontends.filter(|at| !is_left(at)));
+                if placed.iter().all(|now| now.word != gone.word) {
+                    edit.deleted_endpoints.extend(gone.endpoints().map(|(key, _)| key));
+                }
+                if placed.iter().all(|now| now.counter != gone.counter) {
+                    edit.deleted_counters.push(gone.counter);
+                }
+            }
+            if !placed.is_empty() {
+                self.placed.insert(service.clone(), placed);
+            }
+        }
+        // Another Service may have got the frontend.
+        let Edit {
+            changed_frontends,
+            deleted_frontends,
+            ..
+        } = &mut edit;
+        deleted_frontends.retain(|at| !changed_frontends.contains_key(at));
+        edit
+    }
+
+    /// Compares the kernel with the plan. The kernel's elements stay where they are right, so open and new connections
+    /// notice nothing.
+    pub fn reconcile(&mut self, plan: &Plan, kernel: &KernelState) -> Edit {
+        let words = kernel.frontends.values();
+        let (generation, counter) = words.fold((self.generation, self.counter), |(generation, counter), now| {
+            (generation.max(now.0.generation() + 1), counter.max(now.1 + 1))
+        });
+        let of_endpoints = kernel.endpoints.keys().map(|key| Word(u64::from_ne_bytes(*key)).generation() + 1);
+        self.generation = of_endpoints.fold(generation.max(1), u64::max);
+        self.counter = kernel.counters.iter().map(|known| known + 1).fold(counter, u32::max);
+        self.placed.clear();
+        let mut edit = Edit::default();
+        let mut used = HashSet::new();
+        for service in plan.services() {
+            let groups = self.groups(plan, service);
+            let found = groups.iter().filter_map(|group| {
+                let (word, counter) = found_in(kernel, group)?;
+                // Refusals share one word.
+                let is_free = used.insert(counter);
+                is_free.then(|| Placed {
+                    group: Group {
+                        frontends: Vec::new(),
+                        ..group.clone()
+                    },
+                    word,
+                    counter,
+                })
+            });
+            let found: Vec<Placed> = found.collect();
+            let placed = self.place(groups, &found, &mut edit);
+            if !placed.is_empty() {
+                self.placed.insert(service.clone(), placed);
+            }
+        }
+        edit.changed_frontends
+            .retain(|at, value| kernel.frontends.get(at) != Some(value));
+        self.add_leftovers(kernel, &mut edit);
+        edit
+    }
+
+    /// Adds what only the kernel has, or lacks.
+    fn add_leftovers(&self, kernel: &KernelState, edit: &mut Edit) {
+        let placed = || self.placed.values().flatten();
+        let frontends: HashSet<SocketAddr> =
+            placed().flat_map(|placed| placed.group.frontends.iter().copied()).collect();
+        let endpoints: HashSet<[u8; 8]> =
+            placed().flat_map(|placed| placed.endpoints().map(|(key, _)| key)).collect();
+        let counters: HashSet<u32> = placed().map(|placed| placed.counter).collect();
+        let gone = kernel.frontends.keys().filter(|at| !frontends.contains(at));
+        edit.deleted_frontends.extend(gone.copied());
+        let gone = kernel.endpoints.keys().filter(|key| !endpoints.contains(*key));
+        edit.deleted_endpoints.extend(gone.copied());
+        edit.deleted_counters.extend(kernel.counters.difference(&counters));
+        edit.added_counters = counters.difference(&kernel.counters).copied().collect();
+    }
+
+    fn groups(&self, plan: &Plan, service: &ObjectKey) -> Vec<Group> {
+        let mut groups = groups(plan, service);
+        groups.retain(|group| group.set.is_some() || self.can_refuse);
+        groups
+    }
+
+    /// Gives groups their elements: those of a former state if the endpoints are the same, new ones otherwise.
+    fn place(&mut self, groups: Vec<Group>, former: &[Placed], edit: &mut Edit) -> Vec<Placed> {
+        let placed = groups.into_iter().map(|group| {
+            let known = former.iter().find(|former| former.group.is_same(&group));
+            let word = match known {
+                _ if group.set.is_none() => Word::REFUSE,
+                Some(known) if known.group.endpoints == group.endpoints => known.word,
+                _ => {
+                    self.generation = self.generation.max(1) + 1;
+                    Word::new(self.generation - 1, group.endpoints.len())
+                }
+            };
+            let counter = known.map(|known| known.counter).unwrap_or_else(|| {
+                self.counter = self.counter.wrapping_add(1);
+                edit.added_counters.push(self.counter.wrapping_sub(1));
+                self.counter.wrapping_sub(1)
+            });
+            let placed = Placed { group, word, counter };
+            if known.is_none_or(|known| known.word != word) {
+                edit.added_endpoints.extend(placed.endpoints());
+            }
+            for at in &placed.group.frontends {
+                let is_known = known.is_some_and(|known| known.word == word && known.group.frontends.contains(at));
+                if !is_known {
+                    edit.changed_frontends.insert(*at, (word, counter));
+                }
+            }
+            placed
+        });
+        placed.collect()
+    }
+}
+
+/// Returns the elements of a group if the kernel has them as they should be.
+fn found_in(kernel: &KernelState, group: &Group) -> Option<(Word, u32)> {
+    let mut values = group.frontends.iter().map(|at| kernel.frontends.get(at).copied());
+    let first = values.next()??;
+    let (word, _) = first;
+    let has_endpoints = || {
+        let mut endpoints = group.endpoints.iter().enumerate();
+        endpoints.all(|(index, endpoint)| kernel.endpoints.get(&word.endpoint_key(index)) == Some(endpoint))
+    };
+    let is_same = values.all(|value| value == Some(first))
+        && word.count() == group.endpoints.len()
+        && (group.set.is_none() || word.generation() > 0)
+        && has_endpoints();
+    is_same.then_some(first)
+}
+
+#[cfg(test)]
+mod tests;
